@@ -22,7 +22,7 @@ import pyarrow as pa
 import tablefmt
 from benchmarks.harness import ratio, run_alternating, save, summary
 from tablefmt.commit.driver import commit
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Plan, Staged
 from tablefmt.model.entry import AddedFiles, Operation, OperationClass
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.float64())])
@@ -72,14 +72,16 @@ class Peers:
                 "rows": [3],
             }
             head = context.view.head
-            plan = Plan(
-                transaction=transaction,
-                operation=Operation(name="WRITE", cls=OperationClass.INSERT),
-                blind=True,
+            plan = Plan.of(
+                Staged(
+                    transaction=transaction,
+                    operation=Operation(name="WRITE", cls=OperationClass.INSERT),
+                    blind=True,
+                    written_under=head.metadata,
+                    read_version=head.version,
+                    add=AddedFiles(columns),
+                ),
                 floating=True,
-                written_under=head.metadata,
-                read_version=head.version,
-                add=AddedFiles(columns),
             )
             commit(context.store, plan, context.environment, context.view)
 

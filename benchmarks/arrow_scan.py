@@ -100,7 +100,9 @@ def by_duckdb(paths: Sequence[str], query: Query) -> None:
     columns, condition, limit = query
     text = f"SELECT {', '.join(columns or ['*'])} FROM read_parquet({list(paths)!r})"
     text += "" if condition is None else f" WHERE {condition}"
-    duckdb.sql(text + ("" if limit is None else f" LIMIT {limit}")).to_arrow_table()
+    found = duckdb.sql(text + ("" if limit is None else f" LIMIT {limit}"))
+    assert found is not None
+    found.to_arrow_table()
 
 
 def by_polars(paths: Sequence[str], query: Query) -> None:

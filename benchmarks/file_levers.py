@@ -102,7 +102,9 @@ def by_duckdb(paths: list[str], query: Query) -> None:
     """The answer of DuckDB, as an Arrow table."""
     columns, condition, _ = query
     text = f"SELECT {', '.join(columns or ['*'])} FROM read_parquet({paths!r})"
-    duckdb.sql(text + ("" if condition is None else f" WHERE {condition}")).to_arrow_table()
+    found = duckdb.sql(text + ("" if condition is None else f" WHERE {condition}"))
+    assert found is not None
+    found.to_arrow_table()
 
 
 def least(read: Callable[[], None], rounds: int) -> dict[str, float]:

@@ -8,23 +8,17 @@ with Arrow data in this process; `tablefmt.spark` works with PySpark, `tablefmt.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_collects = gc.isenabled()
-# Modules stay: to look for garbage among them is an eighth of the time that it takes.
-gc.disable()
-try:
-    from tablefmt import errors
+from tablefmt import errors
+
+if TYPE_CHECKING:
     from tablefmt.maintenance.maintain import maintain_uri as maintain
     from tablefmt.pipes.pipe import PipeRun, pipe
-    from tablefmt.session.receipt import Commit
+    from tablefmt.session.commit_result import Commit
     from tablefmt.table import Table, create, drop, exists, open, write
-finally:
-    if _collects:
-        gc.enable()
 
 __version__ = "0.1.0"
 
@@ -44,11 +38,39 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "Commit": "tablefmt.session.commit_result:Commit",
+    "PipeRun": "tablefmt.pipes.pipe:PipeRun",
+    "Table": "tablefmt.table:Table",
+    "create": "tablefmt.table:create",
+    "drop": "tablefmt.table:drop",
+    "exists": "tablefmt.table:exists",
+    "maintain": "tablefmt.maintenance.maintain:maintain_uri",
+    "open": "tablefmt.table:open",
+    "pipe": "tablefmt.pipes.pipe:pipe",
+    "write": "tablefmt.table:write",
+}
+"""Where the public names are: pyarrow and the rest are imported when one is first used."""
+
+_EXTRAS = ("duckdb", "polars", "spark")
+"""Modules that each need an extra."""
+
+
 def __getattr__(name: str) -> Any:
-    """`tablefmt.spark`, `.duckdb` and `.polars` on first use: each needs an extra."""
-    if name in ("duckdb", "polars", "spark"):
+    """Import a public name on first use."""
+    if name in _EXTRAS:
         return importlib.import_module(f"tablefmt.{name}")
-    raise AttributeError(f"module 'tablefmt' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tablefmt' has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    value = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, whether they were used or not."""
+    return sorted({*globals(), *__all__, *_EXTRAS})
 
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -2,7 +2,9 @@
 
 TablefmtError
 ├── TableNotFoundError  TableExistsError  VersionNotFoundError  ChangesExpiredError
-│   ForeignTableError  InvalidRangeError                 the question does not fit this table
+│   ForeignTableError                 the question does not fit this table
+├── InvalidRangeError (a ValueError)  a version, a time or a range that makes no sense
+│   └── InvalidArgumentError          another argument or option that makes no sense
 ├── ConcurrentModificationException   nothing was committed: read again, do it again
 │   ├── ConcurrentAppendException  ConcurrentDeleteReadException
 │   │   ConcurrentDeleteDeleteException  ConcurrentWriteException
@@ -17,12 +19,15 @@ TablefmtError
 └── SchemaMismatchError  ConstraintViolationError  MergeCardinalityError
     InvalidPredicateError  IdempotenceError  TransactionStateError
 
-Every class has a stable `kind` and keeps what it was built with as attributes; nobody has to read
-a message to decide. Messages end with what to do next. No secret ever enters an error.
+Every class has a stable `kind`, its name in words without Error or Exception: `table_not_found`.
+It keeps what it was built with as attributes; nobody has to read a message to decide. Messages end
+with what to do next. No secret ever enters an error. Errors pickle and copy with their text, all
+attributes and their notes; `__cause__` and the traceback stay behind, as Python has it.
 """
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -33,6 +38,11 @@ class TablefmtError(Exception):
     """The base of every error this package raises on purpose."""
 
     kind: ClassVar[str] = "tablefmt"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild from the finished text and the attributes; a constructor would word it again."""
+        made = (type(self), *self.args)
+        return copyreg.__newobj__, made, self.__dict__  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
         """Return the message in one line; what it quotes drives no terminal (SEC-1)."""
@@ -138,6 +148,16 @@ class InvalidRangeError(TablefmtError, ValueError):
     """A range or a point that makes no sense: begin after end, two starts, an unreadable time."""
 
     kind = "invalid_range"
+
+
+class InvalidArgumentError(InvalidRangeError):
+    """An argument or an option that makes no sense, where no range is meant.
+
+    It is below `InvalidRangeError` because that class stood for these cases before: whoever
+    catches it still does. A ValueError too.
+    """
+
+    kind = "invalid_argument"
 
 
 class ConcurrentModificationException(TablefmtError):

@@ -34,9 +34,9 @@ from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
 from tablefmt.operations.write import write as write_rows
 from tablefmt.pipes.handle import DerivedHandle
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitKeywords, commit_options
-from tablefmt.session.receipt import Commit
 from tablefmt.session.source import source_reader
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import Uri, open_store
@@ -58,7 +58,7 @@ class Table(DerivedHandle):
     (CMT-8). They raise, besides what they name:
 
         CommitRejectedError, CommitUnknownError: CMT-1. ConcurrentModificationException: CFL-1.
-        IdempotenceError: CFL-7. InvalidRangeError: an argument of the commit makes no sense.
+        IdempotenceError: CFL-7. InvalidArgumentError: an argument of the commit makes no sense.
         UnsafeStoreError: STO-12. UnsupportedFeatureError: ENT-7, it needs a newer writer.
 
     Whatever asks the store raises StoreError where that does not answer, and CorruptTableError or
@@ -305,7 +305,7 @@ class Table(DerivedHandle):
         """One row a version, newest first, with Delta's column names; `limit` rows at the most.
 
         Raises:
-            InvalidRangeError: a limit that is not a whole number from 0.
+            InvalidArgumentError: a limit that is not a whole number from 0.
         """
         return history(self.context, limit)
 
@@ -350,7 +350,7 @@ def create(
         TableExistsError: a table is there; with `exist_ok`, one of another definition.
         SchemaMismatchError: SCH-1 .. SCH-5, ENT-8, or a property that is none.
         ProtocolChangedException: another creator was first (CFL-4).
-        InvalidRangeError: data and `exist_ok`: `write` appends to a table that is there.
+        InvalidArgumentError: data and `exist_ok`: `write` appends to a table that is there.
         UnsupportedFeatureError, StoreError: the address or its options.
         UnsafeStoreError: STO-12. CommitRejectedError, CommitUnknownError: CMT-1.
     """
@@ -386,7 +386,7 @@ def write(
 
     Raises:
         TableExistsError: mode is error, and a table is there; nothing was read.
-        InvalidRangeError: a mode or an argument that makes no sense.
+        InvalidArgumentError: a mode or an argument that makes no sense.
         SchemaMismatchError, ConstraintViolationError: as `Table.append`; another partitioning.
     """
     options = commit_options(commit)

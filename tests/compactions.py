@@ -11,7 +11,7 @@ from tablefmt.data.read import read_files
 from tablefmt.model.entry import AddedFiles, OperationClass
 from tablefmt.session.compaction import rewrite_groups, rewriting, staged_rewrites
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.staging import Stage
+from tablefmt.session.statement import Stage
 
 MINOR, MAJOR, CLUSTER = (
     OperationClass.MINOR_COMPACT,

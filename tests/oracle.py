@@ -1,4 +1,4 @@
-"""The differential oracle: on every table that a test makes, `tools/logdump.py` has to agree.
+"""The differential oracle: on every table that a test makes, `tools/logdump` has to agree.
 
 `every_table_agrees` is a fixture to import into conftest.py. Tests that damage tables on purpose
 carry `@pytest.mark.broken_tables`.
@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import golden_maker
 import logdump
-import logtext
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from golden import maker
+from logdump.text import compact
 
 import tablefmt
 from tablefmt.errors import TableNotFoundError
@@ -119,7 +119,7 @@ def _shown_entry(entry: Json) -> Json:
 
 
 def _shown_file(table: Any, file: Json) -> Json:
-    partition = {name: golden_maker.encode(v) for name, v in file.get("partition", {}).items()}
+    partition = {name: maker.encode(v) for name, v in file.get("partition", {}).items()}
     gone = (
         table.context.view.snapshot(table.version).positions(file["id"]) if file["deleted"] else []
     )
@@ -205,8 +205,7 @@ def _expected_entry(entry: Json, oldest: int) -> Json:
 def _texts(values: Json) -> dict[str, str]:
     """Values as text: JSON, where they are not text."""
     return {
-        name: value if isinstance(value, str) else logtext.compact(value)
-        for name, value in values.items()
+        name: value if isinstance(value, str) else compact(value) for name, value in values.items()
     }
 
 
@@ -216,7 +215,7 @@ def _instant(micros: int) -> datetime:
 
 def _arrow_schema(schema: Json) -> pa.Schema:
     """The Arrow schema that readers see: logical names."""
-    return pa.schema([golden_maker.arrow_field(_logical(field)) for field in schema["fields"]])
+    return pa.schema([maker.arrow_field(_logical(field)) for field in schema["fields"]])
 
 
 def _logical(field: Json) -> Json:

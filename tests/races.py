@@ -90,7 +90,7 @@ class Race:
         finally:
             view.store = before
         mine = self.ended[at]
-        mine.read_version, mine.passed = plan.read_version, tuple(done.rebased_over)
+        mine.read_version, mine.passed = plan.staged.read_version, tuple(done.rebased_over)
         mine.requests = list(counting.requests)
         return done
 

@@ -1,1 +1,3 @@
-"""What changed between two points: ranges, and the rows that commits inserted and deleted."""
+"""Change feed between two points: version ranges, and the rows that commits inserted and
+deleted.
+"""

@@ -1,4 +1,4 @@
-"""File changes as rows of an answer: its columns, and what says of a row what happened to it."""
+"""Result rows of a change read: the table's columns and the change columns."""
 
 from __future__ import annotations
 
@@ -19,30 +19,34 @@ from tablefmt.store.protocol import Store
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What an answer has of each row; of `append` inserts alone. Spec: INC-3, INC-6."""
+    """Columns of a result row. `append` contains inserts only. Spec: INC-3, INC-6."""
 
     store: Store
     schema: Schema
     """All columns of the table."""
     columns: tuple[Field, ...]
-    """Those asked for, in order."""
+    """Requested columns, in order."""
     marks: pa.Schema
-    """Of the change columns those that there are, or KIND; without a type inserts alone come."""
+    """Change columns of the result, or KIND. Without `_change_type` and KIND, it contains inserts
+    only.
+    """
     condition: RowFilter | None = None
 
     @property
     def shape(self) -> pa.Schema:
-        """Of every batch."""
+        """Return the Arrow schema of every batch."""
         return pa.schema([*answer_schema(self.columns), *self.marks])
 
     def batches(self, changes: Sequence[FileChanges]) -> Iterator[pa.RecordBatch]:
-        """The rows of changes in their order, without those that cancel. Raises as `read_files`."""
+        """Yield the rows of changes in their order, without rows that cancel. Raises as
+        `read_files`.
+        """
         shape = self.shape
         everything = any(name in self.marks.names for name in (CHANGE_COLUMNS.names[0], KIND))
         for run in together(changes):
-            # Files cannot be asked for what rows have not, nor before equal ones have cancelled.
+            # Files cannot filter by lost columns, nor before equal rows have cancelled.
             late = self.condition is not None and bool(lost_of(run))
-            # Rows are equal if all of their columns are.
+            # Rows are equal only if all of their columns are equal.
             columns = self.schema.fields if late or may_cancel(run) else self.columns
             places = [columns.index(column) for column in self.columns]
             condition = None if late else self.condition
@@ -62,7 +66,7 @@ class Answer:
                     yield pa.RecordBatch.from_arrays([*arrays, *marks], schema=shape)
 
     def _selected(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Those for which the condition is true, of rows with all columns."""
+        """Return the rows for which the condition is true. `rows` has all columns."""
         assert self.condition is not None
         named = rows.rename_columns([field.physical for field in self.schema.fields])
         return self.condition.of_rows(named).rename_columns(rows.schema.names)

@@ -1,4 +1,4 @@
-"""The columns that say of a row what happened to it, and when. Spec: INC-3."""
+"""Change columns: the kind, version and time of a row's change. Spec: INC-3."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.case_folding import folded
 from tablefmt.model.given_names import OWN_PREFIX
 
 CHANGE_COLUMNS = pa.schema(
@@ -18,25 +19,25 @@ CHANGE_COLUMNS = pa.schema(
 )
 
 APPEND_COLUMNS = pa.schema(list(CHANGE_COLUMNS)[1:])
-"""Of rows that are all inserts."""
+"""Change columns of rows that are all inserts."""
 
 KIND = f"{OWN_PREFIX}change_type"
-"""`_change_type` under a name that no column of a table has, whatever those are called."""
+"""Internal name for `_change_type` that no table column can have."""
 
 KINDS = pa.schema([CHANGE_COLUMNS.field(0).with_name(KIND)])
-"""Tells deletes from inserts, and nothing else."""
+"""Change columns that distinguish deletes from inserts only."""
 
 
 def check_names(names: Iterable[str], marks: pa.Schema, advice: str) -> None:
-    """Refuse columns of a table that are called like those that rows get.
+    """Refuse table columns that have the name of a change column.
 
     Raises:
         SchemaMismatchError: it ends with the advice.
     """
-    clash = [name for name in names if name.casefold() in marks.names]
+    clash = [name for name in names if folded(name) in marks.names]
     if clash:
         raise SchemaMismatchError(
-            f"the table's own columns {', '.join(map(repr, clash))} are called like the change "
+            f"the table's own columns {', '.join(map(repr, clash))} have the names of change "
             f"columns; {advice}",
             clash,
         )

@@ -1,7 +1,8 @@
-"""Which rows of which files one commit took out and brought. Pure. Spec: INC-3, INC-5, INC-6.
+"""Rows that one commit deleted and added, by file. Pure. Spec: INC-3, INC-5, INC-6.
 
-A commit's marks say it of files that stay and of files that go; what lineage carries over did not
-change, nor did a row of a file that goes and comes back under another id.
+A commit's deletion vectors identify the rows, both in files that stay and in files that it removes.
+Rows that lineage moves did not change. Rows of a file that is removed and added again under another
+id did not change either.
 """
 
 from __future__ import annotations
@@ -35,62 +36,66 @@ POSTIMAGE = "update_postimage"
 INSERT = "insert"
 
 WENT = (DELETE, PREIMAGE)
-"""Rows that a commit took out, in the order of the answer; those that came follow."""
+"""Kinds of rows that a commit deleted, in result order. Added rows follow them."""
 
 RESTORE = "RESTORE"
-"""The name of the operation whose equal rows cancel (INC-6)."""
+"""Name of the operation whose equal rows cancel (INC-6)."""
 
 Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileChanges:
-    """Rows of files to which one commit did one thing."""
+    """Rows of files that one commit changed in the same way."""
 
     version: int
     timestamp: int
-    """The entry's commit timestamp, µs UTC."""
+    """Commit timestamp of the entry, µs UTC."""
     change: str
-    """As `_change_type` says it."""
+    """Kind of change, as in `_change_type`."""
     partition_ids: frozenset[int]
-    """The partition columns that files had when these rows came or went: later they may be others.
+    """Partition columns of the files when these rows were added or deleted. They may have changed
+    since.
     """
     files: pa.Table
-    """As `read_files` takes them: `vector` has the positions of all other rows, `deleted` how many
-    these are."""
-    cancels: bool = False
-    """Equal rows among those of this version that went and those that came are no change (INC-6).
+    """Files as `read_files` takes them. `vector` has the positions of all other rows, `deleted`
+    their number.
     """
+    cancels: bool = False
+    """True if equal rows, deleted and added in this version, are no change (INC-6)."""
 
     lost: frozenset[int] = frozenset()
-    """Ids of columns that are NULL in all of these rows because the table had dropped them; rows
-    are compared without them."""
+    """Ids of columns that are NULL in all of these rows, because the table had dropped them. Rows
+    are compared without these columns.
+    """
 
     @property
     def marks(self) -> tuple[str, int, int]:
-        """The values of the change columns."""
+        """Return the values of the change columns."""
         return self.change, self.version, self.timestamp
 
     def is_like(self, other: FileChanges) -> bool:
-        """Whether their files hold values of the same columns."""
+        """Return True if the files of both hold values of the same columns."""
         return self.partition_ids == other.partition_ids and self.lost == other.lost
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         columns = self.files.select(["rows", "deleted"])
         return int(np.sum(columns["rows"].to_numpy()) - np.sum(columns["deleted"].to_numpy()))
 
 
 def chosen_rows(files: pa.Table, place: int) -> BitMap64:
-    """The rows that a change has of one of its files."""
+    """Return the changed rows in one of the change's files."""
     count, vector = (files[name][place].as_py() for name in ("rows", "vector"))
     every = row_span(count)
     return every if vector is None else every - own_positions(vector)
 
 
 def with_rows(files: pa.Table, chosen: Mapping[int, BitMap64]) -> pa.Table:
-    """Files of a change with other rows, by place; the rest stay as they are, or whole."""
+    """Return the files of a change with other rows, by place. Other files keep their rows, or stay
+    whole.
+    """
     count, places = files.num_rows, np.fromiter(chosen, np.intp, len(chosen))
     deleted, vectors = np.zeros(count, np.int64), pa.nulls(count, pa.large_binary())
     if "vector" in files.column_names:
@@ -113,18 +118,18 @@ def with_rows(files: pa.Table, chosen: Mapping[int, BitMap64]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Commit:
-    """What an entry says of rows, besides its files and marks."""
+    """Facts of an entry about rows, besides its files and deletion vectors."""
 
     version: int
     timestamp: int
     restores: bool
     first_id: int
-    """Of the files that it adds."""
+    """First id of the files that it adds."""
     lineage: Lineage | None
 
     @classmethod
     def of(cls, entry: Entry) -> Commit:
-        """Of an entry that changes the table logically."""
+        """Return the facts of an entry that changes the table logically."""
         first_id = entry.totals.next_id - (0 if entry.add is None else len(entry.add))
         restores = entry.operation.name == RESTORE
         return cls(entry.version, entry.timestamp, restores, first_id, entry.lineage)
@@ -132,32 +137,32 @@ class Commit:
 
 @dataclass(slots=True, eq=False)
 class _Chosen:
-    """Files of one kind of change: whole ones by place, and others with their rows."""
+    """Files of one kind of change: whole files by place, and other files with their rows."""
 
     whole: list[Places] = field(default_factory=list)
     some: dict[int, BitMap64] = field(default_factory=dict)
-    """By place in the segment; no set is empty."""
+    """Rows by place in the manifest segment; no set is empty."""
 
     @property
     def is_empty(self) -> bool:
-        """There is none."""
+        """Return True if there are no rows."""
         return not self.some and not any(map(len, self.whole))
 
     def add(self, place: int, rows: BitMap64) -> None:
-        """Rows of a file, if there are any."""
+        """Add rows of a file, if there are any."""
         if rows:
             self.some[place] = rows
 
 
 class Touched:
-    """Every file that the commits of a range touched, and all that they said of rows."""
+    """Every file that the commits of a range touched, and all their deletes."""
 
     def __init__(self, files: Segment, deltas: Deltas) -> None:
-        """Take what `fold` gave for the range.
+        """Take the result of `fold` for the range.
 
         Args:
-            files: with all that was live before the range and touched in it.
-            deltas: of these files, from the first one ever on.
+            files: they include all files that were live before the range and touched in it.
+            deltas: deletion vectors of these files, from their first version on.
         """
         self._files, self._deltas = files, deltas
         ids = files.files.ids
@@ -169,12 +174,12 @@ class Touched:
     def by(
         self, commit: Commit, before: frozenset[int], after: frozenset[int]
     ) -> list[FileChanges]:
-        """What one commit did, rows that went first.
+        """Return the changes of one commit, deleted rows first.
 
         Args:
             commit: in the range.
-            before: ids of the partition columns before it.
-            after: with it.
+            before: ids of the partition columns before the commit.
+            after: ids of the partition columns after it.
 
         Raises:
             CorruptEntryError: DEL-1, DEL-2, DEL-4, LIN-2.
@@ -201,13 +206,13 @@ class Touched:
         return int(self._files.files.ids[place])
 
     def _places(self, ids: Iterable[int]) -> list[tuple[int, int]]:
-        """Ids and the places of those of the files that are here."""
+        """Return the ids that are in these files, with their places."""
         asked = np.fromiter(ids, np.int64)
         places, lines = self._files.files.find(asked)
         return list(zip(asked[lines].tolist(), places.tolist(), strict=True))
 
     def _marks(self, version: int) -> dict[int, Marks]:
-        """What the commit marked, by place."""
+        """Return the deletion vectors of the commit, by place."""
         at = self._marked.get(version, _NONE)
         files = self._deltas.file[at]
         places = dict(self._places(files.tolist()))
@@ -217,12 +222,14 @@ class Touched:
         }
 
     def _live(self, place: int, version: int) -> BitMap64:
-        """The rows of a file that are there at a version."""
+        """Return the rows of a file that are live at a version."""
         rows = int(self._rows[place])
         return row_span(rows) - self._deltas.union(self._id(place), rows, version)
 
     def _carried(self, commit: Commit, added: Places) -> dict[int, BitMap64]:
-        """By place the rows of inputs that lineage says are in files of this commit (LIN-1)."""
+        """Return, by place, the rows of inputs that lineage copies into files of this commit
+        (LIN-1).
+        """
         lineage = commit.lineage
         if lineage is None:
             return {}
@@ -235,21 +242,23 @@ class Touched:
         for output, file, start, count, text in lines:
             dropped = BitMap64() if text is None else decode_positions(text)
             if dropped and (dropped.min() < start or dropped.max() >= start + count):
-                raise _bad(commit.version, "LIN-2", "its lineage drops rows that are in no run")
+                raise _bad(commit.version, "LIN-2", "its lineage drops rows outside the run")
             kept[output] += count - len(dropped)
             if file in places:
                 if start + count > self._rows[places[file]]:
-                    raise _bad(commit.version, "LIN-2", f"its lineage goes beyond file {file}")
+                    raise _bad(
+                        commit.version, "LIN-2", f"its lineage exceeds the rows of file {file}"
+                    )
                 run = row_span(start, start + count) - dropped
                 before = carried.get(places[file])
                 carried[places[file]] = run if before is None else before | run
         outputs = np.unique(np.asarray(lineage.output))
         if np.any(kept[outputs] != self._rows[added[outputs]]):
-            raise _bad(commit.version, "LIN-2", "its lineage is not that of the rows it adds")
+            raise _bad(commit.version, "LIN-2", "its lineage does not match the rows it adds")
         return carried
 
     def _outputs(self, commit: Commit) -> dict[int, BitMap64]:
-        """By place of files of carried rows alone: none of these came."""
+        """Return, by place, the rows of files with copied rows only. None of these rows is new."""
         if commit.lineage is None:
             return {}
         ids = [commit.first_id + at for at in sorted(set(commit.lineage.output))]
@@ -258,7 +267,10 @@ class Touched:
     def _twins(
         self, version: int, removed: Places, added: Places, marks: Mapping[int, Marks]
     ) -> dict[int, BitMap64]:
-        """By place, of old and new ids, the rows of files that go and come back which stay."""
+        """Return, by place, the unchanged rows of files that are removed and added again.
+
+        The places include those of the old and the new ids.
+        """
         if not len(removed) or not len(added):
             return {}
         paths = self._files.files.table["path"]
@@ -289,14 +301,14 @@ class Touched:
             live = self._live(place, version - 1)
             marked = marks.get(place, Marks(nothing, nothing))
             if not marked.all.issubset(live):
-                message = f"it marks a row of file {self._id(place)} that was gone"
+                message = f"it deletes a row of file {self._id(place)} that was deleted before"
                 raise _bad(version, "DEL-1", message)
             kept = stays.get(place, nothing)
             chosen[DELETE].add(place, live - marked.updated - kept)
             chosen[PREIMAGE].add(place, marked.updated - kept)
         added = self._added.get(version, _NONE)
         for place in sorted(marks.keys() - removed.tolist() - set(added.tolist())):
-            # Refuses rows that were gone.
+            # `union` refuses rows that were deleted before.
             self._deltas.union(self._id(place), int(self._rows[place]), version)
             kept = stays.get(place, nothing)
             chosen[DELETE].add(place, marks[place].deleted - kept)
@@ -324,12 +336,12 @@ class Touched:
                 chosen[kind].add(place, rows)
 
     def _table(self, chosen: _Chosen, version: int, partition_ids: frozenset[int]) -> pa.Table:
-        """The files in the order of ids, each with the rows that are not meant.
+        """Return the files in the order of ids, each with the positions of its other rows.
 
         Args:
-            chosen: the rows; of a whole file those that were there at the version.
-            version: before the rows went, or when they had come.
-            partition_ids: of what the files have values.
+            chosen: the rows. For whole files, these are the rows live at the version.
+            version: the version before the rows were deleted, or after they were added.
+            partition_ids: the partition columns of the files.
         """
         whole = np.concatenate(chosen.whole) if chosen.whole else _NONE
         places = np.concatenate([whole, np.array(sorted(chosen.some), np.intp)])
@@ -349,18 +361,18 @@ _NONE = np.zeros(0, np.intp)
 
 
 def _both(one: Mapping[int, BitMap64], other: Mapping[int, BitMap64]) -> dict[int, BitMap64]:
-    """Join rows by place."""
+    """Return the union of rows by place."""
     return {at: one.get(at, BitMap64()) | other.get(at, BitMap64()) for at in {*one, *other}}
 
 
 def _among(places: Places, *known: Mapping[int, object]) -> NDArray[np.bool_]:
-    """Of each place whether one of these has something to say of it."""
+    """Return a mask of the places that occur in one of these mappings."""
     said = {place for each in known for place in each}
     return np.isin(places, np.fromiter(said, np.intp, len(said)))
 
 
 def _by_version(versions: NDArray[np.int64], ids: NDArray[np.int64]) -> dict[int, Places]:
-    """Places in the order of ids, by version; not of what never happened."""
+    """Return places in the order of ids, by version. Places without an event are left out."""
     at = np.flatnonzero(versions != NEVER)
     order = at[np.lexsort((ids[at], versions[at]))]
     values = versions[order]

@@ -1,7 +1,7 @@
-"""What is read of files for each content of an answer, in which version's columns. Spec: INC-3 .. 7
+"""Files and columns to read for each content of a result. Spec: INC-3 .. 7
 
-Between a column's end and its return by a restore its values may be in files or not: a compaction
-leaves them out. So that no answer depends on that, they are NULL then.
+A restore can bring back a dropped column. In between, some files may hold its values, but a
+compaction leaves them out. So these values are NULL, to make the result independent of compactions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tablefmt.changes.net import net_files
 from tablefmt.changes.plan import plan_changes, rows_at
 from tablefmt.changes.range import Covered
 from tablefmt.changes.schema import dropped_columns, lost_columns, without_columns
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import InvalidArgumentError
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.load import LogView
 
@@ -19,23 +19,25 @@ CONTENTS = ("changes", "net", "append")
 
 
 def known_content(content: str) -> str:
-    """One of CONTENTS. Raises InvalidRangeError."""
+    """Return one of CONTENTS. Raises InvalidArgumentError."""
     if content not in CONTENTS:
-        raise InvalidRangeError(f"content {content!r} is not one of {', '.join(CONTENTS)}")
+        raise InvalidArgumentError(
+            f"content {content!r} is unknown; expected one of {', '.join(CONTENTS)}"
+        )
     return content
 
 
 def planned(
     view: LogView, range_: Covered, content: str, schema: Schema, *, whole: bool = False
 ) -> list[FileChanges]:
-    """What is read, in order; equal rows may be in it that cancel.
+    """Return the changes to read, in order. They may contain equal rows that cancel.
 
     Args:
         view: the log, at or after the end of the range.
         range_: the versions.
         content: one of CONTENTS.
-        whole: of "net", all rows of both ends, and none cancels.
-        schema: of the answer.
+        whole: for "net", return all rows of both ends, without cancelling.
+        schema: the schema of the result.
 
     Raises:
         CorruptTableError: as `plan_changes`. UnsupportedFeatureError: as `lost_columns`.
@@ -55,7 +57,7 @@ def planned(
         changes = plan_changes(view, range_)
         versions = [c.version - (c.change in WENT) for c in changes]
     else:
-        # Marks on files that were written without the column do not lead to its values.
+        # A commit can delete rows of files without the column, so it does not show their values.
         every = _both_ends(view, range_) if lost else plan_changes(view, range_)
         changes = net_files(every, range_.last, view.timestamp_at(range_.last))
         versions = [before if c.change in WENT else range_.last for c in changes]
@@ -66,7 +68,7 @@ def planned(
 
 
 def _both_ends(view: LogView, range_: Covered) -> list[FileChanges]:
-    """Every row of before goes, and every row of the end comes."""
+    """Return a deletion of every row before the range, and an insertion of every row at its end."""
     came = rows_at(view, range_.last, INSERT, range_.last)
     if range_.before < 0:
         return [came]

@@ -1,4 +1,4 @@
-"""Where whoever follows changes can go on from, batch by batch. Pure. Spec: INC-8."""
+"""Cursors for readers that follow changes batch by batch. Pure. Spec: INC-8."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import InvalidArgumentError
 
 VERSION = -2
-"""The place of `_commit_version` among the columns of a batch."""
+"""Position of `_commit_version` among the columns of a batch."""
 
 
 class Followed(tuple[pa.RecordBatch, int]):
-    """A batch and the version to go on from, as a pair; and whether it is of a snapshot."""
+    """Pair of a batch and the version to resume from, with `snapshot` for batches of a snapshot."""
 
     snapshot: int | None
-    """None: row changes. Else the changes of versions up to this one have expired, and batches with
-    this number hold all rows at it: who meets another number than before forgets all rows of
-    before (INC-7)."""
+    """Version of the snapshot; None for row changes.
+
+    With a number, the changes up to this version have expired. The batches with this number then
+    hold all rows at the version. When the number changes, the reader must delete all earlier rows
+    (INC-7).
+    """
 
     def __new__(
         cls, batch: pa.RecordBatch, last_version: int, snapshot: int | None = None
     ) -> Followed:
-        """The pair, and its mark."""
+        """Return the pair with `snapshot` set."""
         pair = super().__new__(cls, (batch, last_version))
         pair.snapshot = snapshot
         return pair
@@ -33,18 +36,18 @@ class Followed(tuple[pa.RecordBatch, int]):
 def with_cursors(
     batches: Iterable[pa.RecordBatch], before: int, last: int
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Batches of a range, each with the version that all rows up to here make complete.
+    """Yield the batches of a range, each with the last version that is complete so far.
 
     Args:
         batches: in the order of versions, each of one version.
         before: the version before the range.
-        last: its last version.
+        last: the last version of the range.
     """
     cursor, waiting, version = before, None, before
     for batch in batches:
         following = batch.column(batch.num_columns + VERSION)[0].as_py()
         if waiting is not None:
-            # With the first row of a later version, those in between are known to be complete.
+            # The first row of a later version shows that all versions before it are complete.
             cursor = following - 1 if following > version else cursor
             yield waiting, cursor
         waiting, version = batch, following
@@ -53,7 +56,7 @@ def with_cursors(
 
 
 def seconds(poll: float) -> float:
-    """How long to wait between two looks. Raises InvalidRangeError."""
+    """Return the seconds to wait between two polls. Raises InvalidArgumentError."""
     if isinstance(poll, bool) or not isinstance(poll, int | float) or not 0 < poll < math.inf:
-        raise InvalidRangeError(f"poll is {poll!r}; it is a number of seconds above 0")
+        raise InvalidArgumentError(f"poll is {poll!r}; expected a number of seconds above 0")
     return float(poll)

@@ -1,6 +1,6 @@
-"""The difference between the two ends of a range: what of its changes does not cancel. Spec: INC-6.
+"""Net changes: the difference between the two ends of a range. Spec: INC-6.
 
-Rows that came in the range and went in it again are left out by their places alone, and never read.
+Rows that were added and deleted within the range are excluded by position, without reading them.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from tablefmt.data.row_difference import row_difference
 
 
 def net_files(changes: Sequence[FileChanges], version: int, timestamp: int) -> list[FileChanges]:
-    """Rows of files that were there before a range and not after it, then those the other way.
+    """Return rows deleted by a range, then rows added by it, without rows that were only there
+    between.
 
-    Each as `delete` or `insert`, of the version given. Every row is in one of them, and equal rows
-    may be in both kinds.
+    Each change is a `delete` or `insert` of the given version. Equal rows may be in both kinds.
 
     Args:
-        changes: of all commits of the range, in order.
-        version: its last.
-        timestamp: of that, µs UTC.
+        changes: all commits of the range, in order.
+        version: the last version of the range.
+        timestamp: its commit timestamp, µs UTC.
     """
     went, came = ([c for c in changes if (c.change in WENT) is gone] for gone in (True, False))
     rows_went, rows_came = _several(went, came)
@@ -66,7 +66,7 @@ def net_files(changes: Sequence[FileChanges], version: int, timestamp: int) -> l
 def _several(
     went: Sequence[FileChanges], came: Sequence[FileChanges]
 ) -> tuple[dict[int, BitMap64], dict[int, BitMap64]]:
-    """Of files in more than one change, the rows that went and those that came, by id."""
+    """Return the deleted and the added rows, by file id, of files in more than one change."""
     ids = [c.files["id"].to_numpy() for c in (*went, *came)]
     known, counts = np.unique(np.concatenate([np.zeros(0, np.int64), *ids]), return_counts=True)
     several = known[counts > 1]
@@ -85,22 +85,24 @@ def _rows_of(changes: Sequence[FileChanges], ids: NDArray[np.int64]) -> dict[int
 
 
 def _left(files: pa.Table, left: dict[int, BitMap64]) -> pa.Table:
-    """The files with the rows of those in `left`, which has none of them from then on."""
+    """Return the files with the rows in `left`, and clear `left` for them."""
     ids = files["id"].to_numpy()
     special = np.flatnonzero(np.isin(ids, np.fromiter(left, np.int64, len(left))))
     if not len(special):
         return files
     chosen = {}
     for place in special.tolist():
-        # A later change of the same file has none of them.
+        # A later change of the same file must not return these rows again.
         chosen[place], left[int(ids[place])] = left[int(ids[place])], BitMap64()
     files = with_rows(files, chosen)
     return files.filter(pc.less(files["deleted"], files["rows"]))
 
 
 def together(changes: Iterable[FileChanges]) -> Iterator[list[FileChanges]]:
-    """Changes in runs: those of one version among which rows cancel, and others, of which either
-    all lack columns or none does.
+    """Yield changes in runs.
+
+    A run holds either changes of one version whose rows may cancel, or other changes. In a run of
+    other changes, all lack columns or none does.
     """
 
     def run(change: FileChanges) -> tuple[int, bool]:
@@ -110,22 +112,22 @@ def together(changes: Iterable[FileChanges]) -> Iterator[list[FileChanges]]:
 
 
 def may_cancel(changes: Sequence[FileChanges]) -> bool:
-    """Whether there may be equal rows in a run that cancel, so that whole rows have to be read."""
+    """Return True if equal rows of a run may cancel, so that all columns must be read."""
     return changes[0].cancels and len({change.change in WENT for change in changes}) == 2
 
 
 def lost_of(changes: Iterable[FileChanges]) -> frozenset[int]:
-    """Ids of the columns that are NULL in all rows of some of the changes."""
+    """Return the ids of the columns that are NULL in all rows of some of the changes."""
     return frozenset[int]().union(*(change.lost for change in changes))
 
 
 def difference(
     reader: RowReader, changes: Sequence[FileChanges]
 ) -> Iterator[tuple[FileChanges, pa.RecordBatch]]:
-    """The rows of a run without those that cancel, each with one of its kind.
+    """Yield the rows of a run without rows that cancel, each batch with a change of its kind.
 
     Args:
-        reader: of all columns if some may cancel.
+        reader: it must read all columns if rows may cancel.
         changes: a run.
     """
     if not may_cancel(changes):

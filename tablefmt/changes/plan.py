@@ -1,7 +1,7 @@
-"""Which rows of which files a range of versions took out and brought. Spec: INC-3, INC-4.
+"""Plan of the rows that a range of versions deleted and added. Spec: INC-3, INC-4.
 
-Planned from the entries of the range. What was before it is looked at for nothing but files that a
-commit of the range took rows out of.
+The plan needs only the entries of the range. It reads earlier state only for files that a commit of
+the range deleted rows from.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ from tablefmt.snapshot.segments import joined
 
 
 def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
-    """Changes in the order of versions; within one, rows that went before rows that came.
+    """Return changes in the order of versions; within a version, deleted rows come before added
+    rows.
 
     Args:
         view: the log, at or after the end of the range.
         range_: the versions.
 
     Raises:
-        VersionNotFoundError: the range begins at what the log stands on.
-        CorruptTableError: any rule of replay, or of marks and lineage: a row went twice (DEL-4), a
-            mark on a row that was gone (DEL-1), runs that are not the rows of an output (LIN-2).
+        VersionNotFoundError: the range begins at the base version of the log.
+        CorruptTableError: any rule of replay, deletion vectors or lineage. Examples: a row deleted
+            twice (DEL-4), a deletion of a deleted row (DEL-1), runs that differ from the rows of an
+            output (LIN-2).
     """
     if range_.empty:
         return []
@@ -67,7 +69,7 @@ def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
 
 
 def rows_at(view: LogView, version: int, change: str, stamp: int) -> FileChanges:
-    """All rows of a version, as if the commit `stamp` had done this to all of them.
+    """Return all rows of a version as if the commit `stamp` had made this change to all of them.
 
     Raises:
         CorruptTableError: as `LogView.snapshot`.
@@ -83,7 +85,7 @@ def rows_at(view: LogView, version: int, change: str, stamp: int) -> FileChanges
 def _taken_out(
     entries: Sequence[StoredEntry], side_deletes: dict[int, pa.Table]
 ) -> NDArray[np.int64]:
-    """Ids of the files that entries remove, or take rows out of; ascending."""
+    """Return the ids of the files that entries remove or delete rows from; ascending."""
     ids = [np.zeros(0, np.int64)]
     for entry in map(_entry, entries):
         ids.append(np.asarray(entry.remove, np.int64))
@@ -97,7 +99,9 @@ def _taken_out(
 def _with_earlier(
     view: LogView, before: int, history: FileHistory, ids: NDArray[np.int64]
 ) -> FileHistory:
-    """The history with those of the files that were there at `before`; none was touched since."""
+    """Return the history extended by the given files that were live at `before`. None was touched
+    since.
+    """
     totals = view.totals_at(before)
     ids = ids[ids < totals.next_id]
     ids = np.setdiff1d(ids, np.concatenate([ids[:0], *(ids[at] for _, _, at in history.find(ids))]))
@@ -107,7 +111,7 @@ def _with_earlier(
     while True:
         try:
             chosen = earlier.only(earlier.marked(ids))
-            # By now its columns may have other types.
+            # The types of its columns may have changed since.
             return history.with_files(_as_of(view, chosen, before, history.version))
         except LostCheckpointError as lost:
             earlier = view.instead(lost, before)
@@ -116,7 +120,7 @@ def _with_earlier(
 def _as_of(
     view: LogView, history: FileHistory, version: int, types_of: int | None = None
 ) -> FileHistory:
-    """As `FileHistory.as_of`, with the types of that version or of a later one."""
+    """Return `FileHistory.as_of`, with the column types of that version or of a later one."""
     metadata = view.metadata_at(version if types_of is None else types_of)
     described = view.metadata_version_at(version)
     return history.as_of(version, view.totals_at(version), metadata, described)

@@ -1,22 +1,27 @@
-"""From the bounds a caller gives to the versions they cover. Pure. Spec: INC-1, INC-2."""
+"""Version ranges: convert a caller's bounds to versions. Pure. Spec: INC-1, INC-2."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tablefmt.errors import ChangesExpiredError, InvalidRangeError, VersionNotFoundError
+from tablefmt.errors import (
+    ChangesExpiredError,
+    InvalidArgumentError,
+    InvalidRangeError,
+    VersionNotFoundError,
+)
 from tablefmt.model.integers import whole_number
 from tablefmt.model.times import Time, show_time, to_micros
 from tablefmt.snapshot.timeline import Timeline
 
 SETTLE_US = 600_000_000
-"""INC-2: until this long after the end, a commit in flight may land at or before it."""
+"""Time after the end of a range during which a commit in flight may still land in it (INC-2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a caller gives: exactly one begin, at most one end."""
+    """Bounds as a caller gives them: exactly one begin, at most one end."""
 
     starting_version: int | None = None
     after_version: int | None = None
@@ -34,26 +39,28 @@ class Covered:
     last: int
     settled: bool
     is_kept: bool = True
-    """Its changes can be told. If not, what was there before the range is to be forgotten, and the
-    rows at its end are all there is (INC-7)."""
+    """True if the changes of the range are available. Otherwise the reader must delete all earlier
+    rows and use only the rows at its end (INC-7).
+    """
 
     begins: bool = False
-    """The table begins with `first`, in the place of one that was dropped: there is no version
-    before, and no row at this one."""
+    """True if the table begins with `first`, after another table was dropped. There is then no
+    version before, and no row at this one.
+    """
 
     @property
     def before(self) -> int:
-        """The version whose rows are there before the range's own: -1 for none."""
+        """Return the version whose rows exist before the range; -1 if there is none."""
         return self.first if self.begins else self.first - 1
 
     @property
     def empty(self) -> bool:
-        """No version is covered."""
+        """Return True if the range covers no version."""
         return self.first > self.last
 
 
 EXPIRED = ("error", "snapshot")
-"""What to do with a range that begins with versions which are not kept any more."""
+"""Behaviours for a range that begins with versions that are no longer kept."""
 
 
 def covered(
@@ -63,25 +70,26 @@ def covered(
     expired: str = "error",
     begins_with: Callable[[int], bool] = lambda version: version == 0,
 ) -> Covered:
-    """The versions that `bounds` cover.
+    """Return the versions that `bounds` cover.
 
     Args:
         bounds: as given.
         timeline: up to the head.
-        now_us: the store's clock, or the best there is.
+        now_us: the store's clock, or the best estimate of it.
         expired: one of EXPIRED.
-        begins_with: whether a version made the table; asked of the oldest that is kept.
+        begins_with: return True if a version created the table; called for the oldest kept version.
 
     Raises:
+        InvalidArgumentError: `expired` is not one of EXPIRED.
         InvalidRangeError: no begin or several, two ends, begin after end, an unreadable time.
         VersionNotFoundError: a version outside the history, or a time before its first.
-        ChangesExpiredError: ENT-13, it begins with versions that are not kept any more. Of
+        ChangesExpiredError: ENT-13, the range begins with versions that are no longer kept. For
             "snapshot": its end is not kept either.
     """
     if expired not in EXPIRED:
-        raise InvalidRangeError(f"expired {expired!r} is neither 'error' nor 'snapshot'")
+        raise InvalidArgumentError(f"expired is {expired!r}; expected 'error' or 'snapshot'")
     first = _begin(bounds, timeline)
-    # What a commit took away was live at the version before it.
+    # Rows that a commit deleted were live at the version before it.
     oldest = timeline.oldest
     begins = first == oldest > 0 and begins_with(first)
 
@@ -94,24 +102,25 @@ def covered(
     last, settled = _end(bounds, timeline, now_us)
     if last < oldest:
         raise ChangesExpiredError(first, earliest())
-    # A version to start at and a version to end at, both inclusive, leave nothing empty.
+    # A starting version is inclusive, so the range always covers at least one version.
     if first > last + 1 or (first > last and bounds.starting_version is not None):
         raise InvalidRangeError(
-            f"the range begins at version {first} and ends at version {last}: begin is after end"
+            f"the range begins at version {first}, after its end at version {last}; "
+            "swap the bounds, or leave the end out"
         )
     _check_times(bounds)
     return Covered(first, last, settled, is_kept, begins)
 
 
 def _check_times(bounds: Bounds) -> None:
-    """Two times the wrong way round, even if no commit lies between them."""
+    """Refuse a begin time after the end time, even if no commit lies between them."""
     begin = bounds.starting_timestamp or bounds.after_timestamp
     if begin is not None and bounds.ending_timestamp is not None:
         start, end = to_micros(begin), to_micros(bounds.ending_timestamp)
         if start > end:
             raise InvalidRangeError(
-                f"the range begins at {show_time(start)} and ends at {show_time(end)}: begin is "
-                "after end"
+                f"the range begins at {show_time(start)}, after its end at {show_time(end)}; "
+                "swap the bounds, or leave the end out"
             )
 
 
@@ -153,13 +162,13 @@ def _end(bounds: Bounds, timeline: Timeline, now_us: int) -> tuple[int, bool]:
 def _whole(version: int) -> int:
     number = whole_number(version)
     if number is None:
-        hint = "; a time goes into timestamp" if isinstance(version, str) else ""
+        hint = "; pass a time as a timestamp" if isinstance(version, str) else ""
         raise InvalidRangeError(f"version {version!r:.100} is not a whole number{hint}")
     return number
 
 
 def _in_log(version: int, timeline: Timeline) -> int:
-    """The version; one that was there and is not kept any more passes too."""
+    """Return the version. Also accept one that is no longer kept."""
     return version if 0 <= version < timeline.oldest else timeline.check_version(version)
 
 

@@ -1,4 +1,6 @@
-"""The rows of a range of versions, with what happened to them and when. Spec: INC-1 .. INC-4."""
+"""Change reader: the rows of a range of versions with their change columns. Spec: INC-1 ..
+INC-4.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,9 @@ from tablefmt.snapshot.load import LogView
 class Changes(BatchSource):
     """Row changes of versions `first_version` to `last_version`, both inclusive.
 
-    An empty range has `last_version == first_version - 1`. Pass `last_version` on as the next
-    `after_version`, and nothing is lost or doubled. Rows are read when they are asked for; what
-    reads them raises CorruptTableError, and CorruptDataError (DAT-5).
+    An empty range has `last_version == first_version - 1`. To continue without loss or duplicates,
+    pass `last_version` as the next `after_version`. Rows are read on demand. Reading raises
+    CorruptTableError and CorruptDataError (DAT-5).
     """
 
     def __init__(
@@ -53,12 +55,12 @@ class Changes(BatchSource):
         marks: pa.Schema | None = None,
         whole: bool = False,
     ) -> None:
-        """As of `Table.changes`.
+        """Take the arguments of `Table.changes`, and these.
 
         Args:
-            refresh: look for newer versions first.
-            marks: which change columns there are; None: all that the content has.
-            whole: of "net", all rows of both ends, and none cancels.
+            refresh: check for newer versions first.
+            marks: the change columns to return; None: all that the content has.
+            whole: for "net", return all rows of both ends, without cancelling.
         """
         self._again = partial(
             Changes,
@@ -79,12 +81,13 @@ class Changes(BatchSource):
         self.view = view
         now = environment.now_us()
         if bounds.ending_timestamp is not None:
-            # This machine's clock may be ahead of the one of a disk of the network.
+            # This machine's clock may be ahead of the clock of a network disk.
             now = view.store.server_time_us() or min(now, view.store.clock_us())
         self.range = covered(bounds, view.timeline, now, expired, partial(begins_with, view))
         self.table_schema = schema_of_range(view, self.range, schema, self._plan)
-        """The table's columns at one end of the range. Other rows may be NULL in columns that are
-        NOT NULL there."""
+        """Columns of the table at one end of the range. Rows of other versions may be NULL in
+        columns that are NOT NULL there.
+        """
         self.columns = chosen_columns(self.table_schema, columns)
         if marks is None:
             marks = APPEND_COLUMNS if content == "append" else CHANGE_COLUMNS
@@ -97,55 +100,61 @@ class Changes(BatchSource):
 
     @property
     def first_version(self) -> int:
-        """The first ID version covered."""
+        """Return the first ID version covered."""
         return self.range.first
 
     @property
     def last_version(self) -> int:
-        """The last ID version covered."""
+        """Return the last ID version covered."""
         return self.range.last
 
     @property
     def settled(self) -> bool:
-        """False while a commit in flight may still land in the range (INC-2)."""
+        """Return False while a commit in flight may still land in the range (INC-2)."""
         return self.range.settled
 
     @property
     def is_snapshot(self) -> bool:
-        """The range has expired: the rows are all those at its end, as `insert` (INC-7). Whoever
-        applies them has to remove all rows of before.
+        """Return True if the range has expired: the rows are all rows at its end, as `insert`
+        (INC-7).
+
+        The reader must then delete all earlier rows.
         """
         return not self.range.is_kept
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns and the change columns: without `_change_type` for `append`."""
+        """Return the table's columns and the change columns: without `_change_type` for
+        `append`.
+        """
         return self.answer.shape
 
     @cached_property
     def file_changes(self) -> list[FileChanges]:
-        """What is read, file by file, without files that cannot hold a row that is asked for.
+        """Return the changes to read, by file, without files that cannot hold a requested row.
 
-        Equal rows may be in it that cancel: see `FileChanges.cancels`.
+        The changes may contain equal rows that cancel: see `FileChanges.cancels`.
         """
         changes = self._plan(self.table_schema)
         if self.predicate is None:
             return changes
         left = []
         for run in together(changes):
-            # A row is not left out for a column without which it may be equal to another.
+            # Rows are compared without these columns, so a condition on them must not drop a row.
             ids = lost_of(run) if may_cancel(run) else frozenset[int]()
             surviving = (self._surviving(each, ids) for each in run)
             left += [change for change in surviving if change is not None]
         return left
 
     def _plan(self, schema: Schema) -> list[FileChanges]:
-        """Return what is read for an answer of these columns, file by file."""
+        """Return the changes to read for a result with these columns, by file."""
         return planned(self.view, self.range, self.content, schema, whole=self._whole)
 
     def _surviving(self, change: FileChanges, unlooked: frozenset[int]) -> FileChanges | None:
-        """Without files that cannot hold a row that is asked for, whatever the values of some
-        columns; None if there are no others.
+        """Return the change without files that cannot hold a requested row; None if no file is
+        left.
+
+        The columns `unlooked` may have any value.
         """
         assert self.predicate is not None
         known = without_columns(change, unlooked)
@@ -154,39 +163,41 @@ class Changes(BatchSource):
         return replace(change, files=change.files.filter(pa.array(mask))) if mask.any() else None
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Rows in the order of versions, of one version those that went first (INC-3)."""
-        # What a commit took away was live before it.
+        """Yield rows in the order of versions; within a version, deleted rows first (INC-3)."""
+        # Rows that a commit deleted were live before it.
         version = self.range.last if self.is_snapshot else max(0, self.range.before)
         with told_if_given_up(self.view.store, version):
             yield from self.answer.batches(self.file_changes)
 
     def follow(self, poll: float = 1.0) -> Iterator[Followed]:
-        """The rows of the range, and then of every commit as it lands, for ever. Spec: INC-8.
+        """Yield the rows of the range, and then of every commit as it lands, for ever. Spec: INC-8.
 
-        The columns are those of the moment: a later batch may have others. While nothing is new,
-        one small request is made every `poll` seconds, and two more every 5 seconds.
+        The schema is the current one; a later batch may have other columns. While there are no new
+        versions, each poll is one small request every `poll` seconds. Every 5 seconds there are two
+        more.
 
         Args:
             poll: how long to wait, seconds.
 
         Yields:
-            A batch, and the version to pass on as the next `after_version` once it was dealt with:
-            nothing is lost then, nor doubled where that version is kept together with what was made
-            of the rows. It stays where it was until the last row of a commit has come. With
-            `expired="snapshot"` a pair has `snapshot`, not None where it is no change: all rows at
-            that version take the place of those of before; if there are none, a batch of no rows
-            says so.
+            A batch, and a version. After processing the batch, pass the version as the next
+            `after_version`; then no row is lost. To avoid duplicates too, store the version
+            together with the results. The version does not advance before the last row of a
+            commit. With `expired="snapshot"` a pair has `snapshot`, which is None for a change.
+            Otherwise all rows at that version replace the earlier rows. If there are no rows, the
+            batch is empty.
 
         Raises:
-            InvalidRangeError: the range has an end; a time that is none. While it goes on, what
-            `Table.changes` and reading raise, TableReplacedError and StoreError.
+            InvalidRangeError: the range has an end. InvalidArgumentError: an invalid `poll`. While
+            it follows: the errors of `Table.changes` and of reading, TableReplacedError and
+            StoreError.
         """
         if self._bounds.ending_version is not None or self._bounds.ending_timestamp is not None:
-            raise InvalidRangeError("who follows changes gives no end: leave ending_… out")
+            raise InvalidRangeError("a followed range has no end: leave ending_… out")
         return self._follow(seconds(poll))
 
     def _followed(self) -> Iterator[Followed]:
-        """The rows of the range for who follows."""
+        """Yield the rows of the range for a follower."""
         pairs = with_cursors(self.to_batches(), self.first_version - 1, self.last_version)
         if not self.is_snapshot:
             yield from (Followed(*pair) for pair in pairs)

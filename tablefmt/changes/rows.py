@@ -1,7 +1,7 @@
-"""The rows of file changes, read in their order. Spec: INC-3, DAT-4.
+"""Reader for the rows of file changes, in their order. Spec: INC-3, DAT-4.
 
-Files of many small commits are read together. A file out of which several commits took rows is
-decoded once, if the rows that wait for their turn fit into memory.
+Files of many small commits are read together. If several commits deleted rows of one file, the file
+is decoded once. Rows for later commits wait in memory, if they fit.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tablefmt.model.schema import Field, Schema
 from tablefmt.store.protocol import Store
 
 WAITING_BYTES = 128 << 20
-"""What rows may take, about, that were read with those of an earlier commit."""
+"""Approximate limit on the memory of rows that wait for a later commit."""
 
 DECODED = 4
-"""Bytes in memory for one in a file, about."""
+"""Approximate bytes in memory per byte in a file."""
 
 RUN_FILES = 4096
-"""Files of small commits that are read together, at most."""
+"""Maximum number of files of small commits that are read together."""
 
 _READ = ("path", "size", "rows", "footer", "deleted", "vector")
 
@@ -44,7 +44,7 @@ ChangedRows = tuple[FileChanges, pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowReader:
-    """Reads files of one table."""
+    """Reader for changed rows of one table."""
 
     store: Store
     schema: Schema
@@ -52,7 +52,7 @@ class RowReader:
     condition: RowFilter | None = None
 
     def read(self, changes: Sequence[FileChanges]) -> Iterator[ChangedRows]:
-        """Batches in the order of `changes`, each with the one it is of. None is empty.
+        """Yield batches in the order of `changes`, each with its change. No batch is empty.
 
         Raises:
             As `read_files`.
@@ -73,8 +73,9 @@ class RowReader:
                 yield from waiting.rows_of(index)
 
     def located(self, files: pa.Table, lost: frozenset[int]) -> Iterator[LocatedRows]:
-        """The rows of files, no two of one path, that their vectors leave; NULL in columns `lost`,
-        at which the condition does not look.
+        """Yield the rows of files that their vectors leave; NULL in the columns `lost`.
+
+        No two files may have the same path. The condition does not use the columns `lost`.
         """
         schema = schema_of_files(self.schema, lost)
         columns = [schema.by_id(column.id) for column in self.columns]
@@ -84,10 +85,10 @@ class RowReader:
 def _runs(
     changes: Sequence[FileChanges], shared: Mapping[int, NDArray[np.bool_]]
 ) -> Iterator[list[tuple[int, pa.Table]]]:
-    """Changes that are read together, with their numbers; those of `shared` without these files.
+    """Yield changes that are read together, with their numbers, without the files in `shared`.
 
-    Every change is in one of them, in order. The files of a run have different paths, and values of
-    the same columns.
+    Every change is in one run, in order. The files of a run have different paths, and values of the
+    same columns.
     """
     run: list[tuple[int, pa.Table]] = []
     known: set[str] = set()
@@ -115,7 +116,9 @@ def _runs(
 
 
 class _Waiting:
-    """Files out of which several commits took rows: what was read before its turn waits here."""
+    """Rows of files that several commits deleted rows from. Rows wait here until their commit's
+    turn.
+    """
 
     def __init__(self, reader: RowReader, changes: Sequence[FileChanges]) -> None:
         self._reader, self._changes = reader, changes
@@ -123,13 +126,13 @@ class _Waiting:
         self._uses = shared_files(
             changes, WAITING_BYTES, lambda files, place: _row_bytes(files, place, columns)
         )
-        """By file id the changes that it is in, and its place in each."""
+        """Changes that a file is in, and its place in each, by file id."""
         self.shared = masks_of(changes, self._uses)
         self._rows: dict[int, list[pa.RecordBatch]] = {}
         self._read: set[int] = set()
 
     def rows_of(self, index: int) -> Iterator[ChangedRows]:
-        """What these files have of one change; changes come in their order."""
+        """Yield the rows of these files for one change. Callers ask for changes in order."""
         if index not in self.shared:
             return
         ids = self._changes[index].files["id"].filter(pa.array(self.shared[index])).to_pylist()
@@ -140,7 +143,7 @@ class _Waiting:
             yield self._changes[index], rows
 
     def _take_in(self, index: int, ids: Sequence[int]) -> None:
-        """Read files for the change that is the first to need them, and for all later ones."""
+        """Read files for the first change that needs them, and for all later changes."""
         self._read.update(ids)
         turns = [turns_of(self._changes, self._uses[file]) for file in ids]
         files = first_uses(self._changes, {file: self._uses[file] for file in ids})
@@ -157,6 +160,6 @@ class _Waiting:
 
 
 def _row_bytes(files: pa.Table, place: int, columns: int) -> int:
-    """What the rows of a change in one of its files take in memory, about."""
+    """Return the approximate memory of the rows of a change in one of its files, in bytes."""
     size, rows = (files[name][place].as_py() for name in ("size", "rows"))
     return int(rows_of_change(files, place) * (DECODED * size / rows + 8 * columns))

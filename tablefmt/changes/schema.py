@@ -1,4 +1,4 @@
-"""Decide the columns and types in which the rows of a range come. Spec: INC-4."""
+"""Schema of a range's rows: its columns and their types. Spec: INC-4."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from tablefmt.changes.commit_rows import FileChanges
 from tablefmt.changes.range import Covered
-from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
+from tablefmt.model.case_folding import folded
 from tablefmt.model.common_types import (
     Era,
     Place,
@@ -27,28 +28,29 @@ from tablefmt.snapshot.load import LogView
 ENDS = ("end", "start")
 
 DROPPED_FIELD = "changes:dropped-field"
-"""What an error names if a struct has a field that it had not for some time."""
+"""Feature name in the error for a struct field that had been dropped for some versions."""
 
 
 Plan = Callable[[Schema], Sequence[FileChanges]]
-"""What is read of files for an answer of some columns."""
+"""Function that returns the changes to read for a result with some columns."""
 
 
 def schema_of_range(view: LogView, range_: Covered, end: str, plan: Plan) -> Schema:
-    """Return the columns of one end of a range, with types that hold the values of all its rows.
+    """Return the columns of one end of the range, with types that hold the values of all its rows.
 
     Args:
         view: the log.
         range_: the versions.
         end: one of ENDS; the start is the version before the first.
-        plan: called only where a restore split the history of a type.
+        plan: called only if a restore led to two incompatible types.
 
     Raises:
-        InvalidRangeError: another word; or no type holds all values of a column.
+        InvalidArgumentError: `end` is not one of ENDS.
+        InvalidRangeError: no type holds all values of a column.
         As `plan`.
     """
     if end not in ENDS:
-        raise InvalidRangeError(f"schema {end!r} is neither 'end' nor 'start'")
+        raise InvalidArgumentError(f"schema is {end!r}; expected 'end' or 'start'")
     version = range_.last if end == "end" else range_.before
     return widened(view, range_, view.metadata_at(max(0, version)).schema, plan)
 
@@ -56,12 +58,12 @@ def schema_of_range(view: LogView, range_: Covered, end: str, plan: Plan) -> Sch
 def widened(view: LogView, range_: Covered, schema: Schema, plan: Plan) -> Schema:
     """Return a schema's columns with the narrowest types that hold the values of a range's rows.
 
-    Arguments and errors as of `schema_of_range`.
+    Takes the arguments of `schema_of_range`, and raises the same errors.
     """
     eras = eras_of(view, range_)
     joined, none = common_types(schema, (era.schema for era in eras))
     if none:
-        # Types count of which the files that are read may hold values.
+        # Only types whose values may be in the files to read matter.
         versions = _written(plan(nullable(schema)), view.timeline.oldest)
         joined, none = common_types(schema, (view.metadata_at(v).schema for v in versions))
     if none:
@@ -70,10 +72,9 @@ def widened(view: LogView, range_: Covered, schema: Schema, plan: Plan) -> Schem
 
 
 def _written(changes: Iterable[FileChanges], oldest: int) -> list[int]:
-    """Return the versions under whose metadata files were written (ADD-9), from `oldest` on.
+    """Return the versions under whose metadata the files were written (ADD-9), from `oldest` on.
 
-    A file from before it is live at the oldest version that is kept, so the type of then holds its
-    values.
+    An older file is live at the oldest kept version, so that version's type holds its values.
     """
     arrays = [np.zeros(0, np.int64), *(c.files["written"].to_numpy() for c in changes)]
     return [max(int(version), oldest) for version in np.unique(np.concatenate(arrays))]
@@ -82,7 +83,7 @@ def _written(changes: Iterable[FileChanges], oldest: int) -> list[int]:
 def eras_of(view: LogView, range_: Covered) -> list[Era]:
     """Return the schemas in force in a range and just before it, in order."""
     last = max(0, range_.last)
-    # Of a range that has expired no rows are asked for but those at its end (INC-7).
+    # For an expired range, only the rows at its end are read (INC-7).
     first = max(0, range_.before) if range_.is_kept else last
     eras = []
     while True:
@@ -94,11 +95,11 @@ def eras_of(view: LogView, range_: Covered) -> list[Era]:
 
 
 def _no_type(schema: Schema, places: Sequence[Place], eras: Sequence[Era], range_: Covered) -> str:
-    """Return what an error says where a column has no common type."""
+    """Return the error text for a column without a common type."""
     name = leaves(schema)[places[0]].name
     message = [
-        f"column {name!r} was {described(places[0], eras)}, and no type holds the values of all "
-        "of them (INC-4)"
+        f"column {name!r} was {described(places[0], eras)}, and no type can hold all of these "
+        "values (INC-4)"
     ]
     reads, refused = [], []
     for after, ending in parts(range_.before, range_.last, splits(places, eras)):
@@ -113,24 +114,24 @@ def _no_type(schema: Schema, places: Sequence[Place], eras: Sequence[Era], range
         message.append(f"Read the range in parts: {', then '.join(reads)}")
     for version in refused:
         message.append(
-            f"Version {version} is a part of its own, and is refused too if it took out rows of "
-            "one type and brought rows of the other: read the table at that version instead"
+            f"Version {version} is a part of its own. It is refused too if it deleted rows of "
+            "one type and added rows of the other: read the table at that version instead"
         )
     return ". ".join(message)
 
 
 def lost_columns(view: LogView, range_: Covered, schema: Schema, *, ends: bool = False) -> bool:
-    """Whether a version of the range, or the one before, had dropped a column of the schema.
+    """Return True if the range, or the version before it, had dropped a column of the schema.
 
     Args:
         view: the log.
         range_: the versions.
-        schema: of the answer.
-        ends: no rows are asked for but those of the last version and of the one before the range.
+        schema: the schema of the result.
+        ends: only rows of the last version, and of the one before the range, are read.
 
     Raises:
-        UnsupportedFeatureError: one of whose rows are asked for had dropped a field in a struct:
-            files may still hold values.
+        UnsupportedFeatureError: a version whose rows are read had dropped a field in a struct.
+            Files may still hold its values.
     """
     lost = False
     known_schemas = [era.schema for era in eras_of(view, range_)]
@@ -142,8 +143,8 @@ def lost_columns(view: LogView, range_: Covered, schema: Schema, *, ends: bool =
         parts = any(i <= then.last_id and i not in known for i in id_places(stay))
         if parts and asked:
             raise UnsupportedFeatureError(
-                "the range holds versions that had dropped a field of a struct which the answer "
-                "has; ask for the versions before and after that apart",
+                "the range holds versions that had dropped a struct field of the result; "
+                "read the versions before and after these separately",
                 [DROPPED_FIELD],
             )
         lost = lost or parts or bool(dropped)
@@ -151,16 +152,16 @@ def lost_columns(view: LogView, range_: Covered, schema: Schema, *, ends: bool =
 
 
 def dropped_columns(schema: Schema, then: Schema) -> frozenset[int]:
-    """Ids of columns that an earlier schema had dropped; not of those that were yet to come."""
+    """Return the ids of columns that an earlier schema had dropped, without columns added later."""
     here = {field.id for field in then.fields}
     ids = (field.id for field in schema.fields)
     return frozenset(i for i in ids if i <= then.last_id and i not in here)
 
 
 def without_columns(change: FileChanges, ids: frozenset[int]) -> FileChanges:
-    """The same rows with NULL in columns that had been dropped, whatever their files still hold.
+    """Return the same rows with NULL in columns that had been dropped, even if files hold values.
 
-    What the log says of these columns is of the files, and says nothing of the rows.
+    Statistics of these columns describe the files, not these rows, so they are removed.
     """
     if not ids:
         return change
@@ -174,15 +175,15 @@ def without_columns(change: FileChanges, ids: frozenset[int]) -> FileChanges:
 
 
 def schema_of_files(schema: Schema, lost: frozenset[int]) -> Schema:
-    """What data files are read by, so that they hold nothing of these columns, which are NULL."""
+    """Return a schema to read data files with: it reads NULL for the columns `lost`."""
     if not lost:
         return schema
-    taken = {f.physical.casefold() for f in schema.fields} | {n.casefold() for n in schema.dropped}
+    taken = {folded(f.physical) for f in schema.fields} | {folded(n) for n in schema.dropped}
 
     def read(field: Field) -> Field:
         if field.id not in lost:
             return field
-        # No table that obeys SCH-11 has such a name.
+        # SCH-11 reserves this prefix, so normally no table has the name.
         name = f"{OWN_PREFIX}dropped_{field.id}"
         while name in taken:
             name += "_"

@@ -1,6 +1,6 @@
-"""Files out of which several commits of a range took rows: scanned once, where that pays. Pure.
+"""Files that several commits of a range deleted rows from: read once, if it saves work. Pure.
 
-No row is in two of these: it goes once (DEL-4).
+Each row is in one change only, because it is deleted once (DEL-4).
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from pyroaring import BitMap64
 from tablefmt.changes.commit_rows import WENT, FileChanges, chosen_rows, with_rows
 
 Uses = list[tuple[int, int]]
-"""Changes, by their numbers, and the place of a file in each."""
+"""Change numbers, and the place of a file in each change."""
 
 
 def shared_files(
     changes: Sequence[FileChanges], room: int, cost: Callable[[pa.Table, int], int]
 ) -> dict[int, Uses]:
-    """Files in several changes that took rows out, as many as there is room for; of a file those
-    changes to which it has values of the same columns as to the first.
+    """Return files that several changes deleted rows from, as many as fit into the memory limit.
+
+    For each file, return the changes with values of the same columns as the first change.
 
     Args:
-        changes: of a range.
-        room: for the rows of all changes of a file but its first.
-        cost: of a change's rows of a file: its files, and the place of that one.
+        changes: the changes of a range.
+        room: the memory limit, for the rows of all changes of a file except its first.
+        cost: return the memory of a change's rows of a file, from its files and the file's place.
     """
     uses: dict[int, Uses] = {}
     if len(changes) == 1:
@@ -54,7 +55,7 @@ def shared_files(
 def masks_of(
     changes: Sequence[FileChanges], shared: Mapping[int, Uses]
 ) -> dict[int, NDArray[np.bool_]]:
-    """By change those of its files that are in `shared`."""
+    """Return, by change, a mask of its files that are in `shared`."""
     masks: dict[int, NDArray[np.bool_]] = {}
     for index, place in itertools.chain.from_iterable(shared.values()):
         if index not in masks:
@@ -64,7 +65,7 @@ def masks_of(
 
 
 def rows_of_change(files: pa.Table, place: int) -> int:
-    """How many rows of one of its files a change has."""
+    """Return the number of rows of a change in one of its files."""
     rows, others = (files[name][place].as_py() for name in ("rows", "deleted"))
     return int(rows - others)
 
@@ -72,7 +73,7 @@ def rows_of_change(files: pa.Table, place: int) -> int:
 def turns_of(
     changes: Sequence[FileChanges], uses: Uses
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The positions of a file that changes took out, ascending, and which one took each."""
+    """Return the positions of a file that changes deleted, ascending, and the change of each."""
     chosen = [
         np.asarray(chosen_rows(changes[index].files, place).to_array(), np.int64)
         for index, place in uses
@@ -84,12 +85,14 @@ def turns_of(
 
 
 def only_rows(files: pa.Table, positions: Sequence[NDArray[np.int64]]) -> pa.Table:
-    """The files with some rows of each alone, by their positions."""
+    """Return the files with the given positions only."""
     chosen = {at: BitMap64(each.astype(np.uint64)) for at, each in enumerate(positions)}
     return with_rows(files, chosen)
 
 
 def first_uses(changes: Sequence[FileChanges], shared: Mapping[int, Uses]) -> pa.Table:
-    """The files of `shared` in the order of their ids, as the first change that has each does."""
+    """Return the files of `shared` in the order of their ids, as listed in the first change of
+    each.
+    """
     files = [changes[uses[0][0]].files.slice(uses[0][1], 1) for _, uses in sorted(shared.items())]
     return pa.concat_tables(files, promote_options="default")

@@ -1,1 +1,1 @@
-"""The command line: what a table is, what its log says, what changed, and whether it is sound."""
+"""Command line: inspect a table and its log, read changes, verify and maintain it."""

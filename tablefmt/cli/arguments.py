@@ -1,4 +1,4 @@
-"""What all commands take, and how the texts of a command line become values."""
+"""Arguments and options that all commands share, and their conversion from text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tablefmt.store.text_options import add_text_option
 from tablefmt.table import Table
 
 Point = Union[int, str, None]  # noqa: UP007 - run time
-"""A version, ISO text of a time, or nothing given."""
+"""A version, ISO text of a time, or None."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -28,14 +28,14 @@ _WHOLE = re.compile(r"[0-9]+")
 
 
 class PointType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """`V|TIME`: a whole number is a version, anything else is ISO 8601 text, UTC without a zone."""
+    """`V|TIME`: a whole number is a version; other text is an ISO 8601 time, UTC without a zone."""
 
     name = "V|TIME"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> int | str:
-        """The version or the checked text."""
+        """Return the version, or the checked text."""
         text = str(value)
         if _WHOLE.fullmatch(text):
             return int(text)
@@ -50,7 +50,7 @@ POINT = PointType()
 
 
 def on_table(command: Command) -> Command:
-    """The argument and the options that every command on a table has."""
+    """Add the argument and the options that every command on a table has."""
     decorators = (
         click.argument("uri"),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
@@ -65,12 +65,12 @@ def on_table(command: Command) -> Command:
 def storage_options(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Any]:
-    """`K=V` texts as nested options. No value is ever repeated in an error."""
+    """Return `K=V` texts as nested options. No error shows a value."""
     options: dict[str, Any] = {}
     for number, text in enumerate(values, 1):
         path, equals, value = text.partition("=")
         if not equals or not all(path.split(".")):
-            raise click.BadParameter(f"number {number} is not of the form KEY=VALUE", ctx, param)
+            raise click.BadParameter(f"option number {number}: expected KEY=VALUE", ctx, param)
         try:
             add_text_option(options, path, value)
         except InvalidRangeError as error:
@@ -89,7 +89,7 @@ storage_option = click.option(
     multiple=True,
     metavar="K=V",
     callback=storage_options,
-    help="For the store; dots nest: client_kwargs.region_name=eu-west-1. Repeatable.",
+    help="Option of the store. Dots nest: client_kwargs.region_name=eu-west-1. Repeatable.",
 )
 
 debug_option = click.option(
@@ -101,16 +101,16 @@ debug_option = click.option(
 )
 
 as_of_option = click.option(
-    "--as-of", type=POINT, help="The state at a version, or at a time (UTC without a zone)."
+    "--as-of", type=POINT, help="Show the state at a version, or at a time (UTC without a zone)."
 )
 
 
 def store_at(uri: str, options: dict[str, Any]) -> Store:
-    """The store at an address.
+    """Return the store at an address.
 
     Raises:
-        click.UsageError: an address, or an option, that makes no sense: nothing was asked yet.
-        UnsupportedFeatureError: another scheme.
+        click.UsageError: the address or an option is invalid; no request was sent.
+        UnsupportedFeatureError: the scheme is not supported.
     """
     try:
         return open_store(uri, options)
@@ -119,21 +119,21 @@ def store_at(uri: str, options: dict[str, Any]) -> Store:
 
 
 def open_table(uri: str, options: dict[str, Any]) -> Table:
-    """The table, with a progress bar while a long log is read."""
+    """Open the table, with a progress bar while a long log is read."""
     return open_at(store_at(uri, options))
 
 
 def open_at(store: Store) -> Table:
-    """The same at the root of a store."""
+    """Open the table at the root of a store, with a progress bar."""
     with progress("reading the log") as show:
         return Table(TableContext(store, LogView.open(store, show), SYSTEM))
 
 
 def version_of(table: Table, point: Point) -> int:
-    """The version that a point means (TIM-4).
+    """Return the version that a point means (TIM-4).
 
     Raises:
-        VersionNotFoundError: outside the history.
+        VersionNotFoundError: the point is outside the history.
     """
     if isinstance(point, str):
         return table.context.resolve_point(timestamp=point)

@@ -1,4 +1,4 @@
-"""`changes` and `diff`: what is different between two points."""
+"""Commands `changes` and `diff`: differences between two points."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from tablefmt.snapshot.file_columns import typed_bounds
 from tablefmt.snapshot.state import Snapshot
 
 ROWS_AT_ONCE = 1000
-"""Rows of text that are aligned with each other: the answer is never held whole."""
+"""Rows of text that are aligned with each other. The result is never held in memory as a whole."""
 
 
 @click.command()
 @on_table
-@click.option("--after", type=POINT, help="From what follows this version or time.")
-@click.option("--since", type=POINT, help="From this version or time on, it included.")
-@click.option("--until", type=POINT, help="To this version or time, it included.")
+@click.option("--after", type=POINT, help="Read changes after this version or time.")
+@click.option("--since", type=POINT, help="Read changes from this version or time on, inclusive.")
+@click.option("--until", type=POINT, help="Read changes up to this version or time, inclusive.")
 @click.option(
     "--content",
     type=click.Choice(CONTENTS),
     default="changes",
-    help="Every change, the difference of both ends, or what is new of that.",
+    help="changes: every change. net: the difference between both ends. append: its new rows.",
 )
 @click.option(
     "--expired",
     type=click.Choice(EXPIRED),
     default="error",
-    help="Of what is not kept any more: refuse, or give all rows at its end.",
+    help="If the range is no longer kept: fail, or return all rows at its end.",
 )
 @follow_options
 def changes(
@@ -54,12 +54,12 @@ def changes(
     expired: str,
     poll: float,
 ) -> None:
-    """Print the rows that a range of versions took out and brought.
+    """Print the rows that a range of versions removed and added.
 
-    Pass the last version printed on as the next --after, and nothing is lost or doubled.
+    Pass the last version printed on as the next --after to read every change exactly once.
     """
     if (after is None) == (since is None):
-        raise click.UsageError("give --after or --since, and not both")
+        raise click.UsageError("expected --after or --since, one of them")
     check_endless(follow, until)
     bounds: Json = {"content": content, "expired": expired}
     for name, point in (("after", after), ("starting", since), ("ending", until)):
@@ -92,7 +92,7 @@ def changes(
 
 
 def _print_followed(row_changes: Changes, poll: float, as_json: bool) -> None:
-    """Batches as they come, until somebody stops it."""
+    """Print batches as they land, until interrupted."""
     names: list[str] = []
     snapshot: int | None = None
     for pair in row_changes.follow(poll):
@@ -104,7 +104,7 @@ def _print_followed(row_changes: Changes, poll: float, as_json: bool) -> None:
             click.echo(json_text(line))
             continue
         if pair.snapshot not in (None, snapshot):
-            click.echo(f"all rows at version {pair.snapshot}, in place of those of before:")
+            click.echo(f"all rows at version {pair.snapshot}, replacing the rows printed before:")
         snapshot = pair.snapshot
         head = names != batch.schema.names
         names = batch.schema.names
@@ -113,7 +113,7 @@ def _print_followed(row_changes: Changes, poll: float, as_json: bool) -> None:
 
 
 def _print_rows(row_changes: Changes, names: list[str]) -> None:
-    """Rows as text, ROWS_AT_ONCE under each other."""
+    """Print rows as text, in aligned blocks of ROWS_AT_ONCE."""
     waiting: list[list[Any]] = []
     head = True
     for batch in row_changes.to_batches():
@@ -130,7 +130,7 @@ def _print_rows(row_changes: Changes, names: list[str]) -> None:
 @click.argument("a", type=POINT)
 @click.argument("b", type=POINT)
 def diff(uri: str, as_json: bool, options: Json, a: Point, b: Point) -> None:
-    """Print what differs between the states at A and at B, versions or times."""
+    """Print the differences between the states at A and at B, which are versions or times."""
     table = open_table(uri, options)
     view = table.context.view
     versions = [version_of(table, point) for point in (a, b)]
@@ -143,14 +143,16 @@ def diff(uri: str, as_json: bool, options: Json, a: Point, b: Point) -> None:
 
 
 def difference(before: Snapshot, after: Snapshot) -> Json:
-    """Files that only one of two states of one table has, and how their metadata differ."""
+    """Return the files that only one of two states of a table has, and their metadata
+    differences.
+    """
     later = max(before, after, key=lambda snapshot: snapshot.version).metadata
     was, now = (typed_bounds(s.files, later.schema.fields) for s in (before, after))
     stays = pc.is_in(was["id"], now["id"])
     stayed = pc.is_in(now["id"], was["id"])
     came = file_records(now.filter(pc.invert(stayed)), later)
     went = file_records(was.filter(pc.invert(stays)), later)
-    # Of files in both states: positive where B has fewer rows.
+    # For files in both states, the count is positive if B has fewer rows.
     deleted_now, deleted = (
         files["deleted"].filter(mask).to_numpy() for files, mask in ((now, stayed), (was, stays))
     )
@@ -185,7 +187,7 @@ def _summary(snapshot: Snapshot) -> Json:
 
 
 def _columns(before: Snapshot, after: Snapshot) -> list[Json]:
-    """One record a column that differs, matched by field id: a rename is a rename."""
+    """Return a record for each column that differs, matched by field id, so renames are renames."""
     old, new = ({f.id: f for f in s.schema.fields} for s in (before, after))
     return [
         {"id": i, "from": _column(old.get(i)), "to": _column(new.get(i))}
@@ -223,9 +225,9 @@ def _print_difference(differences: Json) -> None:
     sums = {
         "rows added": differences["rows_added"],
         "rows removed": differences["rows_removed"],
-        "columns": differences["columns"] or "the same",
-        "properties": differences["properties"] or "the same",
-        "partitioning": differences["partition_by"] or "the same",
+        "columns": differences["columns"] or "unchanged",
+        "properties": differences["properties"] or "unchanged",
+        "partitioning": differences["partition_by"] or "unchanged",
     }
     print_pairs(sums)
     for sign, title in (("+", "files_added"), ("-", "files_removed")):

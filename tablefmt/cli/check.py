@@ -1,4 +1,4 @@
-"""`verify`: is it what was written? `checkpoint`, `maintain`: what is to be done now and then."""
+"""Commands `verify`, `checkpoint` and `maintain`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tablefmt.maintenance.verify import verify as verify_store
 @on_table
 @click.option("--deep", is_flag=True, help="Read every page of every live file.")
 def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
-    """Check the log, and that every live file is there; the exit code is 1 if anything is wrong."""
+    """Check the log, and that every live file exists. Exits with 1 if there is a problem."""
     with progress("checking files") as show:
         report = verify_store(store_at(uri, options), deep=deep, progress=show)
     print_report(report, {**asdict(report), "ok": report.ok}, as_json)
@@ -27,7 +27,7 @@ def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
 @click.command()
 @on_table
 def checkpoint(uri: str, as_json: bool, options: Json) -> None:
-    """Write the state of the newest version down, so that a long log is opened fast."""
+    """Write a checkpoint of the newest version, so that a long log opens fast."""
     report = open_table(uri, options).checkpoint()
     print_report(report, asdict(report), as_json)
 
@@ -35,13 +35,17 @@ def checkpoint(uri: str, as_json: bool, options: Json) -> None:
 @click.command()
 @on_table
 @click.option(
-    "--seconds", type=float, default=SECONDS, show_default=True, help="Then begin nothing."
+    "--seconds",
+    type=float,
+    default=SECONDS,
+    show_default=True,
+    help="Begin no new task after this time.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what is due, and why.")
+@click.option("--dry-run", is_flag=True, help="Print the tasks that are due, with reasons.")
 def maintain(uri: str, as_json: bool, options: Json, seconds: float, dry_run: bool) -> None:
-    """Do what is due by the table's properties: compact, checkpoint, vacuum, expire the log.
+    """Run the maintenance that is due: compact, checkpoint, vacuum, expire the log.
 
-    For cron. The exit code is 1 if anything failed.
+    Suitable for cron. Exits with 1 if a task failed.
     """
     context = open_table(uri, options).context
     with status() as show:

@@ -1,4 +1,4 @@
-"""`demo`: the main job on real input."""
+"""Command `demo`: the main job on real input."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from tablefmt.printable import printable
 
 
 @click.command()
-@click.option("--uri", help="A folder in any store; by default a new one on this disk.")
+@click.option("--uri", help="Folder in any store; by default a new temporary one.")
 @click.option("--master", default="local[2]", show_default=True, help="Spark's master.")
 @click.option(
-    "--rows", type=click.IntRange(min=1000), help="So many flights instead of all 336,776."
+    "--rows", type=click.IntRange(min=1000), help="Number of flights instead of all 336,776."
 )
 @storage_option
 @debug_option
 def demo(uri: str | None, master: str, rows: int | None, options: Json) -> None:
-    """Load real flights from PySpark, overwrite, copy by increments, travel back; check it all.
+    """Load flights from PySpark, overwrite, copy increments, travel back, and check every result.
 
     Every line that begins with `ok` or `WRONG` is a comparison with pandas. The tables stay.
     """
-    # Without it Spark warns about the machine's name; nobody has to reach this session.
+    # Without it, Spark warns about the machine's name. No other machine needs to reach this
+    # session.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     began = time.monotonic()
@@ -43,7 +44,7 @@ def demo(uri: str | None, master: str, rows: int | None, options: Json) -> None:
             say=lambda line: click.echo(printable(line)),
             progress=show,
         )
-    click.echo("\nThe log of the table that was loaded: tablefmt log " + outcome.source.uri)
+    click.echo("\nLog of the loaded table: tablefmt log " + outcome.source.uri)
     dump(outcome.source)
     seconds = time.monotonic() - began
     click.echo(f"\n{outcome.checks} checks, {outcome.wrong} wrong, {seconds:.0f} s; see {place}")

@@ -1,5 +1,6 @@
-"""Log entries as records: every field of an entry, with times as text and files row by row. Pure
-but for side files.
+"""Log entries as records: every field, with times as text and one record for each file.
+
+Pure, apart from reads of overflow metadata files.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from tablefmt.store.protocol import Store
 
 
 def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
-    """One entry whole.
+    """Return one entry as a record.
 
     Args:
-        store: for the side file, if it has one.
+        store: store to read the overflow metadata file from, if the entry has one.
         entry: the entry.
-        metadata: in force at its version.
+        metadata: the metadata in force at its version.
 
     Raises:
         CorruptTableError: ADD-6, KEY-2, VAL-1.
@@ -77,7 +78,7 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
 
 
 def _more(entry: Entry) -> Json:
-    """What few entries have."""
+    """Return the optional fields that few entries have."""
     record: Json = {}
     if entry.lineage is not None:
         record["lineage"] = lineage_records(entry.lineage)
@@ -109,7 +110,9 @@ def _more(entry: Entry) -> Json:
 
 
 def row_deletes(store: Store, entry: Entry) -> list[Json]:
-    """How many rows an entry takes out of files as deleted, and as updated; a record a file."""
+    """Return the number of rows that an entry deletes and updates, with one record for each
+    file.
+    """
     if entry.delete is None:
         return []
     if isinstance(entry.delete, SideFile):
@@ -123,7 +126,7 @@ def row_deletes(store: Store, entry: Entry) -> list[Json]:
 
 
 def lineage_records(lineage: Lineage) -> list[Json]:
-    """A record a run: which output it is part of, of which file, from where, how many rows."""
+    """Return one record for each run: its output, input file, start and row count."""
     return [
         {
             "output": output,
@@ -139,7 +142,7 @@ def lineage_records(lineage: Lineage) -> list[Json]:
 
 
 def added_files(store: Store, entry: Entry, metadata: Metadata) -> list[Json]:
-    """The files an entry adds, in the order of their ids."""
+    """Return the files an entry adds, in the order of their ids."""
     if entry.add is None:
         return []
     if isinstance(entry.add, SideFile):
@@ -152,8 +155,10 @@ def added_files(store: Store, entry: Entry, metadata: Metadata) -> list[Json]:
 
 
 def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -> list[Json]:
-    """Files as records: id, path, size, rows, partition by name, and, where the version that is
-    looked at is known, the rows that are gone; with `bounds` those too.
+    """Return files as records: id, path, size, rows, and partition by name.
+
+    Records have the number of deleted rows if the files come from a known version. With `bounds`,
+    they have the column bounds too.
     """
     names = {f.id: f.name for f in metadata.schema.fields}
     rows = [
@@ -174,7 +179,7 @@ def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -
 
 
 def _spread(rows: list[Json], group: str, name: str, values: list[Any]) -> None:
-    """A column into the records: an unknown bound is left out, a NULL partition value is not."""
+    """Add a column to the records. An unknown bound is left out; a NULL partition value is not."""
     for row, value in zip(rows, values, strict=True):
         if group == "partition" or value is not None:
             row.setdefault(group, {})[name] = value

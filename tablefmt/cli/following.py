@@ -1,4 +1,4 @@
-"""`--follow`: what lands is printed as it lands, until somebody stops it."""
+"""Option `--follow`: print commits as they land, until interrupted."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def follow_options(command: Command) -> Command:
-    """What both take that go on with what lands."""
+    """Add the options of the commands that can follow a table."""
     decorators = (
         click.option(
-            "--follow", is_flag=True, help="Go on with commits as they land; of JSON, a line each."
+            "--follow",
+            is_flag=True,
+            help="Continue with commits as they land. With --json, one line each.",
         ),
         click.option(
             "--poll",
             type=float,
             default=1.0,
             show_default=True,
-            help="Seconds between two looks of --follow.",
+            help="Seconds between two polls of --follow.",
         ),
     )
     for decorator in reversed(decorators):
@@ -35,14 +37,16 @@ def follow_options(command: Command) -> Command:
 
 
 def check_endless(follow: bool, until: object) -> None:
-    """Refuse an end for what goes on for ever. Raises click.UsageError."""
+    """Refuse an upper bound together with --follow. Raises click.UsageError."""
     if follow and until is not None:
-        raise click.UsageError("--follow goes on for ever: leave --until out")
+        raise click.UsageError(
+            "--follow never ends, so it cannot be combined with --until. Remove one of them."
+        )
 
 
 @contextmanager
 def until_stopped() -> Iterator[None]:
-    """An interrupt ends the block, and well: nobody else ends what goes on for ever."""
+    """End the block normally on an interrupt, which is the only way to end --follow."""
     try:
         yield
     except KeyboardInterrupt:
@@ -52,19 +56,18 @@ def until_stopped() -> Iterator[None]:
 def landing(
     view: LogView, seen: int, pause: float, sleep: Callable[[float], None]
 ) -> Iterator[list[StoredEntry]]:
-    """Entries after a version, in order, some at a time, for ever. A look that finds nothing is one
-    small request.
+    """Yield entries after a version, in order, in groups, forever. An idle poll costs one GET.
 
     Args:
-        view: the log, up to `seen` at least.
-        seen: the last version that is known.
-        pause: seconds between two looks.
-        sleep: waits so many seconds.
+        view: the log, at least up to `seen`.
+        seen: the last known version.
+        pause: seconds between two polls.
+        sleep: function that waits for some seconds.
 
     Raises:
-        ChangesExpiredError: entries after the last one were given up.
-        TableReplacedError: after its last entry: the table was dropped, or its log is another one.
-            CorruptTableError, StoreError: what a look finds.
+        ChangesExpiredError: entries after the last one have expired.
+        TableReplacedError: raised after the last entry: the table was dropped, or has another log.
+        CorruptTableError, StoreError: a poll failed.
     """
     end: TableReplacedError | None = None
     while True:
@@ -78,5 +81,5 @@ def landing(
         try:
             view.refresh(waits=True)
         except TableReplacedError as error:
-            # What ended it is an entry too.
+            # The entry that ended the table must be yielded too.
             end = error

@@ -1,4 +1,4 @@
-"""`lag`: how far a table is behind the tables that pipes fill it from."""
+"""Command `lag`: replication lag of a table behind the sources of its pipes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tablefmt.cli.output import Json, exit_unless, print_report
     "sources",
     multiple=True,
     metavar="URI",
-    help="Where a source is. Repeatable. Other sources are not looked for.",
+    help="Address of a source. Repeatable. Other sources are not opened.",
 )
 def lag(uri: str, as_json: bool, options: Json, sources: tuple[str, ...]) -> None:
-    """Print how far a table is behind its sources: versions, and the age of what is missing.
+    """Print how far a table lags behind its sources: missing versions, and their age.
 
-    The exit code is 1 if a source was not named or cannot be read, or a pipe would be refused.
+    Exits with 1 if a source was not named or cannot be read, or if a pipe would fail.
     """
     report = open_table(uri, options).lag(sources, storage_options=options)
     print_report(report, {**asdict(report), "ok": report.ok}, as_json)

@@ -1,4 +1,4 @@
-"""`compact`, `cluster`: the same rows in other files."""
+"""Commands `compact` and `cluster`: rewrite files without changing rows."""
 
 from __future__ import annotations
 
@@ -20,12 +20,19 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _of_layout(command: Command) -> Command:
-    """What both take."""
+    """Add the options that both commands share."""
     decorators = (
-        click.option("--where", help="Only files that may hold rows of this condition."),
-        click.option("--target-file-size", type=int, metavar="BYTES", help="Else the property."),
-        click.option("--commit-every", type=int, metavar="N", help="Commit every so many groups."),
-        click.option("--dry-run", is_flag=True, help="Say what would be done, and why."),
+        click.option("--where", help="Rewrite only files that may hold rows of this condition."),
+        click.option(
+            "--target-file-size",
+            type=int,
+            metavar="BYTES",
+            help="Desired file size; by default the property targetFileSize.",
+        ),
+        click.option("--commit-every", type=int, metavar="N", help="Commit after every N groups."),
+        click.option(
+            "--dry-run", is_flag=True, help="Print the plan with reasons, and write nothing."
+        ),
     )
     for decorator in reversed(decorators):
         command = decorator(command)
@@ -37,10 +44,10 @@ def _of_layout(command: Command) -> Command:
 @click.option("--kind", type=click.Choice(KINDS), default=MINOR, show_default=True)
 @_of_layout
 def compact(uri: str, as_json: bool, options: Json, kind: str, dry_run: bool, **more: Any) -> None:
-    """Put small files together, and leave out rows that are gone; no answer changes.
+    """Compact small files, and drop deleted rows. No query result changes.
 
-    minor takes small files and those of which many rows are gone; major all files of the partitions
-    in which there is something to do.
+    minor selects small files and files with many deleted rows. major selects all files of
+    partitions that need work.
     """
     table = open_table(uri, options)
     if dry_run:
@@ -53,13 +60,13 @@ def compact(uri: str, as_json: bool, options: Json, kind: str, dry_run: bool, **
 
 @click.command()
 @on_table
-@click.option("--by", required=True, help="Columns, with commas between.")
+@click.option("--by", required=True, help="Column names, separated by commas.")
 @click.option("--curve", type=click.Choice(CURVES), default=ZORDER, show_default=True)
 @_of_layout
 def cluster(
     uri: str, as_json: bool, options: Json, by: str, curve: str, dry_run: bool, **more: Any
 ) -> None:
-    """Put the rows of each partition in order, so that queries of some columns open fewer files."""
+    """Sort the rows of each partition, so that selective queries open fewer files."""
     table, names = open_table(uri, options), split_names(by)
     try:
         if dry_run:

@@ -1,4 +1,4 @@
-"""`log` and `show`: what stands in the log, up to the damage if there is any; `history`."""
+"""Commands `log`, `show` and `history`: print the log, up to damage if there is any."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ LOG_COLUMNS = ("version", "timestamp", "operation", "files", "rows", "bytes", "t
 
 @click.command()
 @on_table
-@click.option("--since", type=POINT, help="From this version or time on, it included.")
-@click.option("--until", type=POINT, help="To this version or time, it included.")
-@click.option("--limit", type=click.IntRange(min=0), help="The newest N of them.")
+@click.option("--since", type=POINT, help="Print entries from this version or time on, inclusive.")
+@click.option("--until", type=POINT, help="Print entries up to this version or time, inclusive.")
+@click.option("--limit", type=click.IntRange(min=0), help="Print the newest N of them.")
 @follow_options
 def log(
     uri: str,
@@ -52,17 +52,17 @@ def log(
     follow: bool,
     poll: float,
 ) -> None:
-    """Print the log, oldest entry first; with --json one entry a line, whole.
+    """Print the log, oldest entry first. With --json, print one complete entry a line.
 
-    A damaged log is printed up to the damage, and the exit code is 1. With --follow what lands
-    later is printed too.
+    A damaged log is printed up to the damage, and the command exits with 1. With --follow, later
+    commits are printed as they land.
     """
     check_endless(follow, until)
     store, pause = store_at(uri, options), seconds(poll)
     with until_stopped():
         newest = dump(store, as_json=as_json, since=since, until=until, limit=limit)
         if follow:
-            # Where the table was dropped meanwhile, that entry is printed too.
+            # If the table is dropped meanwhile, print that entry too.
             view = LogView.open(store, ended=True)
             for landed in landing(view, newest, pause, SYSTEM.sleep):
                 pairs = ((each.entry, view.metadata_at(each.version)) for each in landed)
@@ -78,12 +78,12 @@ def dump(
     until: Point = None,
     limit: int | None = None,
 ) -> int:
-    """Print the entries of a range, both ends included. Returns the newest version.
+    """Print the entries of a range, both ends included. Return the newest version.
 
     Raises:
         InvalidRangeError: the range ends before it begins.
-        VersionNotFoundError: it begins or ends with a version that is not in the log.
-        CorruptTableError: after everything before the damage was printed.
+        VersionNotFoundError: a bound is a version that is not in the log.
+        CorruptTableError: raised after the entries before the damage are printed.
     """
     _check_order(since, until)
     shown_entries: deque[tuple[Entry, Metadata]] = deque(maxlen=limit)
@@ -122,7 +122,7 @@ def _check_order(since: Point, until: Point) -> None:
         return
     begin, end = (to_micros(p) if isinstance(p, str) else p for p in (since, until))
     if begin is not None and end is not None and begin > end:
-        raise InvalidRangeError(f"--since {since} is after --until {until}")
+        raise InvalidRangeError(f"--since {since} is after --until {until}. Swap them.")
 
 
 def _is_at_or_after(entry: Entry, point: Point) -> bool:
@@ -153,7 +153,9 @@ def _line(record: Json) -> list[Any]:
 @on_table
 @click.argument("version", type=POINT)
 def show(uri: str, as_json: bool, options: Json, version: Point) -> None:
-    """Print the entry of VERSION (or the one in force at a time) whole, with what it removed."""
+    """Print the complete entry of VERSION (or the one in force at a time), with its removed
+    files.
+    """
     store = store_at(uri, options)
     number = version if isinstance(version, int) else version_of(open_at(store), version)
     record = whole_entry(store, number)
@@ -164,7 +166,7 @@ def show(uri: str, as_json: bool, options: Json, version: Point) -> None:
 
 
 def print_entry(record: Json) -> None:
-    """An entry for people: what was done, what it went by, each file."""
+    """Print an entry as text: its operation, read version and files."""
     tables = ("added", "removed", "removed_ids", "deletes", "lineage")
     plain = {k: v for k, v in record.items() if k not in tables}
     flat: Json = {}
@@ -187,9 +189,9 @@ def print_entry(record: Json) -> None:
 
 @click.command()
 @on_table
-@click.option("--limit", type=click.IntRange(min=0), help="The newest N versions.")
+@click.option("--limit", type=click.IntRange(min=0), help="Print the newest N versions.")
 def history(uri: str, as_json: bool, options: Json, limit: int | None) -> None:
-    """Print what was committed, newest first, with Delta's column names."""
+    """Print the commits, newest first, with Delta's column names."""
     rows = records(open_table(uri, options).history(limit))
     for row in rows:
         for name in ("operationParameters", "operationMetrics"):

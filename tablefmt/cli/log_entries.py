@@ -1,4 +1,4 @@
-"""Entries one by one, each checked against the one before, as far as they are there."""
+"""Entries one by one, each checked against the entry before it, as far as they exist."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from tablefmt.store.protocol import Store
 
 
 def checked_entries(store: Store) -> Iterator[tuple[Entry, Metadata]]:
-    """Every entry with the metadata in force. Of a log that was expired: the first one, and those
-    that are kept (RET-9).
+    """Yield every entry with the metadata in force.
+
+    For an expired log: the first entry, and the entries that are kept (RET-9).
 
     Raises:
-        TableNotFoundError, CorruptTableError, UnsupportedFeatureError: when it comes to it.
+        TableNotFoundError, CorruptTableError, UnsupportedFeatureError: at the entry concerned.
     """
     head = None
     try:
@@ -37,11 +38,14 @@ def checked_entries(store: Store) -> Iterator[tuple[Entry, Metadata]]:
 
 
 def whole_entry(store: Store, version: int) -> Json:
-    """The record of one entry, with the files that it removed: null where the version before is
-    not kept. What is damaged further on does not matter.
+    """Return the record of one entry, with its removed files.
+
+    The removed files are null if the version before is not kept. Damage in later entries does not
+    matter.
 
     Raises:
-        VersionNotFoundError: there is no such entry, or it is not kept. CorruptTableError.
+        VersionNotFoundError: the entry does not exist, or is not kept.
+        CorruptTableError: the log is damaged.
     """
     try:
         with progress("reading the log") as shown:
@@ -68,6 +72,6 @@ def whole_entry(store: Store, version: int) -> Json:
 
 
 def _kept(store: Store) -> tuple[LogView, int]:
-    """The log from a checkpoint on, and the first version whose entry is kept."""
+    """Return the log from a checkpoint on, and the first version whose entry is kept."""
     view = LogView.open(store, ended=True)
     return view, kept_from(store, view.head.version)

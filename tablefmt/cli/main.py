@@ -1,6 +1,6 @@
-"""The command line. Exit codes: 0 fine, 1 what was asked about is wrong, 2 usage, 3 not found.
+"""Command line. Exit codes: 0 fine, 1 problem found or failure, 2 usage, 3 not found.
 
-An error is one line on stderr. A traceback is shown with --debug only.
+An error is one line on stderr. Only --debug shows a traceback.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _USAGE = (InvalidRangeError, InvalidPredicateError)
 
 
 class Commands(click.Group):
-    """A group that turns every error into one line and an exit code."""
+    """A click group that turns every error into one line and an exit code."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run a command line and exit; `standalone_mode=False` returns the exit code."""
@@ -71,7 +71,7 @@ class Commands(click.Group):
             return _hush()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what it raises ends as one line."""
+        """Run a command, and print its exception as one line."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -86,7 +86,7 @@ class Commands(click.Group):
 
 
 def exit_code(error: Exception) -> int:
-    """What an error means for whoever called."""
+    """Return the exit code of an error."""
     if isinstance(error, _NOT_FOUND):
         return NOT_FOUND
     if isinstance(error, _USAGE):
@@ -97,14 +97,14 @@ def exit_code(error: Exception) -> int:
 
 
 def describe_error(error: Exception) -> str:
-    """An error in one line; one that is not ours with its class."""
+    """Return an error as one line, with its class if it is not ours."""
     if isinstance(error, tablefmt.errors.TablefmtError):
         return str(error)
     return f"{type(error).__name__}: {error}"
 
 
 def complain(message: str, secrets: Sequence[str] = ()) -> None:
-    """One line on stderr, by the names of options, and without the values of storage options."""
+    """Print one line on stderr, with option names, and without values of storage options."""
     line = " ".join(as_options(message).split())
     for secret in secrets:
         if len(secret) >= 4:
@@ -113,13 +113,16 @@ def complain(message: str, secrets: Sequence[str] = ()) -> None:
 
 
 def _hush() -> int:
-    """Whoever read has seen enough. Python would complain once more when it flushes at the end."""
+    """Redirect stdout after its reader closed it.
+
+    Python would raise again when it flushes at exit.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _lenient(stream: Any) -> None:
-    """Text that the stream's encoding lacks is escaped instead of ending the command."""
+    """Escape characters that the stream's encoding lacks, instead of failing."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")
 
@@ -128,9 +131,9 @@ def _lenient(stream: Any) -> None:
 @click.version_option(tablefmt.__version__, prog_name="tablefmt")
 @debug_option
 def main() -> None:
-    """Tables on object storage: look into them, see them work, keep them in order.
+    """Inspect, try out and maintain tables on object storage.
 
-    V|TIME: a whole number is a version, anything else is ISO 8601 text (UTC without a zone).
+    V|TIME: a whole number is a version; other text is an ISO 8601 time (UTC without a zone).
     """
 
 

@@ -1,6 +1,6 @@
-"""Printing: the same records as JSON, or as text for people; and progress bars.
+"""Output: records as JSON or as text, and progress bars.
 
-A terminal gets colours and folded cells. A pipe gets neither, and nothing is cut.
+A terminal gets colours and folded cells. A pipe gets neither, and no cell is cut.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from tablefmt.printable import printable, printable_json, printable_lines
 Json = dict[str, Any]
 
 WRONG = 1
-"""Exit code when something is wrong, or something that was asked for could not be done."""
+"""Exit code for a problem that was found, or a request that failed."""
 
 
 def json_text(value: Any, *, indent: bool = False) -> str:
-    """JSON in one line, or indented by two; what does not print is an escape (SEC-1)."""
+    """Return JSON in one line, or indented by two. Unprintable characters are escaped (SEC-1)."""
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None).decode()
     return printable_json(text)
 
 
 def print_document(value: Any) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     click.echo(json_text(value, indent=True))
 
 
 def print_text(text: str) -> None:
-    """Lines for people."""
+    """Print text, with unprintable characters escaped."""
     click.echo(printable_lines(text.splitlines()))
 
 
 def print_report(report: Any, record: Mapping[str, Any], as_json: bool) -> None:
-    """What a piece of work says of itself: its text, or its record."""
+    """Print a report as text, or its record as JSON."""
     if as_json:
         print_document(record)
     else:
@@ -51,19 +51,19 @@ def print_report(report: Any, record: Mapping[str, Any], as_json: bool) -> None:
 
 
 def exit_unless(ok: bool) -> None:
-    """End with WRONG where something was found wrong, or could not be done."""
+    """Exit with WRONG if `ok` is false."""
     if not ok:
         click.get_current_context().exit(WRONG)
 
 
 def print_lines(values: Iterable[Any]) -> None:
-    """One JSON object a line."""
+    """Print one JSON object a line."""
     for value in values:
         click.echo(json_text(value))
 
 
 def print_pairs(pairs: Mapping[str, Any]) -> None:
-    """A name and its value a line."""
+    """Print one name and value a line."""
     width = max((len(printable(name)) for name in pairs), default=0)
     for name, value in pairs.items():
         click.echo(f"{printable(name).ljust(width)}  {cell(value)}".rstrip())
@@ -72,7 +72,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], *, head: bool = True
 ) -> None:
-    """Rows under column names; numbers to the right."""
+    """Print rows under column names, with numbers aligned to the right."""
     right = [
         any(_is_number(row[at]) for row in rows)
         and all(_is_number(row[at]) or row[at] is None for row in rows)
@@ -96,14 +96,14 @@ def print_table(
 
 
 READABLE = 10
-"""Characters of a column, or as many as its values take, below which a table is not readable."""
+"""Least readable width of a column in characters, unless its values are shorter."""
 
 GAP = 2
 """Characters between two columns."""
 
 
 def _is_wide(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
-    """Whether the columns, side by side in this terminal, would be too narrow to read."""
+    """Return whether the columns, side by side in this terminal, would be too narrow to read."""
     needed = GAP * (len(columns) - 1)
     for at, name in enumerate(columns):
         texts = (printable(name), *(cell(row[at]) for row in rows))
@@ -112,7 +112,7 @@ def _is_wide(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
 
 
 def _print_records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Each row as a block, a column a line."""
+    """Print each row as a block with one column a line."""
     for number, row in enumerate(rows, 1):
         click.echo(f"-- row {number} of {len(rows)}")
         print_pairs(dict(zip(columns, row, strict=True)))
@@ -142,7 +142,10 @@ def _is_number(value: Any) -> bool:
 
 
 def cell(value: Any) -> str:
-    """A value for people. What would move the cursor, or could be taken for nothing, is quoted."""
+    """Return a value as text.
+
+    Text with control characters, or that looks empty or NULL, is quoted.
+    """
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -157,7 +160,7 @@ def cell(value: Any) -> str:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback that takes done and total, shown as a bar on stderr; None without a terminal."""
+    """Yield a callback for done and total that shows a bar on stderr; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -178,7 +181,7 @@ def progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
 
 @contextmanager
 def status() -> Iterator[Callable[[str], None] | None]:
-    """A callback that takes what is being done, shown on stderr; None without a terminal."""
+    """Yield a callback that shows the current task on stderr; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

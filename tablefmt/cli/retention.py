@@ -1,4 +1,4 @@
-"""`restore`, `vacuum`, `expire-log`: older versions, and what is kept of them."""
+"""Commands `restore`, `vacuum` and `expire-log`: older versions and their retention."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tablefmt.cli.values import records
 from tablefmt.maintenance.expire import expire_log as run_expiry
 from tablefmt.maintenance.vacuum import vacuum as run_vacuum
 from tablefmt.model.times import show_time, to_micros
-from tablefmt.session.receipt import Commit
+from tablefmt.session.commit_result import Commit
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class RetentionType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """`N days` and the like; a number alone is seconds."""
+    """`N days` and similar text; a plain number is seconds."""
 
     name = "DURATION"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float | str:
-        """Seconds, or the text as it is."""
+        """Return seconds, or the text unchanged."""
         try:
             return float(value)
         except ValueError:
@@ -41,18 +41,23 @@ class RetentionType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 def _of_removal(command: Command) -> Command:
-    """What both take that remove what is old."""
+    """Add the options of the commands that remove old objects."""
     decorators = (
         click.option(
             "--retention",
             type=RetentionType(),
-            help="How long they stay: '7 days', or seconds; else the property.",
+            help="Retention: '7 days', or seconds; by default the table's property.",
         ),
-        click.option("--delete", "deletes", is_flag=True, help="Remove them; else a dry run."),
+        click.option(
+            "--delete",
+            "deletes",
+            is_flag=True,
+            help="Remove the objects. Without it, only print them.",
+        ),
         click.option(
             "--breaks-running-transactions",
             is_flag=True,
-            help="Allow a retention shorter than the table's own.",
+            help="Allow a retention shorter than the table's property.",
         ),
     )
     for decorator in reversed(decorators):
@@ -61,7 +66,7 @@ def _of_removal(command: Command) -> Command:
 
 
 def _print_removal(report: Any, shown: str, names: Sequence[str], as_json: bool) -> None:
-    """What went, or would; the exit code is that of a failure if something is still there."""
+    """Print the removed objects or the candidates. Exit with 1 if a removal failed."""
     record = {name: getattr(report, name) for name in ("uri", "dry_run", "version", *names)}
     record |= {shown: records(report.to_arrow()), "failures": dict(report.failures)}
     print_report(report, record, as_json)
@@ -71,8 +76,8 @@ def _print_removal(report: Any, shown: str, names: Sequence[str], as_json: bool)
 @click.command()
 @on_table
 @as_of_option
-@click.option("--version", type=int, help="The version to bring back; the same as --as-of V.")
-@click.option("--timestamp", help="The version as of a time; the same as --as-of TIME.")
+@click.option("--version", type=int, help="Version to restore; the same as --as-of V.")
+@click.option("--timestamp", help="Time of the version to restore; the same as --as-of TIME.")
 def restore(
     uri: str,
     as_json: bool,
@@ -81,9 +86,9 @@ def restore(
     version: int | None,
     timestamp: str | None,
 ) -> None:
-    """Make an older version the newest one, by a commit on top: history stays."""
+    """Restore an older version by a new commit. The history stays."""
     if as_of is not None and (version is not None or timestamp is not None):
-        raise click.UsageError("give --as-of, --version or --timestamp, one of them")
+        raise click.UsageError("expected one of --as-of, --version and --timestamp")
     if isinstance(as_of, int):
         version = as_of
     elif as_of is not None:
@@ -93,7 +98,7 @@ def restore(
 
 
 def print_commit(commit: Commit, as_json: bool) -> None:
-    """What became of an operation."""
+    """Print the result of an operation."""
     record = {
         "version": commit.version,
         "timestamp": show_time(to_micros(commit.timestamp)),
@@ -111,9 +116,9 @@ def print_commit(commit: Commit, as_json: bool) -> None:
 @on_table
 @_of_removal
 def vacuum(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -> None:
-    """Say which files no kept version needs, and why; with --delete remove them.
+    """Print the files that no kept version needs, with reasons; with --delete, remove them.
 
-    The exit code is 1 if one of them could not be removed.
+    Exits with 1 if a file could not be removed.
     """
     context = open_table(uri, options).context
     with progress("removing files") as show:
@@ -126,9 +131,9 @@ def vacuum(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -
 @on_table
 @_of_removal
 def expire_log(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -> None:
-    """Say which entries of the log are old enough to go; with --delete remove them.
+    """Print the log entries that are old enough to go; with --delete, remove them.
 
-    The exit code is 1 if one of them could not be removed.
+    Exits with 1 if an entry could not be removed.
     """
     report = run_expiry(open_table(uri, options).context, dry_run=not deletes, **more)
     names = ("oldest", "log_start", "retention_seconds", "deleted")

@@ -1,4 +1,4 @@
-"""`describe`, `schema`, `files`, `partitions`: one version of a table."""
+"""Commands `describe`, `schema`, `files` and `partitions`: one version of a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tablefmt.table import Table
 
 
 def snapshot_of(table: Table, as_of: Point) -> Snapshot:
-    """The state that `--as-of` asks for, the newest by default."""
+    """Return the snapshot that `--as-of` asks for; by default the newest."""
     return table.context.view.snapshot(version_of(table, as_of))
 
 
@@ -30,7 +30,7 @@ def snapshot_of(table: Table, as_of: Point) -> Snapshot:
 @on_table
 @as_of_option
 def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
-    """Print what the table is: Delta's names where Delta has them."""
+    """Print the properties of a table, under Delta's names where Delta has them."""
     table = open_table(uri, options)
     snapshot = snapshot_of(table, as_of)
     files, rows, size = snapshot.totals
@@ -71,7 +71,7 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
 @on_table
 @as_of_option
 def schema(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
-    """Print the columns; with --json Spark's JSON form of the schema."""
+    """Print the columns. With --json, print the schema in Spark's JSON form."""
     snapshot = snapshot_of(open_table(uri, options), as_of)
     if as_json:
         described = to_spark_json(snapshot.schema)
@@ -93,9 +93,11 @@ def schema(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
 @click.command()
 @on_table
 @as_of_option
-@click.option("--where", help="Only files that may hold rows for which this SQL condition is true.")
+@click.option(
+    "--where", help="Print only files that may hold rows for which this SQL condition is true."
+)
 def files(uri: str, as_json: bool, options: Json, as_of: Point, where: str | None) -> None:
-    """Print the live files, in the order in which they came."""
+    """Print the live files, in the order in which they were added."""
     table = open_table(uri, options)
     snapshot = snapshot_of(table, as_of)
     scan = table.scan(version=snapshot.version, where=where)
@@ -113,7 +115,7 @@ def files(uri: str, as_json: bool, options: Json, as_of: Point, where: str | Non
 @on_table
 @as_of_option
 def partitions(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
-    """Print the partitions that have live files, in the order of their values, NULL last."""
+    """Print the partitions that have live files, ordered by their values, NULL last."""
     snapshot = snapshot_of(open_table(uri, options), as_of)
     records = partition_records(snapshot)
     if as_json:
@@ -126,7 +128,9 @@ def partitions(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
 
 
 def partition_records(snapshot: Snapshot) -> list[Json]:
-    """Values by name, files, rows and bytes of each partition; one record if unpartitioned."""
+    """Return values by name, files, rows and bytes of each partition; one record if
+    unpartitioned.
+    """
     keys = [f"partition.{i}" for i in snapshot.metadata.partition_by]
     live = snapshot.files.select([*keys, "rows", "deleted", "size"])
     if keys:

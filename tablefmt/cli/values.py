@@ -1,7 +1,7 @@
-"""Arrow values as exact JSON values. Pure.
+"""Conversion of Arrow values to exact JSON values. Pure.
 
-Integers and booleans as they are; times as ISO text with µs, with Z where the type is an instant;
-decimals as text; bytes as base64; NaN and the infinities as text; maps as lists of pairs.
+Integers and booleans stay as they are. Times become ISO text with µs, with Z for a timestamp with a
+zone. Decimals become text, bytes base64, NaN and infinities text, and maps lists of pairs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 
 def plain(array: pa.Array) -> list[Any]:
-    """The elements of `array`, nulls as None."""
+    """Return the elements of `array`, nulls as None."""
     kind = array.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _times(array, "Z" if getattr(kind, "tz", None) else "")
@@ -38,7 +38,9 @@ def plain(array: pa.Array) -> list[Any]:
 
 
 def records(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows as objects, columns in order; a name that occurs twice keeps its last value."""
+    """Return the rows as dicts, columns in order. Of two columns with one name, the last one
+    counts.
+    """
     columns = [plain_column(column) for column in table.columns]
     names = table.schema.names
     if not columns:
@@ -47,13 +49,13 @@ def records(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def plain_column(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """`plain` of all chunks."""
+    """Return `plain` of all chunks."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     return [value for chunk in chunks for value in plain(chunk)]
 
 
 def _times(array: pa.Array, suffix: str) -> list[Any]:
-    """numpy's text: Python's datetime ends at year 9999 and Spark's does not."""
+    """Format times with numpy: Python's datetime ends at year 9999, Spark's does not."""
     unit = "D" if pa.types.is_date32(array.type) else "us"
     if unit == "D":
         whole = pc.fill_null(array.view(pa.int32()), 0).cast(pa.int64())

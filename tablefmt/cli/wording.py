@@ -1,4 +1,4 @@
-"""What errors call by the names of Python's arguments, by those of the command line. Pure."""
+"""Translation of Python argument names in error messages to command line options. Pure."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ OPTIONS = {
     "dry_run": "--dry-run",
     "storage_options": "--storage-option",
 }
-"""Argument -> option. No other argument is called so, and no column need be."""
+"""Argument -> option. No other argument has one of these names, and a column need not."""
 
-# Not a part of an address.
+# An argument name that is not part of an address.
 _BEFORE, _AFTER = r"(?<![\w`'\"/.:-])", r"(?![\w/-]|\.\w)"
 _ARGUMENT = re.compile(f"{_BEFORE}({'|'.join(map(re.escape, OPTIONS))})(=True)?{_AFTER}")
 _TWICE = re.compile(r"(--[a-z-]+)((?:, | and | or )\1)+(?![\w-])")
 
 
 def as_options(message: str) -> str:
-    """A sentence with options where it has arguments, each once."""
+    """Return a message with options in place of arguments, each named once."""
     named = _ARGUMENT.sub(lambda match: OPTIONS[match[1]], message)
     return _TWICE.sub(r"\1", named)

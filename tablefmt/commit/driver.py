@@ -25,18 +25,18 @@ from tablefmt.commit.plan import (
     removed_ids,
 )
 from tablefmt.commit.protocol import (
-    ALREADY_APPLIED,
     DEADLINE,
     Attempt,
     Expired,
     Found,
     Get,
+    Judged,
     Missing,
     Next,
     Put,
     Reply,
     Unreadable,
-    Winner,
+    outcome_of,
     start,
     step,
     wait_seconds,
@@ -44,11 +44,8 @@ from tablefmt.commit.protocol import (
 from tablefmt.commit.queue import queue_of
 from tablefmt.commit.restoring import restored_on
 from tablefmt.commit.results import (
-    AlreadyApplied,
     Committed,
-    Conflicted,
     Outcome,
-    Overtaken,
     Rejected,
     Unknown,
 )
@@ -165,7 +162,7 @@ class Driver:
 
     def _head(self, view: LogView) -> Head:
         """What to go on top of. Where cursors matter, every entry up to it was read (RPL-7)."""
-        reads = self.plan.derived_from is not None or self.plan.restoring is not None
+        reads = self.plan.pending.derived_from is not None or self.plan.staged.restoring is not None
         return view.read_head if reads else view.head
 
     def _take_over(self, view: LogView, handed: Sequence[tuple[int, bytes]]) -> None:
@@ -180,17 +177,15 @@ class Driver:
 
     def _overtaken(self, head: Head) -> Outcome | None:
         """CMT-6: what this handle took in since the transaction read counts like a lost race."""
-        if self.plan.read_version is None:
+        if self.plan.staged.read_version is None:
             return None
         try:
-            winners = self.winners.known(self.plan.read_version, head.version)
+            winners = self.winners.known(self.plan.staged.read_version, head.version)
         except StoreError as error:
             return Rejected(_text(error))
         for winner in winners:
-            if winner.verdict is ALREADY_APPLIED:
-                return AlreadyApplied(winner.version)
             if winner.verdict is not None:
-                return _stopped(winner.verdict)
+                return outcome_of(winner.verdict)
         return None
 
     def _contest(self, version: int) -> Done:
@@ -216,8 +211,6 @@ class Driver:
             if self.machine_queue.had_slate:
                 view.crowd = CROWDED if attempt.version > version else max(0, view.crowd - 1)
         passed = self.winners.resolver.passed
-        if isinstance(following, Conflicted):
-            return Done(_stopped(following.conflict), rebased_over=passed)
         if not isinstance(following, Committed):
             return Done(following, rebased_over=passed, refused=self.refused)
         try:
@@ -233,7 +226,7 @@ class Driver:
             # Below it is what nobody here had read.
             unknown = Unknown(following.version, _text(error))
             return Done(unknown, rebased_over=passed, refused=error)
-        add = self.plan.add
+        add = self.plan.staged.add
         paths = [] if add is None else add.columns["path"]
         dropped = left_out(self.plan, self.winners.resolver.pending)
         return Done(following, stored, passed, [paths[index] for index in dropped])
@@ -329,13 +322,14 @@ class Driver:
 
     def _entry_on(self, head: Head | None) -> Entry:
         plan, pending = self.plan, self.winners.resolver.pending
-        if plan.restoring is None:
+        if plan.staged.restoring is None:
             return entry_on(plan, pending, head, self._removed(), self._now_us())
         assert self.view is not None
         assert head is not None
-        restored = restored_on(plan.restoring, head, self.view.snapshot(head.version))
-        operation = restored.measured(plan.operation, plan.restoring)
-        plan = replace(plan, add=restored.added, operation=operation, cursors=restored.cursors)
+        restored = restored_on(plan.staged.restoring, head, self.view.snapshot(head.version))
+        operation = restored.measured(plan.staged.operation, plan.staged.restoring)
+        staged = replace(plan.staged, add=restored.added, operation=operation)
+        plan = replace(plan, staged=staged, cursors=restored.cursors)
         removed = removed_from(restored.goes)
         return entry_on(plan, restored.pending(pending), head, removed, self._now_us())
 
@@ -354,11 +348,11 @@ class Driver:
         ids = removed_ids(self.winners.resolver.pending)
         if self.view is None or self.winners.head is None:
             return NOTHING
-        if self.plan.replacing is None and len(ids) == 0:
+        if self.plan.staged.replacing is None and len(ids) == 0:
             return NOTHING
         snapshot = self.view.snapshot(self.winners.head.version)
-        if self.plan.replacing is not None:
-            return removed_from(snapshot.in_scope(self.plan.replacing.predicate))
+        if self.plan.staged.replacing is not None:
+            return removed_from(snapshot.in_scope(self.plan.staged.replacing.predicate))
         files = snapshot.files
         chosen = files.filter(pc.is_in(files["id"], pa.array(ids)))
         assert chosen.num_rows == len(ids), "what is removed is live"
@@ -385,7 +379,7 @@ class Driver:
         known = self.entries.get(version)
         try:
             if known is not None and self.store.get_many([entry_key(version)]) == [known[0]]:
-                return Found((Winner(version, self.plan.transaction),))
+                return Found((Judged(version, self.plan.transaction),))
         except StoreError as silent:
             return NoAnswer(str(silent)) if silent.retryable else Refused(_text(silent))
         self.refused = error
@@ -416,10 +410,6 @@ class Driver:
 
 def _text(error: TablefmtError) -> str:
     return str(error).rstrip(".")
-
-
-def _stopped(verdict: object) -> Outcome:
-    return verdict if isinstance(verdict, Overtaken) else Conflicted(verdict)
 
 
 def commit(

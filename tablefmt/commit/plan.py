@@ -113,49 +113,65 @@ class Staged:
         )
 
 
+def pending_of(
+    staged: Staged,
+    *,
+    floating: bool = False,
+    granularity: str = "row",
+    isolation: str = "WriteSerializable",
+    delete_mode: str = "merge-on-read",
+    next_id: int = 1,
+    application: Application | None = None,
+    derived_from: DerivedFrom | None = None,
+) -> PendingCommit:
+    """Return what the conflict rules have to know of staged work; arguments as the fields."""
+    return PendingCommit(
+        cls=staged.operation.cls,
+        granularity=granularity,
+        isolation=isolation,
+        scope=staged.scope,
+        metadata=staged.written_under,
+        floating=floating,
+        application=application,
+        derived_from=derived_from,
+        delete_mode=delete_mode,
+        read_version=staged.read_version,
+        next_id=next_id,
+        reads=staged.reads,
+        removes=staged.removes,
+        deletes=staged.deletes,
+        groups=staged.groups,
+        carried=staged.carried,
+        promises=staged.promises,
+        replaces=staged.replaces,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan(Staged):
+class Plan:
     """One transaction, fixed but for its place in the log."""
 
-    floating: bool = False
-    """See `PendingCommit.floating`."""
-    granularity: str = "row"
-    isolation: str = "WriteSerializable"
-    delete_mode: str = "merge-on-read"
+    staged: Staged
+    """What it did."""
+    pending: PendingCommit
+    """The same to the conflict rules, before any concurrent commit."""
     table: str | None = None
     """The id of a table that is being created; None for one that exists."""
-    next_id: int = 1
-    """`Totals.next_id` at the read version."""
-    application: Application | None = None
-    derived_from: DerivedFrom | None = None
     cursors: tuple[CursorBack, ...] = ()
     """Those that a RESTORE takes back on the parent."""
     began: Moment | None = None
     """When its work began; None: whoever made the plan has checked its age (RET-6)."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    def pending(self) -> PendingCommit:
-        """What the conflict rules have to know of this transaction."""
-        return PendingCommit(
-            cls=self.operation.cls,
-            granularity=self.granularity,
-            isolation=self.isolation,
-            scope=self.scope,
-            metadata=self.written_under,
-            floating=self.floating,
-            application=self.application,
-            derived_from=self.derived_from,
-            delete_mode=self.delete_mode,
-            read_version=self.read_version,
-            next_id=self.next_id,
-            reads=self.reads,
-            removes=self.removes,
-            deletes=self.deletes,
-            groups=self.groups,
-            carried=self.carried,
-            promises=self.promises,
-            replaces=self.replaces,
-        )
+    @classmethod
+    def of(cls, staged: Staged, *, floating: bool = False, table: str | None = None) -> Plan:
+        """Return the plan of staged work at the default levels; arguments as the fields."""
+        return cls(staged=staged, pending=pending_of(staged, floating=floating), table=table)
+
+    @property
+    def transaction(self) -> str:
+        """The id that its entry and its files carry."""
+        return self.staged.transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +208,7 @@ def removed_ids(pending: PendingCommit) -> Ids:
 
 def is_overtaken(plan: Plan, pending: PendingCommit) -> bool:
     """Whether winners did all of a compaction already, so that there is nothing left to commit."""
-    return bool(plan.groups) and not pending.groups and plan.application is None
+    return bool(plan.staged.groups) and not pending.groups and plan.pending.application is None
 
 
 def entry_on(
@@ -204,7 +220,7 @@ def entry_on(
         plan: the transaction.
         pending: its facts as the winners followed left them.
         parent: the head it goes on top of.
-        removed: what `plan.replacing` and `removed_ids` come to on that parent.
+        removed: what `plan.staged.replacing` and `removed_ids` come to on that parent.
         now_us: the writer's clock.
     """
     version = 0 if parent is None else parent.version + 1
@@ -212,8 +228,8 @@ def entry_on(
     add, names = _added(plan, pending, before.next_id)
     deletes = row_deletes({names.get(file, file): marks for file, marks in pending.deletes.items()})
     timestamp = now_us if parent is None else max(now_us, next_time(parent.timestamp))
-    horizon = _horizon(plan.horizon, before.oldest)
-    logical = parent is None or plan.operation.cls not in NOT_LOGICAL
+    horizon = _horizon(plan.staged.horizon, before.oldest)
+    logical = parent is None or plan.staged.operation.cls not in NOT_LOGICAL
     table = plan.table or (parent.table if parent else None)
     assert table is not None
     return Entry(
@@ -225,26 +241,26 @@ def entry_on(
         previous=parent.digest if parent else None,
         operation=_measured(plan, add, deletes, removed),
         basis=Basis(
-            read_version=plan.read_version,
-            isolation=plan.isolation,
-            granularity=plan.granularity,
-            blind=plan.blind,
-            scope=plan.scope,
-            predicate=plan.predicate,
+            read_version=plan.staged.read_version,
+            isolation=plan.pending.isolation,
+            granularity=plan.pending.granularity,
+            blind=plan.staged.blind,
+            scope=plan.staged.scope,
+            predicate=plan.staged.predicate,
         ),
         totals=_totals(plan, before, version, add, removed, deletes, horizon),
-        protocol=plan.protocol,
-        metadata=plan.metadata,
+        protocol=plan.staged.protocol,
+        metadata=plan.staged.metadata,
         add=add,
         remove=removed.ids,
         delete=deletes,
         lineage=_lineage(pending, names, before.next_id),
-        update=plan.update,
-        application=plan.application,
-        derived_from=plan.derived_from,
+        update=plan.staged.update,
+        application=plan.pending.application,
+        derived_from=plan.pending.derived_from,
         cursors=plan.cursors,
         horizon=horizon,
-        ends=plan.ends,
+        ends=plan.staged.ends,
         user_metadata=plan.user_metadata,
     )
 
@@ -267,9 +283,9 @@ def _totals(
 ) -> Totals:
     """The sums after the entry (ENT-6)."""
     count, rows, size = (len(add), add.rows, add.bytes) if add is not None else (0, 0, 0)
-    defines = plan.metadata is not None or plan.protocol is not None
+    defines = plan.staged.metadata is not None or plan.staged.protocol is not None
     oldest = before.oldest if horizon is None else horizon.version
-    if plan.ends or plan.table is not None:
+    if plan.staged.ends or plan.table is not None:
         # Where a table ends, or begins, nothing of before is kept (ENT-14).
         oldest = version
     sums = {
@@ -305,25 +321,25 @@ _EMPTY = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
 
 
 def left_out(plan: Plan, pending: PendingCommit) -> list[int]:
-    """Indices of files of `plan.add` that do not come: the outputs of groups that were dropped."""
-    if not plan.groups:
+    """Return the indices of added files that do not come: the outputs of dropped groups."""
+    if not plan.staged.groups:
         return []
     kept = {index for group in pending.groups for index, _ in group.outputs}
-    return sorted({i for group in plan.groups for i, _ in group.outputs} - kept)
+    return sorted({i for group in plan.staged.groups for i, _ in group.outputs} - kept)
 
 
 def _added(
     plan: Plan, pending: PendingCommit, first_id: int
 ) -> tuple[AddedFiles | None, dict[int, int]]:
     """The files that come, and by `own_file` the ids that they get."""
-    if plan.add is None:
+    if plan.staged.add is None:
         return None, {}
     dropped = frozenset(left_out(plan, pending))
     if not dropped:
-        return plan.add, {own_file(i): first_id + i for i in range(len(plan.add))}
-    kept = [i for i in range(len(plan.add)) if i not in dropped]
+        return plan.staged.add, {own_file(i): first_id + i for i in range(len(plan.staged.add))}
+    kept = [i for i in range(len(plan.staged.add)) if i not in dropped]
     names = {own_file(i): first_id + at for at, i in enumerate(kept)}
-    columns = {name: [c[i] for i in kept] for name, c in plan.add.columns.items()}
+    columns = {name: [c[i] for i in kept] for name, c in plan.staged.add.columns.items()}
     return (AddedFiles(columns) if kept else None), names
 
 
@@ -358,22 +374,22 @@ def _measured(
     plan: Plan, add: AddedFiles | None, deletes: RowDeletes | None, removed: Removed
 ) -> Operation:
     """The operation with Delta's metric names; removals are known only on a parent."""
-    metrics = dict(plan.operation.metrics)
-    changes_rows = plan.operation.cls is OperationClass.UPDATE
+    metrics = dict(plan.staged.operation.metrics)
+    changes_rows = plan.staged.operation.cls is OperationClass.UPDATE
     rows, size = (add.rows, add.bytes) if add is not None else (0, 0)
     count = len(add) if add is not None else 0
-    if add is not None or plan.replacing is not None:
+    if add is not None or plan.staged.replacing is not None:
         metrics.update(numFiles=count, numOutputRows=rows, numOutputBytes=size)
     if changes_rows or "numFiles" in metrics:
         metrics.update(numOutputRows=rows, numAddedFiles=count, numRemovedFiles=len(removed.ids))
     if changes_rows:
         metrics.update(numAddedBytes=size, numRemovedBytes=removed.bytes)
-    if plan.replacing is not None:
+    if plan.staged.replacing is not None:
         metrics.update(numDeletedRows=removed.rows - removed.deleted)
-    if plan.replacing is not None or removed.ids:
+    if plan.staged.replacing is not None or removed.ids:
         metrics.update(numRemovedFiles=len(removed.ids), numRemovedBytes=removed.bytes)
     if deletes is not None or changes_rows:
         whole = frozenset(removed.ids)
         marked = () if deletes is None else deletes.file
         metrics.update(numDeletionVectorsAdded=sum(file not in whole for file in marked))
-    return replace(plan.operation, metrics=metrics) if metrics else plan.operation
+    return replace(plan.staged.operation, metrics=metrics) if metrics else plan.staged.operation

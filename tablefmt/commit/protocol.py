@@ -14,11 +14,9 @@ Spec: CMT-1 .. CMT-10 (spec/commit.md).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any, Final, TypeAlias, Union
 
 from tablefmt.commit.results import (
-    AlreadyApplied,
     Committed,
     Conflicted,
     NotCommitted,
@@ -28,6 +26,7 @@ from tablefmt.commit.results import (
     Unknown,
     Untold,
 )
+from tablefmt.conflict.verdict import Conflict, Stop, Verdict
 from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused, Written
 
 BACKOFF_BASE_SECONDS: Final = 0.01
@@ -46,33 +45,21 @@ DEADLINE: Final = "deadline"
 """The reason given when time ran out."""
 
 
-class Verdict(Enum):
-    """What the conflict engine can say of a winner besides "go on top" and a conflict."""
-
-    ALREADY_APPLIED = "already applied"
-
-
-ALREADY_APPLIED: Final = Verdict.ALREADY_APPLIED
-
-
 @dataclass(frozen=True, slots=True)
-class Winner:
-    """One entry of the log at or above the contested version, judged by the conflict engine."""
+class Judged:
+    """One entry of the log at or above the contested version, judged by the conflict rules."""
 
     version: int
     transaction: str
-    verdict: object = None
-    """None: ours may go on top. ALREADY_APPLIED, or else what stands in the way, as it is.
-
-    Not looked at if the transaction is our own.
-    """
+    verdict: Verdict = None
+    """Not looked at if the transaction is our own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """The reply to a `Get` that found the contested version taken."""
 
-    winners: tuple[Winner, ...]
+    winners: tuple[Judged, ...]
     """At least one. Versions are the contested one and on from there, without a gap.
 
     The driver may read fewer than there are.
@@ -83,7 +70,7 @@ class Found:
 class Remaining:
     """What is left of the entries that a lookup reads: the first of them were removed (RET-9)."""
 
-    winners: tuple[Winner, ...]
+    winners: tuple[Judged, ...]
     """At least one, from the first that is kept on."""
 
 
@@ -211,17 +198,15 @@ def _after_get(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
     return _answered(attempt, backoffs=backoffs), Get(version, backoff=True)
 
 
-def _after_lost_race(attempt: Attempt, winners: tuple[Winner, ...]) -> tuple[Attempt, Next]:
+def _after_lost_race(attempt: Attempt, winners: tuple[Judged, ...]) -> tuple[Attempt, Next]:
     _check_contiguous(winners, attempt.version)
     own = _version_of(attempt.transaction, winners)
     if own is not None:
         return _answered(attempt), Committed(own)
     # The first winner holds the contested version, so no put of ours can land there any more.
     for winner in winners:
-        if winner.verdict is ALREADY_APPLIED:
-            return _answered(attempt), AlreadyApplied(winner.version)
         if winner.verdict is not None:
-            return _answered(attempt), Conflicted(winner.verdict)
+            return _answered(attempt), outcome_of(winner.verdict)
     version = winners[-1].version + 1
     races = attempt.races + (1 if attempt.maybe_sent else 0)
     # What a look found is new: nobody is known to be after the version above it.
@@ -236,6 +221,11 @@ def _after_lost_race(attempt: Attempt, winners: tuple[Winner, ...]) -> tuple[Att
         races=races,
     )
     return attempt, Get(version, backoff=True) if look else Put(version)
+
+
+def outcome_of(verdict: Stop) -> Outcome:
+    """Return how a commit ends that may not go on top of a concurrent one."""
+    return Conflicted(verdict) if isinstance(verdict, Conflict) else verdict
 
 
 def _answered(attempt: Attempt, **changes: Any) -> Attempt:
@@ -310,14 +300,14 @@ def wait_seconds(attempt: Attempt, random_fraction: float) -> float:
     return random_fraction * min(RACE_CAP_SECONDS, longest)
 
 
-def _version_of(transaction: str, winners: tuple[Winner, ...]) -> int | None:
+def _version_of(transaction: str, winners: tuple[Judged, ...]) -> int | None:
     for winner in winners:
         if winner.transaction == transaction:
             return winner.version
     return None
 
 
-def _check_contiguous(winners: tuple[Winner, ...], version: int) -> None:
+def _check_contiguous(winners: tuple[Judged, ...], version: int) -> None:
     assert winners, "a read that found something has a winner"
     for expected, winner in enumerate(winners, version):
         assert winner.version == expected, (version, winners)

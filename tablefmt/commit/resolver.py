@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tablefmt.commit.plan import Plan, is_overtaken
-from tablefmt.commit.protocol import ALREADY_APPLIED
-from tablefmt.commit.results import Overtaken
 from tablefmt.conflict.check import check
 from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.rebase import follow
-from tablefmt.conflict.verdict import RebasedOver, Same
+from tablefmt.conflict.verdict import Overtaken, RebasedOver, Verdict
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.header import EntryHeader
 from tablefmt.log.names import entry_key
@@ -37,7 +35,7 @@ class ConflictResolver:
     def __init__(self, store: Store, plan: Plan) -> None:
         self.store = store
         self.plan = plan
-        self.pending: PendingCommit = plan.pending()
+        self.pending: PendingCommit = plan.pending
         self.passed: list[RebasedOver] = []
         """The winners followed, with the rule that let each pass."""
         self._last = -1
@@ -46,9 +44,9 @@ class ConflictResolver:
     @property
     def goes_by_headers(self) -> bool:
         """Whether of winners without metadata and protocol the class alone decides (CFL-3)."""
-        plan = self.plan
-        says_more = plan.application is not None or plan.derived_from is not None
-        return plan.floating and plan.granularity != "transaction" and not says_more
+        facts = self.plan.pending
+        says_more = facts.application is not None or facts.derived_from is not None
+        return facts.floating and facts.granularity != "transaction" and not says_more
 
     def follow_headers(self, winners: Sequence[EntryHeader]) -> None:
         """Go on top of winners of which nothing but the outside is known."""
@@ -64,13 +62,9 @@ class ConflictResolver:
             )
             self._last = winner.version
 
-    def judge(self, entry: Entry) -> object:
-        """What stands in the way; None if the transaction may go on top, and does from now on.
-
-        A winner that was judged before is passed over.
-
-        Returns:
-            None, ALREADY_APPLIED, a Conflict, or Overtaken.
+    def judge(self, entry: Entry) -> Verdict:
+        """Return the verdict on an entry. If it is None, the transaction goes on top of the entry
+        from now on. An entry that was judged before is skipped.
 
         Raises:
             CorruptTableError: what the winner says is damaged, or it dropped the table.
@@ -83,7 +77,7 @@ class ConflictResolver:
         winner = self._winner(entry)
         verdict = check(winner, self.pending)
         if verdict is not None:
-            return ALREADY_APPLIED if verdict is Same.ALREADY_APPLIED else verdict
+            return verdict
         self.pending, rebased = follow(winner, self.pending)
         self.passed.append(rebased)
         self._last = entry.version

@@ -8,6 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, Union
 
+from tablefmt.conflict.verdict import AlreadyApplied as AlreadyApplied
+from tablefmt.conflict.verdict import Conflict
+from tablefmt.conflict.verdict import Overtaken as Overtaken
+
 
 @dataclass(frozen=True, slots=True)
 class Committed:
@@ -15,14 +19,6 @@ class Committed:
 
     version: int
     """ID version of the entry."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlreadyApplied:
-    """Another entry carries the same application id, version and content; ours was not written."""
-
-    version: int
-    """ID version of that other entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +32,8 @@ class Rejected:
 class Conflicted:
     """An entry that won does not let ours on top. Ours is not in the log and never will be."""
 
-    conflict: object
-    """What the conflict engine said about the winner, as it said it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Overtaken:
-    """Others did all of a compaction before; there is nothing left, and ours was not written."""
-
-    version: int
-    """ID version of the last of them."""
+    conflict: Conflict
+    """The verdict on that entry."""
 
 
 @dataclass(frozen=True, slots=True)

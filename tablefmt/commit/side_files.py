@@ -50,7 +50,7 @@ class SideFileWriter:
 
     def _added(self, add: AddedFiles) -> AddedFiles | SideFile:
         # The entry may bring the metadata that its files were written under.
-        metadata = self.plan.metadata or self.plan.written_under
+        metadata = self.plan.staged.metadata or self.plan.staged.written_under
         if metadata is None or len(orjson.dumps(dict(add.columns))) <= SIDE_ABOVE_BYTES:
             return add
         return write_side(self.store, self.plan.transaction, added_table(add, metadata))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tablefmt.commit.plan import Plan
-from tablefmt.commit.protocol import Winner
+from tablefmt.commit.protocol import Judged
 from tablefmt.commit.queue import keep_newest
 from tablefmt.commit.resolver import ConflictResolver
 from tablefmt.errors import CorruptTableError, StoreError, UnsupportedFeatureError
@@ -46,14 +46,14 @@ class WinnerReader:
         self._transaction = plan.transaction
         self._asked: Moment | None = None
 
-    def known(self, since: int, last: int) -> tuple[Winner, ...]:
+    def known(self, since: int, last: int) -> tuple[Judged, ...]:
         """Those above `since`, up to `last`, which the view knew before. Raises as `read`."""
         assert self._view is not None
         return self._judged(self._view.entries_after(since, last))
 
     def read(
         self, version: int, handed: Sequence[bytes] = (), asked: Moment | None = None
-    ) -> tuple[Winner, ...]:
+    ) -> tuple[Judged, ...]:
         """The entries from `version` on, taken in by the view and judged; none if it is free.
 
         No more than a window of them is held at a time, and none is read beyond what decides.
@@ -71,7 +71,7 @@ class WinnerReader:
         self._asked = asked
         if handed:
             return self._take_in(handed, version)
-        winners: list[Winner] = []
+        winners: list[Judged] = []
         try:
             # As many as last time, and one that is free: with luck one round is all.
             others = self._view.others if self._view is not None else 0
@@ -93,17 +93,17 @@ class WinnerReader:
         if not self.met or self.met[-1][0] < version:
             keep_newest(self.met, [(version, body)])
 
-    def _is_own(self, winner: Winner) -> bool:
+    def _is_own(self, winner: Judged) -> bool:
         return winner.transaction == self._transaction
 
-    def _take_in(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
+    def _take_in(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
         """All of them, or those before the first that cannot be judged; at least one."""
         try:
             return self._taken_in(bodies, first)
         except (CorruptTableError, UnsupportedFeatureError):
             if len(bodies) == 1:
                 raise
-        winners: list[Winner] = []
+        winners: list[Judged] = []
         for version, body in enumerate(bodies, first):
             try:
                 winners.extend(self._taken_in([body], version))
@@ -115,12 +115,12 @@ class WinnerReader:
                 break
         return tuple(winners)
 
-    def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
+    def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
         judged = self._skipped(bodies, first) or self._all_judged(bodies, first)
         keep_newest(self.met, enumerate(bodies, first))
         return judged
 
-    def _all_judged(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
+    def _all_judged(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
         entries = [decode(body, version) for version, body in enumerate(bodies, first)]
         if self._view is None or self.head is None:
             return self._judged(entries)
@@ -140,7 +140,7 @@ class WinnerReader:
         self.head = head
         return judged
 
-    def _skipped(self, bodies: Sequence[bytes], first: int) -> tuple[Winner, ...]:
+    def _skipped(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
         """The entries after the head, unread but for the last; none if they have to be read."""
         view, head = self._view, self.head
         if view is None or head is None or not self.resolver.goes_by_headers:
@@ -155,10 +155,10 @@ class WinnerReader:
             view.skip(bodies, last)
             self.head = skip_to(head, last)
             self.resolver.follow_headers(seen)
-        return tuple(Winner(one.version, one.transaction) for one in seen)
+        return tuple(Judged(one.version, one.transaction) for one in seen)
 
-    def _judged(self, entries: Sequence[StoredEntry]) -> tuple[Winner, ...]:
-        judged: list[Winner] = []
+    def _judged(self, entries: Sequence[StoredEntry]) -> tuple[Judged, ...]:
+        judged: list[Judged] = []
         decided = False
         for stored in entries:
             entry = stored.entry
@@ -166,5 +166,5 @@ class WinnerReader:
             decided = decided or entry.transaction == self._transaction
             verdict = None if decided else self.resolver.judge(entry)
             decided = decided or verdict is not None
-            judged.append(Winner(entry.version, entry.transaction, verdict))
+            judged.append(Judged(entry.version, entry.transaction, verdict))
         return tuple(judged)

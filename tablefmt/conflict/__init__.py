@@ -1,1 +1,1 @@
-"""May this commit go on top of that one? Pure: entries in, verdicts out."""
+"""Conflict rules: decide if one commit may follow another. Pure: entries in, verdicts out."""

@@ -1,4 +1,4 @@
-"""Which of the files a winner added may hold a row that a read would have met. Pure.
+"""Rows that a concurrent commit added and that a read might have returned. Pure.
 
 Spec: CFL-8, CFL-17, CFL-18.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tablefmt.conflict.facts import PendingCommit, Read, Winner
-from tablefmt.conflict.matrix import ROW, profile_of
+from tablefmt.conflict.matrix import ROW, matrix_of
 from tablefmt.expressions.condition_keys import listed_keys
 from tablefmt.expressions.prune import Mask, may_match
 from tablefmt.model.entry import NOT_LOGICAL, AddedFiles
@@ -19,7 +19,7 @@ from tablefmt.model.key_hashes import decode_all_hashes, decode_hashes
 
 
 def new_files(winner: Winner) -> Mask:
-    """Which of the added files hold rows that are new; the others moved rows (LIN-1)."""
+    """Return a mask of the added files with new rows. The other files hold moved rows (LIN-1)."""
     entry = winner.entry
     count = len(entry.add) if entry.add is not None else 0
     if entry.operation.cls in NOT_LOGICAL:
@@ -31,9 +31,10 @@ def new_files(winner: Winner) -> Mask:
 
 
 def may_have_read(winner: Winner, pending: PendingCommit, read: Read) -> Mask:
-    """Whether each added file may hold a row that the read would have met (CFL-8).
+    """Return a mask of the added files that may hold a row that the read would have returned
+    (CFL-8).
 
-    What is not known of a file proves nothing, so it counts.
+    A file with unknown statistics counts as a match.
     """
     mask = new_files(winner)
     if not mask.any():
@@ -51,11 +52,15 @@ def may_have_read(winner: Winner, pending: PendingCommit, read: Read) -> Mask:
 
 
 def _sets_nothing_read(winner: Winner, pending: PendingCommit, read: Read) -> bool:
-    """CFL-17: new versions of rows match exactly if the old ones did, and those were known."""
+    """Return True if CFL-17 excludes the updated rows of the concurrent commit.
+
+    It set none of the columns that the read used, so its new rows match exactly if the old rows
+    did. The read version must also know the files of the old rows.
+    """
     update = winner.entry.update
     if update is None or update.set is None or read.columns is None or not read.by_row:
         return False
-    if profile_of(pending.granularity, pending.delete_mode) != ROW:
+    if matrix_of(pending.granularity, pending.delete_mode) != ROW:
         return False
     if not read.columns.isdisjoint(update.set):
         return False
@@ -67,7 +72,7 @@ def _sets_nothing_read(winner: Winner, pending: PendingCommit, read: Read) -> bo
 
 
 def _without_other_keys(winner: Winner, read: Read, mask: Mask) -> None:
-    """CFL-18: files whose keys are known, and none of which is a key of the read, do not match."""
+    """Clear the mask for files whose keys are known and include no key of the read (CFL-18)."""
     update = winner.entry.update
     packed = _column(winner, "keys") if update is not None and update.keys else None
     if update is None or packed is None:
@@ -85,27 +90,27 @@ def _without_other_keys(winner: Winner, read: Read, mask: Mask) -> None:
         few, many = sorted((decode_hashes(packed[at]), known), key=len)
         mask[at] = bool(_is_in(few, many).any())
     if small:
-        # One search for all of them: a thousand small ones cost more than one large one.
+        # One search over all small sets is faster than a thousand searches.
         hashes, ends = decode_all_hashes([packed[at] for at in small])
         common = np.concatenate([[0], np.cumsum(_is_in(hashes, known))])
         mask[small] = common[ends[1:]] > common[ends[:-1]]
 
 
 def _keys_of(read: Read, columns: tuple[int, ...]) -> _Hashes | None:
-    """Hashes of all keys that rows of the look can have."""
+    """Return the hashes of all keys that rows of the read set can have."""
     if read.keys is not None and read.keys.columns == columns:
         return read.keys.hashes
     return None if read.predicate is None else listed_keys(read.predicate, columns)
 
 
 _SMALL = 8192
-"""Bytes or characters of hashes."""
+"""Size below which hashes of a file are searched together with others: bytes or characters."""
 
 _Hashes = NDArray[np.uint64]
 
 
 def _is_in(hashes: _Hashes, among: _Hashes) -> Mask:
-    """Whether each is one of `among`, which ascend."""
+    """Return a mask of the hashes that occur in `among`, which is ascending."""
     if len(among) == 0:
         return np.zeros(len(hashes), np.bool_)
     at = np.minimum(np.searchsorted(among, hashes), len(among) - 1)
@@ -114,7 +119,10 @@ def _is_in(hashes: _Hashes, among: _Hashes) -> Mask:
 
 
 def _column(winner: Winner, name: str) -> Any:
-    """A column of the added files, from the entry or from its side file; None if unknown."""
+    """Return a column of the added files, from the entry or from its overflow metadata file.
+
+    Return None if it is unknown.
+    """
     add = winner.entry.add
     if isinstance(add, AddedFiles):
         return add.columns.get(name)

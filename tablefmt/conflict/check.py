@@ -1,4 +1,4 @@
-"""May `pending` commit on top of `winner`? The checks in the order of the specification. Pure.
+"""Conflict check: decide if `pending` may follow `winner`, in the specification's order. Pure.
 
 Spec: CFL-1 .. CFL-6, CFL-8 .. CFL-12, CFL-16, CFL-19, CFL-24 (spec/conflicts.md).
 """
@@ -9,19 +9,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tablefmt.conflict.appended import may_have_read, new_files
-from tablefmt.conflict.cells import cell_text, kind_of, rule_for
+from tablefmt.conflict.cells import kind_of, rule_for, rule_text
 from tablefmt.conflict.compactions import cannot_take_over
 from tablefmt.conflict.evidence import Evidence, conflict, of_added, of_files, of_partitions
 from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.ids import shared
-from tablefmt.conflict.matrix import ROW, Cell, Rule, profile_of, transaction_cell
+from tablefmt.conflict.matrix import ROW, Cell, Rule, matrix_of, transaction_rule
 from tablefmt.conflict.removal_overlap import (
     overlap_with_inputs,
     overlap_with_read,
     overlap_with_removals,
 )
 from tablefmt.conflict.scope import overlap
-from tablefmt.conflict.verdict import Conflict, Same, Verdict
+from tablefmt.conflict.verdict import AlreadyApplied, Conflict, Verdict
 from tablefmt.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -31,26 +31,28 @@ from tablefmt.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from tablefmt.model.case_folding import folded
 from tablefmt.model.entry import NOT_LOGICAL, Metadata, OperationClass
 from tablefmt.model.fingerprints import differ
 from tablefmt.model.properties import DECISIVE, get_property
 from tablefmt.model.schema import Field
 
-RUN_AGAIN = "Run the pipe again: it goes on from where the other run came to."
+RUN_AGAIN = "Run the pipe again: it resumes from the cursor of the other run."
 
 
 def check(winner: Winner, pending: PendingCommit) -> Verdict:
-    """The first check that applies decides (CFL-1).
+    """Return the verdict of the first check that applies (CFL-1).
 
     Args:
-        winner: an entry above the version that `pending` read. Those before it were followed.
-        pending: as `follow` left it.
+        winner: an entry above the version that `pending` read. `follow` has processed the entries
+            before it.
+        pending: the commit as the last `follow` returned it.
 
     Returns:
-        None if `pending` may go on top: call `follow` then.
+        None if `pending` may commit after `winner`. The caller then calls `follow`.
 
     Raises:
-        CorruptEntryError: the winner's lineage or hashes of keys are damaged.
+        CorruptEntryError: the lineage or the key hashes of the concurrent commit are damaged.
     """
     for each in _CHECKS:
         verdict = each(winner, pending)
@@ -66,18 +68,19 @@ def _protocol(winner: Winner, pending: PendingCommit) -> Verdict:
         reason = "another writer replaced the table"
         return conflict(winner, ProtocolChangedException, "CFL-4", reason)
     created = winner.entry.version == 0 and pending.metadata is None
-    reason = "another writer created the table" if created else "the winner changed the protocol"
+    changed = "the winning commit changed the protocol"
+    reason = "another writer created the table" if created else changed
     return conflict(winner, ProtocolChangedException, "CFL-4", reason)
 
 
 def replaces_table(winner: Winner) -> bool:
-    """Whether the winner put another table in place of the one that was there (CFL-4)."""
+    """Return True if the concurrent commit replaced the table with another one (CFL-4)."""
     entry = winner.entry
     if entry.metadata is None or entry.basis.scope is not None:
         return False
     if entry.operation.cls is OperationClass.OVERWRITE:
         return True
-    # One whose source read the table is an UPDATE: it says no condition, and nothing stays.
+    # A replacement whose source read the table is an UPDATE without a condition. No file stays.
     added = 0 if entry.add is None else len(entry.add)
     replaced = entry.basis.predicate is None and bool(entry.remove)
     update = entry.operation.cls is OperationClass.UPDATE
@@ -92,7 +95,7 @@ def _metadata(winner: Winner, pending: PendingCommit) -> Verdict:
         if misfit is None:
             return None
         return conflict(winner, MetadataChangedException, "CFL-5", misfit)
-    reason = "the winner changed schema, properties or partitioning"
+    reason = "the winning commit changed schema, properties or partitioning"
     return conflict(winner, MetadataChangedException, "CFL-5", reason)
 
 
@@ -101,8 +104,10 @@ def _application(winner: Winner, pending: PendingCommit) -> Verdict:
     if theirs is None or own is None or theirs.id != own.id:
         return None
     if theirs.version == own.version and not differ(theirs.digest, own.digest):
-        return Same.ALREADY_APPLIED
-    reason = f"the winner carries the same application id {own.id!r}, at version {theirs.version}"
+        return AlreadyApplied(winner.entry.version)
+    reason = (
+        f"the winning commit used the same application id {own.id!r}, at version {theirs.version}"
+    )
     evidence = {"theirs": theirs.version, "mine": own.version}
     return conflict(winner, ConcurrentTransactionException, "CFL-6", reason, evidence=evidence)
 
@@ -118,25 +123,25 @@ def _cursor(winner: Winner, pending: PendingCommit) -> Verdict:
     if own.key not in keys:
         return None
     evidence = {"source": own.source, "name": own.name, "theirs": keys[own.key], "mine": own.start}
-    reason = "the winner moved the cursor of this source"
+    reason = "the winning commit moved the cursor of this source"
     error = ConcurrentTransactionException
     return replace(conflict(winner, error, "CFL-24", reason, evidence=evidence), advice=RUN_AGAIN)
 
 
-def _promise(winner: Winner, pending: PendingCommit) -> Verdict:
-    """CFL-12: a promise about every row reads the whole table."""
+def _added_constraints(winner: Winner, pending: PendingCommit) -> Verdict:
+    """Check CFL-12: an added constraint covers every row, so it reads the whole table."""
     if not pending.promises or kind_of(winner) is None:
         return None
     new = new_files(winner)
     if not new.any():
         return None
     evidence = of_added(winner, new, pending.metadata)
-    reason = "the winner added rows, and what this change promises was not checked for them"
+    reason = "the winning commit added rows that were not checked against the new constraint"
     return conflict(winner, ConcurrentAppendException, "CFL-12", reason, None, evidence)
 
 
 def _rows(winner: Winner, pending: PendingCommit) -> Verdict:
-    cell = cell_text(winner, pending)
+    cell = rule_text(winner, pending)
     if cell is None:
         return None
     rule = _by_scope if pending.granularity == "transaction" else _by_cell
@@ -148,40 +153,40 @@ _CHECKS: tuple[Callable[[Winner, PendingCommit], Verdict], ...] = (
     _metadata,
     _application,
     _cursor,
-    _promise,
+    _added_constraints,
     _rows,
 )
 
 
 def _by_scope(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
-    """CFL-2."""
+    """Check the scopes (CFL-2)."""
     earlier, later = winner.entry.operation.cls, pending.cls
-    if transaction_cell(earlier, later) is not Cell.FAIL:
+    if transaction_rule(earlier, later) is not Cell.FAIL:
         return _out_of_reach(winner, pending, cell)
     partitions = overlap(winner.entry.basis.scope, pending.scope, pending.metadata)
     if partitions is not None and not partitions:
         return None
     evidence = of_partitions(partitions) if partitions is not None else {}
-    reason = f"{later.value} may not follow {earlier.value} in one scope"
+    reason = f"{later.value} may not follow {earlier.value} in the same scope"
     return conflict(winner, ConcurrentWriteException, "CFL-2", reason, cell, evidence)
 
 
 def _out_of_reach(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
-    """Where a passing cell cannot be had from metadata alone."""
+    """Return the conflict of a passing matrix rule that metadata alone cannot satisfy, if any."""
     if winner.entry.operation.cls not in NOT_LOGICAL:
         return None
     if pending.cls in NOT_LOGICAL:
         files = cannot_take_over(winner, pending)
         if not files:
             return None
-        reason = "the winner compacted files of this compaction together with others"
+        reason = "the winning commit compacted files of this compaction together with others"
         return _both_remove(winner, "CFL-16", reason, cell, of_files(files))
     if not reorders(winner):
         return None
     taken = overlap_with_removals(winner, pending, by_row=False)
     if not taken:
         return None
-    reason = "the winner reordered rows that this one removes"
+    reason = "the winning commit reordered rows that this operation removes"
     if any(len(shared(sorted(taken.files), read.files)) for read in pending.reads):
         error = ConcurrentDeleteReadException
         return conflict(winner, error, "CFL-10", reason, cell, taken.evidence())
@@ -193,25 +198,25 @@ def _both_remove(winner: Winner, rule: str, reason: str, cell: str, evidence: Ev
 
 
 def reorders(winner: Winner) -> bool:
-    """Whether a compaction says nothing of where rows went."""
+    """Return True if a compaction does not record the new positions of its rows."""
     entry = winner.entry
     clustered = entry.operation.cls is OperationClass.CLUSTER
     return clustered or (entry.lineage is None and entry.add is not None)
 
 
 def _by_cell(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
-    """CFL-3: what the cell asks for, in the order of the exceptions."""
+    """Check what the matrix rule requires (CFL-3), in the order of the exceptions."""
     rule = rule_for(winner, pending)
     if rule in (Rule.NEVER, Rule.OVERTAKEN):
         needs_order = pending.cls is OperationClass.UPDATE and (
             winner.entry.operation.cls in NOT_LOGICAL and reorders(winner)
         )
-        return _gone(winner, pending, cell) if needs_order else None
+        return _removed(winner, pending, cell) if needs_order else None
     if rule is not Rule.SAME:
         appended = _appended(winner, pending, cell)
         if appended is not None:
             return appended
-    return None if rule is Rule.APPENDED else _gone(winner, pending, cell)
+    return None if rule is Rule.APPENDED else _removed(winner, pending, cell)
 
 
 def _appended(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
@@ -219,50 +224,50 @@ def _appended(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | N
         mask = may_have_read(winner, pending, read)
         if mask.any():
             evidence: Evidence = of_added(winner, mask, pending.metadata)
-            reason = "the winner added rows that this operation would have read"
+            reason = "the winning commit added rows that this operation would have read"
             return conflict(winner, ConcurrentAppendException, "CFL-8", reason, cell, evidence)
     if pending.passed_over is None or not _may_have_seen(winner, pending, pending.passed_over):
         return None
     reason = (
-        f"the winner may have read the rows that version {pending.passed_over} inserted, which "
-        "this operation did not see"
+        f"the winning commit may have read the rows that version {pending.passed_over} inserted, "
+        "but this operation did not see them"
     )
     passed = {"passed_over": pending.passed_over, "read_version": winner.entry.basis.read_version}
     return conflict(winner, ConcurrentAppendException, "CFL-9", reason, cell, passed)
 
 
 def _may_have_seen(winner: Winner, pending: PendingCommit, blind: int) -> bool:
-    """CFL-9: whether a winner that is not blind may depend on what a blind one inserted."""
+    """Check CFL-9: return True if a non-blind commit may depend on the rows of a blind one."""
     entry = winner.entry
     partitions = overlap(entry.basis.scope, pending.scope, pending.metadata)
     if partitions is not None and not partitions:
         return False
     if entry.operation.cls is OperationClass.OVERWRITE:
-        # It read nothing, but what it removes is decided when it commits; and a RESTORE leaves what
-        # is there as it was.
+        # An OVERWRITE reads nothing, but selects the files to remove when it commits. A RESTORE
+        # keeps existing files.
         added = 0 if entry.add is None else len(entry.add)
         stays = entry.basis.scope is None and entry.totals.files > added
         return stays or any(file >= pending.next_id for file in entry.remove)
     return entry.basis.read_version is None or entry.basis.read_version >= blind
 
 
-def _gone(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
-    """CFL-10, CFL-11."""
+def _removed(winner: Winner, pending: PendingCommit, cell: str) -> Conflict | None:
+    """Check for removed files and deleted rows (CFL-10, CFL-11)."""
     if pending.cls in NOT_LOGICAL:
         taken = overlap_with_inputs(winner, pending)
-        reason = "the winner changed or removed files that this operation rewrites"
+        reason = "the winning commit changed or removed files that this operation rewrites"
         return _both_remove(winner, "CFL-11", reason, cell, taken.evidence()) if taken else None
-    by_row = profile_of(pending.granularity, pending.delete_mode) == ROW
+    by_row = matrix_of(pending.granularity, pending.delete_mode) == ROW
     for read in pending.reads:
         taken = overlap_with_read(winner, read, by_row)
         if taken:
-            reason = f"the winner removed {_what(taken.rows)} that this operation read"
+            reason = f"the winning commit removed {_what(taken.rows)} that this operation read"
             error = ConcurrentDeleteReadException
             return conflict(winner, error, "CFL-10", reason, cell, taken.evidence())
     taken = overlap_with_removals(winner, pending, by_row)
     if not taken:
         return None
-    reason = f"the winner removed {_what(taken.rows)} that this operation removes"
+    reason = f"the winning commit removed {_what(taken.rows)} that this operation removes"
     return _both_remove(winner, "CFL-11", reason, cell, taken.evidence())
 
 
@@ -271,40 +276,44 @@ def _what(rows: object) -> str:
 
 
 def misfit_of(written: Metadata, now: Metadata) -> str | None:
-    """Why rows written under one metadata would be others under a later one (CFL-5).
+    """Return the reason why rows written under one metadata do not fit a later one (CFL-5).
 
-    None if every file is what it would be now: then it does not matter when it was written.
+    Return None if every file would be the same under the later metadata. The time of writing then
+    does not matter.
     """
     if written.partition_by != now.partition_by:
-        return "the winner changed the partitioning"
+        return "the winning commit changed the partitioning"
     for name in DECISIVE:
         if get_property(written.properties, name) != get_property(now.properties, name):
-            return f"the winner set property {name!r}"
+            return f"the winning commit set property {name!r}"
     old = {f.id: f for f in written.schema.fields}
     new = {f.id: f for f in now.schema.fields}
     for field_id, column in old.items():
         if field_id not in new:
-            return f"the winner dropped column {column.name!r}"
+            return f"the winning commit dropped column {column.name!r}"
         changed = _changed(column, new[field_id])
         if changed is not None:
-            return f"the winner {changed} column {column.name!r}"
+            return f"the winning commit {changed} column {column.name!r}"
     for field_id, column in new.items():
         if field_id in old:
             continue
         if not column.nullable:
-            return f"the winner added column {column.name!r}, which is NOT NULL"
+            return f"the winning commit added column {column.name!r}, which is NOT NULL"
         if column.default != column.initial:
-            return f"the winner added column {column.name!r}, which has another default by now"
+            return (
+                f"the winning commit added column {column.name!r}, "
+                "and its default has changed since"
+            )
     held = list(written.constraints.values())
     for name, each in now.constraints.items():
         if each not in held:
-            return f"the winner added constraint {name!r}"
+            return f"the winning commit added constraint {name!r}"
     return None
 
 
 def _changed(before: Field, after: Field) -> str | None:
-    """What became of a column that decides what is written to it; None for nothing."""
-    if before.name.casefold() != after.name.casefold():
+    """Return the change to a column that affects what is written to it; None if there is none."""
+    if folded(before.name) != folded(after.name):
         return "renamed"
     if before.type != after.type or before.text != after.text:
         return "changed the type of"

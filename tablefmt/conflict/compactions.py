@@ -1,6 +1,6 @@
-"""How a compaction goes on top of others: their deletes taken in, their files taken over. Pure.
+"""Rebase of compactions: apply concurrent deletes, and take over the files of other compactions.
 
-Spec: CFL-14, CFL-15, CFL-16.
+Pure. Spec: CFL-14, CFL-15, CFL-16.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tablefmt.conflict.removal_overlap import removed_files, touched_files
 
 
 def with_deletes_of(winner: Winner, pending: PendingCommit) -> PendingCommit:
-    """The compaction with what the winner took out taken out of its outputs (CFL-14)."""
+    """Return the compaction with the concurrent commit's deletes applied to its outputs
+    (CFL-14).
+    """
     touched = shared(touched_files(winner), _inputs(pending))
     if len(touched) == 0:
         return pending
@@ -36,16 +38,19 @@ def with_deletes_of(winner: Winner, pending: PendingCommit) -> PendingCommit:
 
 
 def not_overtaken(winner: Winner, pending: PendingCommit) -> PendingCommit:
-    """The compaction without the groups whose files the winner replaced (CFL-15)."""
+    """Return the compaction without the groups whose files the concurrent commit replaced
+    (CFL-15).
+    """
     removed = removed_files(winner)
     kept = [group for group in pending.groups if len(shared(removed, group.inputs)) == 0]
     return pending if len(kept) == len(pending.groups) else _with_groups(pending, kept)
 
 
 def cannot_take_over(winner: Winner, pending: PendingCommit) -> set[int]:
-    """Files in the way of taking over the winner's outputs in place of its inputs (CFL-16).
+    """Return the files that prevent using a concurrent compaction's outputs as inputs (CFL-16).
 
-    Inputs that only the winner has, and those of which it left out rows that are in `pending`.
+    These are inputs that only the concurrent commit has, and files with rows that it dropped but
+    `pending` holds.
     """
     removed = removed_files(winner)
     hit = shared(removed, _inputs(pending))
@@ -63,7 +68,9 @@ def cannot_take_over(winner: Winner, pending: PendingCommit) -> set[int]:
 
 
 def taking_over(winner: Winner, pending: PendingCommit) -> PendingCommit:
-    """The compaction over the winner's outputs in place of the inputs they replaced (CFL-16)."""
+    """Return the compaction with the concurrent commit's outputs in place of their inputs
+    (CFL-16).
+    """
     removed = removed_files(winner)
     hit = shared(removed, _inputs(pending))
     if len(hit) == 0:
@@ -75,7 +82,7 @@ def taking_over(winner: Winner, pending: PendingCommit) -> PendingCommit:
         outputs = ascending(move.output for file in taken for move in moves[file] if move.rows)
         inputs = union(without(group.inputs, removed), outputs)
         group = Group(inputs, tuple((i, rewritten(runs, moves)) for i, runs in group.outputs))
-        # A file that holds rows of two groups ties them together.
+        # A file that holds rows of two groups joins the groups.
         tied = [g for g in groups if is_among(inputs, g.inputs).any()]
         groups = [g for g in groups if not is_among(inputs, g.inputs).any()]
         groups.append(_joined([*tied, group]))
@@ -83,7 +90,7 @@ def taking_over(winner: Winner, pending: PendingCommit) -> PendingCommit:
 
 
 def _kept_but_dropped(pending: PendingCommit, moves: Moves) -> set[int]:
-    """Files of which `pending` holds rows that are not in the outputs any more."""
+    """Return the files with rows that `pending` holds but the outputs do not."""
     files: set[int] = set()
     for group in pending.groups:
         for _, runs in group.outputs:
@@ -103,7 +110,7 @@ def _joined(groups: list[Group]) -> Group:
 
 
 def _with_groups(pending: PendingCommit, groups: Iterable[Group]) -> PendingCommit:
-    """Only these groups, and only their outputs' deletes."""
+    """Return the commit with only these groups, and only the deletes of their outputs."""
     kept = tuple(groups)
     outputs = {own_file(index) for group in kept for index, _ in group.outputs}
     deletes = {file: marks for file, marks in pending.deletes.items() if file in outputs}

@@ -1,4 +1,7 @@
-"""What both sides touched, for people and machines: at most ten items a kind, with counts. Pure."""
+"""Conflict evidence: files, rows and partitions that both commits touched, for people and programs.
+
+At most ten items per kind, with counts. Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from tablefmt.model.schema import Primitive, Type
 from tablefmt.model.values import encode
 
 EVIDENCE_MAX = 10
-"""Most items of one kind that evidence names."""
+"""Maximum number of items of one kind in the evidence."""
 
 Evidence = dict[str, Any]
 
@@ -30,7 +33,7 @@ def conflict(
     cell: str | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> Conflict:
-    """The verdict, with the winner's version and operation."""
+    """Return the conflict, with the version and operation of the winning commit."""
     return Conflict(
         error=error,
         rule=rule,
@@ -43,13 +46,13 @@ def conflict(
 
 
 def of_files(ids: Iterable[int]) -> Evidence:
-    """File ids, ascending."""
+    """Return file ids as evidence, ascending."""
     ordered = sorted(ids)
     return {"files": ordered[:EVIDENCE_MAX], "files_count": len(ordered)} if ordered else {}
 
 
 def of_rows(rows: Mapping[int, BitMap64]) -> Evidence:
-    """Rows as [file id, position], with the files they are in."""
+    """Return rows as [file id, position], with their files."""
     shown: list[list[int]] = []
     for file in sorted(rows):
         for position in rows[file]:
@@ -61,14 +64,17 @@ def of_rows(rows: Mapping[int, BitMap64]) -> Evidence:
 
 
 def of_partitions(partitions: Iterable[tuple[Any, ...]]) -> Evidence:
-    """Partitions as lists of encoded values."""
+    """Return partitions as lists of encoded values."""
     ordered = sorted(partitions, key=repr)
     shown = [list(values) for values in ordered[:EVIDENCE_MAX]]
     return {"partitions": shown, "partitions_count": len(ordered)}
 
 
 def of_added(winner: Winner, mask: Mask, metadata: Metadata | None) -> Evidence:
-    """Files that the winner added: ids, paths and partitions. The mask has a truth for each."""
+    """Return ids, paths and partitions of files that the concurrent commit added.
+
+    `mask` selects among all files that it added.
+    """
     entry = winner.entry
     assert entry.add is not None
     at = np.flatnonzero(mask)
@@ -90,7 +96,7 @@ def of_added(winner: Winner, mask: Mask, metadata: Metadata | None) -> Evidence:
 
 
 def _column(winner: Winner, name: str, at: list[int], kind: Type) -> list[Any] | None:
-    """Values of the added files as JSON has them (VAL-1); None if unknown."""
+    """Return values of the added files in their JSON form (VAL-1); None if unknown."""
     add = winner.entry.add
     if isinstance(add, AddedFiles):
         column = add.columns.get(name)

@@ -1,7 +1,8 @@
-"""What the conflict rules look at: what a transaction read and wrote, and what a winner did. Pure.
+"""Inputs of the conflict rules: what a transaction read and wrote, and the concurrent commits.
+Pure.
 
-Files are known by id. A file that the transaction itself adds has no id before it commits: it is
-`own_file(index)`, a negative number.
+Files are identified by id. A file that the transaction itself adds has no id before the commit. Its
+placeholder is `own_file(index)`, a negative number.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ NO_IDS: Ids = np.zeros(0, np.int64)
 
 
 def own_file(index: int) -> int:
-    """Stands for the id of the file at `index` of those the transaction adds."""
+    """Return the placeholder id of the file at `index` among the files that the transaction
+    adds.
+    """
     return -1 - index
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys that a MERGE's source held: hashes as in ADD-8, sorted, each once."""
+    """Keys of a MERGE's source: hashes as in ADD-8, sorted, each once."""
 
     columns: tuple[int, ...]
     """Field ids of the target's columns that ON equates, in the order of the hash."""
@@ -38,57 +41,62 @@ class Keys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One look at the table as it was at the read version (CFL-20)."""
+    """Read set: one read of the table at the read version (CFL-20)."""
 
     predicate: Predicate | None = None
-    """Rows for which this is not TRUE were not looked at; None: every row."""
+    """Condition of the read. It ignored rows for which the condition is not TRUE. None: it read
+    every row.
+    """
     by_row: bool = True
-    """False: the condition cannot be reasoned about, so the rules of `file` hold (CFL-21)."""
+    """False if the condition cannot be analysed. The rules of `file` then apply (CFL-21)."""
     files: Ids = field(default_factory=lambda: NO_IDS)
-    """Files that could hold such rows: those opened. Ascending."""
+    """Files that could hold matching rows, and were therefore opened. Ascending."""
     rows: Mapping[int, BitMap64] | None = None
-    """By file, the positions that matched; None: all live rows of `files`."""
+    """Matching positions by file; None: all live rows of `files`."""
     moved: Mapping[int, BitMap64] = field(default_factory=dict)
-    """Without `rows`: by file, where compactions put rows of files that were opened. Only these
-    positions of such a file were looked at."""
+    """Positions by file, used without `rows`: the new places of rows that compactions moved from
+    opened files. Only these positions of the file were read.
+    """
     columns: frozenset[int] | None = None
-    """Ids of the columns that decide whether a row matches; None: any."""
+    """Ids of the columns that decide if a row matches; None: any column."""
     keys: Keys | None = None
-    """Rows with other keys did not match; None: nothing is known of keys."""
+    """Keys of matching rows. Rows with other keys did not match; None: the keys are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of rows of one input of a rewrite that keeps the order of rows (LIN-1)."""
+    """Run of rows of one input of an order-preserving rewrite (LIN-1)."""
 
     file: int
     start: int
     rows: int
-    """Dropped rows included."""
+    """Length of the run, including dropped rows."""
     dropped: BitMap64
-    """Positions in the file, within the run, left out because they were deleted already."""
+    """Positions in the file, within the run, left out because the rows were deleted already."""
 
 
 Output = tuple[int, tuple[Run, ...]]
-"""Index among the files that the transaction staged, and its rows in order."""
+"""Index among the files that the transaction staged, and the file's rows in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Part of a compaction that stands or falls by itself: all of `inputs` go, `outputs` come."""
+    """Independent part of a compaction: it removes all of `inputs` and adds all of `outputs`."""
 
     inputs: Ids
-    """Files removed, ascending. With a MINOR taken over: its outputs instead of its inputs."""
+    """Files to remove, ascending. After taking over a MINOR compaction: its outputs instead of its
+    inputs.
+    """
     outputs: tuple[Output, ...]
-    """No runs for CLUSTER, which reorders."""
+    """Files to add. CLUSTER has no runs, because it reorders rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCommit:
-    """What the commit that wants to go on top did, and on what it relied.
+    """Commit that is to be rebased: its work, and the state that it relied on.
 
-    `reads`, `removes`, `deletes`, `groups` and `carried` are as the newest winner followed left
-    them (conflict/rebase.py).
+    `follow` updates `reads`, `removes`, `deletes`, `groups` and `carried` for each concurrent
+    commit (conflict/rebase.py).
     """
 
     cls: OperationClass
@@ -96,43 +104,55 @@ class PendingCommit:
     isolation: str
     scope: Scope
     metadata: Metadata | None
-    """The metadata the data files were written under, or a winner's that they fit as well; None
-    when a table is created."""
+    """Metadata under which the data files were written, or a concurrent commit's metadata that they
+    also fit. None when a table is created.
+    """
     floating: bool = False
-    """An autocommit blind append: it depends on nothing it read, so a changed schema stops it only
-    if its files do not fit (CFL-5)."""
+    """True for an autocommit blind append. It depends on nothing it read, so a changed schema
+    conflicts only if its files do not fit (CFL-5).
+    """
     application: Application | None = None
     derived_from: DerivedFrom | None = None
     delete_mode: str = "merge-on-read"
     read_version: int | None = None
     next_id: int = 1
-    """Totals.next_id at the read version: files from this id on were not known."""
+    """Totals.next_id at the read version. Files from this id on were unknown then."""
     reads: tuple[Read, ...] = ()
     removes: Ids = field(default_factory=lambda: NO_IDS)
-    """Files removed whole, not by compaction. Ascending."""
+    """Files removed as a whole, not by compaction. Ascending."""
     deletes: Mapping[int, Marks] = field(default_factory=dict)
-    """Rows taken out, and for files of `removes` the rows that the change feed has to tell apart.
-    Files of the transaction's own are among them once a compaction has followed a winner."""
+    """Deletion vectors by file. For files of `removes`, they are the rows that the change feed must
+    distinguish. Once a compaction is rebased, they include the transaction's own files.
+    """
     groups: tuple[Group, ...] = ()
     carried: tuple[Output, ...] = ()
-    """Copy-on-write: added files whose rows are carried over, unchanged, from those removed."""
+    """Copy-on-write: added files whose rows are copied unchanged from the removed files."""
     promises: bool = False
-    """A METADATA change that promises something about every row (CHECK, NOT NULL)."""
+    """True for a METADATA change with added constraints (CHECK, NOT NULL) that every row must
+    meet.
+    """
     replaces: bool = False
-    """Gives the whole table other metadata and other rows: another table in its place (CFL-4)."""
+    """True if the commit replaces the whole table with another one: new metadata and new rows
+    (CFL-4).
+    """
     passed_over: int | None = None
-    """The first blind winner that added rows which `reads` might have seen (CFL-9)."""
+    """Version of the first skipped blind commit: it added rows that `reads` might have returned
+    (CFL-9).
+    """
     known: frozenset[int] = frozenset()
-    """Files from `next_id` on that hold no row that was not there at the read version: what
-    compactions made of files that were known."""
+    """Files from `next_id` on whose rows were all there at the read version. They are compaction
+    outputs of known files.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """An entry that committed since the read version, with the columns that are not in it."""
+    """Concurrent commit: an entry above the read version, with the columns stored outside the
+    entry.
+    """
 
     entry: Entry
     files: pa.Table | None = None
-    """The added files, typed (`added_table`); None if there are none or nobody asks."""
+    """Added files, typed (`added_table`). None if there are none, or if no rule needs them."""
     deletes: Mapping[int, Marks] = field(default_factory=dict)
-    """The rows taken out; by real ids."""
+    """Deletion vectors by real file id."""

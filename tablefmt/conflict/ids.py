@@ -11,13 +11,15 @@ from tablefmt.conflict.facts import NO_IDS, Ids
 
 
 def ascending(ids: Iterable[int]) -> Ids:
-    """The ids as a set."""
+    """Return the ids as an ascending array, each once."""
     numbers: Ids = np.unique(np.fromiter(ids, np.int64))
     return numbers
 
 
 def is_among(values: Ids, ids: Ids) -> NDArray[np.bool_]:
-    """Whether each of `values` is one of the ascending `ids`. The ids are not gone through."""
+    """Return a mask of the `values` that are among the ascending `ids`. It does not scan the
+    ids.
+    """
     if len(ids) == 0 or len(values) == 0:
         return np.zeros(len(values), np.bool_)
     at = np.minimum(np.searchsorted(ids, values), len(ids) - 1)
@@ -26,7 +28,7 @@ def is_among(values: Ids, ids: Ids) -> NDArray[np.bool_]:
 
 
 def shared(few: Sequence[int] | Ids, ids: Ids) -> Ids:
-    """Those of `few` that are among the ascending `ids`."""
+    """Return the elements of `few` that are among the ascending `ids`."""
     if len(few) == 0 or len(ids) == 0:
         return NO_IDS
     values = np.asarray(few, np.int64)
@@ -35,13 +37,13 @@ def shared(few: Sequence[int] | Ids, ids: Ids) -> Ids:
 
 
 def without(ids: Ids, others: Ids) -> Ids:
-    """The ascending `ids` that are not among the ascending `gone`."""
+    """Return the ascending `ids` that are not among the ascending `others`."""
     left: Ids = ids[~is_among(ids, others)]
     return left
 
 
 def union(*parts: Ids) -> Ids:
-    """All of them, ascending, each once."""
+    """Return all ids, ascending, each once."""
     some = [part for part in parts if len(part)]
     if not some:
         return NO_IDS

@@ -1,4 +1,4 @@
-"""Where rows went when a compaction moved them: offset and rank, from metadata alone. Pure.
+"""Lineage: the new positions of rows that a compaction moved, computed from metadata alone. Pure.
 
 Spec: LIN-1 (spec/entry.md), CFL-13.
 """
@@ -21,7 +21,7 @@ from tablefmt.model.positions import decode_positions
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A run of rows of an input, and where its rows stand in an output."""
+    """Run of rows of an input, and its position in an output."""
 
     run: Run
     output: int
@@ -31,16 +31,18 @@ class Move:
 
     @property
     def rows(self) -> int:
-        """How many rows came through."""
+        """Return the number of rows that were not dropped."""
         return self.run.rows - len(self.run.dropped)
 
     @property
     def all(self) -> BitMap64:
-        """The positions in the output."""
+        """Return the positions in the output."""
         return span(self.offset, self.rows)
 
     def place(self, positions: BitMap64) -> BitMap64:
-        """Where those of the positions went that are in the run and came through."""
+        """Return the output positions of the given input positions that are in the run and not
+        dropped.
+        """
         run = self.run
         if not positions:
             return positions
@@ -59,23 +61,23 @@ class Move:
 
 
 Moves = Mapping[int, list[Move]]
-"""By input, in the order of its rows."""
+"""Moves by input, in the order of its rows."""
 
 
 def span(start: int, rows: int) -> BitMap64:
-    """The positions from `start` on."""
+    """Return `rows` positions from `start` on."""
     positions = BitMap64()
     positions.add_range(start, start + rows)
     return positions
 
 
 def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[Move]]:
-    """Where an entry's lineage put the rows of `inputs`, ascending ids.
+    """Return the moves of the rows of `inputs` (ascending ids) from an entry's lineage.
 
-    Only the outputs that hold rows of theirs are gone through.
+    The function reads only the lines of outputs that hold rows of `inputs`.
 
     Raises:
-        CorruptEntryError: DEL-2, a set of positions that is none.
+        CorruptEntryError: DEL-2, an invalid set of positions.
     """
     lineage = entry.lineage
     if lineage is None or entry.add is None or len(inputs) == 0:
@@ -100,7 +102,7 @@ def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[Move]]:
 
 
 def moves_of_outputs(outputs: Iterable[Output]) -> dict[int, list[Move]]:
-    """Where a transaction's own rewrite puts rows; outputs are `own_file`."""
+    """Return the moves of a transaction's own rewrite; outputs are `own_file` ids."""
     moves: dict[int, list[Move]] = {}
     for index, runs in outputs:
         offset = 0
@@ -120,10 +122,10 @@ def _in_order(moves: dict[int, list[Move]]) -> dict[int, list[Move]]:
 def place_all(
     entry: Entry, moves: Iterable[Move], file: int, rows: BitMap64
 ) -> dict[int, BitMap64]:
-    """Where live rows of one input went, by output.
+    """Return the new positions of live rows of one input, by output.
 
     Raises:
-        CorruptEntryError: LIN-1, the lineage does not say where one of them went.
+        CorruptEntryError: LIN-1, the lineage does not place one of the rows.
     """
     placed: dict[int, BitMap64] = {}
     for move in moves if rows else ():
@@ -140,7 +142,9 @@ def place_all(
 
 
 def rewritten(runs: Iterable[Run], moves: Moves) -> tuple[Run, ...]:
-    """The same rows in the same order, where runs of moved files name the outputs they are in."""
+    """Return the same rows in the same order, with runs of moved files replaced by runs of the
+    outputs.
+    """
     result: list[Run] = []
     for run in runs:
         if run.file not in moves:
@@ -154,7 +158,7 @@ def rewritten(runs: Iterable[Run], moves: Moves) -> tuple[Run, ...]:
 
 
 def _part(run: Run, move: Move) -> Run | None:
-    """The rows that a run and a move have in common, as a run of the move's output."""
+    """Return the rows that a run and a move share, as a run of the move's output."""
     start = max(run.start, move.run.start)
     end = min(run.start + run.rows, move.run.start + move.run.rows)
     if start >= end:

@@ -1,6 +1,6 @@
-"""The conflict rules as literals. The tables are the rules, not a description of them. Pure.
+"""Conflict rules as literals. The tables are the rules themselves. Pure.
 
-A test holds them against spec/matrices/*.json. Spec: CFL-2, CFL-3 (spec/conflicts.md).
+A test compares them with spec/matrices/*.json. Spec: CFL-2, CFL-3 (spec/conflicts.md).
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from tablefmt.model.entry import OperationClass
 
 
 class Cell(str, Enum):
-    """Granularity `transaction`: the later of two commits whose scopes overlap."""
+    """Matrix rule of granularity `transaction`: the outcome for the later of two overlapping
+    commits.
+    """
 
     FAIL = "fail"
-    """The later is refused."""
+    """The later commit is refused."""
     REPLACE = "replace"
-    """Both commit; the scope then holds the later's rows alone."""
+    """Both commit. The scope then holds only the later commit's rows."""
     APPEND = "append"
-    """Both commit; the later's rows stand beside the compacted ones."""
+    """Both commit. The later commit's rows are added to the compacted ones."""
     COMPACT = "compact"
-    """Both commit; the compaction stands, and the earlier's changes survive in it."""
+    """Both commit. The compaction takes effect and keeps the earlier commit's changes."""
 
 
 _DATA = (
@@ -44,46 +46,47 @@ TRANSACTION: dict[tuple[OperationClass, OperationClass], Cell] = {
     (MIN, OVR): R, (MIN, INS): A, (MIN, UPD): A, (MIN, MIN): F, (MIN, MAJ): C,
     (MAJ, OVR): R, (MAJ, INS): A, (MAJ, UPD): A, (MAJ, MIN): F, (MAJ, MAJ): F,
 }
-"""Granularity `transaction`: scope alone decides."""
+"""Rules of granularity `transaction`: scope alone decides."""
 # fmt: on
 
 
-def transaction_cell(earlier: OperationClass, later: OperationClass) -> Cell:
-    """CLUSTER counts as MAJOR_COMPACT, but may follow an INSERT (CFL-2)."""
+def transaction_rule(earlier: OperationClass, later: OperationClass) -> Cell:
+    """Return the rule. CLUSTER counts as MAJOR_COMPACT, but may follow an INSERT (CFL-2)."""
     if (earlier, later) == (INS, CLU):
         return C
     return TRANSACTION[MAJ if earlier is CLU else earlier, MAJ if later is CLU else later]
 
 
 class Kind(str, Enum):
-    """What granularities `file` and `row` tell apart."""
+    """Operation kind that granularities `file` and `row` distinguish."""
 
     INSERT = "INSERT"
     UPDATE = "UPDATE"
     COMPACT = "COMPACT"
-    """Keeps the order of rows: MINOR and MAJOR."""
+    """Compaction that keeps the order of rows: MINOR and MAJOR."""
     CLUSTER = "CLUSTER"
 
 
 class Rule(str, Enum):
-    """Granularities `file` and `row`: what the later of two commits is asked."""
+    """Matrix rule of granularities `file` and `row`: the check for the later of two commits."""
 
     NEVER = "never"
-    """Nothing: both commit."""
+    """No check: both commit."""
     APPENDED = "appended"
-    """Whether rows were added that it might have read."""
+    """Conflict if rows were added that the later commit might have read."""
     READ = "read"
-    """Whether rows were added that it might have read, or any were removed that it read or
-    removes."""
+    """Conflict if rows were added that the later commit might have read. Conflict also if rows were
+    removed that it read or removes.
+    """
     SAME = "same"
-    """Whether files are gone that it read or removes."""
+    """Conflict if files were removed that the later commit read or removes."""
     OVERTAKEN = "overtaken"
-    """Nothing: it leaves out the groups whose files are gone."""
+    """No conflict: the later compaction drops the groups whose files were removed."""
 
 
 WRITES, SERIAL = "WriteSerializable", "Serializable"
 COW, VECTORS, ROW = "file, copy-on-write", "file, deletion vectors", "row, deletion vectors"
-N, P, E, S, O = Rule  # noqa: E741 - one letter a cell
+N, P, E, S, O = Rule  # noqa: E741 - one letter per rule
 
 _Grid = dict[Kind, tuple[Rule, Rule, Rule, Rule]]
 
@@ -127,29 +130,29 @@ FILE_AND_ROW: dict[tuple[str, str], _Grid] = {
         Kind.CLUSTER: (N, S, O, S),
     },
 }
-"""By profile and isolation level."""
+"""Rules by matrix name and isolation level."""
 # fmt: on
 
 KIND_OF: dict[OperationClass, Kind] = {
     INS: Kind.INSERT,
-    OVR: Kind.UPDATE,  # to those who come later it is a deletion and an insertion
+    OVR: Kind.UPDATE,  # for later commits it is a deletion and an insertion
     UPD: Kind.UPDATE,
     MIN: Kind.COMPACT,
     MAJ: Kind.COMPACT,
     CLU: Kind.CLUSTER,
 }
-"""Classes without a kind touch no rows."""
+"""Kinds by operation class. Classes without a kind touch no rows."""
 
 
-def profile_of(granularity: str, delete_mode: str) -> str:
-    """The published profile: copy-on-write knows files only (CFL-3)."""
+def matrix_of(granularity: str, delete_mode: str) -> str:
+    """Return the name of the matrix. Copy-on-write distinguishes files only (CFL-3)."""
     if delete_mode == "copy-on-write":
         return COW
     return ROW if granularity == "row" else VECTORS
 
 
 def file_and_row_rule(profile: str, isolation: str, earlier: Kind, later: Kind) -> Rule:
-    """The rule of one cell."""
+    """Return the matrix rule for a pair of kinds."""
     return FILE_AND_ROW[profile, isolation][earlier][tuple(Kind).index(later)]
 
 

@@ -1,7 +1,7 @@
-"""What a transaction becomes on top of a winner that it may follow: metadata alone. Pure.
+"""Rebase of a transaction onto a concurrent commit that it may follow, by metadata alone. Pure.
 
-No data file is read or written. What is kept is bounded by the transaction and the live files, not
-by the number of winners. Spec: CFL-5, CFL-9, CFL-13 .. CFL-16 (spec/conflicts.md).
+No data file is read or written. The transaction and the live files bound the memory, not the number
+of concurrent commits. Spec: CFL-5, CFL-9, CFL-13 .. CFL-16 (spec/conflicts.md).
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ import numpy as np
 from pyroaring import BitMap64
 
 from tablefmt.conflict.appended import may_have_read
-from tablefmt.conflict.cells import cell_text, is_blind
+from tablefmt.conflict.cells import is_blind, rule_text
 from tablefmt.conflict.compactions import not_overtaken, taking_over, with_deletes_of
 from tablefmt.conflict.facts import Ids, Marks, PendingCommit, Read, Winner
 from tablefmt.conflict.ids import ascending, is_among, shared, union, without
 from tablefmt.conflict.lineage import Moves, moves_of, place_all, rewritten
-from tablefmt.conflict.matrix import ROW, SERIAL, Cell, profile_of, transaction_cell
+from tablefmt.conflict.matrix import ROW, SERIAL, Cell, matrix_of, transaction_rule
 from tablefmt.conflict.removal_overlap import removed_files
 from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.model.entry import NOT_LOGICAL, OperationClass
 
 
 def follow(winner: Winner, pending: PendingCommit) -> tuple[PendingCommit, RebasedOver]:
-    """`pending` on top of `winner`, and by which rule.
+    """Return `pending` rebased onto `winner`, and the rule that allowed it.
 
     Args:
         winner: the next entry in version order; `check(winner, pending)` is None.
-        pending: what the winners before it left.
+        pending: the commit as rebased onto the entries before.
 
     Raises:
-        CorruptEntryError: the winner's lineage is damaged, or loses rows (LIN-1, DEL-2).
+        CorruptEntryError: the concurrent commit's lineage is damaged, or loses rows (LIN-1, DEL-2).
     """
     after, rule = _followed(winner, pending)
     entry = winner.entry
-    return after, RebasedOver(entry.version, entry.operation.name, rule, cell_text(winner, pending))
+    return after, RebasedOver(entry.version, entry.operation.name, rule, rule_text(winner, pending))
 
 
 def _followed(winner: Winner, pending: PendingCommit) -> tuple[PendingCommit, str]:
@@ -58,22 +58,22 @@ def _followed(winner: Winner, pending: PendingCommit) -> tuple[PendingCommit, st
         return _moved(winner, pending, general)
     else:
         pending = _without_known(pending, entry.remove)
-        after, rule = _passing_over(winner, pending), "CFL-9"
+        after, rule = _skipping(winner, pending), "CFL-9"
     return after, general if after is pending else rule
 
 
 def _general_rule(winner: Winner, pending: PendingCommit) -> str:
     cls = winner.entry.operation.cls
-    if cell_text(winner, pending) is None:
+    if rule_text(winner, pending) is None:
         return "CFL-5"
     if pending.granularity != "transaction":
         return "CFL-3"
-    # A failing cell was passed, so the scopes share nothing.
-    return "CFL-19" if transaction_cell(cls, pending.cls) is Cell.FAIL else "CFL-2"
+    # The check passed although the rule is FAIL, so the scopes are disjoint.
+    return "CFL-19" if transaction_rule(cls, pending.cls) is Cell.FAIL else "CFL-2"
 
 
-def _passing_over(winner: Winner, pending: PendingCommit) -> PendingCommit:
-    """CFL-9: remember the first blind winner whose rows the reads might have met."""
+def _skipping(winner: Winner, pending: PendingCommit) -> PendingCommit:
+    """Record the first skipped blind commit whose rows the reads might have returned (CFL-9)."""
     if pending.granularity == "transaction" or pending.isolation == SERIAL or not is_blind(winner):
         return pending
     if pending.passed_over is not None:
@@ -84,7 +84,7 @@ def _passing_over(winner: Winner, pending: PendingCommit) -> PendingCommit:
 
 
 def _moved(winner: Winner, pending: PendingCommit, general: str) -> tuple[PendingCommit, str]:
-    """CFL-13: reads and removals follow the rows into the winner's outputs."""
+    """Move reads and removals along with the rows into the compaction's outputs (CFL-13)."""
     removed = removed_files(winner)
     pending = _with_known(winner, pending, removed)
     files = union(
@@ -117,7 +117,7 @@ def _moved_deletes(winner: Winner, pending: PendingCommit, moves: Moves) -> dict
             for output, rows in place_all(winner.entry, each, file, marks.deleted).items():
                 _mark(deletes, output, rows, _NO_ROWS)
         if file in whole:
-            # What was to go as a file goes as the rows that are left of it.
+            # Remove the rows that are left of a file which was to be removed as a whole.
             for move in each:
                 theirs = winner.deletes.get(move.output)
                 rows = move.all - theirs.all if theirs is not None else move.all
@@ -152,15 +152,17 @@ def _moved_read(read: Read, removed: Ids, moves: Moves) -> Read:
                 )
     left = without(read.files, removed)
     if read.rows is None:
-        # An output without any of the rows was not looked at, and would count as a whole.
+        # An output with none of the rows was not read. Listing it would count it as a whole.
         return replace(read, files=union(left, ascending(outputs & after.keys())), moved=after)
     return replace(read, files=union(left, ascending(outputs)), rows=after)
 
 
 def _with_known(winner: Winner, pending: PendingCommit, removed: Ids) -> PendingCommit:
-    """CFL-17: outputs whose rows were all there at the read version are known as their inputs."""
+    """Add compaction outputs to the known files if their rows were all there at the read version
+    (CFL-17).
+    """
     entry = winner.entry
-    if not pending.reads or profile_of(pending.granularity, pending.delete_mode) != ROW:
+    if not pending.reads or matrix_of(pending.granularity, pending.delete_mode) != ROW:
         return pending
     known = pending.known - frozenset(removed.tolist())
     if entry.add is not None:

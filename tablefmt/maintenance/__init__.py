@@ -1,1 +1,1 @@
-"""Looking after a table. Each module plans in pure code, and then acts."""
+"""Table maintenance. Each module plans in pure code, and then acts."""

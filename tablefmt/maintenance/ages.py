@@ -1,4 +1,4 @@
-"""How long something is kept, and from where on, by two witnesses: the log and the store.
+"""Retention periods, and the versions they keep, by the times of the log and of the store.
 
 Spec: RET-4, RET-6.
 """
@@ -19,16 +19,16 @@ from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 
 Retention = Union[str, timedelta, int, float]  # noqa: UP007 - run time
-"""The text of a duration by PTY-3 ("7 days"), a timedelta, or seconds."""
+"""A duration: text by PTY-3 ("7 days"), a timedelta, or seconds."""
 
 _MICROS = 1_000_000
 
 
 def retention_seconds(given: Retention) -> float:
-    """How many seconds somebody means.
+    """Return a retention in seconds.
 
     Raises:
-        InvalidRangeError: it is no time, or below zero.
+        InvalidRangeError: it is not a duration, or it is negative.
     """
     seconds: float | None = None
     if isinstance(given, timedelta):
@@ -42,38 +42,44 @@ def retention_seconds(given: Retention) -> float:
         seconds = float(given)
     if seconds is None or not math.isfinite(seconds):
         raise InvalidRangeError(
-            f"retention {given!r:.100} is no time; give a timedelta, seconds, or text such as "
-            "'7 days' or '12 hours'"
+            f"retention {given!r:.100} is not a duration. Pass a timedelta, seconds, or text "
+            f"such as "
+            "'7 days' or '12 hours'."
         )
     if seconds < 0:
-        raise InvalidRangeError(f"retention {given!r:.100} is below zero")
+        raise InvalidRangeError(
+            f"retention {given!r:.100} is negative. Pass a duration of 0 or more."
+        )
     return seconds
 
 
 def kept_seconds(metadata: Metadata, name: str) -> float:
-    """What a table's property says."""
+    """Return the duration of a table property, in seconds."""
     return float(duration_seconds(get_property(metadata.properties, name)))
 
 
 def log_seconds(metadata: Metadata) -> float:
-    """How long entries stay by a table's properties: twice the longest transaction, at least."""
+    """Return how long entries stay by the table's properties, in seconds.
+
+    The result is at least twice the longest transaction.
+    """
     safe = 2 * transaction_seconds(metadata.properties)
     return max(kept_seconds(metadata, "logRetentionDuration"), safe)
 
 
 def kept_by_log(view: LogView, now_us: int, seconds: float) -> int:
-    """Return the earliest version that has to stay as the log's own times say (RET-4).
+    """Return the earliest version that must stay by the log's own times (RET-4).
 
-    That is the version that was the newest one so many seconds ago. A writer's clock made these
-    times, so they may be wrong: `kept_by_store` has the last word.
+    It is the version that was the newest one `seconds` ago. Writers' clocks made these times, so
+    they may be wrong; `kept_by_store` decides in the end.
 
     Args:
-        view: at the head; where it stands on a checkpoint, earlier entries are looked at.
-        now_us: the store's clock. A head that is later counts as now: times of a log rise.
+        view: a view at the head; below its checkpoint base, entries are read.
+        now_us: the store's clock. A later head counts as now, because times of a log only rise.
         seconds: how long versions stay.
 
     Returns:
-        The head at most; 0 where none that is known is as old.
+        At most the head; 0 if no known version is that old.
     """
     timeline = view.timeline
     newest_then = timeline.last_by(before_us(max(now_us, view.head.timestamp), seconds))
@@ -81,19 +87,19 @@ def kept_by_log(view: LogView, now_us: int, seconds: float) -> int:
 
 
 def kept_by_store(store: Store, oldest: int, kept: int, now_us: int, seconds: float) -> int:
-    """Return the earliest version that has to stay as the store's own times of entries say (RET-4).
+    """Return the earliest version that must stay by the store's times of entries (RET-4).
 
-    One listing, read as far as `kept`. An entry that it lacks, or that has no time, is young.
+    Takes one listing, read up to `kept`. An entry that is missing or has no time counts as young.
 
     Args:
         store: the table's root.
         oldest: the earliest version that is kept now; every later one has its entry.
-        kept: the answer by the log.
+        kept: the result by the log.
         now_us: the store's clock.
         seconds: how long versions stay.
 
     Returns:
-        From `oldest` to `kept`.
+        A version from `oldest` to `kept`.
     """
     if kept <= oldest or seconds == 0:
         return kept
@@ -105,14 +111,14 @@ def kept_by_store(store: Store, oldest: int, kept: int, now_us: int, seconds: fl
 def last_old(
     times: Iterable[tuple[int | None, int]], oldest: int, kept: int, cutoff_us: int
 ) -> int:
-    """Return the last of the versions above `oldest`, up to `kept`, to which all are old. Pure.
+    """Return the last version above `oldest`, up to `kept`, to which all versions are old. Pure.
 
     Args:
-        times: by version, rising, when its entry was written by the store, µs UTC; what has no
-            version is no entry.
-        oldest: the answer if the next one is young.
-        kept: the answer if all are old.
-        cutoff_us: what was written later is young.
+        times: version and write time of each entry by the store, in µs since 1970 UTC, ascending by
+            version. An object without a version is not an entry.
+        oldest: the result if the next version is young.
+        kept: the result if all are old.
+        cutoff_us: an entry written later is young.
     """
     last = oldest
     times = iter(times)
@@ -127,12 +133,14 @@ def last_old(
 
 
 def now_of(context: TableContext) -> int:
-    """Return the time that ages are counted from, µs UTC: the earlier of the clock that dates the
-    store's objects and this machine's. One that is ahead would make everything old (RET-4).
+    """Return the time from which ages are counted, in µs since 1970 UTC.
+
+    It is the earlier of the store's clock and this machine's, because a clock that is ahead would
+    make everything old (RET-4).
     """
     return min(context.store.clock_us(), context.environment.now_us())
 
 
 def before_us(now_us: int, seconds: float) -> int:
-    """Return when it was so many seconds ago, µs UTC."""
+    """Return the time that was `seconds` ago, in µs since 1970 UTC."""
     return now_us - round(min(seconds, 1e12) * _MICROS)

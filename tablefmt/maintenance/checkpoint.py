@@ -1,4 +1,4 @@
-"""Checkpoints by hand: write one, say what it took, find out whether one is sound. Spec: CKP-7."""
+"""Manual checkpoints: write one with a report, and verify existing ones. Spec: CKP-7."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from tablefmt.store.protocol import KeyNotFoundError, Store
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReport(ArrowReport):
-    """A checkpoint that was written. `print` says what it took; `to_arrow` has one row."""
+    """A written checkpoint. `print` shows its cost; `to_arrow` has one row."""
 
     uri: str
     version: int
     path: str
-    """The root's name."""
+    """Key of the root."""
     sha256: str
-    """Of the root."""
+    """SHA-256 of the root."""
     size: int
     """Bytes of the root."""
     files: int
-    """Live files."""
+    """Number of live files."""
     parts: int
     """Objects that the root names."""
     written_parts: int
-    """Those of them that are new."""
+    """Objects among them that are new."""
     written_bytes: int
-    """With the root."""
+    """Bytes written, including the root."""
     seconds: float
 
     def to_arrow(self) -> pa.Table:
-        """One row, a column for each field."""
+        """Return one row with a column for each field."""
         return pa.Table.from_pylist([asdict(self)])
 
     def __str__(self) -> str:
@@ -61,7 +61,8 @@ def checkpoint(context: TableContext) -> CheckpointReport:
     """Write a checkpoint of the newest version.
 
     Raises:
-        StoreError: the store does not do it. CorruptTableError: the log is damaged.
+        StoreError: the store cannot write it.
+        CorruptTableError: the log is damaged.
     """
     began = context.environment.monotonic()
     context.view.refresh()
@@ -70,7 +71,7 @@ def checkpoint(context: TableContext) -> CheckpointReport:
 
 
 def report_of(uri: str, written: Checkpoint, seconds: float) -> CheckpointReport:
-    """What was written, for people."""
+    """Return the report of a written checkpoint."""
     return CheckpointReport(
         uri=uri,
         version=written.version,
@@ -86,18 +87,20 @@ def report_of(uri: str, written: Checkpoint, seconds: float) -> CheckpointReport
 
 
 def verified(store: Store, key: str) -> tuple[Root, str, int]:
-    """Read a whole checkpoint and hold it against the entry of its version, and itself.
+    """Read a whole checkpoint, and verify it against itself and the entry of its version.
 
     Args:
         store: the table's root.
-        key: the name of the root.
+        key: the key of the root.
 
     Returns:
-        The root, the SHA-256 of its bytes, and their number: what a horizon names (ENT-13).
+        The root, the SHA-256 of its bytes, and their number, as a retention horizon names them
+        (ENT-13).
 
     Raises:
-        CorruptTableError: CKP-2 .. CKP-5, anything in it is not what it should be.
-        UnsupportedFeatureError: it needs a newer reader. StoreError: no answer.
+        CorruptTableError: CKP-2 .. CKP-5, a part of it is wrong.
+        UnsupportedFeatureError: it needs a newer reader.
+        StoreError: the store gives no answer.
     """
     base = read_base(store, key)
     assert base.root is not None
@@ -113,7 +116,7 @@ def verified(store: Store, key: str) -> tuple[Root, str, int]:
             raise _unsound(part, "a file lacks its path, rows or size")
         found = segment.files.ids
         if len(found) and not part.ids[0] <= found.min() <= found.max() <= part.ids[1]:
-            raise _unsound(part, "it has ids outside of their range")
+            raise _unsound(part, "it has ids outside their range")
         if len(found) and segment.files.added.max() > part.added:
             raise _unsound(part, "it has files added later than the root says")
         ids.append(found)
@@ -128,11 +131,11 @@ def verified(store: Store, key: str) -> tuple[Root, str, int]:
 
 
 def checkpoint_problems(view: LogView, *, every: bool) -> list[CorruptTableError]:
-    """What is wrong with checkpoints: in themselves, or beside what the entries say.
+    """Return the problems of checkpoints, in themselves or compared with the entries.
 
     Args:
         view: the whole log (`LogView.open(whole=True)`).
-        every: of all there are, not of the newest alone.
+        every: check all checkpoints, not only the newest.
 
     Raises:
         CorruptTableError: the log itself is damaged.
@@ -160,17 +163,17 @@ def checkpoint_problems(view: LogView, *, every: bool) -> list[CorruptTableError
             later.metadata_version_at(version),
             later.created,
         ):
-            message = "its metadata, applications or cursors are not those of the entries"
+            message = "its metadata, application transactions or cursors differ from the entries"
             problems.append(CorruptTableError(message, key=key, rule="CKP-1"))
         by_entries = view.snapshot(version)
         if not says.equals(_plain(by_entries.with_vectors(by_entries.files))):
-            message = "its files are not those that the entries up to its version leave"
+            message = "its live files differ from the entries up to its version"
             problems.append(CorruptTableError(message, key=key, rule="CKP-1"))
     return problems
 
 
 def _plain(files: pa.Table) -> pa.Table:
-    """Columns in which something is known, in the order of their names."""
+    """Return the columns with at least one value, in the order of their names."""
     known = [name for name in sorted(files.column_names) if files[name].null_count < len(files)]
     return files.select(known).combine_chunks()
 
@@ -180,12 +183,14 @@ def _check_sums(
 ) -> None:
     totals = root.head.totals
     if len(np.unique(ids)) != totals.files or len(ids) != totals.files:
-        raise CorruptTableError("a file is in it twice, or not at all", key=key, rule="CKP-3")
+        raise CorruptTableError("it has a file twice, or lacks one", key=key, rule="CKP-3")
     if sums != [totals.rows, totals.bytes, totals.deleted]:
-        raise CorruptTableError("its sums are not those of its files", key=key, rule="CKP-1")
+        raise CorruptTableError(
+            "its table statistics do not match its files", key=key, rule="CKP-1"
+        )
     whole = pa.chunked_array([chunk for each in paths for chunk in each.chunks], pa.string())
     if len(whole.unique()) != totals.files:
-        raise CorruptTableError("two of its files have one path", key=key, rule="CKP-1")
+        raise CorruptTableError("two of its files have the same path", key=key, rule="CKP-1")
 
 
 def _check_bytes(store: Store, part: Part) -> None:
@@ -194,7 +199,7 @@ def _check_bytes(store: Store, part: Part) -> None:
     except KeyNotFoundError:
         raise LostCheckpointError("it is missing", key=part.path, rule="CKP-3") from None
     if len(body) != part.size or digest(body) != part.sha256:
-        raise _unsound(part, "it is not what the root says")
+        raise _unsound(part, "it does not match the root's size and checksum")
     PartFile(store, part).footer  # noqa: B018 - read and checked
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints and blocks of entries that nobody needs any more: which there are. Spec: RET-10."""
+"""Selection of checkpoints and compacted log segments that are no longer needed. Spec: RET-10."""
 
 from __future__ import annotations
 
@@ -26,28 +26,31 @@ logger = logging.getLogger(__name__)
 FOLDERS = (CHECKPOINTS, HISTORY)
 
 SECONDS = 7200.0
-"""Whoever writes a checkpoint names no part that was in a newest one longer ago than half of it."""
+"""Age in seconds at which unneeded checkpoint objects may go. A writer of a checkpoint reuses no
+part whose newest checkpoint is older than half of this.
+"""
 
 MANY = 40
-"""So many old checkpoints are reason enough for a vacuum: it leaves about half as many of the
-longest log."""
+"""Number of old checkpoints that makes a vacuum due. A vacuum leaves about half as many, even of
+the longest log.
+"""
 
 
 def many_checkpoints(store: Store, now_us: int) -> bool:
-    """Whether there are many that are not of late. One page of a listing."""
+    """Return whether there are many old checkpoints. Takes one page of a listing."""
     roots = (one for one in store.list_after(f"{CHECKPOINTS}0") if root_version(one.key))
     before = before_us(now_us, SECONDS)
     return sum(0 < one.modified_us <= before for one in islice(roots, 2 * MANY)) >= MANY
 
 
 def unneeded(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.Table:
-    """What of the listing may go: DOOMED, roots before their parts.
+    """Return the vacuum candidates in the listing: `DOOMED`, roots before their parts.
 
     Args:
-        view: at the head.
-        listing: of FOLDERS, from before the view was.
-        named: what entries name.
-        limits: what is kept.
+        view: a view at the head.
+        listing: listing of FOLDERS, made before the view.
+        named: objects that entries name.
+        limits: the limits of what is kept.
 
     Raises:
         StoreError: the store does not answer.
@@ -64,7 +67,7 @@ def unneeded(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> 
         before_us=before_us(limits.now_us, SECONDS),
     )
     times = zip(listing["key"].to_pylist(), listing["modified_us"].to_pylist(), strict=True)
-    # One without a time is as young as can be.
+    # A root without a time counts as young.
     roots = {k: modified or limits.now_us for k, modified in times if root_version(k) is not None}
     stay = roots_that_stay(roots, needed)
     lines = superseded(listing, stay, _parts_of(view.store, sorted(stay)), needed)
@@ -80,7 +83,7 @@ def unneeded(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> 
 
 
 def _parts_of(store: Store, roots: Collection[str]) -> frozenset[str] | None:
-    """All parts that checkpoints need; None if one of them is of a newer form."""
+    """Return all parts that checkpoints need; None if one of them has a newer form."""
     parts: set[str] = set()
     for key, body in zip(roots, store.get_many(list(roots)), strict=True):
         if body is None:
@@ -89,9 +92,9 @@ def _parts_of(store: Store, roots: Collection[str]) -> frozenset[str] | None:
             root = decode_root(body, key)
         except (CorruptTableError, UnsupportedFeatureError) as error:
             if _is_whole(body):
-                # It is what somebody wrote, in a way that is not known here.
+                # The root is intact, but of a form that this version does not know.
                 return None
-            logger.info("a checkpoint is of no use: %s", error)
+            logger.info("ignoring a damaged checkpoint: %s", error)
             continue
         parts |= {part.path for part in (*root.segments, *root.deletes)}
     return frozenset(parts)

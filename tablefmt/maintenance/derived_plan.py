@@ -1,7 +1,7 @@
-"""Which checkpoints and blocks of entries may go, and why. Pure. Spec: RET-10.
+"""Rules for removing checkpoints and compacted log segments. Pure. Spec: RET-10.
 
-They are derived: who loses one reads another, or entries. So it is enough that whoever began with
-one has long ended, and that enough of them stay for any version to be had fast.
+They are derived objects: a reader that loses one reads another one, or entries. So an object may go
+once every reader that may use it has ended. Enough checkpoints stay to open any version fast.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from tablefmt.log.names import block_range, is_part_key, root_version
 from tablefmt.maintenance.vacuum_plan import were_old
 
 NEWEST = 2
-"""So many of the newest checkpoints stay: one may turn out to be damaged."""
+"""Number of newest checkpoints that stay, because one may be damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needed:
-    """What decides about what is derived from entries."""
+    """Facts that decide which derived objects may go."""
 
     head: int
     oldest: int
     """The earliest version that is kept."""
     log_start: int
-    """Entries below it were given up (ENT-13), but for a few; 0: none were."""
+    """Entries below it have expired (ENT-13), except a few; 0 if none have."""
     named: frozenset[str]
-    """Roots that stay whatever there is: those of the newest horizon, and the hint's."""
+    """Roots that always stay: those of the newest retention horizon, and the hint's."""
     before_us: int
-    """What was written since may be in somebody's hands, µs UTC."""
+    """Objects written later may be in use, µs since 1970 UTC."""
 
 
 def roots_that_stay(roots: Mapping[str, int], needed: Needed) -> frozenset[str]:
-    """The names of checkpoints that are of use.
+    """Return the keys of checkpoints that stay.
 
-    Beside those that have to stay: the newest, whatever took the place of another one a short time
-    ago, and of the rest one in each doubling of the distance to the newest, down to the one that
-    the oldest version stands on.
+    They are the required ones, the newest, and any that was superseded only recently. Of the rest,
+    one stays in each doubling of the distance to the newest, down to the base of the oldest
+    version.
 
     Args:
-        roots: by name, when each was written, µs UTC.
-        needed: what is kept.
+        roots: write time of each root by key, in µs since 1970 UTC.
+        needed: the facts about what is kept.
     """
     versions = {name: root_version(name) or 0 for name in roots}
     ours = [name for name in roots if versions[name] <= needed.head]
@@ -52,7 +52,7 @@ def roots_that_stay(roots: Mapping[str, int], needed: Needed) -> frozenset[str]:
     stay.update(ours[:NEWEST])
     replaced, distance, standing = False, 1, False
     for name in ours:
-        # The first one that is old enough took the place of those before it long ago.
+        # The first old root superseded the ones before it long ago.
         if not replaced:
             stay.add(name)
             replaced = roots[name] <= needed.before_us
@@ -69,13 +69,13 @@ def roots_that_stay(roots: Mapping[str, int], needed: Needed) -> frozenset[str]:
 def superseded(
     listing: pa.Table, stay: Collection[str], parts: Collection[str] | None, needed: Needed
 ) -> list[tuple[int, str]]:
-    """The objects that may go: lines of the listing with the reason, roots before their parts.
+    """Return the objects that may go: listing rows with the reason, roots before their parts.
 
     Args:
-        listing: of `_log/checkpoints/` and `_log/history/`.
-        stay: names of roots.
-        parts: names of all parts that these need; None: that cannot be told, so all parts stay.
-        needed: what is kept.
+        listing: listing of `_log/checkpoints/` and `_log/history/`.
+        stay: keys of roots that stay.
+        parts: keys of all parts that these need; None if unknown, so that all parts stay.
+        needed: the facts about what is kept.
     """
     keys: Sequence[str] = listing["key"].to_pylist()
     old = were_old(listing["modified_us"].to_numpy(), needed.before_us)
@@ -84,9 +84,9 @@ def superseded(
         key = keys[at]
         block = block_range(key)
         if root_version(key) is not None and key not in stay:
-            roots.append((at, "newer checkpoints took its place"))
+            roots.append((at, "superseded by newer checkpoints"))
         elif is_part_key(key) and parts is not None and key not in parts:
-            others.append((at, "no checkpoint that stays names it"))
+            others.append((at, "no kept checkpoint names it"))
         elif block is not None and block[1] < needed.log_start:
-            others.append((at, f"entries below version {needed.log_start} were given up"))
+            others.append((at, f"entries below version {needed.log_start} have expired"))
     return roots + others

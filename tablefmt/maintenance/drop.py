@@ -1,4 +1,6 @@
-"""`tablefmt.drop`: a table ends, and its data may go with it. Spec: ENT-14, RET-8."""
+"""Implementation of `tablefmt.drop`: ends a table, and optionally deletes its data. Spec: ENT-14,
+RET-8.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from tablefmt.model.arguments import check_flags
 from tablefmt.model.properties import transaction_seconds
 from tablefmt.operations.drop import NAME
 from tablefmt.operations.drop import drop as end_table
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 
@@ -35,14 +37,14 @@ def drop_at(
         check_place(store)
     context = TableContext(store, LogView.open(store, ended=delete_data), environment)
     ended = context.view.head.ended
-    receipt = context.no_op("", NAME) if ended else end_table(context, options)
+    done = context.no_op("", NAME) if ended else end_table(context, options)
     if delete_data:
         _delete_data(context)
-    return receipt
+    return done
 
 
 def _delete_data(context: TableContext) -> None:
-    """Remove the files that entries name, and others that are too old to be a new table's."""
+    """Remove files that entries name, and others that are too old to belong to a new table."""
     store = context.store
     now_us = now_of(context)
     listing = listed(store, FOLDERS[:1])
@@ -60,6 +62,6 @@ def _delete_data(context: TableContext) -> None:
     if failures:
         path, reason = next(iter(failures.items()))
         raise StoreError(
-            f"{len(failures)} files of the dropped table at {store.uri} could not be removed, "
+            f"could not remove {len(failures)} files of the dropped table at {store.uri}, "
             f"among them {path}: {reason}. Drop it again with delete_data=True."
         )

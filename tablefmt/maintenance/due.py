@@ -1,4 +1,4 @@
-"""What a table waits for, as far as its log tells: no data is listed, and nothing is changed.
+"""Maintenance that is due on a table, by its log. Data is not listed, and nothing is changed.
 
 Spec: CMP-1, CKP-7, RET-4.
 """
@@ -29,7 +29,7 @@ COMPACT, CHECKPOINT, VACUUM, EXPIRE = "compact", "checkpoint", "vacuum", "expire
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """One piece of work that is due, and why."""
+    """One maintenance task that is due, with the reason."""
 
     work: str
     """One of WORK."""
@@ -37,23 +37,23 @@ class Due:
 
 
 def due(context: TableContext) -> tuple[Due, ...]:
-    """What is due on the newest version, in the order of WORK.
+    """Return the tasks that are due on the newest version, in the order of WORK.
 
-    Of vacuum the log tells how many files were removed long enough ago, of its expiry only whether
-    none was yet; what files or entries go, their dry runs say.
+    For vacuum, the log shows how many files were removed long enough ago. For log expiry, it shows
+    only whether none has run yet. The dry runs list the files and entries.
     """
     reasons = ((work, reason_for(context, work)) for work in WORK)
     return tuple(Due(work, reason) for work, reason in reasons if reason is not None)
 
 
 def reason_for(context: TableContext, work: str) -> str | None:
-    """Why one piece of WORK is due on the newest version; None if it is not."""
+    """Return why one task of WORK is due on the newest version; None if it is not."""
     context.view.refresh()
     return _REASONS[work](context)
 
 
 def _of_files(context: TableContext) -> str | None:
-    """Why files should be compacted."""
+    """Return why files should be compacted."""
     plan = plan_of(context, Compaction().plan)
     groups = worthwhile(plan, rows_gone=True)
     if not groups:
@@ -62,8 +62,8 @@ def _of_files(context: TableContext) -> str | None:
     chosen = plan.files.filter(pc.is_in(plan.files["id"], ids))
     rows, deleted = pc.sum(chosen["rows"]).as_py(), pc.sum(chosen["deleted"]).as_py()
     return (
-        f"{chosen.num_rows} files could be {sum(group.outputs for group in groups)}; "
-        f"{deleted} of their {rows} rows are gone"
+        f"{chosen.num_rows} files can be compacted into {sum(group.outputs for group in groups)}; "
+        f"{deleted} of their {rows} rows are deleted"
     )
 
 
@@ -73,11 +73,11 @@ def _of_versions(context: TableContext) -> str | None:
     behind = view.head.version - newest_checkpoint(view)
     if behind < int(interval):
         return None
-    return f"{behind} versions since the last one; checkpointInterval is {interval}"
+    return f"{behind} versions since the last checkpoint; checkpointInterval is {interval}"
 
 
 def _of_age(context: TableContext) -> str | None:
-    """Whether files were removed long enough ago that no horizon has given up yet (RET-5)."""
+    """Return why files should be vacuumed: old removals above the retention horizon (RET-5)."""
     view, name = context.view, "deletedFileRetentionDuration"
     seconds, oldest = kept_seconds(view.head.metadata, name), view.head.totals.oldest
     now_us = now_of(context)
@@ -86,19 +86,19 @@ def _of_age(context: TableContext) -> str | None:
     if kept > oldest:
         files = _removed(view.totals_at(kept)) - _removed(view.totals_at(oldest))
     if files:
-        # A restore may have brought some back, by the same path.
+        # A restore may have brought some files back by the same path.
         gone = removals(whole_view(context.store).snapshot().history, oldest, kept)
         stays = kept_by_store(context.store, oldest, int(gone.max(initial=0)), now_us, seconds)
         files = int(np.count_nonzero(gone <= stays))
     if files:
         return f"{files} files were removed longer ago than {name}"
     if many_checkpoints(context.store, now_us):
-        return "there are many checkpoints in whose place newer ones came"
+        return "there are many superseded checkpoints"
     return None
 
 
 def _removed(totals: Totals) -> int:
-    """Files that were ever removed up to a version."""
+    """Return the number of files that were ever removed up to a version."""
     return totals.next_id - 1 - totals.files
 
 
@@ -107,7 +107,7 @@ def _of_entries(context: TableContext) -> str | None:
     if EXPIRY in view.head.protocol.reader or view.head.version < 2:
         return None
     seconds = log_seconds(view.head.metadata)
-    # Entry 0 stays: the next one is the first that can go.
+    # Entry 0 stays, so entry 1 is the first candidate.
     now_us = now_of(context)
     going = kept_by_log(view, now_us, seconds) > 1
     going = going and kept_by_store(context.store, 0, 2, now_us, seconds) > 1
@@ -121,4 +121,4 @@ _REASONS: dict[str, Callable[[TableContext], str | None]] = {
     EXPIRE: _of_entries,
 }
 WORK = tuple(_REASONS)
-"""What there is to do, in the order in which it is done; as the command line calls it."""
+"""All tasks, in execution order, by their command-line names."""

@@ -1,4 +1,4 @@
-"""Expiry of the log: entries that are old enough are removed, behind checkpoints that are kept.
+"""Log expiry: removes old entries, which kept checkpoints replace.
 
 Spec: ENT-13, RET-4, RET-9, LOG-8.
 """
@@ -63,26 +63,27 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryReport(ArrowReport):
-    """Which entries would go, or went; with the reason for each."""
+    """Entries that would be or were removed, with the reason for each."""
 
     uri: str
     dry_run: bool
     version: int
-    """The newest version when it was decided; the expiry's own, if it made one."""
+    """The newest version when it was decided, or the expiry's own version if it made one."""
     oldest: int
-    """The earliest version that can be read, once this was run."""
+    """The earliest version that can be read after the run."""
     log_start: int
-    """The first of the entries that all stay, up to the newest; below it stay version 0 and those
-    that say what the metadata is. 0: nothing of the log may go, or ever went."""
+    """First version from which all entries stay. Below it stay version 0 and the entries that
+    define the metadata. 0: no entry may go, and none ever went.
+    """
     retention_seconds: float
     entries: pa.Table = field(repr=False)
-    """What may go: version, path, size, reason."""
+    """The candidates: version, path, size, reason."""
     deleted: int = 0
     failures: dict[str, str] = field(default_factory=dict)
-    """By path, why an entry that should go is still there. Run it again."""
+    """Reason by path for each entry that could not be removed. Run the expiry again."""
 
     def to_arrow(self) -> pa.Table:
-        """A row an entry: version, path, size, reason."""
+        """Return a row for each entry: version, path, size, reason."""
         return self.entries
 
     def __str__(self) -> str:
@@ -90,11 +91,11 @@ class ExpiryReport(ArrowReport):
         would = "would remove" if self.dry_run else "removed"
         size = bytes_of(self.entries, self.failures)
         lines = [
-            f"{self.uri}: {would} {count} entries, {size} bytes; the log goes from version "
-            f"{self.log_start} to {self.version} then, and versions from {self.oldest} on can be "
-            f"read ({self.retention_seconds:.0f} s)"
+            f"{self.uri}: {would} {count} entries, {size} bytes; the log then covers versions "
+            f"{self.log_start} to {self.version}, and versions from {self.oldest} on are readable "
+            f"(retention {self.retention_seconds:.0f} s)"
         ]
-        lines += [f"  still there: {path}: {why}" for path, why in self.failures.items()]
+        lines += [f"  not removed: {path}: {why}" for path, why in self.failures.items()]
         if self.dry_run:
             lines.append("nothing was removed: this was a dry run")
         return printable_lines(lines)
@@ -107,21 +108,23 @@ def expire_log(
     dry_run: bool = True,
     breaks_running_transactions: bool = False,
 ) -> ExpiryReport:
-    """Give up old versions with their entries, and remove these.
+    """Expire old versions, and remove their entries.
 
     Args:
         context: the table.
-        retention: how long an entry stays after another one came; by default the property
-            logRetentionDuration, and never shorter than twice the longest transaction.
-        dry_run: say what would go, and change nothing.
-        breaks_running_transactions: allow a shorter one: a writer that stalls may then take a name
-            that is free again, and lose what it wrote.
+        retention: how long an entry stays after the next one; by default the property
+            logRetentionDuration, and at least twice the longest transaction.
+        dry_run: report the entries that would go, and change nothing.
+        breaks_running_transactions: allow a shorter retention. A stalled writer may then take a
+            freed name, and lose its data.
 
     Raises:
-        InvalidRangeError: a retention that is no time, or too short; neither True nor False.
-        UnsupportedFeatureError: the table is a whole bucket. StoreError: the store does not answer.
-        CorruptTableError: a checkpoint is not what was written; no entry was removed.
-        CommitRejectedError, CommitUnknownError: of the horizon; no entry was removed.
+        InvalidRangeError: the retention is not a duration or too short, or a flag is not a bool.
+        UnsupportedFeatureError: the table is a whole bucket.
+        StoreError: the store does not answer.
+        CorruptTableError: a checkpoint does not match what was written; no entry was removed.
+        CommitRejectedError, CommitUnknownError: raised by the horizon's commit; no entry was
+            removed.
     """
     check_flags(dry_run=dry_run, breaks_running_transactions=breaks_running_transactions)
     store = context.store
@@ -157,8 +160,10 @@ def expire_log(
 
 
 def _remove(store: Store, entries: pa.Table) -> tuple[int, dict[str, str]]:
-    """Remove entries, the first versions before all others: while one of those is there, who opens
-    the log believes that the others are (RET-9). Returns how many went, and what did not.
+    """Remove entries, those of the first versions before all others.
+
+    While one of the first versions exists, a reader that opens the log assumes that the others
+    exist too (RET-9). Returns the number of removed entries, and the failures by path.
     """
     opened_by = pc.less(entries["version"], FIRST_WINDOW)
     deleted = 0
@@ -177,22 +182,24 @@ def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> fl
     seconds = retention_seconds(given)
     if not dangerous and seconds < safe:
         raise InvalidRangeError(
-            f"a retention of {seconds:.0f} s is shorter than {safe:.0f} s, which is "
-            "logRetentionDuration or twice the longest transaction: writers and readers that are "
-            "behind would fail. Set the properties, or pass breaks_running_transactions=True if "
-            "nothing is running"
+            f"a retention of {seconds:.0f} s is shorter than the required {safe:.0f} s "
+            "(logRetentionDuration or twice the longest transaction). Running writers and "
+            "slow readers "
+            "would fail. Change the properties, or pass breaks_running_transactions=True if "
+            "nothing is running."
         )
     return seconds
 
 
 def _start(view: LogView, listed: Mapping[int, StoredObject], now_us: int, seconds: float) -> int:
-    """Return the first version whose entry stays, by the times of the log and by those that the
-    store gave the entries (RET-4); 0: all of them stay.
+    """Return the first version whose entry stays; 0 if all entries stay.
+
+    Both the times of the log and the store's times of the entries must be old (RET-4).
     """
     kept = kept_by_log(view, now_us, seconds)
     if seconds == 0:
         return kept
-    # Those that an earlier expiry left below are behind its horizon already.
+    # Entries that an earlier expiry left below are already behind its horizon.
     below = max(_whole_from(listed, view.head.version), 1) - 1
     times = ((version, listed[version].modified_us) for version in sorted(listed))
     last = last_old(times, below, max(kept, below), before_us(now_us, seconds))
@@ -200,13 +207,13 @@ def _start(view: LogView, listed: Mapping[int, StoredObject], now_us: int, secon
 
 
 def _listed(store: Store) -> dict[int, StoredObject]:
-    """The entries that there are but version 0, by version."""
+    """Return the existing entries by version, without version 0."""
     found = ((entry_version(one.key), one) for one in store.list_after(LOG))
     return {version: one for version, one in found if version}
 
 
 def _whole_from(listed: Collection[int], last: int) -> int:
-    """The first of the versions up to one whose entries are all there."""
+    """Return the first version from which all entries up to `last` exist."""
     first = last
     while first - 1 in listed:
         first -= 1
@@ -214,7 +221,7 @@ def _whole_from(listed: Collection[int], last: int) -> int:
 
 
 def _needed(view: LogView, oldest: int) -> frozenset[int]:
-    """Entries that say what the metadata of the oldest version is: they stay (RET-9)."""
+    """Return the entries that define the metadata of the oldest version; they stay (RET-9)."""
     needed: set[int] = set()
     at = view.totals_at(oldest).metadata_version
     described = view.metadata_version_at(oldest)
@@ -226,7 +233,7 @@ def _needed(view: LogView, oldest: int) -> frozenset[int]:
 
 def _going(listed: Mapping[int, StoredObject], start: int, needed: frozenset[int]) -> pa.Table:
     going = [version for version in sorted(listed) if version < start and version not in needed]
-    reason = f"older than the log is kept, which goes from version {start} on"
+    reason = f"expired: the log is kept from version {start} on"
     columns = {
         "version": going,
         "path": [listed[version].key for version in going],
@@ -237,7 +244,7 @@ def _going(listed: Mapping[int, StoredObject], start: int, needed: frozenset[int
 
 
 def _enable(context: TableContext) -> None:
-    """See to it that every reader knows that entries may be missing (VER-4)."""
+    """Require readers that expect missing entries (VER-4)."""
 
     def stage(head: Head, pinned: TransactionSnapshot) -> Staged | None:
         if EXPIRY in head.protocol.reader:
@@ -259,8 +266,9 @@ def _enable(context: TableContext) -> None:
 def _checkpoints(
     context: TableContext, oldest: int
 ) -> tuple[tuple[KeptCheckpoint, ...], frozenset[str]]:
-    """Two checkpoints of the oldest version that is kept, each read back and found sound; they
-    have no part in common. And the names of all their objects.
+    """Write two checkpoints of the oldest kept version, without common parts, and verify both.
+
+    Returns them with the keys of all their objects.
     """
     kept, objects = [], set()
     for afresh in (False, True):
@@ -272,11 +280,11 @@ def _checkpoints(
 
 
 def _check_there(store: Store, needed: frozenset[str]) -> None:
-    """Who was about to remove a checkpoint before the horizon named it may have done so."""
+    """Check that all objects exist. A vacuum may have removed one before the horizon named it."""
     gone = needed - {one.key for one in store.list_after(CHECKPOINTS)}
     if gone:
         raise LostCheckpointError(
-            "it was removed meanwhile; no entry was. Run the expiry again",
+            "it was removed meanwhile. No entry was removed; run the expiry again",
             key=min(gone),
             rule="RET-9",
         )

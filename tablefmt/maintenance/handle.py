@@ -1,4 +1,4 @@
-"""A handle on a table that can be kept in order: what is run from time to time, and its reports."""
+"""Table handle with maintenance methods: verify, checkpoint, restore, vacuum, expire the log."""
 
 from __future__ import annotations
 
@@ -13,49 +13,51 @@ from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.times import Time
 from tablefmt.operations.restore import restore
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.options import CommitKeywords, commit_options
-from tablefmt.session.receipt import Commit
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
 class MaintainedHandle(LayoutHandle):
-    """The part of a table that looks after its log and its files."""
+    """The part of a table that maintains its log and its files."""
 
     def verify(self, *, deep: bool = False) -> Report:
-        """Check the log, and that every live file is there; with `deep` every page of them.
+        """Check the log, and that every live file exists; with `deep`, read every page of them.
 
-        Damage is in the report, and not raised (DAT-5, DEL-4, LIN-2).
+        Damage is reported, not raised (DAT-5, DEL-4, LIN-2).
 
         Raises:
-            TableNotFoundError: there is no table. UnsupportedFeatureError: it needs a newer reader.
+            TableNotFoundError: there is no table.
+            UnsupportedFeatureError: the table needs a newer reader.
         """
         return verify(self.context.store, deep=deep)
 
     def checkpoint(self) -> CheckpointReport:
-        """Write a checkpoint of the newest version, for those who open the table next (CKP-1).
+        """Write a checkpoint of the newest version, so that the table opens faster (CKP-1).
 
-        After commits it comes by itself, every `checkpointInterval` versions.
+        Commits also write one every `checkpointInterval` versions.
 
         Raises:
-            StoreError: it cannot be written. CorruptTableError: the log is damaged.
+            StoreError: the checkpoint cannot be written.
+            CorruptTableError: the log is damaged.
         """
         return checkpoint(self.context)
 
     def maintain(self, *, dry_run: bool = False, seconds: float = SECONDS) -> MaintenanceReport:
-        """Do what is due by the table's properties: compact, checkpoint, vacuum, expire the log.
+        """Run the maintenance that is due: compact, checkpoint, vacuum, expire the log.
 
-        For cron, or beside a stream. What fails is in the report, and keeps nothing else from being
-        done.
+        Call it from cron, or beside a stream. A failed task is in the report, and the other tasks
+        still run.
 
         Args:
-            dry_run: say what is due, and change nothing.
-            seconds: after so many nothing new is begun; half of them at most go to compactions.
+            dry_run: report the tasks that are due, and change nothing.
+            seconds: begin no new work after this time; at most half of it goes to compactions.
 
         Raises:
-            InvalidRangeError: `seconds` is no number from 0 on. StoreError, CorruptTableError: the
-                log cannot be read.
+            InvalidRangeError: `seconds` is not a number of 0 or more.
+            StoreError, CorruptTableError: the log cannot be read.
         """
         return maintain(self.context, dry_run=dry_run, seconds=seconds)
 
@@ -66,20 +68,22 @@ class MaintainedHandle(LayoutHandle):
         timestamp: Time | None = None,
         **commit: Unpack[CommitKeywords],
     ) -> Commit:
-        """Make an older version the newest one, by a commit on top: history stays (RET-1).
+        """Restore an older version by a new commit. The history stays (RET-1).
 
-        Rows, columns, partitioning and constraints come back; properties and application versions
-        stay. If nothing differs, no version is made.
+        Rows, columns, partitioning and constraints are restored. Properties and application
+        transaction versions are not. If nothing differs, no version is made.
 
         Args:
-            version: an ID version that is kept.
-            timestamp: the version as of a time (TIM-4), in place of it: aware, or ISO text.
-            commit: as of every method that writes.
+            version: a kept ID version.
+            timestamp: alternative to `version`: the version as of a time (TIM-4), aware, or ISO
+                text.
+            commit: options that every writing method takes.
 
         Raises:
-            InvalidRangeError: both are given, or none, or one that is no version or time.
-            VersionNotFoundError: there is no such version, or no longer; it names those that can be
-                restored (RET-2).
+            InvalidRangeError: both or none of them are given, or the value is not a version or
+                time.
+            VersionNotFoundError: the version does not exist or is no longer kept; the error names
+                the versions that can be restored (RET-2).
             ConstraintViolationError: the table is append-only.
         """
         return restore(self.context, version, timestamp, commit_options(commit))
@@ -91,21 +95,21 @@ class MaintainedHandle(LayoutHandle):
         dry_run: bool = True,
         breaks_running_transactions: bool = False,
     ) -> VacuumReport:
-        """Give up versions that are older than `retention`, and remove what only they need.
+        """Drop versions older than `retention`, and remove the files that only they need.
 
-        Files of the newest version, of versions that are kept and of transactions under way stay,
-        and so does everything that is not called as this table's files are. What is given up is
-        said by a commit of its own first; the report has the reason for each file (RET-4, RET-6).
+        Files of the newest version, of kept versions and of running transactions stay. Objects that
+        do not match this table's naming scheme stay too. Vacuum first commits the new retention
+        horizon. The report has the reason for each file (RET-4, RET-6).
 
         Args:
-            retention: how long a version stays after another one took its place: text such as
-                "7 days", a timedelta, or seconds. By default deletedFileRetentionDuration.
-            dry_run: report what would go, and change nothing.
-            breaks_running_transactions: allow a retention shorter than that property: readers of
-                those versions fail, and transactions that are under way may lose their files.
+            retention: how long a version stays after the next one: text such as "7 days", a
+                timedelta, or seconds. By default deletedFileRetentionDuration.
+            dry_run: report the files that would go, and change nothing.
+            breaks_running_transactions: allow a retention shorter than that property. Readers of
+                those versions fail, and running transactions may lose their files.
 
         Raises:
-            InvalidRangeError: a retention that is no time, or is too short.
+            InvalidRangeError: the retention is not a duration, or too short.
             UnsupportedFeatureError: the table is a whole bucket, or needs a newer writer.
             CommitRejectedError, CommitUnknownError: no file was removed.
         """
@@ -123,20 +127,20 @@ class MaintainedHandle(LayoutHandle):
         dry_run: bool = True,
         breaks_running_transactions: bool = False,
     ) -> ExpiryReport:
-        """Give up versions that are older than `retention`, and remove their entries (RET-9).
+        """Drop versions older than `retention`, and remove their log entries (RET-9).
 
-        Two checkpoints of the oldest version that stays are written and read back first; from then
-        on the table needs a reader that knows the feature logExpiry.
+        First, two checkpoints of the oldest kept version are written and verified. From then on,
+        the table needs a reader that knows the feature logExpiry.
 
         Args:
-            retention: how long an entry stays after another one came: as of `vacuum`. By default
+            retention: how long an entry stays after the next one, as for `vacuum`. By default
                 logRetentionDuration.
-            dry_run: report what would go, and change nothing.
+            dry_run: report the entries that would go, and change nothing.
             breaks_running_transactions: allow a retention shorter than that property, or than twice
                 the longest transaction.
 
         Raises:
-            InvalidRangeError: a retention that is no time, or is too short.
+            InvalidRangeError: the retention is not a duration, or too short.
             UnsupportedFeatureError: the table is a whole bucket, or needs a newer writer.
             CommitRejectedError, CommitUnknownError: no entry was removed.
         """

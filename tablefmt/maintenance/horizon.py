@@ -1,4 +1,4 @@
-"""The entry that says from which version on a table is kept. Spec: ENT-13, RET-5."""
+"""Commit of a retention horizon, the earliest version that a table keeps. Spec: ENT-13, RET-5."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from tablefmt.commit.plan import Staged
 from tablefmt.model.entry import Horizon, LogHorizon, Operation, OperationClass, PartitionScope
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
-from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.session.staging import commit_anew
 from tablefmt.snapshot.head import Head
@@ -22,14 +22,14 @@ def commit_horizon(
     metrics: Mapping[str, int],
     log: LogHorizon | None = None,
 ) -> Commit:
-    """Give up the versions below `oldest`; where that is done already, only say that it was run.
+    """Set the retention horizon to `oldest`. If it is already there, only record the run.
 
     Args:
         context: the table.
-        name: of the operation.
+        name: name of the operation.
         oldest: the earliest version that is kept.
         parameters, metrics: of the operation.
-        log: which entries may go too.
+        log: the horizon of the log, if entries may go too.
 
     Raises:
         CommitRejectedError, CommitUnknownError, ConcurrentModificationException: CMT-1.

@@ -1,4 +1,4 @@
-"""A handle on a table whose files can be put in order: what they hold stays as it is."""
+"""Table handle with compaction and clustering, which rewrite files without changing their rows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tablefmt.operations.auto_compact import watch
 from tablefmt.operations.cluster import Cluster, cluster
 from tablefmt.operations.compact import Compaction, Progress, compact, plan_of
 from tablefmt.operations.compact_plan import LayoutPlan
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitKeywords, commit_options
 from tablefmt.session.readable import ReadableHandle
-from tablefmt.session.receipt import Commit
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
 class LayoutHandle(ReadableHandle):
-    """The part of a table that writes its files again."""
+    """The part of a table that rewrites its files."""
 
     def __init__(self, context: TableContext) -> None:
         super().__init__(context)
@@ -64,30 +64,31 @@ class LayoutHandle(ReadableHandle):
         progress: Progress | None = None,
         **commit: Unpack[CommitKeywords],
     ) -> Commit | LayoutPlan:
-        """Put small files together, partition by partition; rows that are gone are left out.
+        """Compact small files, partition by partition, and drop deleted rows.
 
-        No answer changes: rows keep their order, there is no new time version, and incremental
-        reads do not see it. Nothing to do: no version is made. In memory are, a group at a time and
-        a few groups at once, two row groups and what is read ahead; never a file.
+        No query result changes: rows keep their order, there is no new time version, and
+        incremental reads do not see it. If nothing needs compaction, no version is made. Memory
+        holds two row groups and their read-ahead for each of a few parallel groups, never a file.
 
         Args:
-            kind: "minor" takes small files, and those of which many rows are gone (CMP-1);
-                "major" all files of the partitions in which there is something to do (CMP-2).
-            where: as of `scan`: only files that may hold such rows; by partition columns exactly
+            kind: "minor" selects small files and files with many deleted rows (CMP-1); "major"
+                selects all files of partitions that need work (CMP-2).
+            where: as of `scan`: only files that may hold such rows; by partition columns, exactly
                 the files of those partitions (CMP-3).
-            target_file_size: bytes wanted in a file; by default the property targetFileSize.
-            dry_run: give the plan, which can be printed and read as Arrow, and write nothing.
-            commit_every: commit whenever so many groups are done, so that these stay if the rest
-                fails; the receipt is that of the last commit, with the metrics of all.
-            progress: called with groups done, and how many there are.
+            target_file_size: desired bytes of a file; by default the property targetFileSize.
+            dry_run: return the plan, which can be printed and read as Arrow, and write nothing.
+            commit_every: commit after every `commit_every` groups, so that they stay if the rest
+                fails. The result is the last commit, with the metrics of all.
+            progress: called with the groups done, and their total.
             commit: see `Table`.
 
         Raises:
-            InvalidRangeError: a kind, a size or a number that is none; `commit_every` with an
-                application version. InvalidPredicateError, UnsupportedFeatureError: `where`.
-            CorruptDataError: DAT-5. ConcurrentModificationException: only with conflictGranularity
-                transaction, or deleteMode copy-on-write; else groups that others were faster with
-                are left out (CFL-15).
+            InvalidArgumentError: an invalid kind, size or number; `commit_every` with an
+                application version.
+            InvalidPredicateError, UnsupportedFeatureError: `where` is invalid.
+            CorruptDataError: DAT-5, a file is damaged.
+            ConcurrentModificationException: only with conflictGranularity transaction, or
+                deleteMode copy-on-write. Otherwise groups with a conflict are left out (CFL-15).
         """
         check_flags(dry_run=dry_run)
         options = commit_options(commit)
@@ -136,26 +137,27 @@ class LayoutHandle(ReadableHandle):
         progress: Progress | None = None,
         **commit: Unpack[CommitKeywords],
     ) -> Commit | LayoutPlan:
-        """Put the rows of each partition in order, so that files have tight bounds (CMP-5).
+        """Sort the rows of each partition, so that files have tight bounds (CMP-5).
 
-        No answer changes but for the order of rows. In memory are, of each of a few partitions at
-        once, 128 MB of rows and a range of 64 MB that is sorted; the rest waits in temporary files.
+        No query result changes except the order of rows. Memory holds, for each of a few parallel
+        partitions, 128 MB of rows and a sorted range of 64 MB. Other rows wait in temporary files.
 
         Args:
-            by: columns, flat and not those that partition the table; with one, every curve is
+            by: flat columns that do not partition the table; with one column, every curve is
                 `linear`.
-            where: as of `compact`.
-            curve: "zorder" or "hilbert" treat the columns alike (hilbert keeps neighbours closer,
-                and takes longer); "linear" sorts by the first, then the second, and so on.
-            target_file_size: as of `compact`, like `dry_run`, `commit_every` and `progress`; a
+            where: as for `compact`.
+            curve: "zorder" or "hilbert" treat all columns alike (hilbert keeps close points closer,
+                and takes longer); "linear" sorts by the first column, then the second, and so on.
+            target_file_size: as for `compact`, like `dry_run`, `commit_every` and `progress`; a
                 group is a partition.
             commit: see `Table`.
 
         Raises:
-            SchemaMismatchError: no column, or one that is not there, nested, named twice, or a
-                partition column. InvalidRangeError: another curve; as `compact`.
-            ConcurrentDeleteDeleteException: others changed or removed rows meanwhile (CFL-11). And
-                as `compact`.
+            SchemaMismatchError: no column is named, or one is missing, nested, named twice, or a
+                partition column.
+            InvalidArgumentError: an unknown curve; also as `compact`.
+            ConcurrentDeleteDeleteException: a concurrent commit changed or removed rows (CFL-11).
+            Other errors as `compact`.
         """
         check_flags(dry_run=dry_run)
         options = commit_options(commit)

@@ -1,4 +1,4 @@
-"""Objects of a table's folders as columns. No object of Python is kept for one of the store's."""
+"""Listings of a table's folders as Arrow columns, without a Python object for each key."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LISTING = pa.schema([("key", pa.string()), ("size", pa.int64()), ("modified_us",
 
 
 def listed(store: Store, prefixes: Sequence[str]) -> pa.Table:
-    """The objects whose keys begin with one of the prefixes: LISTING, by prefix in order."""
+    """Return the objects with one of the prefixes, as LISTING, in the order of the prefixes."""
     batches = [batch for prefix in prefixes for batch in _batches(store.list_after(prefix))]
     return pa.Table.from_batches(batches, LISTING)
 
 
 def bytes_of(objects: pa.Table, without: Iterable[str] = ()) -> int:
-    """What objects with `path` and `size` take together, but for some of them."""
+    """Return the total bytes of objects with `path` and `size`, except some paths."""
     stay = pc.is_in(objects["path"], value_set=pa.array(without, pa.string()))
     return int(pc.sum(objects["size"].filter(pc.invert(stay))).as_py() or 0)
 

@@ -1,4 +1,4 @@
-"""Everything that is due, in one run that ends: for cron, or beside a stream."""
+"""Maintenance run: executes everything that is due, once. For cron, or beside a stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.data.arrow_report import ArrowReport
-from tablefmt.errors import InvalidRangeError, TablefmtError
+from tablefmt.errors import InvalidArgumentError, TablefmtError
 from tablefmt.maintenance.checkpoint import checkpoint
 from tablefmt.maintenance.due import CHECKPOINT, COMPACT, EXPIRE, VACUUM, WORK, Due, reason_for
 from tablefmt.maintenance.expire import ExpiryReport, expire_log
@@ -28,20 +28,20 @@ from tablefmt.snapshot.load import LogView
 from tablefmt.store.open import Uri, open_store
 
 SECONDS = 3600.0
-"""How long a run may begin new work, unless told."""
+"""Default time in seconds during which a run may begin new work."""
 
 COMPACTION_SHARE = 0.5
-"""Of that time: the rest of the work waits on no compaction, however much there is of it."""
+"""Share of that time for compactions. It leaves time for the other tasks."""
 
 DONE, NOT_DUE, WOULD, POSTPONED, FAILED = "done", "not due", "is due", "postponed", "failed"
 OUTCOMES = (DONE, NOT_DUE, WOULD, POSTPONED, FAILED)
-"""What became of a piece of work; POSTPONED: the time was over."""
+"""Outcomes of a task; POSTPONED: the time was over."""
 
 FAILURES = (TablefmtError, OSError, pa.ArrowException)
-"""What a piece of work may fail by: a disk that is full, a file that is damaged, a store."""
+"""Errors by which a task may fail: a full disk, a damaged file, a store error."""
 
 Progress = Callable[[str], None]
-"""Told of each piece of work as it begins."""
+"""Called with each task as it begins."""
 
 SCHEMA = pa.schema(
     [
@@ -56,39 +56,41 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One piece of work, and what became of it."""
+    """One task, and its outcome."""
 
     work: str
     outcome: str
     """One of OUTCOMES."""
     reason: str | None = None
-    """Why it was due."""
+    """The reason that made it due."""
     result: str | None = None
-    """What it did, or why it failed."""
+    """The result, or the error."""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceReport(ArrowReport):
-    """What a run did, and what is due next. `print` shows it; `to_arrow` has a row a step."""
+    """The tasks of a run, and those due next.
+
+    `print` shows it; `to_arrow` has a row for each step.
+    """
 
     uri: str
     dry_run: bool
     version: int
-    """The newest version when it ended."""
+    """The newest version at the end of the run."""
     steps: tuple[Step, ...]
-    """One for each piece of work, in order; then those of which it is not known whether they are
-    due next."""
+    """One step for each task, in order. Then one for each task whose next due state is unknown."""
     next: tuple[Due, ...]
-    """What is due now."""
+    """Tasks that are due now."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed."""
+        """True if no step failed."""
         return all(step.outcome != FAILED for step in self.steps)
 
     def to_arrow(self) -> pa.Table:
-        """Columns work, outcome, reason, result, seconds."""
+        """Return the columns work, outcome, reason, result, seconds."""
         rows = [{name: getattr(step, name) for name in SCHEMA.names} for step in self.steps]
         return pa.Table.from_pylist(rows, SCHEMA)
 
@@ -110,7 +112,7 @@ def maintain_uri(
     seconds: float = SECONDS,
     storage_options: Mapping[str, Any] | None = None,
 ) -> MaintenanceReport:
-    """`Table.maintain` of the table at `uri`."""
+    """Run `Table.maintain` on the table at `uri`."""
     store = open_store(uri, storage_options)
     context = TableContext(store, LogView.open(store), SYSTEM)
     return maintain(context, dry_run=dry_run, seconds=seconds)
@@ -123,25 +125,25 @@ def maintain(
     seconds: float = SECONDS,
     progress: Progress | None = None,
 ) -> MaintenanceReport:
-    """Compact, checkpoint, vacuum and expire the log, as far as each is due by the properties.
+    """Run compaction, checkpoint, vacuum and log expiry, each if its table properties make it due.
 
-    What fails is in the report, and keeps nothing else from being done: also where it is not known
-    whether something is due.
+    A failure is in the report, and the other tasks still run. This includes a failed check whether
+    a task is due.
 
     Args:
         context: the table.
-        dry_run: say what is due, and change nothing.
-        seconds: after so many nothing is begun any more, what was begun is ended; half of them at
-            most go to compactions, which are committed every GiB.
-        progress: told of each piece of work.
+        dry_run: report the tasks that are due, and change nothing.
+        seconds: begin nothing after this time, but finish running work. At most half of it goes to
+            compactions, which commit every GiB.
+        progress: called with each task.
 
     Raises:
-        InvalidRangeError: seconds below zero, or none. StoreError, CorruptTableError: the log
-            cannot be read.
+        InvalidArgumentError: `seconds` is negative or not a number.
+        StoreError, CorruptTableError: the log cannot be read.
     """
     check_flags(dry_run=dry_run)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-        raise InvalidRangeError(f"seconds {seconds!r:.100} is not a number from 0 on")
+        raise InvalidArgumentError(f"seconds={seconds!r:.100}: expected a number of 0 or more")
     context.view.refresh()
     clock = context.environment.monotonic
     end = clock() + seconds
@@ -155,7 +157,7 @@ def maintain(
     assert tuple(work) == WORK
     steps: list[Step] = []
     for name, run in work.items():
-        # Asked anew each time: a compaction may be what makes a checkpoint due.
+        # Check each task just before it runs: a compaction may make a checkpoint due.
         reason, step = _asked(context, name)
         if step is None and reason is not None and not dry_run and clock() <= end:
             if progress is not None:
@@ -180,10 +182,10 @@ def maintain(
 
 
 def _reason(context: TableContext, work: str) -> str | None:
-    """Why a piece of work is due; None if it is not."""
+    """Return why a task is due; None if it is not."""
     reason = reason_for(context, work)
     if work == EXPIRE and reason is None and EXPIRY in context.view.head.protocol.reader:
-        # Of a log that was cut before, its beginning is not told by the log.
+        # After an earlier expiry, the log does not show the age of its first entries.
         going = expire_log(context).entries.num_rows
         reason = f"{going} entries are older than logRetentionDuration" if going else None
     return reason
@@ -192,11 +194,11 @@ def _reason(context: TableContext, work: str) -> str | None:
 def _asked(
     context: TableContext, work: str, why: Callable[[TableContext, str], str | None] = _reason
 ) -> tuple[str | None, Step | None]:
-    """Why a piece of work is due, or the step that says that it is not known."""
+    """Return why a task is due, or a failed step if that is unknown."""
     try:
         return why(context, work), None
     except FAILURES as error:
-        return None, Step(work, FAILED, "whether it is due is not known", _shown(error))
+        return None, Step(work, FAILED, "cannot tell whether it is due", _shown(error))
 
 
 def _run(
@@ -216,12 +218,12 @@ def _shown(error: Exception) -> str:
 
 
 def _removed(report: VacuumReport | ExpiryReport) -> tuple[str, str]:
-    """What became of it: what could not be removed waits for the next run."""
+    """Return the outcome. The next run retries objects that could not be removed."""
     return FAILED if report.failures else DONE, str(report)
 
 
 def _compact(context: TableContext, end: float) -> tuple[str, str]:
-    """Commit by commit, until nothing is worth it any more or the time is over."""
+    """Compact commit by commit until nothing is worth it or the time is over."""
     asked, files, outputs, commits = Compaction(), 0, 0, 0
     while commits == 0 or context.environment.monotonic() < end:
         plan = asked.plan(context.pin(context.begin().version))
@@ -234,4 +236,4 @@ def _compact(context: TableContext, end: float) -> tuple[str, str]:
         commits += 1
         files += sum(len(group.files) for group in groups)
         outputs += sum(group.outputs for group in groups)
-    return DONE, f"{files} files became about {outputs}, in {commits} commits"
+    return DONE, f"compacted {files} files into about {outputs}, in {commits} commits"

@@ -1,4 +1,4 @@
-"""What entries that are in the log name beside data files. Spec: RET-6, RET-10."""
+"""Objects other than data files that entries of the log name. Spec: RET-6, RET-10."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tablefmt.snapshot.load import LogView
 
 
 class Named:
-    """Of a whole view; what it takes in later counts at once."""
+    """Named objects of a whole view. Entries that the view reads later count at once."""
 
     def __init__(self, view: LogView) -> None:
         self._view = view
@@ -28,19 +28,19 @@ class Named:
 
     @property
     def sides(self) -> pa.Array:
-        """Names of side files."""
+        """Keys of overflow metadata files."""
         later = (path for _, path in self._view.versions.sides)
         return pa.array([*self._sides, *later], pa.string())
 
     @property
     def log_horizon(self) -> LogHorizon | None:
-        """The newest horizon of the log: its checkpoints are no copies."""
+        """The newest horizon of the log. Its checkpoints are the only source of the state."""
         horizons = self._view.versions.log_horizons
         return horizons[-1][1] if horizons else self._log_horizon
 
 
 def _below(view: LogView) -> Iterator[Entry]:
-    """The entries that are there though the view stands on a checkpoint of a later version."""
+    """Yield existing entries below the view's checkpoint base."""
     store, last = view.store, view.base.version
     if last < 0:
         return

@@ -1,4 +1,4 @@
-"""Is what the log says of single rows sound? Looks at what reading a version leaves alone.
+"""Checks of deletion vectors and lineage beyond those of reading a version.
 
 Spec: DEL-1, DEL-2, DEL-4, LIN-2.
 """
@@ -18,26 +18,28 @@ from tablefmt.snapshot.state import Snapshot
 
 
 def row_problems(view: LogView, snapshot: Snapshot) -> list[CorruptEntryError]:
-    """What is wrong with the sets of positions, of files that are gone too, and with lineage.
+    """Return the problems of position sets, also of removed files, and of lineage.
 
     Args:
         view: the whole log (`LogView.open(whole=True)`).
-        snapshot: of its head.
+        snapshot: the snapshot of its head.
 
     Raises:
-        CorruptTableError: an entry is not there any more.
+        CorruptTableError: an entry no longer exists.
     """
     problems: list[CorruptEntryError] = []
     deltas = snapshot.deltas
     for file in np.unique(deltas.file).tolist():
         if file not in snapshot.history:
-            # A checkpoint may speak of files that are gone; that means nothing (CKP-3).
+            # A checkpoint may mention removed files without effect (CKP-3).
             continue
         try:
             removed = snapshot.positions(file)
             for place in np.flatnonzero(~deltas.takes & (deltas.file == file)).tolist():
                 if not removed.isdisjoint(deltas.taken(place, snapshot.history.rows_of(file))):
-                    raise deltas.bad(place, "DEL-4", f"it marks a row of file {file} that was gone")
+                    raise deltas.bad(
+                        place, "DEL-4", f"it deletes a row of file {file} that was already deleted"
+                    )
         except CorruptEntryError as error:
             problems.append(error)
     for version in view.versions.with_lineage:
@@ -52,7 +54,7 @@ def row_problems(view: LogView, snapshot: Snapshot) -> list[CorruptEntryError]:
 def _lineage_problem(
     entry: Entry, lineage: Lineage, snapshot: Snapshot
 ) -> CorruptEntryError | None:
-    """Why the runs do not make up the outputs, if they do not."""
+    """Return why the runs do not add up to the outputs, if they do not."""
     key = entry_key(entry.version)
     assert entry.add is not None
     first = entry.totals.next_id - len(entry.add)
@@ -64,43 +66,44 @@ def _lineage_problem(
         except CorruptEntryError as error:
             return CorruptEntryError(error.detail, key=key, rule=error.rule)
         if file not in snapshot.history:
-            # It went before the state that the log begins with (LOG-8): so did its rows (CFL-14).
+            # The file was removed before the first state of the log (LOG-8), and so were its rows
+            # (CFL-14).
             end = min(kept[output] + rows - len(dropped), snapshot.history.rows_of(first + output))
             copies = row_span(kept[output], end)
             if copies - snapshot.positions(first + output, entry.version):
-                message = f"rows of file {file}, which is gone, are in output {output}"
+                message = f"rows of removed file {file} are live in output {output}"
                 return CorruptEntryError(message, key=key, rule="LIN-2")
             kept[output] += rows - len(dropped)
             continue
         outside = start + rows > snapshot.history.rows_of(file)
         outside |= bool(dropped) and (dropped.min() < start or dropped.max() >= start + rows)
         if outside or not dropped.issubset(_gone_by(entry, snapshot, file)):
-            message = f"a run of file {file} leaves its end, or drops rows that were live"
+            message = f"a run of file {file} exceeds its rows, or drops live rows"
             return CorruptEntryError(message, key=key, rule="LIN-2")
         moved = row_span(start, start + rows) - dropped
         live_till = snapshot.history.removed_at(file)
         if live_till > entry.version:
-            # It stays, so the rows that moved have to be gone from it (CFL-13).
+            # The file stays, so the moved rows must be deleted from it (CFL-13).
             doubled = moved - snapshot.positions(file, entry.version)
         elif live_till < entry.version:
-            # It went before, so the rows of it are gone from the output (CFL-14).
+            # The file was removed before, so its rows must be deleted from the output (CFL-14).
             copies = row_span(kept[output], kept[output] + len(moved))
             doubled = copies - snapshot.positions(first + output, entry.version)
         else:
             doubled = BitMap64()
         if doubled:
-            message = f"{len(doubled)} rows of file {file} came into output {output}, not taken out"
+            message = f"{len(doubled)} rows of file {file} are live in it and in output {output}"
             return CorruptEntryError(message, key=key, rule="LIN-2")
         kept[output] += len(moved)
     for output, rows in kept.items():
         if snapshot.history.rows_of(first + output) != rows:
-            message = f"it explains {rows} rows of output {output}, which has others"
+            message = f"it accounts for {rows} rows of output {output}, which has another number"
             return CorruptEntryError(message, key=key, rule="LIN-2")
     return None
 
 
 def _gone_by(entry: Entry, snapshot: Snapshot, file: int) -> BitMap64:
-    """Rows that are gone after an entry, and those that it takes out of a file it removes."""
+    """Return rows that are deleted after an entry, or that it deletes from a file it removes."""
     removed = snapshot.positions(file, entry.version)
     deltas = snapshot.deltas
     own = ~deltas.takes & (deltas.file == file) & (deltas.version == entry.version)

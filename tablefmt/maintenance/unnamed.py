@@ -1,4 +1,4 @@
-"""Data files that are there, and in no entry.
+"""Data files that exist but that no entry names.
 
 Spec: STO-22 (spec/store.md).
 """
@@ -18,27 +18,27 @@ from tablefmt.snapshot.load import LogView
 
 @dataclass(frozen=True, slots=True)
 class Unnamed:
-    """The files of one transaction that no entry names."""
+    """Files of one transaction that no entry names."""
 
     folder: str
-    """`data/<transaction>`, or the path of a lone file in the folder of another one (DAT-1)."""
+    """`data/<transaction>`, or the path of a single file in a shared data folder (DAT-1)."""
     files: int
     bytes: int
     modified_us: int
-    """When the last of them was written, µs UTC by the store's clock."""
+    """Last write time of the files, in µs since 1970 UTC by the store's clock."""
 
 
 def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
-    """List the table's data files and tell those that no entry up to the newest one names.
+    """List the table's data files, and return those that no entry up to the newest one names.
 
-    What lands meanwhile is found by one look at the log after the listing, if need be; `view` is at
-    the newest version then. In the order of the folders' names.
+    If there are any, the log is read again after the listing, so concurrent commits are found.
+    `view` is then at the newest version. The result is ordered by folder.
 
     Args:
-        view: of the whole log (`LogView.open(whole=True)`).
+        view: view of the whole log (`LogView.open(whole=True)`).
 
     Raises:
-        CorruptTableError: in the entries that came meanwhile.
+        CorruptTableError: one of the concurrent entries is damaged.
     """
     suspects = _not_named(view, listed(view.store, ["data/"]))
     if suspects.num_rows and view.refresh():
@@ -53,7 +53,7 @@ def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
 
 
 def _place(key: str) -> str:
-    """What a transaction's files have in common."""
+    """Return the common path of a transaction's files."""
     return key if guest_of(key) else "/".join(key.split("/")[:2])
 
 

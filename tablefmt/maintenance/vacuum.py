@@ -1,4 +1,4 @@
-"""Vacuum: remove the files that no kept version needs. First the horizon, then the files.
+"""Vacuum: commits the retention horizon, then removes files that no kept version needs.
 
 Spec: RET-4 .. RET-7.
 """
@@ -42,35 +42,35 @@ DELETED_AT_ONCE = 4096
 """Objects removed between two reports of progress."""
 
 SHOWN = 20
-"""Files that the printed report names."""
+"""Files that the printed report lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumReport(ArrowReport):
-    """What vacuum would remove, or did; with the reason for each file."""
+    """Files that vacuum would remove or did remove, with the reason for each."""
 
     uri: str
     dry_run: bool
     version: int
-    """The newest version when it was decided; the vacuum's own, if it made one."""
+    """The newest version when it was decided, or the vacuum's own version if it made one."""
     oldest: int
-    """The earliest version that can be read, once this was run."""
+    """The earliest version that can be read after the run."""
     retention_seconds: float
     listed: int
-    """Objects looked at."""
+    """Number of objects in the listing."""
     files: pa.Table = field(repr=False)
-    """What may go: path, size, modified, removed_version, reason."""
+    """The candidates: path, size, modified, removed_version, reason."""
     deleted: int = 0
     failures: dict[str, str] = field(default_factory=dict)
-    """By path, why one that should go is still there. Run it again."""
+    """Reason by path for each object that could not be removed. Run vacuum again."""
 
     @property
     def bytes(self) -> int:
-        """Size of all files in the report."""
+        """Total size of all files in the report."""
         return bytes_of(self.files)
 
     def to_arrow(self) -> pa.Table:
-        """A row a file: path, size, modified, removed_version, reason."""
+        """Return a row for each file: path, size, modified, removed_version, reason."""
         return self.files
 
     def __str__(self) -> str:
@@ -80,13 +80,14 @@ class VacuumReport(ArrowReport):
         size = bytes_of(self.files, self.failures)
         lines = [
             f"{self.uri}: {would} {count} of {self.listed} files, {size} bytes; versions "
-            f"{self.oldest} to {self.version} {kept} kept ({self.retention_seconds:.0f} s)"
+            f"{self.oldest} to {self.version} {kept} kept (retention "
+            f"{self.retention_seconds:.0f} s)"
         ]
         for row in self.files.slice(0, SHOWN).to_pylist():
             lines.append(f"  {row['path']}: {row['size']} bytes, {row['reason']}")
         if self.files.num_rows > SHOWN:
             lines.append(f"  and {self.files.num_rows - SHOWN} more")
-        lines += [f"  still there: {path}: {why}" for path, why in self.failures.items()]
+        lines += [f"  not removed: {path}: {why}" for path, why in self.failures.items()]
         if self.dry_run:
             lines.append("nothing was removed: this was a dry run")
         return printable_lines(lines)
@@ -100,37 +101,39 @@ def vacuum(
     breaks_running_transactions: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> VacuumReport:
-    """Give up versions that are older than the retention, and remove what only they need.
+    """Drop versions older than the retention, and remove the files that only they need.
 
     Args:
         context: the table.
-        retention: how long a version stays after another one took its place; by default the
-            property deletedFileRetentionDuration.
-        dry_run: say what would go, and change nothing.
-        breaks_running_transactions: allow a retention that is shorter than the property says, or
-            than a transaction may take: readers of those versions fail, and so may writers, whose
-            files are taken for left-overs.
-        progress: called with files removed and files in all.
+        retention: how long a version stays after the next one; by default the property
+            deletedFileRetentionDuration.
+        dry_run: report the files that would go, and change nothing.
+        breaks_running_transactions: allow a retention shorter than the property or than a
+            transaction. Readers of those versions fail, and writers may lose their files as
+            left-overs.
+        progress: called with files removed, and their total.
 
     Raises:
-        InvalidRangeError: a retention that is no time, or too short; neither True nor False.
-        UnsupportedFeatureError: the table is a whole bucket. StoreError: the store does not answer.
-        CommitRejectedError, CommitUnknownError: of the horizon; no file was removed.
+        InvalidRangeError: the retention is not a duration or too short, or a flag is not a bool.
+        UnsupportedFeatureError: the table is a whole bucket.
+        StoreError: the store does not answer.
+        CommitRejectedError, CommitUnknownError: raised by the horizon's commit; no file was
+            removed.
     """
     check_flags(dry_run=dry_run, breaks_running_transactions=breaks_running_transactions)
     store = context.store
     check_place(store)
     view = whole_view(store)
     seconds, unnamed = _seconds(view.head.metadata, retention, breaks_running_transactions)
-    # Before the log is read to its end: who is too old to commit by then is so after it (RET-6).
+    # Read the clock before the log's end: a transaction too old to commit by then stays so (RET-6).
     now_us = now_of(context)
     listing = listed(store, (*FOLDERS, *derived.FOLDERS))
-    # What landed since the log was read is in the listing, and not to be taken for left over.
+    # Refresh, so that concurrently committed files in the listing do not count as left over.
     view.refresh()
     limits = Limits(oldest=kept_from(view, now_us, seconds), now_us=now_us, unnamed_seconds=unnamed)
     named = Named(view)
     files = _plan(view, listing, named, limits)
-    # Older versions that lose no file stay.
+    # Older versions that lose no file stay readable.
     oldest = max(view.head.totals.oldest, pc.max(files["removed_version"]).as_py() or 0)
     report = VacuumReport(
         uri=store.uri,
@@ -145,7 +148,7 @@ def vacuum(
         return report
     asked = None if retention is None else seconds
     _commit(context, report, asked, checked=not breaks_running_transactions)
-    # Only now is it decided: who committed first may have brought files back (RET-5).
+    # Decide again after the commit: an earlier concurrent commit may have restored files (RET-5).
     view.refresh()
     files = _plan(view, listing, named, replace(limits, oldest=view.head.totals.oldest))
     failures = _removed(store, files["path"].to_pylist(), progress)
@@ -160,11 +163,12 @@ def vacuum(
 
 
 def kept_from(view: LogView, now_us: int, seconds: float) -> int:
-    """Return the earliest version that a vacuum keeps (RET-4). Of the store's times it asks only
-    where the log says that files may go.
+    """Return the earliest version that a vacuum keeps (RET-4).
+
+    It asks for the store's times only if files may go by the log's times.
 
     Args:
-        view: of the whole log, at the head.
+        view: view of the whole log, at the head.
         now_us: the store's clock.
         seconds: how long versions stay.
     """
@@ -189,19 +193,19 @@ def _commit(
 
 
 def check_place(store: Store) -> None:
-    """Refuse a table that everything else in a bucket, or on a disk, lies below."""
+    """Refuse a table whose root is a whole bucket or disk."""
     _, _, path = store.uri.rpartition("://")
     is_bucket = store.uri.startswith("s3://") and "/" not in path
     if is_bucket or not path.strip("/"):
         raise UnsupportedFeatureError(
-            f"{store.uri} is a whole bucket or disk, and vacuum cleans up tables in a folder of "
-            "their own; remove what is not needed by hand",
+            f"{store.uri} is a whole bucket or disk, but vacuum needs a table in its own folder. "
+            "Remove unneeded files by hand.",
             ["vacuum:root"],
         )
 
 
 def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> tuple[float, float]:
-    """How long versions stay, and files that no entry names."""
+    """Return how long versions stay, and files that no entry names, in seconds."""
     kept = kept_seconds(metadata, "deletedFileRetentionDuration")
     safe = 2 * transaction_seconds(metadata.properties)
     if given is None:
@@ -212,8 +216,8 @@ def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> tu
     if seconds < kept:
         raise InvalidRangeError(
             f"a retention of {seconds:.0f} s is shorter than deletedFileRetentionDuration "
-            f"({kept:.0f} s): readers of older versions, and transactions under way, would fail. "
-            "Set the property, or pass breaks_running_transactions=True if nothing is running"
+            f"({kept:.0f} s). Readers of older versions and running transactions would fail. "
+            "Change the property, or pass breaks_running_transactions=True if nothing is running."
         )
     return seconds, max(seconds, safe)
 
@@ -228,7 +232,7 @@ def _plan(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.
 def _removed(
     store: Store, keys: list[str], progress: Callable[[int, int], None] | None
 ) -> dict[str, str]:
-    """Remove what was planned, and no part of a checkpoint whose root could not be removed."""
+    """Remove the planned objects, but no part of a checkpoint whose root could not be removed."""
     roots = [key for key in keys if root_version(key) is not None]
     if not roots:
         return remove(store, keys, progress)
@@ -240,7 +244,7 @@ def _removed(
     rest = [key for key in keys if root_version(key) is None]
     if failures:
         kept = [key for key in rest if is_part_key(key)]
-        failures |= dict.fromkeys(kept, "the root of a checkpoint is still there")
+        failures |= dict.fromkeys(kept, "a checkpoint root could not be removed")
         rest = [key for key in rest if not is_part_key(key)]
     return failures | remove(store, rest, after(len(roots)))
 
@@ -248,7 +252,7 @@ def _removed(
 def remove(
     store: Store, keys: list[str], progress: Callable[[int, int], None] | None = None
 ) -> dict[str, str]:
-    """Remove objects, and the folders that they leave empty; by key, why one is still there."""
+    """Remove objects, and folders left empty. Return the failures by key."""
     failures: dict[str, str] = {}
     for at in range(0, len(keys), DELETED_AT_ONCE):
         some = keys[at : at + DELETED_AT_ONCE]

@@ -1,8 +1,8 @@
-"""Which of the objects that were listed may go, and why. Pure. Spec: RET-5, RET-6.
+"""Selection of vacuum candidates from a listing. Pure. Spec: RET-5, RET-6.
 
-An object goes if no version that is kept needs it: because entries say so, by their own ages; or
-because no entry names it, and it is so old that nobody can be about to. What is not called as
-writers call their files is left alone, and so is another table that lies below this one.
+An object may go if no kept version needs it. Either entries say so, by their ages. Or no entry
+names the object, and it is too old for a running transaction. Objects outside the naming scheme of
+writers stay, and so does another table below this one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tablefmt.maintenance.ages import before_us
 from tablefmt.snapshot.files import FileHistory
 
 FOLDERS = ("data/", "deletes/", "_log/side/", "_log/.probe-", "_log/.tmp-")
-"""Prefixes of all keys that vacuum looks at."""
+"""Prefixes of all keys that vacuum examines."""
 
 OWN = (
     r"^data/[0-9a-f]{32}/.+\.parquet$"
@@ -27,7 +27,7 @@ OWN = (
     r"|^_log/side/[0-9a-f]{32}\.parquet$"
     r"|^_log/\.(probe|tmp)-[^/]+$"
 )
-"""Keys that writers give, by KEY-1."""
+"""Keys that writers use, by KEY-1."""
 
 _OTHER_TABLE = r"^(data/[0-9a-f]{32}/(?:.*/)?)_log/[0-9]{20}\.json$"
 
@@ -40,31 +40,33 @@ DOOMED = pa.schema(
         pa.field("reason", pa.string(), nullable=False),
     ]
 )
-"""What may go: `modified` by the store; `removed_version` is null where no entry names it."""
+"""Vacuum candidates: `modified` by the store; `removed_version` is null if no entry names the
+object.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What is kept."""
+    """The limits of what is kept."""
 
     oldest: int
     """The earliest version that is kept."""
     now_us: int
-    """The store's clock: the one that dates the objects of the listing."""
+    """The store's clock, which dates the objects of the listing."""
     unnamed_seconds: float
-    """How old an object has to be that no entry names."""
+    """Least age of a candidate that no entry names."""
 
 
 def doomed(
     listing: pa.Table, history: FileHistory, named_sides: pa.Array, limits: Limits
 ) -> pa.Table:
-    """The objects that may go: DOOMED, in the order of the listing.
+    """Return the vacuum candidates, as `DOOMED`, in the order of the listing.
 
     Args:
-        listing: as of `listing.listed`, from before `history` was read.
-        history: of the whole log, at least from `limits.oldest` to its head.
-        named_sides: keys of side files that an entry in the log names.
-        limits: what is kept.
+        listing: as `listing.listed` returns it, made before `history` was read.
+        history: history of the whole log, at least from `limits.oldest` to its head.
+        named_sides: keys of overflow metadata files that an entry in the log names.
+        limits: the limits of what is kept.
     """
     assert history.first <= limits.oldest, (history.first, limits.oldest)
     keys = listing["key"]
@@ -85,15 +87,16 @@ def doomed(
 
 
 def _removed_versions(keys: pa.ChunkedArray, history: FileHistory) -> NDArray[np.int64]:
-    """By key: the last version that removed a file of that path; NEVER while one is live, and -1
-    where no file has it.
+    """Return the last version that removed a file of each key's path.
+
+    NEVER while a file is live, and -1 if no file has the path.
     """
     removed = np.full(len(keys), -1, np.int64)
     if not len(keys):
         return removed
     for segment in history.segments:
         paths = segment.files.table["path"]
-        # A path may be twice in a segment: it went, and came back under another id.
+        # A path may be twice in a manifest segment: removed, and restored under another id.
         order = np.argsort(segment.removed, kind="stable")[::-1]
         at = pc.index_in(keys, value_set=paths.take(pa.array(order)))
         known = np.flatnonzero(_mask(at.is_valid()))
@@ -103,25 +106,25 @@ def _removed_versions(keys: pa.ChunkedArray, history: FileHistory) -> NDArray[np
 
 
 def were_old(modified_us: NDArray[np.int64], cutoff_us: int) -> NDArray[np.bool_]:
-    """Return which objects were written that early; one without a time counts as young (RET-6)."""
+    """Return which objects were written that early; objects without a time are young (RET-6)."""
     return (modified_us > 0) & (modified_us <= cutoff_us)
 
 
 def last_removal(history: FileHistory, after: int, last: int) -> int:
-    """Return the newest of the versions in a range that removed a path for good; 0 for none.
+    """Return the newest version in a range that removed a path for good; 0 for none.
 
-    Args, range: as of `removals`.
+    Arguments as for `removals`.
     """
     return int(removals(history, after, last).max(initial=0))
 
 
 def removals(history: FileHistory, after: int, last: int) -> NDArray[np.int64]:
-    """Return a version for each path that was removed for the last time in a range of versions.
+    """Return the versions in a range that were the last to remove a path, one for each path.
 
     Args:
-        history: of the whole log.
-        after: exclusive.
-        last: inclusive.
+        history: history of the whole log.
+        after: lower bound, exclusive.
+        last: upper bound, inclusive.
     """
     removed = [
         segment.files.columns(["path"]).append_column("removed", pa.array(segment.removed))
@@ -136,7 +139,7 @@ def removals(history: FileHistory, after: int, last: int) -> NDArray[np.int64]:
 
 
 def _of_other_tables(keys: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Keys that lie in the folder of another table."""
+    """Return which keys are in the folder of another table."""
     logs = keys.filter(pc.match_substring_regex(keys, _OTHER_TABLE))
     roots = pc.unique(pc.replace_substring_regex(logs, _OTHER_TABLE, r"\1")).to_pylist()
     mask = np.zeros(len(keys), np.bool_)
@@ -147,10 +150,10 @@ def _of_other_tables(keys: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 def _reasons(removed: NDArray[np.int64], modified: NDArray[np.int64], limits: Limits) -> pa.Array:
     versions, places = np.unique(removed, return_inverse=True)
-    texts = [f"version {v} removed it, longer ago than versions stay" for v in versions.tolist()]
+    texts = [f"removed by version {v}, longer ago than the retention" for v in versions.tolist()]
     named = pa.array(texts, pa.string()).take(pa.array(places.reshape(-1)))
     times = pc.strftime(pa.array(modified, pa.timestamp("us")), "%Y-%m-%dT%H:%M:%SZ")
-    allowed = f"; what is not committed {limits.unnamed_seconds:.0f} s later never is"
+    allowed = f"; a file not committed within {limits.unnamed_seconds:.0f} s is never committed"
     unnamed = pc.binary_join_element_wise("no entry names it, written ", times, allowed, "")
     return pc.if_else(pa.array(removed >= 0), named, unnamed)
 

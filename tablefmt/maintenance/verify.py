@@ -1,4 +1,4 @@
-"""Is the table what was written? Reads everything it can and says what is wrong, and why.
+"""Verification of a table: reads everything it can, and reports each problem with its reason.
 
 Spec: DAT-5, DEL-1, DEL-2, DEL-4, LIN-2 (maintenance/rows.py), PTY-1.
 """
@@ -24,14 +24,14 @@ from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
 
 THREADS = 8
-"""Files looked at at once."""
+"""Files checked in parallel."""
 
 _SCHEMA = pa.schema([("object", pa.string()), ("rule", pa.string()), ("problem", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong."""
+    """One problem."""
 
     object: str
     """The key of the object, or the table's address."""
@@ -41,26 +41,27 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report(ArrowReport):
-    """What was looked at, and what is wrong with it."""
+    """The objects checked, and their problems."""
 
     uri: str
     version: int | None
     """The head; None if the log cannot be replayed."""
     files: int
-    """Live files looked at."""
+    """Number of live files checked."""
     deep: bool
     findings: tuple[Finding, ...]
     unnamed: tuple[Unnamed, ...] = ()
-    """Transactions whose data files no entry names. Nothing is wrong with the table by them alone:
-    see STO-22."""
+    """Transactions whose data files no entry names. They alone are no problem of the table
+    (STO-22).
+    """
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong."""
+        """True if there is no problem."""
         return not self.findings
 
     def to_arrow(self) -> pa.Table:
-        """The findings: object, rule, problem."""
+        """Return the findings: object, rule, problem."""
         return pa.Table.from_pylist(
             [{"object": f.object, "rule": f.rule, "problem": f.problem} for f in self.findings],
             _SCHEMA,
@@ -77,19 +78,19 @@ class Report(ArrowReport):
 def verify(
     store: Store, *, deep: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> Report:
-    """Replay the log from the store, then look at what it says of rows, and at every live file.
+    """Replay the log from the store, then check its deletion vectors and every live file.
 
     Args:
         store: the table's root.
         deep: read every page of every live file and verify its checksum.
-        progress: called with files done and files in all.
+        progress: called with files done, and their total.
 
     Returns:
-        A report; damage is in it, and not raised.
+        A report. Damage is in the report, not raised.
 
     Raises:
         TableNotFoundError: there is no table.
-        UnsupportedFeatureError: it needs a newer reader.
+        UnsupportedFeatureError: the table needs a newer reader.
     """
     try:
         view = LogView.open(store, whole=True)
@@ -103,7 +104,9 @@ def verify(
     findings = [Finding(error.key, error.rule, error.detail) for error in problems]
     unusable = stats_problem(snapshot.schema, snapshot.metadata.properties)
     if unusable is not None:
-        findings.append(Finding(store.uri, "PTY-1", f"{unusable}. It is passed over; set another"))
+        findings.append(
+            Finding(store.uri, "PTY-1", f"{unusable}. The property is ignored; set a valid one")
+        )
     files = snapshot.files
     if "footer" not in files.column_names:
         files = files.append_column("footer", pa.nulls(files.num_rows, pa.int64()))
@@ -128,14 +131,14 @@ def _told(unnamed: Sequence[Unnamed]) -> list[str]:
     if not unnamed:
         return []
     shown = [
-        f"  {one.folder}: {one.files} files, {one.bytes} bytes, the last "
+        f"  {one.folder}: {one.files} files, {one.bytes} bytes, last "
         f"written at {show_time(one.modified_us)}"
         for one in unnamed
     ]
     return [
-        f"no entry names the data files of {len(unnamed)} transactions: writes that failed, were "
-        "given up or are still under way; or commits that were acknowledged and then overwritten, "
-        "if the store was ever written by something that does not honour put-if-absent (STO-22)",
+        f"no entry names the data files of {len(unnamed)} transactions. Their writes failed, were "
+        "abandoned or are still running. Or they were acknowledged and then overwritten, if the "
+        "store was ever written without put-if-absent (STO-22)",
         *shown,
     ]
 

@@ -1,4 +1,4 @@
-"""The whole log, for work that decides what of it may go, by entries and blocks. Spec: HIS-2."""
+"""Views of the whole log, for decisions on what of it may go. Spec: HIS-2."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tablefmt.store.protocol import Store
 
 
 def whole_view(store: Store, *, ended: bool = False) -> LogView:
-    """A view that knows every file there ever was, of all entries there are.
+    """Return a view that knows every file of all existing entries.
 
-    From blocks where entries were put together: their bytes are as good. Who looks for damage reads
-    the entries themselves (`LogView.open(whole=True)`).
+    It reads compacted log segments where they exist, because their bytes are equivalent. A check
+    for damage reads the entries themselves (`LogView.open(whole=True)`).
 
     Args:
         store: the table's root.
-        ended: take the log of a table that was dropped too.
+        ended: accept the log of a dropped table too.
 
     Raises:
         As `LogView.open`.

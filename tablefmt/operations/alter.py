@@ -18,12 +18,13 @@ from tablefmt.model.display import shown_value
 from tablefmt.model.entry import Operation, OperationClass
 from tablefmt.operations import alterations
 from tablefmt.operations.alterations import Alteration, Row
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitKeywords, CommitOptions
-from tablefmt.session.receipt import Commit
 from tablefmt.session.scan import Scan
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.staging import Statement, autocommit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -19,15 +19,16 @@ from tablefmt.errors import (
 from tablefmt.model.arguments import check_flags
 from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass
 from tablefmt.model.properties import get_property
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.metadata_changes import merged, rebound
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.partitions import partition_scope
-from tablefmt.session.receipt import Commit
 from tablefmt.session.scan import Scan
 from tablefmt.session.snapshot import TransactionSnapshot, joined
 from tablefmt.session.source import is_in_memory, repeatable, without_handles
-from tablefmt.session.staging import Statement, autocommit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
 
 NAME = "WRITE"
 

@@ -15,7 +15,7 @@ from tablefmt.commit.plan import Staged
 from tablefmt.data.clustering import Clustering
 from tablefmt.data.row_order import CURVES, LINEAR, ZORDER
 from tablefmt.data.selection import Condition
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError
+from tablefmt.errors import InvalidArgumentError, SchemaMismatchError
 from tablefmt.model.arguments import checked_names
 from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
 from tablefmt.model.near_names import there_are
@@ -31,12 +31,13 @@ from tablefmt.operations.compact import (
     target_of,
 )
 from tablefmt.operations.compact_plan import LayoutPlan, PlannedGroup, plan_clustering
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.compaction import rewrite_groups, rewriting, staged_rewrites
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.staging import Statement, autocommit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
 
 COLUMNS_MAX = 32
 """Columns that one order may go by: with more, each would have less than two bits of a curve."""
@@ -66,7 +67,9 @@ class Cluster:
             )
         object.__setattr__(self, "by", by)
         if self.curve not in CURVES:
-            raise InvalidRangeError(f"curve {self.curve!r:.100} is not one of {', '.join(CURVES)}")
+            raise InvalidArgumentError(
+                f"curve {self.curve!r:.100} is not one of {', '.join(CURVES)}"
+            )
         check_target(self.target_file_size)
 
     def fields(self, metadata: Metadata) -> tuple[Field, ...]:

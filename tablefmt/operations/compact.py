@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tablefmt.commit.plan import Staged
 from tablefmt.data.selection import Condition
-from tablefmt.errors import InvalidPredicateError, InvalidRangeError
+from tablefmt.errors import InvalidArgumentError, InvalidPredicateError
 from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
 from tablefmt.model.integers import whole_number
 from tablefmt.operations.compact_plan import (
@@ -25,13 +25,14 @@ from tablefmt.operations.compact_plan import (
     PlannedGroup,
     plan_compaction,
 )
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.compaction import rewrite_groups, rewriting, staged_rewrites
 from tablefmt.session.condition import analyzed_condition
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.staging import Statement, autocommit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
 
 TARGET_MAX = 1 << 50
 """Bytes; as of the property."""
@@ -54,7 +55,7 @@ class Compaction:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise InvalidRangeError(f"kind {self.kind!r:.100} is not one of {', '.join(KINDS)}")
+            raise InvalidArgumentError(f"kind {self.kind!r:.100} is not one of {', '.join(KINDS)}")
         check_target(self.target_file_size)
 
     @property
@@ -96,7 +97,7 @@ def compact(
         rewrite: who writes the files; by default threads of this process.
 
     Raises:
-        InvalidPredicateError: the condition. InvalidRangeError: `commit_every`, or with an
+        InvalidPredicateError: the condition. InvalidArgumentError: `commit_every`, or with an
             application version, which only one commit can carry. CorruptDataError: DAT-5.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
@@ -168,9 +169,9 @@ def in_batches(
     """
     each = whole_number(commit_every)
     if each is None or each < 1:
-        raise InvalidRangeError(f"commit_every {commit_every!r:.100} is not a number from 1 on")
+        raise InvalidArgumentError(f"commit_every {commit_every!r:.100} is not a number from 1 on")
     if options.application is not None:
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             "an application version is carried by one commit, and commit_every makes several"
         )
     groups = plan(context.pin(context.begin().version)).groups
@@ -198,12 +199,12 @@ def still_there(
 
 
 def check_target(size: int | None) -> None:
-    """Refuse a size that is none. Raises InvalidRangeError."""
+    """Refuse a size that is none. Raises InvalidArgumentError."""
     if size is None:
         return
     number = whole_number(size)
     if number is None or not 0 < number < TARGET_MAX:
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             f"target_file_size {size!r:.100} is not a whole number of bytes from 1 on"
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tablefmt.commit.driver import commit
 from tablefmt.commit.environment import SYSTEM, Environment
-from tablefmt.commit.plan import Plan
+from tablefmt.commit.plan import Plan, Staged
 from tablefmt.errors import (
     ProtocolChangedException,
     SchemaMismatchError,
@@ -25,9 +25,10 @@ from tablefmt.model.numbering import check_comments, checked_comment
 from tablefmt.model.properties import check_properties
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.model.schema_json import schema_to_json
+from tablefmt.session.commit_result import commit_result
 from tablefmt.session.context import TableContext
+from tablefmt.session.files import remove_leftovers
 from tablefmt.session.metadata_changes import with_properties
-from tablefmt.session.receipt import receipt
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.foreign import check_place
 from tablefmt.store.probe import ensure_safe
@@ -82,16 +83,17 @@ def create_as(
         return _joined(TableContext(store, before, environment), metadata, exist_ok)
     if not checked:
         prepare(store, environment)
-    plan = Plan(
+    staged = Staged(
         transaction=environment.nonce(),
-        table=environment.nonce(),
         operation=Operation(name="CREATE TABLE", cls=OperationClass.PROTOCOL),
         protocol=ProtocolFeatures(),
         metadata=metadata,
     )
+    plan = Plan.of(staged, table=environment.nonce())
     done = commit(store, plan, environment, before)
+    remove_leftovers(store, plan, done)
     try:
-        receipt(store, plan, done, before)
+        commit_result(plan, done, before)
     except (ProtocolChangedException, TableReplacedError):
         winner = open_if_there(store, environment) if exist_ok else None
         if winner is None:

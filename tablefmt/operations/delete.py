@@ -13,14 +13,15 @@ from tablefmt.commit.plan import Staged
 from tablefmt.data.selection import Condition
 from tablefmt.model.entry import Metadata, Operation, OperationClass
 from tablefmt.session.change_plan import Changed, stage_changes, target_rows
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.condition import AnalyzedCondition, analyzed_condition
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.partitions import scope_of
-from tablefmt.session.receipt import Commit
 from tablefmt.session.selected_rows import select
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove, live_rows
-from tablefmt.session.staging import Statement, autocommit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
 
 NAME = "DELETE"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tablefmt.commit.plan import Replacing, Staged
 from tablefmt.model.entry import Operation, OperationClass
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.session.staging import commit_anew
 from tablefmt.snapshot.head import Head

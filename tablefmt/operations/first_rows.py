@@ -6,26 +6,31 @@ sees the table empty.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from tablefmt.commit.environment import SYSTEM
+from tablefmt.commit.plan import Staged
 from tablefmt.data.bounds import stats_of
 from tablefmt.data.write import write_data
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError, TableExistsError
+from tablefmt.errors import InvalidArgumentError, SchemaMismatchError, TableExistsError
 from tablefmt.model.arguments import check_flags, checked_names
+from tablefmt.model.case_folding import folded
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import create_as, definition, is_there, prepare
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.files import TransactionFiles
 from tablefmt.session.measurements import Measured
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.session.source import source_reader
-from tablefmt.session.staging import commit_staged
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Begun, EngineRows, Statement
+from tablefmt.store.clocks import Moment
 from tablefmt.store.protocol import Store
 
 Partitions = str | Sequence[str] | None
@@ -44,12 +49,12 @@ def create_from(
     """`create` by rows in the place of a schema.
 
     Raises:
-        TableExistsError: before anything is read. InvalidRangeError: exist_ok.
+        TableExistsError: before anything is read. InvalidArgumentError: exist_ok.
         As `source_reader` and `create_with_rows`.
     """
     check_flags(exist_ok=exist_ok)
     if exist_ok:
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             "exist_ok goes with a schema alone: whether the rows are there already is not known. "
             "tablefmt.write(data, uri) appends to a table that is there"
         )
@@ -85,14 +90,48 @@ def create_with_rows(
         ConstraintViolationError: DAT-3. UnsafeStoreError. As `commit_first`.
     """
     metadata = definition(rows.schema, partition_by, properties, comment)
+
+    def write(transaction: str) -> AddedFiles | None:
+        stats = stats_of(metadata)
+        return write_data(store, transaction, rows, metadata, stats, prefix="0-")
+
+    return create_by(store, metadata, write, options, exist_ok=exist_ok)
+
+
+def create_by(
+    store: Store,
+    metadata: Metadata,
+    write: Callable[[str], AddedFiles | None],
+    options: CommitOptions,
+    *,
+    exist_ok: bool,
+    digest: str | None = None,
+) -> tuple[TableContext, Commit]:
+    """Make a table, and commit its first rows, whoever writes their files.
+
+    Args:
+        store: where. No table was there just now.
+        metadata: the table's.
+        write: writes the rows to the folder of a transaction, given its id.
+        options, exist_ok, digest: as of `commit_first`.
+
+    Raises:
+        UnsafeStoreError. What `write` raises. As `commit_first`.
+    """
     measured = Measured.start(SYSTEM.monotonic, store)
     prepare(store)
     transaction = SYSTEM.nonce()
     with TransactionFiles(store, transaction).removed_on_failure():
-        stats = stats_of(metadata)
-        added = write_data(store, transaction, rows, metadata, stats, prefix="0-")
+        added = write(transaction)
     return commit_first(
-        store, metadata, transaction, added, options, exist_ok=exist_ok, measured=measured
+        store,
+        metadata,
+        transaction,
+        added,
+        options,
+        exist_ok=exist_ok,
+        measured=measured,
+        digest=digest,
     )
 
 
@@ -105,6 +144,7 @@ def commit_first(
     *,
     exist_ok: bool,
     measured: Measured | None = None,
+    began: Moment | None = None,
     digest: str | None = None,
 ) -> tuple[TableContext, Commit]:
     """Make a table, and commit files that were written before it was there.
@@ -116,7 +156,8 @@ def commit_first(
         added: the files; None for none.
         options: what every commit takes.
         exist_ok: append to a table that was made meanwhile, if it is of the same definition.
-        measured: since the work began.
+        measured: the measurement since the work began; None: another process began it.
+        began: when that was.
         digest: of the content, where it is known.
 
     Raises:
@@ -124,29 +165,30 @@ def commit_first(
         TableExistsError, ProtocolChangedException: another one was made meanwhile; the files are
             removed. CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
-    try:
+    with TransactionFiles(store, transaction).discarded_on_failure():
         context = create_as(store, metadata, exist_ok=exist_ok, checked=True)
-        context.measured = measured
         if context.view.head.metadata != metadata:
             raise TableExistsError(store.uri, "made meanwhile, with other columns")
-        # Who made it meanwhile may have been this very write.
-        already = context.applied(options, digest, NAME)
-    except Exception:
-        TransactionFiles(store, transaction).discard()
-        raise
-    if already is not None:
-        TransactionFiles(store, transaction).discard()
-        return context, already
-    version = context.view.head.version
-    staged = append_files(transaction, added, metadata, read_version=version)
-    return context, commit_staged(context, staged, options, digest)
+
+    def stage(pinned: TransactionSnapshot, _: None) -> Staged:
+        return append_files(transaction, added, metadata, read_version=pinned.version)
+
+    # Who made it meanwhile may have been this very write.
+    statement = Statement(name=NAME, stage=stage, engine=EngineRows(digest=digest))
+    begun = Begun(
+        transaction=transaction,
+        version=context.view.head.version,
+        measured=measured,
+        began=began,
+    )
+    return context, autocommit(context, statement, options, begun=begun)
 
 
 def check_partitioning(there: Metadata, partition_by: Partitions) -> None:
     """Refuse another partitioning than the table's. Raises SchemaMismatchError."""
     names = checked_names(partition_by, "partition_by")
     known = there.partition_names
-    if names and [n.casefold() for n in names] != [n.casefold() for n in known]:
+    if names and [folded(n) for n in names] != [folded(n) for n in known]:
         raise SchemaMismatchError(
             f"the table is partitioned by {', '.join(map(repr, known)) or 'nothing'}, not by "
             f"{', '.join(map(repr, names))}; leave partition_by out",

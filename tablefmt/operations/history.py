@@ -46,7 +46,7 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
         limit: most rows; None for all.
 
     Raises:
-        InvalidRangeError: a limit that is not a whole number from 0 on.
+        InvalidArgumentError: a limit that is not a whole number from 0 on.
     """
     most = checked_limit(limit)
     context.view.refresh()

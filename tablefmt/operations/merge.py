@@ -20,14 +20,15 @@ from tablefmt.model.entry import Metadata
 from tablefmt.operations.merge_find import Match, find_matches, pairs_of
 from tablefmt.operations.merge_prepare import NONE, PreparedMerge, prepared
 from tablefmt.operations.merge_write import Inserted, Writer
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.measurements import REWRITE, SCAN
 from tablefmt.session.merge_analysis import NAME, check_may_change, merge_fingerprint
 from tablefmt.session.merge_plan import MergeResult, explanation, stage_merge_result
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.staging import Statement, autocommit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)

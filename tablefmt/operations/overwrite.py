@@ -37,15 +37,16 @@ from tablefmt.model.entry import (
 )
 from tablefmt.model.schema import Schema
 from tablefmt.operations.replace import needs_rows, stage_replace
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.condition import analyzed_condition
 from tablefmt.session.context import TableContext
 from tablefmt.session.metadata_changes import replaced
 from tablefmt.session.options import CommitOptions
 from tablefmt.session.partitions import partition_scope, partitions_of
-from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.source import is_in_memory
-from tablefmt.session.staging import Statement, autocommit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
 from tablefmt.snapshot.file_columns import added_table
 
 OVERWRITE, TRUNCATE = "OVERWRITE", "TRUNCATE"
@@ -114,7 +115,7 @@ def overwrite_statement(
 
     Raises:
         InvalidPredicateError, SchemaMismatchError: two arguments that say what goes; partition_by
-            without overwrite_schema. InvalidRangeError: neither True nor False.
+            without overwrite_schema. InvalidArgumentError: neither True nor False.
     """
     check_flags(dynamic_partitions=dynamic_partitions, overwrite_schema=overwrite_schema)
     _check_replaces_all(overwrite_schema, where, dynamic_partitions, partition_by)

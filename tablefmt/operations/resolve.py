@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tablefmt.commit.protocol import Found, Missing, Remaining, Winner, resolve_found
+from tablefmt.commit.protocol import Found, Judged, Missing, Remaining, resolve_found
 from tablefmt.commit.results import Committed, NotCommitted, Untold
 from tablefmt.errors import (
     CommitUnknownError,
+    InvalidArgumentError,
     InvalidRangeError,
     StoreError,
     TableReplacedError,
@@ -16,8 +17,8 @@ from tablefmt.log.names import VERSION_MAX, entry_key, is_transaction
 from tablefmt.log.reader import kept_from, read_tail
 from tablefmt.model.entry import StoredEntry
 from tablefmt.model.integers import whole_from_0
+from tablefmt.session.commit_result import Commit, committed
 from tablefmt.session.context import TableContext
-from tablefmt.session.receipt import Commit, committed
 from tablefmt.store.protocol import Store
 
 
@@ -35,7 +36,7 @@ def resolve(context: TableContext, transaction: str, version: int | None = None)
         InvalidRangeError: not a transaction, or not a version.
     """
     if not is_transaction(transaction):
-        raise InvalidRangeError(f"{transaction!r} is no transaction: 32 hex digits are")
+        raise InvalidArgumentError(f"{transaction!r} is no transaction: 32 hex digits are")
     given, version = version, None if version is None else whole_from_0(version)
     if given is not None and (version is None or version > VERSION_MAX):
         raise InvalidRangeError(f"version {given!r} is not a whole number from 0 to 2**63 - 1")
@@ -43,7 +44,7 @@ def resolve(context: TableContext, transaction: str, version: int | None = None)
         entries, whole = _entries_from(context, version or 0)
     except StoreError as error:
         raise CommitUnknownError(transaction, version or 0, str(error).rstrip(".")) from error
-    winners = tuple(Winner(s.version, s.entry.transaction) for s in entries)
+    winners = tuple(Judged(s.version, s.entry.transaction) for s in entries)
     reply = (Found if whole else Remaining)(winners) if winners else Missing()
     result = resolve_found(transaction, version, reply)
     match result:

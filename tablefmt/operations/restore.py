@@ -17,12 +17,13 @@ from tablefmt.model.integers import whole_number
 from tablefmt.model.new_ids import dropped_names, roots_gone
 from tablefmt.model.schema import id_places
 from tablefmt.model.times import Time, show_time, to_micros
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.metadata_changes import with_schema
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
-from tablefmt.session.staging import Statement, autocommit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
 from tablefmt.snapshot.cursors_of import cursors_at
 
 NAME = "RESTORE"

@@ -10,7 +10,7 @@ from tablefmt.commit.age import check_age
 from tablefmt.commit.plan import Staged
 from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
-from tablefmt.errors import InvalidRangeError, TransactionStateError
+from tablefmt.errors import InvalidArgumentError, InvalidRangeError, TransactionStateError
 from tablefmt.expressions.assignments import Expression
 from tablefmt.expressions.clauses import MergeStatement
 from tablefmt.model.entry import OperationClass
@@ -27,19 +27,14 @@ from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.overwrite import overwrite_statement, truncate_statement
 from tablefmt.operations.restore import restore_statement
 from tablefmt.operations.update import update_statement
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.condition import analyzed_condition
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitKeywords, CommitOptions, commit_options
-from tablefmt.session.receipt import Commit
 from tablefmt.session.scan import Scan
 from tablefmt.session.source import source_reader, with_reads
-from tablefmt.session.staging import (
-    Content,
-    OpenTransaction,
-    Stage,
-    Statement,
-    commit_staged,
-)
+from tablefmt.session.staging import OpenTransaction, commit_staged
+from tablefmt.session.statement import Content, Stage, Statement
 from tablefmt.store.clocks import seconds_between
 
 if TYPE_CHECKING:
@@ -59,16 +54,14 @@ class Transaction:
     """
 
     def __init__(self, context: TableContext, read_version: int | None = None) -> None:
+        measured = context.measure()
         head = context.begin()
         version = head.version if read_version is None else whole_number(read_version)
         if version is None:
             raise InvalidRangeError(f"version {read_version!r} is not a whole number")
         context.view.check_version(version)
         self._context = context
-        self._work = OpenTransaction(context, context.pin(version))
-        # Others may begin in this thread before this one ends.
-        context.measured = None
-        self._began = context.environment.moment(context.store)
+        self._work = OpenTransaction(context, context.pin(version, measured=measured))
         self._ended: str | None = None
         self.receipt: Commit | None = None
         """What `commit` returned."""
@@ -171,7 +164,7 @@ class Transaction:
     ) -> MergeBuilder[Transaction]:
         """A MERGE; `execute` stages it, and reads the source then. See `Table.merge`.
 
-        `execute` takes no arguments of the commit here (InvalidRangeError): `commit` does.
+        `execute` takes no arguments of the commit here (InvalidArgumentError): `commit` does.
         """
 
         def staged(statement: MergeStatement, options: CommitKeywords) -> Transaction:
@@ -212,7 +205,7 @@ class Transaction:
     @property
     def alter(self) -> Alter[Transaction]:
         """Stage a change of schema, properties or constraints: the verbs of `Table.alter`, which
-        take no arguments of the commit here (InvalidRangeError).
+        take no arguments of the commit here (InvalidArgumentError).
         """
 
         def staged(alteration: Alteration, options: CommitKeywords) -> Transaction:
@@ -250,17 +243,14 @@ class Transaction:
         self._check_open()
         staged, work = self._whole(), self._work
         self._ended = "committed"
-        self._context.measured = work.pinned.measured
-        try:
+        files, measured = work.pinned.files, work.pinned.measured
+        with files.discarded_on_failure():
             self._check_age()
             applied = self._applied(checked, work.digest, staged.operation.name)
-        except Exception:
-            work.files.discard()
-            raise
         if applied is not None:
-            work.files.discard()
+            files.discard()
         self.receipt = applied or commit_staged(
-            self._context, staged, checked, work.digest, alone=False
+            self._context, staged, checked, work.digest, alone=False, measured=measured
         )
         return self.receipt
 
@@ -272,7 +262,7 @@ class Transaction:
         """
         self._check_open()
         self._ended = "aborted"
-        self._work.files.discard()
+        self._work.pinned.files.discard()
 
     def __enter__(self) -> Transaction:
         self._check_open()
@@ -316,7 +306,8 @@ class Transaction:
     def _check_age(self) -> None:
         """By every clock: one of them may stand still while a machine sleeps (RET-6)."""
         now = self._context.environment.moment(self._context.store)
-        check_age(seconds_between(self._began, now), self._work.pinned.metadata)
+        pinned = self._work.pinned
+        check_age(seconds_between(pinned.measured.began, now), pinned.metadata)
 
     def _applied(self, options: CommitOptions, digest: str | None, name: str) -> Commit | None:
         """What was applied at the pinned version; what came later is judged as a winner."""
@@ -344,6 +335,6 @@ def _full(staged: Staged) -> TransactionStateError:
 
 
 def _refuse_keywords(options: CommitKeywords) -> None:
-    """Raises InvalidRangeError for any: they are the commit's."""
+    """Raises InvalidArgumentError for any: they are the commit's."""
     if options:
-        raise InvalidRangeError(f"{', '.join(sorted(options))}: give it to commit()")
+        raise InvalidArgumentError(f"{', '.join(sorted(options))}: give it to commit()")

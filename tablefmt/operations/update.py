@@ -21,14 +21,15 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Field
 from tablefmt.session.change_plan import Changed, stage_changes
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.condition import analyzed_condition
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
 from tablefmt.session.row_changes import Change, change_rows
 from tablefmt.session.selected_rows import select_and_read
 from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
-from tablefmt.session.staging import Statement, autocommit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
 
 NAME = "UPDATE"
 

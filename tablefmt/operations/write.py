@@ -6,19 +6,20 @@ from typing import Any
 
 from tablefmt.errors import (
     ForeignTableError,
-    InvalidRangeError,
+    InvalidArgumentError,
     ProtocolChangedException,
     SchemaMismatchError,
     TableExistsError,
 )
 from tablefmt.model.arguments import check_flags
+from tablefmt.model.case_folding import folded
 from tablefmt.operations.append import NAME, append
 from tablefmt.operations.create import open_if_there
 from tablefmt.operations.first_rows import Partitions, check_partitioning, create_with_rows
 from tablefmt.operations.overwrite import overwrite
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
 from tablefmt.session.source import repeatable, source_reader
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store
@@ -30,13 +31,13 @@ def known_mode(mode: str) -> str:
     """One of MODES, in lower case; `errorifexists` is `error`.
 
     Raises:
-        InvalidRangeError: it is none.
+        InvalidArgumentError: it is none.
     """
-    folded = mode.casefold() if isinstance(mode, str) else mode
-    folded = "error" if folded == "errorifexists" else folded
-    if folded not in MODES:
-        raise InvalidRangeError(f"mode {mode!r} is not one of {', '.join(MODES)}")
-    return folded
+    lowered = folded(mode) if isinstance(mode, str) else mode
+    lowered = "error" if lowered == "errorifexists" else lowered
+    if lowered not in MODES:
+        raise InvalidArgumentError(f"mode {mode!r} is not one of {', '.join(MODES)}")
+    return lowered
 
 
 def write(
@@ -65,7 +66,7 @@ def write(
         ("merge_schema", merge_schema, "append"),
     ):
         if given and mode != meant:
-            raise InvalidRangeError(f"{argument} means nothing with mode={mode!r}")
+            raise InvalidArgumentError(f"{argument} means nothing with mode={mode!r}")
 
     def into(context: TableContext, rows: Any) -> Commit:
         if mode == "error":

@@ -1,4 +1,4 @@
-"""A handle on a table that knows what it is derived from."""
+"""Table handle that knows the sources of its pipes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tablefmt.store.open import Uri
 
 
 class DerivedHandle(MaintainedHandle):
-    """The part of a table that looks at the tables which pipes fill it from."""
+    """The part of a table that reports on the sources of its pipes."""
 
     def lag(
         self,
@@ -19,17 +19,18 @@ class DerivedHandle(MaintainedHandle):
         *,
         storage_options: Mapping[str, Any] | None = None,
     ) -> LagReport:
-        """How far the table is behind its sources: versions, and the age of what is missing.
+        """Return the replication lag of the table behind its sources: missing versions, and their
+        age.
 
-        The report has a row for each pipe. It looks for the sources that are named here, and reads
-        only. Of the others it shows the address in the log (PIP-8, SEC-2).
+        The report has a row for each pipe. Only the sources named here are opened, and only for
+        reading. For others, the report shows the address in the log (PIP-8, SEC-2).
 
         Args:
-            sources: where sources are, or one is.
-            storage_options: of sources whose addresses have the scheme of the table's.
+            sources: address of a source, or several.
+            storage_options: options for sources whose addresses have the scheme of this table.
 
         Raises:
-            InvalidRangeError: one of `sources` is a table that nothing was taken of. What opening
-                one of them raises.
+            InvalidArgumentError: one of `sources` is not a source of this table. Also the errors of
+                opening a source.
         """
         return lag(self.context, sources, storage_options)

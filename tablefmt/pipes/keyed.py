@@ -1,6 +1,6 @@
-"""Net changes as a MERGE by keys: rows that are new or have new values, and rows that are gone.
+"""Net changes as a MERGE by keys: new rows, rows with new values, and deleted rows.
 
-Keys tell rows of the source apart. Spec: PIP-5.
+The keys identify rows of the source. Spec: PIP-5.
 """
 
 from __future__ import annotations
@@ -23,47 +23,50 @@ from tablefmt.data.spool import Kept
 from tablefmt.errors import (
     CommitRejectedError,
     ConstraintViolationError,
-    InvalidRangeError,
+    InvalidArgumentError,
     MergeCardinalityError,
     SchemaMismatchError,
 )
 from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import from_arrow_field
+from tablefmt.model.case_folding import folded
 from tablefmt.model.near_names import there_are
 from tablefmt.model.schema import Field, is_nested
 from tablefmt.pipes.rows import PIECE_ROWS, Taken, Transform, applied, counted, pieces, transformed
 
 GONE = "__tablefmt_gone"
-"""A column of the source of the MERGE: the row of this key is gone."""
+"""Column of the MERGE's source: True if the row of this key is deleted."""
 
 FRESH = "__tablefmt_fresh"
-"""Another: no row of this key went, so no row of before had it."""
+"""Column of the MERGE's source: True if no row of this key was deleted, so the key is new."""
 
 SHOWN = 10
 """Most keys that an error names."""
 
 
 def known_keys(keys: str | Sequence[str]) -> list[str]:
-    """Names of columns, at least one, none twice. Raises InvalidRangeError."""
+    """Return key column names: at least one, without repetition. Raises InvalidArgumentError."""
     names = [keys] if isinstance(keys, str) else list(keys) if isinstance(keys, Iterable) else []
     if not names or not all(isinstance(name, str) for name in names):
-        raise InvalidRangeError(f"keys={keys!r} names no columns")
+        raise InvalidArgumentError(f"keys={keys!r}: expected a column name or a list of them")
     twice = _repeated(names)
     if twice:
-        raise InvalidRangeError(f"keys={keys!r} names {twice[0]!r} twice")
+        raise InvalidArgumentError(
+            f"keys={keys!r}: {twice[0]!r} is named twice. Name each column once."
+        )
     return names
 
 
 def merge_by(
     keys: Sequence[str], columns: Sequence[str], signed: Collection[str] = ()
 ) -> MergeStatement:
-    """The MERGE of rows with the column GONE.
+    """Return the MERGE for rows with the column `GONE`.
 
     Args:
-        keys: columns that tell rows apart, as they are called in `columns`.
-        columns: of the rows, neither GONE nor FRESH among them.
-        signed: keys that are set too: 0.0 equals -0.0, and the target gets the one that came.
+        keys: key columns, named as in `columns`.
+        columns: columns of the rows, without `GONE` and `FRESH`.
+        signed: keys that are updated too: 0.0 equals -0.0, and the target gets the incoming value.
     """
     on = " AND ".join(f"t.{quote_name(k)} = s.{quote_name(k)}" for k in keys)
     values = {quote_name(name): f"s.{quote_name(name)}" for name in columns}
@@ -77,133 +80,134 @@ def merge_by(
 
 
 def named(keys: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The columns that the keys are, as the rows call them.
+    """Return the key columns under the rows' spelling of their names.
 
     Raises:
-        SchemaMismatchError: there is none of a name, or two columns of the rows have one.
+        SchemaMismatchError: a key is not a column, or two columns differ only in case.
     """
     twice = _repeated(names)
     if twice:
         raise SchemaMismatchError(
-            f"the rows have several columns called {', '.join(map(repr, twice))}: names differ by "
-            "more than case",
+            f"the rows have several columns called {', '.join(map(repr, twice))}. Column names "
+            "must differ by more than case; rename one.",
             twice,
         )
-    by_name = {name.casefold(): name for name in names}
-    missing = [key for key in keys if key.casefold() not in by_name]
+    by_name = {folded(name): name for name in names}
+    missing = [key for key in keys if folded(key) not in by_name]
     if missing:
         raise SchemaMismatchError(
-            f"the keys {', '.join(map(repr, missing))} are no columns of the rows; "
+            f"the rows have no key columns {', '.join(map(repr, missing))}; "
             f"{there_are(missing[0], names)}",
             missing,
         )
-    return [by_name[key.casefold()] for key in keys]
+    return [by_name[folded(key)] for key in keys]
 
 
 def check_taken(names: Sequence[str], target: Sequence[str], uri: str) -> None:
-    """Refuse rows with columns that the target lacks, before anything is merged.
+    """Refuse rows with columns that the target lacks, before the MERGE starts.
 
     Args:
-        names: of the rows.
-        target: names of the target's columns.
-        uri: the target's.
+        names: column names of the rows.
+        target: column names of the target.
+        uri: address of the target.
 
     Raises:
-        SchemaMismatchError: it names them, and what to do.
+        SchemaMismatchError: names the columns, and the remedy.
     """
-    there = {name.casefold() for name in target}
-    lacking = [name for name in names if name.casefold() not in there]
+    there = {folded(name) for name in target}
+    lacking = [name for name in names if folded(name) not in there]
     if lacking:
         raise SchemaMismatchError(
             f"the rows have columns that the target {uri} lacks: {', '.join(map(repr, lacking))}. "
-            "Add them there with alter.add_column() (or rename_column(), where the source's were "
-            "renamed), or leave them out with `transform`",
+            "Add them there with alter.add_column(), or rename_column() if they were "
+            "renamed in the source. Or drop them with `transform`.",
             lacking,
         )
 
 
 def check_comparable(keys: Iterable[Field]) -> None:
-    """Refuse columns that no MERGE compares. Raises SchemaMismatchError."""
+    """Refuse key columns that a MERGE cannot compare. Raises SchemaMismatchError."""
     nested = [key.name for key in keys if is_nested(key.type)]
     if nested:
         raise SchemaMismatchError(
-            f"the keys {', '.join(map(repr, nested))} have parts, or a type in each value, and are "
-            "not compared; make plain columns of them with `transform`",
+            f"the keys {', '.join(map(repr, nested))} are nested or variant columns, which "
+            f"cannot be "
+            "compared. Convert them to flat columns with `transform`.",
             nested,
         )
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
-    """Those that another one before them equals but for case."""
-    folded = [name.casefold() for name in names]
-    return [name for at, name in enumerate(names) if folded.index(folded[at]) < at]
+    """Return the names that repeat an earlier name, ignoring case."""
+    lowered = [folded(name) for name in names]
+    return [name for at, name in enumerate(names) if lowered.index(lowered[at]) < at]
 
 
 def several_rows(keys: Sequence[str], shown: list[dict[str, Any]]) -> MergeCardinalityError:
-    """Return the error for keys of which the source has several rows."""
+    """Return the error for keys with several rows in the source."""
     return MergeCardinalityError(
-        f"the source has several rows of one key, {', '.join(keys)}, and the target holds one of "
-        "them already: the keys of a pipe tell the rows of its source apart. The target is as it "
-        "was; once the source has one row of each key, run the pipe again",
+        f"the source has several rows with the same key ({', '.join(keys)}), and the target "
+        "already holds one of them. Keys of a pipe must identify rows of the source. The target is "
+        "unchanged; make the keys unique in the source, then run the pipe again",
         shown,
     )
 
 
 @dataclass(slots=True)
 class _Keys:
-    """Keys that went by, and their bytes."""
+    """Keys of the rows that were read, and their bytes."""
 
     columns: list[str]
     tables: list[pa.Table] = field(default_factory=list)
     bytes: list[pa.LargeBinaryArray] = field(default_factory=list)
 
     def take(self, piece: pa.Table) -> None:
-        """Note the keys of some rows. Raises ConstraintViolationError: one is NULL."""
+        """Record the keys of some rows. Raises ConstraintViolationError: a key is NULL."""
         keys = _typed(piece.select(self.columns))
         for name, column in zip(keys.column_names, keys.columns, strict=True):
             if column.null_count:
                 raise ConstraintViolationError(
-                    f"the key {name!r} is NULL in {column.null_count} rows: a row without a key "
-                    "cannot be told from others. Leave such rows out with `where` or `transform`"
+                    f"the key {name!r} is NULL in {column.null_count} rows, but keys must identify "
+                    "rows. Exclude these rows with `where` or `transform`."
                 )
         arrays = [_plain(column) for column in keys.columns]
         self.tables.append(keys)
         self.bytes.append(row_keys(arrays, keys.num_rows))
 
     def all(self) -> pa.ChunkedArray:
-        """The bytes of all of them."""
+        """Return the bytes of all keys."""
         return pa.chunked_array(self.bytes, pa.large_binary())
 
 
 def _typed(keys: pa.Table) -> pa.Table:
-    """The same in the types that columns of tables have. Raises SchemaMismatchError."""
+    """Convert keys to column types of tables. Raises SchemaMismatchError."""
     columns = zip(keys.columns, map(from_arrow_field, keys.schema), strict=True)
     return pa.table([cast_column(*each) for each in columns], names=keys.column_names)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
-    """One array, in which zero is zero: -0.0 equals 0.0 in a condition."""
+    """Return one array in which -0.0 is 0.0, because SQL compares them as equal."""
     values = column.combine_chunks()
     return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
 
 
 @dataclass(frozen=True, slots=True)
 class Upserts:
-    """Rows that come, and the keys of those that go, in one stream."""
+    """Incoming rows, and the keys of deleted rows, in one stream."""
 
     taken: Taken
-    """With the columns GONE and FRESH at the end."""
+    """The stream, with the columns `GONE` and `FRESH` at the end."""
     columns: pa.Schema
-    """Of rows that come."""
+    """Schema of the incoming rows."""
     keys: list[str]
 
     @property
     def signed(self) -> list[str]:
-        """The keys that are floating-point numbers."""
+        """The floating-point keys."""
         return [k for k in self.keys if pa.types.is_floating(self.columns.field(k).type)]
 
     def came(self) -> Taken:
-        """The stream where no row goes, since none is there: without GONE and FRESH."""
+        """Return the stream without `GONE` and `FRESH`, for a target without rows to delete."""
         batches = (
             pa.RecordBatch.from_arrays(batch.columns[:-2], schema=self.columns)
             for batch in self.taken.reader
@@ -215,18 +219,19 @@ class Upserts:
 def upserts(
     rows: BatchSource, transform: Transform | None, keys: Sequence[str], empty: pa.Schema | None
 ) -> Iterator[Upserts]:
-    """Rows for `merge_by`, while the block lasts.
+    """Yield the rows for `merge_by`, valid within the block.
 
-    The rows are kept, on disk beyond a limit, and their keys in memory.
+    The rows are kept in memory, on disk beyond a limit, and their keys in memory.
 
     Args:
-        rows: inserts; with the column KIND deletes before them.
-        transform: as of `transformed`; asked of deletes and of inserts by themselves.
-        keys: columns of what it gives.
-        empty: as of `transformed`.
+        rows: inserts; with the column KIND, deletes before them.
+        transform: as for `transformed`; applied to deletes and inserts separately.
+        keys: columns of its result.
+        empty: as for `transformed`.
 
     Raises:
-        ConstraintViolationError: a key is NULL. MergeCardinalityError: two inserts have one key.
+        ConstraintViolationError: a key is NULL.
+        MergeCardinalityError: two inserts have the same key.
         CommitRejectedError: the disk is full.
         As `transformed`.
     """
@@ -240,15 +245,19 @@ def upserts(
         for piece in pieces(kept.reader(), kept.schema):
             here.take(piece)
         if kept.lost:
-            raise CommitRejectedError("the disk would not take the rows, which have to be kept")
+            raise CommitRejectedError(
+                "cannot write the rows to a temporary file: the disk is full or failed. Free some "
+                "space."
+                ""
+            )
         _check_distinct(here)
         went = _went(new.gone, here) if isinstance(new, _Came) else None
         lost = None if went is None else _without(went, here)
         fresh = None if not isinstance(new, _Came) else _fresh(here, went)
-        # Rows that came say in what types keys are; where none did, those that are gone do.
+        # Incoming rows determine the types of the keys. Without any, the deleted rows do.
         own = lost.schema if lost is not None and not here.tables else pa.schema([])
         types = [own.field(f.name).type if f.name in own.names else f.type for f in shape]
-        # Of a row that is gone there is nothing but its key.
+        # Only the key of a deleted row is known.
         fields = [pa.field(f.name, t) for f, t in zip(shape, types, strict=True)]
         marks = [pa.field(name, pa.bool_()) for name in (GONE, FRESH)]
         schema = pa.schema([*fields, *marks])
@@ -267,24 +276,24 @@ def upserts(
 
 
 class _Came(BatchSource):
-    """The inserts of rows that say which they are; of the deletes their keys are noted on the way.
+    """The inserts of rows with KIND. The keys of the deletes are recorded while reading.
 
-    Rows are read once.
+    Rows can be read once.
     """
 
     def __init__(self, rows: BatchSource, transform: Transform | None, keys: Sequence[str]) -> None:
         self._rows, self._transform, self._keys = rows, transform, keys
         self._schema = rows.schema.remove(rows.schema.get_field_index(KIND))
         self.gone: list[pa.Table] = []
-        """Keys of what the function makes of the deletes."""
+        """Keys of the transformed deletes."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Without KIND."""
+        """The schema without KIND."""
         return self._schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The inserts."""
+        """Yield the inserts."""
         held: list[pa.RecordBatch] = []
         rows = 0
         for batch in self._rows.to_batches():
@@ -306,7 +315,7 @@ class _Came(BatchSource):
 
 
 def _went(gone: Sequence[pa.Table], here: _Keys) -> _Keys | None:
-    """The keys of rows that are gone; None: none is."""
+    """Return the keys of deleted rows; None if there are none."""
     left = _Keys(here.columns)
     for piece in gone:
         left.take(_as_keys(piece, left if left.tables else here))
@@ -314,7 +323,7 @@ def _went(gone: Sequence[pa.Table], here: _Keys) -> _Keys | None:
 
 
 def _fresh(here: _Keys, went: _Keys | None) -> pa.BooleanArray:
-    """Of each row that came, whether none of its key went."""
+    """Return for each incoming row whether no row of its key was deleted."""
     came = here.all().combine_chunks()
     if went is None:
         return pa.repeat(pa.scalar(True), len(came))
@@ -322,7 +331,7 @@ def _fresh(here: _Keys, went: _Keys | None) -> pa.BooleanArray:
 
 
 def _without(left: _Keys, here: _Keys) -> pa.Table | None:
-    """The keys of rows that are gone and did not come with other values, each once; None: none."""
+    """Return the distinct keys of deleted rows without an incoming row; None if there are none."""
     keys, known = left.all().combine_chunks(), here.all()
     places = pc.index_in(keys.unique(), value_set=keys)
     places = places.filter(pc.invert(pc.is_in(keys.take(places), value_set=known)))
@@ -330,13 +339,13 @@ def _without(left: _Keys, here: _Keys) -> pa.Table | None:
 
 
 def _as_keys(piece: pa.Table, here: _Keys) -> pa.Table:
-    """The keys of rows that are gone, as others before them."""
+    """Return the keys of deleted rows in the types of the earlier keys."""
     try:
         keys = _typed(piece.rename_columns(here.columns))
         return keys.cast(here.tables[0].schema) if here.tables else keys
     except (pa.ArrowException, ValueError, KeyError) as error:
         raise SchemaMismatchError(
-            "the transform gave other keys of rows that are gone than of rows that came: "
+            "transform returned other key types for deleted rows than for new rows: "
             f"{str(error).splitlines()[0]}"
         ) from None
 
@@ -350,8 +359,8 @@ def _check_distinct(here: _Keys) -> None:
     places = pc.index_in(twice, value_set=keys.combine_chunks())
     shown = pa.concat_tables(here.tables).take(places).to_pylist()
     raise MergeCardinalityError(
-        f"several rows that are new have one key, {', '.join(here.columns)}: the keys of a pipe "
-        "tell the rows of its source apart",
+        f"several new rows have the same key ({', '.join(here.columns)}). Keys of a pipe must "
+        "identify rows of the source; make them unique or choose other keys",
         shown,
     )
 
@@ -360,7 +369,7 @@ def repeated_keys(candidates: pa.Table, pieces: Iterable[pa.Table]) -> list[dict
     """Return keys that several rows of some pieces have, at most SHOWN.
 
     Args:
-        candidates: the keys that are asked about, each once.
+        candidates: the distinct keys to check.
         pieces: rows with the same columns.
     """
     asked = _Keys(candidates.column_names)
@@ -378,7 +387,7 @@ def repeated_keys(candidates: pa.Table, pieces: Iterable[pa.Table]) -> list[dict
 
 
 def _padded(keys: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Rows with keys alone, all else NULL."""
+    """Return rows with keys only, and NULL in all other columns."""
     columns = [
         keys[f.name].cast(f.type) if f.name in keys.column_names else pa.nulls(len(keys), f.type)
         for f in schema

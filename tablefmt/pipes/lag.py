@@ -1,4 +1,4 @@
-"""How far a table is behind the tables that it is derived from. Spec: PIP-8."""
+"""Replication lag of a table behind the sources of its pipes. Spec: PIP-8."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.data.arrow_report import ArrowReport
-from tablefmt.errors import InvalidRangeError, TablefmtError
+from tablefmt.errors import InvalidArgumentError, TablefmtError
 from tablefmt.pipes.left import left_in
 from tablefmt.printable import printable_lines
 from tablefmt.session.context import TableContext
@@ -23,33 +23,33 @@ _MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SourceLag:
-    """One pipe into a table. What is not known, since the source cannot be read, is None."""
+    """The lag of one pipe into a table. Values are None if the source cannot be read."""
 
     source: str
     """The id of the source."""
     name: str
-    """Of the pipe."""
+    """Name of the pipe."""
     location: str | None
-    """Where the source was looked for; or else where the log says that it was, and nobody looked.
-    """
+    """Address at which the source was opened; else the address in the log, which was not opened."""
     taken: int | None
-    """The last version of the source that is in the table; None: none is."""
+    """The last version of the source that is in the table; None if there is none."""
     moved_at: int
-    """The version of the table that moved the cursor last."""
+    """The version of the table that last moved the cursor."""
     newest: int | None = None
     """The newest version of the source."""
     versions: int | None = None
-    """How many versions of the source are missing."""
+    """Number of missing versions of the source."""
     seconds: float | None = None
-    """How long ago the first of those was committed; 0 if none is missing. None too if its entry
-    is not kept any more."""
+    """Age of the first missing version in seconds; 0 if none is missing. None if its entry is no
+    longer kept.
+    """
     problem: str | None = None
-    """Why the next run of the pipe would be refused, or why nothing is known."""
+    """The reason why the next run of the pipe would fail, or why the lag is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class LagReport(ArrowReport):
-    """`print` says how far each pipe is behind; `to_arrow` has a row for each."""
+    """`print` shows the lag of each pipe; `to_arrow` has a row for each."""
 
     uri: str
     version: int
@@ -57,11 +57,11 @@ class LagReport(ArrowReport):
 
     @property
     def ok(self) -> bool:
-        """All sources can be read, and taken from."""
+        """True if all sources can be read, and the next run of each pipe can work."""
         return all(one.problem is None for one in self.sources)
 
     def to_arrow(self) -> pa.Table:
-        """A row for each pipe: the fields of SourceLag."""
+        """Return a row for each pipe, with the fields of SourceLag."""
         return pa.Table.from_pylist([asdict(one) for one in self.sources], _SCHEMA)
 
     def __str__(self) -> str:
@@ -89,19 +89,19 @@ def lag(
     sources: Uri | Iterable[Uri] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> LagReport:
-    """Look for the sources that the caller names, and say how far the table is behind them.
+    """Open the sources that the caller names, and return how far the table lags behind them.
 
-    Nothing is written there. An address in the log is shown and not followed (SEC-2).
+    Nothing is written to the sources. An address in the log is shown but never opened (SEC-2).
 
     Args:
         context: the table.
-        sources: where sources are, or one is.
-        storage_options: of sources, those whose addresses have the scheme of the table's. None:
-            none.
+        sources: address of a source, or several.
+        storage_options: options for sources whose addresses have the scheme of this table.
 
     Raises:
-        InvalidRangeError: one of `sources` is a table that nothing was taken of. What opening one
-            of them raises. CorruptTableError: the table's own log.
+        InvalidArgumentError: one of `sources` is not a source of this table. Also the errors of
+            opening a source.
+        CorruptTableError: the table's own log is damaged.
     """
     context.view.refresh()
     head = context.view.read_head
@@ -113,7 +113,9 @@ def lag(
     for uri in sources:
         view = _opened(uri, context.store.uri, options)
         if view.head.table not in known:
-            raise InvalidRangeError(f"nothing was taken of the table at {view.store.uri}")
+            raise InvalidArgumentError(
+                f"{view.store.uri} is not a source of this table. Pass the address of a source."
+            )
         views[view.head.table] = view
     found = [
         _lag_of(context, head.cursors, key, cursor, views, options)
@@ -123,14 +125,14 @@ def lag(
 
 
 _UNNAMED = (
-    "nobody looked: the address is the log's own, and may be anybody's. If it is right, name it "
+    "not opened: the address comes from the log and is not trusted. If it is right, name it "
     "with lag(sources=[…]), or with --source on the command line"
 )
-"""SEC-2."""
+"""Problem of a source that the caller did not name (SEC-2)."""
 
 
 def _now_of(context: TableContext, view: LogView) -> int:
-    """Return the store's clock, or the best there is, µs UTC; the head is never later."""
+    """Return the store's clock, or this machine's, in µs since 1970 UTC; never before the head."""
     clock_us = context.store.server_time_us() or context.environment.now_us()
     return max(clock_us, view.head.timestamp)
 
@@ -156,7 +158,7 @@ def _lag_of(
 
 
 def _behind(one: SourceLag, context: TableContext, view: LogView, cursors: Cursors) -> SourceLag:
-    """How far, as the log of the source says."""
+    """Fill in the lag from the source's log."""
     head = view.head
     first = 0 if one.taken is None else one.taken + 1
     one = replace(one, newest=head.version, versions=max(0, head.version + 1 - first))
@@ -185,5 +187,5 @@ def _line(one: SourceLag) -> str:
         return f"{pipe}: {one.problem}"
     if not one.versions:
         return f"{pipe}: up to date, at version {one.newest}"
-    old = "" if one.seconds is None else f", the oldest of them {one.seconds:.0f} s old"
+    old = "" if one.seconds is None else f", the oldest {one.seconds:.0f} s old"
     return f"{pipe}: {one.versions} versions behind version {one.newest}{old}"

@@ -1,4 +1,4 @@
-"""Where a pipe into a table was left, looked up in the log of its source. Spec: PIP-7."""
+"""Cursor of a pipe, verified in the log of its source. Spec: PIP-7."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from tablefmt.snapshot.load import LogView
 
 
 def left_in(source: LogView, cursors: Cursors, name: str) -> Left:
-    """Where a pipe was left; the log is the one that was taken from.
+    """Return the cursor of a pipe, after a check that the source still has the same log.
 
-    Of the log one entry is asked for, the first that is new, if there is one.
+    It reads one entry of the log, the first new one, if there is one.
 
     Args:
-        source: up to its newest version.
-        cursors: of the table that rows go into.
-        name: of the pipe.
+        source: the source, at its newest version.
+        cursors: cursors of the target.
+        name: name of the pipe.
 
     Raises:
-        TableReplacedError, ChangesExpiredError: PIP-7. CorruptTableError: the entry.
+        TableReplacedError, ChangesExpiredError: PIP-7.
+        CorruptTableError: the entry is damaged.
     """
     left = left_at(source.head, source.store.uri, cursors, name)
     if left.start is None:

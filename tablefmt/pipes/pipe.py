@@ -1,4 +1,4 @@
-"""`tablefmt.pipe`: what is new in one table goes into another, and where it came to with it.
+"""Implementation of `tablefmt.pipe`: copies new rows and commits its cursor in the same entry.
 
 Spec: PIP-1 .. PIP-7 (spec/pipes.md).
 """
@@ -15,8 +15,9 @@ import pyarrow as pa
 from tablefmt.changes.columns import KINDS
 from tablefmt.changes.contents import known_content
 from tablefmt.commit.environment import SYSTEM
+from tablefmt.data.arrow_report import ArrowReport
 from tablefmt.data.selection import Condition
-from tablefmt.errors import InvalidRangeError, TableNotFoundError
+from tablefmt.errors import InvalidArgumentError, TableNotFoundError
 from tablefmt.log.cursors_json import NAME_BYTES_MAX
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.entry import DerivedFrom
@@ -44,10 +45,10 @@ from tablefmt.pipes.rows import (
     transformed,
 )
 from tablefmt.pipes.taking import check_apart, first_taken
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
 from tablefmt.session.options import CommitKeywords, CommitOptions, commit_options
-from tablefmt.session.receipt import Commit
 from tablefmt.session.staging import autocommit
 from tablefmt.snapshot.cursors import NO_CURSORS
 from tablefmt.snapshot.load import LogView
@@ -58,27 +59,32 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 NAME = "PIPE"
-"""What a run that had nothing to do is called."""
+"""Operation name of a run without new rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class PipeRun:
-    """What one run of a pipe did."""
+class PipeRun(ArrowReport):
+    """The result of one run of a pipe. `to_arrow` has one row; other libraries read the run."""
 
     first_version: int
-    """The first version of the source that was taken."""
+    """The first version of the source in this run."""
     last_version: int
-    """The last one, inclusive; `first_version - 1` if nothing was new."""
+    """The last version, inclusive; `first_version - 1` if nothing was new."""
     rows: int
-    """That went into the target: appended, or given to the MERGE, which counts a row that is gone.
-    """
+    """Rows appended to the target, or given to the MERGE, which counts deleted rows too."""
     commit: Commit
-    """In the target; `no_op` if nothing was new."""
+    """The commit in the target; `no_op` if nothing was new."""
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row, a column for each field. The commit is a struct of its columns."""
+        (commit,) = self.commit.to_arrow().to_struct_array().chunks
+        taken = {name: [getattr(self, name)] for name in ("first_version", "last_version", "rows")}
+        return pa.table({**taken, "commit": commit})
 
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """What is to be taken of which table. `into` takes it."""
+    """A pipe from a source. `into` runs it."""
 
     source: TableContext
     content: str
@@ -96,25 +102,26 @@ class Pipe:
         storage_options: Mapping[str, Any] | None = None,
         **commit: Unpack[CommitKeywords],
     ) -> PipeRun:
-        """Take all that is new since the last run, in one commit of the target (PIP-2).
+        """Copy everything new since the last run, in one commit of the target (PIP-2).
 
         Args:
-            target: a table, or where one is. Where none is, one is made, with the columns of the
-                rows.
-            keys: columns that tell the rows of the source apart: its net changes are applied by a
-                MERGE, deletes too (PIP-5). None: rows are appended.
-            merge_schema: as of `Table.append`; without keys alone.
-            partition_by: as of `tablefmt.write`.
-            storage_options: of an address.
+            target: a table, or an address. If there is no table, one is created with the columns of
+                the rows.
+            keys: columns that identify rows of the source. Its net changes, deletes included, are
+                applied by a MERGE (PIP-5). None: rows are appended.
+            merge_schema: as for `Table.append`; only without keys.
+            partition_by: as for `tablefmt.write`.
+            storage_options: options of an address.
             commit: user_metadata={}, deadline=seconds.
 
         Raises:
-            ConcurrentTransactionException: CFL-24, another run took the same at once. Nothing was
-                committed; run it again.
-            TableReplacedError, ChangesExpiredError, InvalidRangeError: PIP-7; it names what to do.
-            MergeCardinalityError, ConstraintViolationError, SchemaMismatchError: PIP-5, keys that
-                are none, or that are not known any more of rows of before.
-            What reading the source, `transform`, and `Table.append` or `Table.merge` raise.
+            ConcurrentTransactionException: CFL-24, a concurrent run copied the same versions.
+                Nothing was committed; run it again.
+            TableReplacedError, ChangesExpiredError, InvalidRangeError, InvalidArgumentError: PIP-7;
+                the message says what to do.
+            MergeCardinalityError, ConstraintViolationError, SchemaMismatchError: PIP-5, the keys
+                are invalid, or the keys of earlier rows are no longer known.
+            Errors of reading the source, of `transform`, and of `Table.append` or `Table.merge`.
         """
         options = commit_options(commit)
         names = checked_keys(keys, self.content, options, merge_schema=merge_schema)
@@ -134,7 +141,7 @@ class Pipe:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One run that has something to take."""
+    """One run that has new versions to copy."""
 
     pipe: Pipe
     store: Store
@@ -150,7 +157,7 @@ class _Run:
         if self.target is None:
             return self._make(taken, partition_by)
         statement = append_statement(taken.reader, merge_schema=merge_schema)
-        # The newest version was looked for just now; what came since is judged at the commit.
+        # The newest version was just read. The commit checks against concurrent commits since then.
         return self._ran(taken, autocommit(self.target, statement, self.options, refresh=False))
 
     def merge(self, keys: Sequence[str], partition_by: Partitions) -> PipeRun:
@@ -172,17 +179,17 @@ class _Run:
             return self._ran(new.taken, done)
 
     def _check_second(self, keys: Sequence[str], matched: pa.Table) -> None:
-        """Refuse second rows of keys, whose first one came in an earlier run (PIP-5).
+        """Refuse second rows of keys whose first row came in an earlier run (PIP-5).
 
-        A row of the target that nobody took from the source is no first one, so the source's own
-        rows decide. They are read only if there are such keys.
+        A row of the target that did not come from the source does not count. So the source's own
+        rows decide; they are read only if there are such keys.
 
         Args:
-            keys: of the pipe.
+            keys: keys of the pipe.
             matched: rows that the target holds, with their keys and FRESH.
 
         Raises:
-            MergeCardinalityError: it names the keys.
+            MergeCardinalityError: names the keys.
         """
         fresh = matched.filter(matched[FRESH]).select(list(keys))
         if not fresh.num_rows:
@@ -196,7 +203,7 @@ class _Run:
 
     @property
     def _columns(self) -> pa.Schema | None:
-        """Of the target, if it is there."""
+        """Schema of the target, if it exists."""
         return None if self.target is None else to_arrow(self.target.view.head.metadata.schema)
 
     def _make(self, taken: Taken, partition_by: Partitions) -> PipeRun:
@@ -218,25 +225,25 @@ def pipe(
     name: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Pipe:
-    """What is new in a table, on its way into another: `tablefmt.pipe(a).into(b)`.
+    """Return a pipe that copies new rows of a table into another: `tablefmt.pipe(a).into(b)`.
 
-    How far it came is in the very commit that holds the rows, so nothing is lost or doubled: killed
-    anywhere, run any number of times, or by two at once (PIP-2). The first run takes all there is.
+    The cursor is in the same commit as the rows. So nothing is lost or doubled, even if a run is
+    killed, repeated, or concurrent with another (PIP-2). The first run copies everything.
 
     Args:
-        source: a table, or where one is.
-        content: "append", the default: rows that are new, or have a new value at the end (INC-6).
-            "changes", "net": what happened to rows, with the columns of INC-3. With keys it is the
-            net changes that are applied.
-        transform: gives of an Arrow table of some of the rows another one, perhaps an empty one. It
-            is asked of a piece of them at a time, in their order. Of no rows it is asked only where
-            none are left and no table is there yet: for the columns of the one that is made.
-        where: as of `Table.changes`, over the source's columns.
-        name: tells several pipes between the same two tables apart.
-        storage_options: of an address.
+        source: a table, or an address.
+        content: "append", the default: rows that are new or have a new value at the end (INC-6).
+            "changes", "net": row changes, with the columns of INC-3. With keys, net changes are
+            applied.
+        transform: function from an Arrow table to another one, which may be empty. It is called for
+            one piece of the rows at a time, in order. It is called with no rows only if no row is
+            left and the target must be created, for its columns.
+        where: as for `Table.changes`, over the source's columns.
+        name: distinguishes several pipes between the same two tables.
+        storage_options: options of an address.
 
     Raises:
-        InvalidRangeError: a content, a function or a name that is none.
+        InvalidArgumentError: the content, the function or the name is invalid.
         TableNotFoundError, CorruptTableError, StoreError: as `tablefmt.open`.
     """
     known_content(content)
@@ -250,38 +257,43 @@ def pipe(
 
 
 def known_name(name: str | None) -> str:
-    """The name of a pipe, "" for none. Raises InvalidRangeError."""
+    """Return the name of a pipe, "" for none. Raises InvalidArgumentError."""
     text = "" if name is None else name
     try:
         fits = isinstance(text, str) and len(text.encode()) <= NAME_BYTES_MAX
     except UnicodeEncodeError:
         fits = False
     if not fits:
-        raise InvalidRangeError(f"name={name!r:.100} is not text of {NAME_BYTES_MAX} bytes at most")
+        raise InvalidArgumentError(
+            f"name={name!r:.100}: expected text of at most {NAME_BYTES_MAX} bytes"
+        )
     return text
 
 
 def checked_keys(
     keys: str | Sequence[str] | None, content: str, commit: CommitOptions, *, merge_schema: bool
 ) -> list[str] | None:
-    """Names of columns; None: rows are appended.
+    """Return the key columns; None if rows are appended.
 
     Raises:
-        InvalidRangeError: they are none, or mean nothing beside what else a run is told.
+        InvalidArgumentError: the keys are invalid, or do not fit the other arguments.
     """
     if commit.application is not None:
-        raise InvalidRangeError(
-            "a pipe takes no application: it is the cursor that makes it exactly once"
+        raise InvalidArgumentError(
+            "a pipe does not accept `application`: its cursor already makes it exactly-once. "
+            "Remove it."
         )
     if keys is None:
         return None
     if content == "changes":
-        raise InvalidRangeError(
-            "with keys the net changes are applied, and content='changes' is not that: leave one "
-            "of the two out"
+        raise InvalidArgumentError(
+            "keys apply net changes and cannot be combined with content='changes'. Remove one of "
+            "the two."
         )
     if merge_schema:
-        raise InvalidRangeError("merge_schema means nothing with keys: alter the table first")
+        raise InvalidArgumentError(
+            "merge_schema cannot be combined with keys. Alter the target first."
+        )
     return known_keys(keys)
 
 
@@ -290,12 +302,12 @@ def target_of(
     storage_options: Mapping[str, Any] | None,
     opened: Callable[[Store], TableContext | None] = open_if_there,
 ) -> tuple[Store, TableContext | None]:
-    """Where rows go, and the table there if there is one, at its newest version.
+    """Return the store of the target, and its table if there is one, at its newest version.
 
     Args:
-        target: a table, or where one is.
-        storage_options: of an address.
-        opened: gives the table that is in a store; None: there is none.
+        target: a table, or an address.
+        storage_options: options of an address.
+        opened: opens the table in a store, or returns None if there is none.
     """
     if isinstance(target, Handle):
         target.context.view.refresh()
@@ -307,12 +319,12 @@ def target_of(
 def next_of(
     source: TableContext, store: Store, target: TableContext | None, name: str
 ) -> DerivedFrom | None:
-    """What a run is to take; None if nothing is new.
+    """Return the versions that a run must copy; None if nothing is new.
 
-    One request of each table, unless there is something.
+    Takes one request of each table if nothing is new.
 
     Raises:
-        InvalidRangeError, TableReplacedError, ChangesExpiredError: PIP-7.
+        InvalidArgumentError, TableReplacedError, ChangesExpiredError: PIP-7.
     """
     source.view.refresh()
     head = source.view.head
@@ -326,6 +338,6 @@ def next_of(
 
 
 def nothing_new(source: TableContext, target: TableContext) -> PipeRun:
-    """The run that had nothing to do."""
+    """Return the result of a run without new versions."""
     version = source.view.head.version
     return PipeRun(version + 1, version, 0, target.no_op(target.environment.nonce(), NAME))

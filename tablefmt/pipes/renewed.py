@@ -1,6 +1,6 @@
-"""Runs by keys of a source in which names stand for other columns than when it was taken from last.
+"""Runs by keys after column names of the source came to mean other columns.
 
-Rows that nobody touched have other values under such a name, and are no changes. Spec: PIP-5.
+Unchanged rows then have other values under such a name, but are not changes. Spec: PIP-5.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.case_folding import folded
 from tablefmt.model.entry import DerivedFrom
 from tablefmt.model.schema import Array, Map, Schema, Struct, Type
 from tablefmt.pipes.taking import ANEW
@@ -19,21 +20,22 @@ from tablefmt.session.scan import Scan
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """Columns of a later schema by what rows of before have in them."""
+    """Columns of a later schema, classified by the values that earlier rows have in them."""
 
     kept: list[tuple[str, str]] = field(default_factory=list)
-    """The values they had, perhaps under another name: that one, and the name now."""
+    """Columns with their earlier values: the earlier name, and the name now."""
     replaced: list[str] = field(default_factory=list)
-    """Other values than under the same name before: those of another column."""
+    """Columns with other values than before under the same name, because it is another column."""
     filled: list[str] = field(default_factory=list)
-    """Perhaps values, under a name that had none: a default, what a restore brought back, and
-    structs whose parts are others."""
+    """Columns that may have values under a name without any before: defaults, restored columns, and
+    structs with other fields.
+    """
     empty: list[str] = field(default_factory=list)
-    """NULL: the column is new."""
+    """Columns with NULL: the column is new."""
 
 
 def renewed(before: Schema, after: Schema) -> Renewed:
-    """What became of the names of columns. Pure."""
+    """Classify the columns of a later schema. Pure."""
     known = {column.id: column for column in before.fields}
     what = Renewed()
     for column in after.fields:
@@ -52,10 +54,10 @@ def renewed(before: Schema, after: Schema) -> Renewed:
 
 
 def _same_parts(then: Type, now: Type) -> bool:
-    """Whether each field in it is the one of that name."""
+    """Return whether each nested field is still the field of the same name."""
     if isinstance(then, Struct) and isinstance(now, Struct):
-        known = {part.name.casefold(): part for part in then.fields}
-        both = ((known.get(part.name.casefold()), part) for part in now.fields)
+        known = {folded(part.name): part for part in then.fields}
+        both = ((known.get(folded(part.name)), part) for part in now.fields)
         return all(p and p.id == part.id and _same_parts(p.type, part.type) for p, part in both)
     if isinstance(then, Array) and isinstance(now, Array):
         return _same_parts(then.element, now.element)
@@ -72,19 +74,19 @@ def takes_both_ends(
     *,
     chosen: bool,
 ) -> bool:
-    """Whether all rows of before go and all rows of the end come, and not what changed alone.
+    """Return whether a run must replace all earlier rows instead of applying changes only.
 
-    Where neither table has other columns than then, it is not looked at.
+    If the columns of neither table changed since, no rows are read.
 
     Args:
-        source: read up to `derived.to`.
-        target: None if there is none.
-        derived: which versions.
-        keys: of the pipe.
-        chosen: a condition or a function decides which rows go in, and by which keys.
+        source: the source, read up to `derived.to`.
+        target: the target; None if there is none.
+        derived: the versions to copy.
+        keys: keys of the pipe.
+        chosen: True if a condition or a function decides which rows are copied, and their keys.
 
     Raises:
-        SchemaMismatchError: by which keys rows of before went in is not known any more.
+        SchemaMismatchError: the keys of earlier rows are no longer known.
     """
     start, view = derived.start, source.view
     if start is None or target is None:
@@ -96,23 +98,21 @@ def takes_both_ends(
     what = renewed(view.metadata_at(start).schema, view.metadata_at(derived.to).schema)
     then = _schema_at(target, at)
     apart = _not_followed(what.kept, target.view.head.metadata.schema, then)
-    folded = {key.casefold() for key in keys}
-    moved = [
-        new for old, new in apart if old.casefold() != new.casefold() or new.casefold() in folded
-    ]
+    lowered = {folded(key) for key in keys}
+    moved = [new for old, new in apart if folded(old) != folded(new) or folded(new) in lowered]
     others = [*what.replaced, *moved]
-    if others and (chosen or any(name.casefold() in folded for name in others)):
+    if others and (chosen or any(folded(name) in lowered for name in others)):
         raise SchemaMismatchError(
-            f"since version {start} of the source, which was taken last, "
-            f"{', '.join(map(repr, others))} became the name of another column; by which keys its "
-            f"rows went into the target cannot be told now. {ANEW}",
+            f"since version {start} of the source, the last one copied, the names "
+            f"{', '.join(map(repr, others))} refer to other columns. The keys of rows already in "
+            f"the target are no longer known. {ANEW}",
             others,
         )
     return bool(others or apart or what.filled) or _holds(target, what.empty, then)
 
 
 def _schema_at(target: TableContext, at: int) -> Schema:
-    """Who does not know any more what the columns were then goes by those of now."""
+    """Return the schema at a version, or at the oldest kept one if that version has expired."""
     view = target.view
     return view.metadata_at(max(at, view.head.totals.oldest)).schema
 
@@ -120,17 +120,17 @@ def _schema_at(target: TableContext, at: int) -> Schema:
 def _not_followed(
     kept: Sequence[tuple[str, str]], target: Schema, then: Schema
 ) -> list[tuple[str, str]]:
-    """Those of which the name now is of another column in the target than the name then was."""
-    names = {column.id: column.name.casefold() for column in then.fields}
+    """Return columns whose name now belongs to another target column than the name before did."""
+    names = {column.id: folded(column.name) for column in then.fields}
     found = ((old, new, target.find(new)) for old, new in kept)
-    # A name that the target has not is told by the MERGE, if rows have it.
-    return [(o, n) for o, n, c in found if c is not None and names.get(c.id) != o.casefold()]
+    # The MERGE reports a name that the target lacks, if rows have it.
+    return [(o, n) for o, n, c in found if c is not None and names.get(c.id) != folded(o)]
 
 
 def _holds(target: TableContext, names: Sequence[str], then: Schema) -> bool:
-    """Whether a row of the target may have had a value under one of the names already then."""
+    """Return whether an earlier row of the target may have a value under one of the names."""
     found = map(target.view.head.metadata.schema.find, names)
-    # What came after that has the values of others, if any.
+    # A column added later holds values of other columns, if any.
     there = [c for c in found if c is not None and (c.id <= then.last_id or c.initial is not None)]
     if not there:
         return False

@@ -1,4 +1,4 @@
-"""The rows that one run of a pipe takes, as a stream. Spec: PIP-1, PIP-4, PIP-6."""
+"""Rows of one run of a pipe, as a stream. Spec: PIP-1, PIP-4, PIP-6."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tablefmt.changes.read import Changes
 from tablefmt.data.batch_source import BatchSource
 from tablefmt.data.selection import Condition
 from tablefmt.data.tabular import as_reader
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError
+from tablefmt.errors import InvalidArgumentError, InvalidRangeError, SchemaMismatchError
 from tablefmt.model.entry import DerivedFrom
 from tablefmt.pipes.taking import ANEW
 from tablefmt.session.context import TableContext
 from tablefmt.session.scan import Scan
 
 PIECE_ROWS = 1 << 16
-"""So many rows of small commits are given to `transform` at once."""
+"""Rows of small commits are combined to pieces of this size for `transform`."""
 
 UNMARKED = pa.schema([])
 
@@ -30,9 +30,11 @@ Transform = Callable[[pa.Table], Any]
 
 
 def check_transform(transform: object) -> None:
-    """Refuse what is no function, nor None. Raises InvalidRangeError."""
+    """Refuse a transform that is neither a function nor None. Raises InvalidArgumentError."""
     if transform is not None and not callable(transform):
-        raise InvalidRangeError(f"transform={transform!r:.100} is no function")
+        raise InvalidArgumentError(
+            f"transform={transform!r:.100}: expected a function, got {type(transform).__name__}"
+        )
 
 
 def taken_rows(
@@ -44,20 +46,20 @@ def taken_rows(
     *,
     whole: bool = False,
 ) -> BatchSource:
-    """What is new, as rows of the source.
+    """Return the new rows, in the columns of the source.
 
     Args:
-        source: read up to `derived.to`.
-        derived: which versions.
+        source: the source, read up to `derived.to`.
+        derived: the versions to copy.
         content: "append", "changes" or "net".
-        where: rows for which it is TRUE.
-        marks: change columns that rows get, besides the table's; by default those of the content,
-            and of "append" none.
-        whole: as of `Changes`.
+        where: condition on the rows.
+        marks: change columns to add to the table's; by default those of the content, and none for
+            "append".
+        whole: as for `Changes`.
 
     Raises:
         ChangesExpiredError, InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: as
-        `Table.changes`.
+            `Table.changes`.
     """
     if takes_all(derived, content, marks):
         snapshot = source.view.snapshot(derived.to)
@@ -66,7 +68,7 @@ def taken_rows(
 
 
 def takes_all(derived: DerivedFrom, content: str, marks: pa.Schema | None) -> bool:
-    """Whether it is all rows that there are: what became of them on the way there is of no use."""
+    """Return whether all rows are copied, so that their changes do not matter."""
     return derived.start is None and (content == "append" or marks is not None)
 
 
@@ -79,7 +81,7 @@ def changed_rows(
     *,
     whole: bool = False,
 ) -> Changes:
-    """What is new, where that is not all that there is. Arguments and errors as of `taken_rows`."""
+    """Return the new rows of a partial range. Arguments and errors as for `taken_rows`."""
     first = derived.start is None
     if content != "append" and marks is None:
         names = source.view.metadata_at(derived.to).schema.names
@@ -94,36 +96,38 @@ def changed_rows(
             Bounds(**begin, ending_version=derived.to),
             content=content,
             where=where,
-            # Whoever has nothing yet can begin with all rows there are.
+            # A first run may begin with a snapshot.
             expired="snapshot" if first else "error",
             refresh=False,
             marks=UNMARKED if content == "append" else marks,
             whole=whole,
         )
     except InvalidRangeError as error:
-        # The bounds are right, so no type holds the values of a column (INC-4).
+        # The bounds are valid, so no type holds all values of a column (INC-4).
         raise InvalidRangeError(f"{error}. A pipe takes one range in one run. {ANEW}") from None
 
 
 @dataclass(slots=True)
 class Taken:
-    """Rows on their way, in the columns of the target."""
+    """A stream of rows in the columns of the target, with a count."""
 
     reader: pa.RecordBatchReader
     rows: int = 0
-    """How many have gone by."""
+    """Number of rows read so far."""
 
 
 def transformed(rows: BatchSource, transform: Transform | None, empty: pa.Schema | None) -> Taken:
-    """Rows through a function, piece by piece.
+    """Return the rows after a function, piece by piece.
 
     Args:
-        rows: of the source.
-        transform: gives of an Arrow table another one; None: they stay as they are.
-        empty: the columns if nothing is left; None: what `transform` makes of no rows says it.
+        rows: rows of the source.
+        transform: function from an Arrow table to another; None keeps the rows as they are.
+        empty: the columns if no row is left; None: the columns that `transform` returns for no
+            rows.
 
     Raises:
-        SchemaMismatchError: it gives no table, or not always the same columns. What it raises.
+        SchemaMismatchError: it returns no table, or different columns. Also the errors that it
+            raises.
     """
     if transform is None:
         return counted(rows.schema, rows.to_batches())
@@ -138,7 +142,7 @@ def transformed(rows: BatchSource, transform: Transform | None, empty: pa.Schema
 
 
 def counted(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Taken:
-    """Batches as a stream that says how many rows went by."""
+    """Return batches as a stream that counts its rows."""
 
     def passing() -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -150,7 +154,7 @@ def counted(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Taken:
 
 
 def pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Batches as tables of about PIECE_ROWS rows, none of them empty."""
+    """Yield batches as non-empty tables of about PIECE_ROWS rows."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -165,27 +169,28 @@ def pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.
 
 
 def applied(transform: Transform, piece: pa.Table) -> pa.Table:
-    """What a function makes of rows. Raises SchemaMismatchError: no table."""
+    """Apply the function to rows. Raises SchemaMismatchError if it returns no table."""
     made = transform(piece)
     if isinstance(made, pa.Table):
         return made
     if made is None:
         raise SchemaMismatchError(
-            "the transform gave None; it is to give an Arrow table, and an empty one for no rows"
+            "transform returned None: expected an Arrow table, which may be empty"
         )
     return as_reader(made).read_all()
 
 
 def _alike(table: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """The batches of a table in the columns of the first one."""
+    """Return the batches of a table in the columns of the first piece."""
     if table.schema.names != schema.names:
         raise SchemaMismatchError(
-            f"the transform gave the columns {table.schema.names} after {schema.names}; it is "
-            "asked of a piece of the rows at a time, and has to give the same columns each time"
+            f"transform returned the columns {table.schema.names} after {schema.names}. It is "
+            "called for one piece of the rows at a time, and must return the same columns "
+            "each time."
         )
     try:
         return list(table.cast(schema).to_batches())
     except (pa.ArrowException, ValueError) as error:
         raise SchemaMismatchError(
-            f"the transform gave other types than of the rows before: {str(error).splitlines()[0]}"
+            f"transform returned other types than for earlier rows: {str(error).splitlines()[0]}"
         ) from None

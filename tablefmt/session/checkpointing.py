@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 MANY_FILES = 1 << 16
 """An entry that adds so many files is followed by a checkpoint at once."""
 
+LATE_STEPS = 4
+"""Into so many parts an interval is cut to say who writes a checkpoint that is late."""
+
 REST = 10
 """A writer rests so many times as long as its last checkpoint took: it has other work."""
 
@@ -30,8 +33,9 @@ REST = 10
 def is_due(version: int, last: int, interval: int, added: int) -> bool:
     """Whether the writer of a version should write a checkpoint. Pure.
 
-    Of many writers it is the one whose version is a multiple of the interval; if that one did not,
-    whoever comes when as many versions again have gone by.
+    Of many writers it is the one whose version is a multiple of the interval. If that writer did
+    not, a checkpoint is late once as many versions again have gone by. Then it is the writer of
+    every LATE_STEPS-th part of the interval: all who commit at that moment would write one each.
 
     Args:
         version: that was committed.
@@ -42,7 +46,8 @@ def is_due(version: int, last: int, interval: int, added: int) -> bool:
     if added >= MANY_FILES:
         return version > last
     lag = version - last
-    return lag >= 2 * interval or (lag >= interval and version % interval == 0)
+    step = interval if lag < 2 * interval else max(1, interval // LATE_STEPS)
+    return lag >= interval and version % step == 0
 
 
 class Checkpointer:

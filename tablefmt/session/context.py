@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from tablefmt.commit.driver import commit
@@ -15,10 +14,11 @@ from tablefmt.model.integers import whole_number
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.session.checkpointing import Checkpointer
+from tablefmt.session.commit_result import Commit, commit_result
+from tablefmt.session.files import remove_leftovers
 from tablefmt.session.hosts import Hosts
 from tablefmt.session.measurements import Measured
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit, receipt
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.snapshot.head import Head, check_writable, dropped
 from tablefmt.snapshot.load import LogView
@@ -42,26 +42,12 @@ class TableContext:
         self.afterwards: Callable[[Entry], None] | None = None
         """Told of commits of this handle that are in the log; never raises, and does not wait."""
         self.hosts = Hosts()
-        self._local = threading.local()
         self._moving = ForkedLock()
         self.checkpointer = Checkpointer()
 
-    @property
-    def measured(self) -> Measured | None:
-        """The operation that this thread began last and has not finished."""
-        measured: Measured | None = getattr(self._local, "measured", None)
-        return measured
-
-    @measured.setter
-    def measured(self, measured: Measured | None) -> None:
-        """Take one up again; None: this thread has none."""
-        self._local.measured = measured
-
     def measure(self) -> Measured:
-        """Begin to measure an operation of this thread."""
-        measured = Measured.start(self.environment.monotonic, self.store, self.environment.now_us)
-        self.measured = measured
-        return measured
+        """Start to measure an operation: its time, and the requests of this handle."""
+        return Measured.start(self.environment.monotonic, self.store, self.environment.now_us)
 
     def refresh(self) -> None:
         """Move the handle to the newest version."""
@@ -81,7 +67,6 @@ class TableContext:
             UnsupportedFeatureError: ENT-7, the table needs a newer writer.
             TableReplacedError: ENT-14, the table was dropped.
         """
-        self.measure()
         ensure_safe(self.store, self.environment.nonce(), self.environment.sleep)
         # Who has not heard of the log for long may go by a version that is long gone.
         refresh = refresh or self.view.contact.is_stale
@@ -118,7 +103,7 @@ class TableContext:
         return self.view.check_version(number)
 
     def applied(self, options: CommitOptions, digest: str | None, name: str) -> Commit | None:
-        """The receipt of the commit that carried this application version, if there is one.
+        """Return the result of the commit that carried this application version, if there is one.
 
         Raises:
             IdempotenceError: the version is the last one applied, with other content.
@@ -146,7 +131,7 @@ class TableContext:
         )
 
     def no_op(self, transaction: str, name: str) -> Commit:
-        """The receipt of an operation that had nothing to do."""
+        """Return the result of an operation that had nothing to do."""
         head = self.view.head
         return Commit(
             version=head.version,
@@ -156,21 +141,33 @@ class TableContext:
             no_op=True,
         )
 
-    def pin(self, version: int | None = None, *, host: str | None = None) -> TransactionSnapshot:
-        """A version, by default the newest known, as a new transaction sees it.
+    def pin(
+        self,
+        version: int | None = None,
+        *,
+        measured: Measured | None = None,
+        host: str | None = None,
+        transaction: str | None = None,
+    ) -> TransactionSnapshot:
+        """Pin a version, by default the newest known, for a transaction.
 
         Args:
             version: which one.
+            measured: the measurement of the operation; None: it starts now.
             host: the transaction in whose folder a lone small file may go.
+            transaction: the id of one whose files exist; None: a new one.
         """
-        pinned = self.view.head.version if version is None else version
-        measured = self.measured or self.measure()
         return TransactionSnapshot(
-            self.store, self.view, pinned, self.environment.nonce(), measured, host
+            self.store,
+            self.view,
+            self.view.head.version if version is None else version,
+            transaction or self.environment.nonce(),
+            measured or self.measure(),
+            host,
         )
 
     def finish(self, plan: Plan, deadline: float | None = None) -> Commit:
-        """Commit the plan; remove its files if it certainly is not in the table.
+        """Commit the plan; remove its files if the entry certainly is not in the log (CMT-1).
 
         Args:
             plan: complete.
@@ -179,13 +176,14 @@ class TableContext:
         Raises:
             CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
         """
-        before = plan.written_under or self.view.head.metadata
+        before = plan.staged.written_under or self.view.head.metadata
         done = commit(self.store, plan, self.environment, self.view, deadline)
-        commit_made = receipt(self.store, plan, done, self.view)
-        if self.store.has_folders and plan.add is not None:
-            self.hosts.take(plan.transaction, plan.add)
-        if self.changed is not None and plan.metadata is not None and done.entry is not None:
-            self.changed(done.entry.entry.table, before.schema, plan.metadata.schema)
+        remove_leftovers(self.store, plan, done)
+        commit_made = commit_result(plan, done, self.view)
+        if self.store.has_folders and plan.staged.add is not None:
+            self.hosts.take(plan.transaction, plan.staged.add)
+        if self.changed is not None and plan.staged.metadata is not None and done.entry is not None:
+            self.changed(done.entry.entry.table, before.schema, plan.staged.metadata.schema)
         self._move_to(commit_made.version)
         if done.entry is not None:
             add = done.entry.entry.add

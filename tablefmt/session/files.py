@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
+from tablefmt.commit.driver import Done
+from tablefmt.commit.plan import Plan
+from tablefmt.commit.results import Committed, Unknown
 from tablefmt.errors import CommitRejectedError, StoreError
 from tablefmt.log.names import data_folder, deletes_key, guest_of, side_key
 from tablefmt.model.entry import AddedFiles
@@ -90,7 +93,7 @@ class TransactionFiles:
 
     @contextmanager
     def removed_on_failure(self, prefixes: Sequence[str] = ALL) -> Iterator[None]:
-        """If what is done inside fails, the data files whose names begin so are removed.
+        """Remove the data files whose names begin with `prefixes` if the block fails.
 
         Raises:
             CommitRejectedError: the store refused a file.
@@ -102,6 +105,29 @@ class TransactionFiles:
             if isinstance(error, StoreError):
                 raise CommitRejectedError(str(error).rstrip(".")) from error
             raise
+
+    @contextmanager
+    def discarded_on_failure(self) -> Iterator[None]:
+        """Remove all of it if the block fails, side files too: the commit is not in the log."""
+        try:
+            yield
+        except _FAILURES:
+            self.discard()
+            raise
+
+
+def remove_leftovers(store: Store, plan: Plan, done: Done) -> None:
+    """Remove what a commit wrote that no entry names, nor ever will (CMT-1).
+
+    All files stay if the outcome is unknown: the entry may still arrive.
+    """
+    if isinstance(done.outcome, Unknown):
+        return
+    # An entry goes before the files that it names.
+    delete_keys(store, done.left_out)
+    if not isinstance(done.outcome, Committed):
+        guest = guest_among(plan.staged.add, plan.transaction)
+        TransactionFiles(store, plan.transaction, guest=guest).discard()
 
 
 def delete_keys(store: Store, keys: Sequence[str]) -> None:

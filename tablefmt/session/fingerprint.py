@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tablefmt.data.plain_values import plain_values
 from tablefmt.model.arrow_types import is_list
+from tablefmt.model.case_folding import folded
 from tablefmt.model.fingerprints import ROWS, TEXT
 
 PIECE_ROWS = 65_536
@@ -51,9 +52,9 @@ class ContentDigest:
         names: dict[str, int] = {}
         keys = []
         for name in reader.schema.names:
-            folded = name.casefold()
-            keys.append((folded, names.setdefault(folded, 0)))
-            names[folded] += 1
+            lowered = folded(name)
+            keys.append((lowered, names.setdefault(lowered, 0)))
+            names[lowered] += 1
         self._columns = {key: _Values() for key in keys}
         for batch in reader:
             yield batch
@@ -253,7 +254,7 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 def _names(kind: pa.StructType) -> list[str]:
-    return [kind.field(at).name.casefold() for at in range(kind.num_fields)]
+    return [folded(kind.field(at).name) for at in range(kind.num_fields)]
 
 
 def _is_view(kind: pa.DataType, of: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, cast
 
 import orjson
 
-from tablefmt.errors import CorruptEntryError, InvalidRangeError
+from tablefmt.errors import CorruptEntryError, InvalidArgumentError
 from tablefmt.log.json_text import check_limits
 from tablefmt.model.entry import Application, DerivedFrom
 from tablefmt.model.integers import whole_number
@@ -49,26 +49,32 @@ class CommitOptions:
             if kept != self.user_metadata:
                 raise ValueError("it would be kept as something else (NaN, dates, tuples, …)")
         except CorruptEntryError as error:
-            raise InvalidRangeError(f"user_metadata is refused: {error.detail}") from None
+            raise InvalidArgumentError(f"user_metadata is refused: {error.detail}") from None
         except (TypeError, ValueError) as error:
-            raise InvalidRangeError(f"user_metadata cannot be written as JSON: {error}") from None
+            raise InvalidArgumentError(
+                f"user_metadata cannot be written as JSON: {error}"
+            ) from None
         if self.application is not None:
             object.__setattr__(self, "application", _checked_application(self.application))
         if self.deadline is None:
             return
         if not (isinstance(self.deadline, Real) and self.deadline >= 0):
-            raise InvalidRangeError(f"deadline {self.deadline!r} is not a number of seconds from 0")
+            raise InvalidArgumentError(
+                f"deadline {self.deadline!r} is not a number of seconds from 0"
+            )
         try:
             object.__setattr__(self, "deadline", float(self.deadline))
         except OverflowError:
-            raise InvalidRangeError("the deadline is more seconds than a float can hold") from None
+            raise InvalidArgumentError(
+                "the deadline is more seconds than a float can hold"
+            ) from None
 
 
 def _checked_application(application: Any) -> tuple[str, int]:
     pair = tuple(application) if isinstance(application, tuple | list) else ()
     number = whole_number(pair[1]) if len(pair) == 2 else None
     if number is None or not isinstance(pair[0], str):
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             f"application={application!r} is not a pair of a text and a whole number"
         )
     checked = str(pair[0]), number
@@ -76,9 +82,11 @@ def _checked_application(application: Any) -> tuple[str, int]:
         check_limits(list(checked))
         checked[0].encode()
     except CorruptEntryError as error:
-        raise InvalidRangeError(f"application={application!r} is refused: {error.detail}") from None
+        raise InvalidArgumentError(
+            f"application={application!r} is refused: {error.detail}"
+        ) from None
     except UnicodeEncodeError as error:
-        raise InvalidRangeError(f"application={application!r} is refused: {error}") from None
+        raise InvalidArgumentError(f"application={application!r} is refused: {error}") from None
     return checked
 
 
@@ -86,11 +94,11 @@ def commit_options(given: Mapping[str, object]) -> CommitOptions:
     """The keywords that every operation takes.
 
     Raises:
-        InvalidRangeError: a keyword that is not one of them, or a value of the wrong kind.
+        InvalidArgumentError: a keyword that is not one of them, or a value of the wrong kind.
     """
     unknown = sorted(given.keys() - CommitKeywords.__annotations__.keys())
     if unknown:
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             f"unknown argument {', '.join(unknown)}; there are "
             f"{', '.join(CommitKeywords.__annotations__)}"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ from tablefmt.log.names import guest_key
 from tablefmt.model.cached import cached_property
 from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.properties import get_property
-from tablefmt.session.files import FIRST, TransactionFiles
+from tablefmt.session.files import ALL, FIRST, TransactionFiles
 from tablefmt.session.measurements import Measured
 from tablefmt.snapshot.load import LogView
 from tablefmt.snapshot.state import Snapshot
@@ -48,6 +48,15 @@ class TransactionSnapshot:
         self._guest = None if host is None else guest_key(host, transaction)
         """Where a lone small file may go: the folder of an earlier transaction is there already."""
         self._writes = 0
+        self.files_of: Callable[[TransactionSnapshot], TransactionFiles] | None = None
+        """Gives the files of the transaction if an engine writes them; None: this process does."""
+
+    @property
+    def files(self) -> TransactionFiles:
+        """The files that the transaction wrote, and what its engine left beside them."""
+        if self.files_of is not None:
+            return self.files_of(self)
+        return TransactionFiles(self.store, self.transaction, guest=self._guest)
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -97,24 +106,36 @@ class TransactionSnapshot:
 
     @contextmanager
     def staging(self) -> Iterator[None]:
-        """If what is done inside fails, the files it wrote are removed; earlier ones stay, and
-        `target` is what it was.
+        """If the block fails, remove the files that it wrote and take `target` back. Files of
+        earlier blocks stay.
 
         Raises:
             CommitRejectedError: the store refused a file.
         """
         first, target = self._writes, self.target
-        prefixes: list[str] = []
         try:
-            files = TransactionFiles(self.store, self.transaction, guest=self._guest)
-            with files.removed_on_failure(prefixes):
-                try:
-                    yield
-                finally:
-                    prefixes += [f"{number}-" for number in range(first, self._writes)]
-        except BaseException:
+            yield
+        except BaseException as error:
             self.target = target
-            raise
+            if isinstance(error, OtherVersionRead) and not error.wrote:
+                raise
+            # An engine names its files by itself; its statement is the only one of a transaction.
+            prefixes = [f"{number}-" for number in range(first, self._writes)] if first else ALL
+            with self.files.removed_on_failure(prefixes):
+                raise
+
+
+class OtherVersionRead(Exception):
+    """A query of a statement reads the table at another version than the pinned one.
+
+    The statement is done again on a pin of that version.
+    """
+
+    def __init__(self, version: int, *, wrote: bool) -> None:
+        """`wrote`: the statement may have written files before it found out."""
+        super().__init__(version)
+        self.version = version
+        self.wrote = wrote
 
 
 def check_may_remove(metadata: Metadata) -> None:

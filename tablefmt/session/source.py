@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tablefmt.commit.plan import Plan, Staged
+from tablefmt.commit.plan import Plan, Staged, pending_of
 from tablefmt.commit.resolver import ConflictResolver
 from tablefmt.conflict.facts import Read
 from tablefmt.conflict.matrix import SERIAL
@@ -136,6 +136,11 @@ def read_of(scan: Scan, pinned: TransactionSnapshot) -> Read:
     return followed if first == scan.version else read
 
 
+def read_of_all(pinned: TransactionSnapshot) -> Read:
+    """Return what the conflict rules learn of a query that read the table: every row of it."""
+    return Read(by_row=False, files=np.sort(pinned.snapshot.files["id"].to_numpy()))
+
+
 def _unchanged(pinned: TransactionSnapshot, read: Read, first: int, last: int) -> Read:
     """The read of version `first` as one of `last`.
 
@@ -143,17 +148,21 @@ def _unchanged(pinned: TransactionSnapshot, read: Read, first: int, last: int) -
     that one of the reads saw and the other did not: judged as at Serializable.
     """
     view = pinned.view
-    plan = Plan(
+    scanned = Staged(
         transaction=pinned.transaction,
         operation=Operation(name="SCAN", cls=OperationClass.UPDATE),
+        written_under=view.metadata_at(first),
+        read_version=first,
+        reads=(read,),
+    )
+    pending = pending_of(
+        scanned,
         granularity=pinned.property("conflictGranularity"),
         isolation=SERIAL,
         delete_mode=pinned.property("deleteMode"),
-        written_under=view.metadata_at(first),
-        read_version=first,
         next_id=view.totals_at(first).next_id,
-        reads=(read,),
     )
+    plan = Plan(staged=scanned, pending=pending)
     resolver = ConflictResolver(pinned.store, plan)
     for stored in view.entries_after(first):
         if stored.version > last:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from operator import attrgetter
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from tablefmt.commit.age import check_age
-from tablefmt.commit.plan import Plan, Staged
+from tablefmt.commit.plan import Plan, Staged, pending_of
 from tablefmt.commit.restoring import restores_nothing
 from tablefmt.conflict.check import RUN_AGAIN
 from tablefmt.conflict.facts import Read
@@ -23,81 +22,28 @@ from tablefmt.errors import (
     ConcurrentModificationException,
     ConcurrentTransactionException,
 )
-from tablefmt.model.entry import AddedFiles, DerivedFrom, Metadata, OperationClass
+from tablefmt.model.entry import AddedFiles, DerivedFrom, OperationClass
+from tablefmt.model.fingerprints import without_run
 from tablefmt.model.properties import DECISIVE, get_property, transaction_seconds
-from tablefmt.model.schema import Schema
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.files import TransactionFiles, guest_among
-from tablefmt.session.fingerprint import ContentDigest, digest_of, digest_of_all
+from tablefmt.session.fingerprint import digest_of, digest_of_all
 from tablefmt.session.given_up import told_if_given_up
+from tablefmt.session.measurements import Measured
 from tablefmt.session.options import CommitOptions, application_of
-from tablefmt.session.receipt import Commit
-from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.source import (
-    own_scan,
-    read_of,
-    source_reader,
-    with_reads,
-    without_handles,
-)
+from tablefmt.session.snapshot import OtherVersionRead, TransactionSnapshot
+from tablefmt.session.source import own_scan, read_of, read_of_all, with_reads
+from tablefmt.session.statement import Begun, Content, EngineRows, Stage, Statement
 from tablefmt.snapshot.cursors import position
 from tablefmt.snapshot.cursors_of import cursors_at
 from tablefmt.snapshot.head import Head
-from tablefmt.store.clocks import seconds_between
-
-_WORK = tuple(each.name for each in fields(Staged))
-_work_of = attrgetter(*_WORK)
+from tablefmt.store.clocks import Moment, seconds_between
 
 ATTEMPTS = 16
 """Changes of the table's metadata that `commit_anew` begins again after."""
 
 NO_OPTIONS = CommitOptions()
-
-Stage = Callable[[TransactionSnapshot], Staged]
-"""Reads the pinned version, writes data files through it, and says what is to be committed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """A verb with its arguments."""
-
-    name: str
-    stage: Callable[[TransactionSnapshot, Any], Staged]
-    """Its work on the pinned version, and on the rows that it takes: a reader, or None."""
-    text: Callable[[Metadata], tuple[str, ...]] = lambda metadata: ()
-    """The rest of its text: all that decides what it does to a table with this metadata. Raises
-    for what can be refused before any work."""
-    takes_rows: bool = False
-    source: Any = None
-    """Where the rows come from, if it takes some: see `source_reader`."""
-    replaces_columns: bool = False
-    """The columns of the rows take the place of the table's."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "source", without_handles(self.source))
-
-    def rows(self, schema: Schema) -> pa.RecordBatchReader | None:
-        """What it takes, for a table of those columns; None for a statement that takes none.
-        Raises as `source_reader`.
-        """
-        if not self.takes_rows:
-            return None
-        return source_reader(self.source, None if self.replaces_columns else schema)
-
-
-class Content:
-    """What a statement was given: its text, and its rows as they are read."""
-
-    def __init__(self, rows: pa.RecordBatchReader | None, text: tuple[str, ...]) -> None:
-        self._text = text
-        self._digest = None if rows is None else ContentDigest()
-        self.rows = rows if self._digest is None or rows is None else self._digest.through(rows)
-
-    def digest(self) -> str:
-        """Of text and rows, once all of them were read."""
-        if self._digest is None:
-            return digest_of(None, *self._text)
-        return self._digest.of(*self._text)
 
 
 class OpenTransaction:
@@ -106,7 +52,6 @@ class OpenTransaction:
     def __init__(self, context: TableContext, pinned: TransactionSnapshot) -> None:
         self.context = context
         self.pinned = pinned
-        self.files = TransactionFiles(context.store, pinned.transaction)
         self.staged: Staged | None = None
         self.reads: list[Read] = []
         """Of scans and of sources, beside what is in `staged`."""
@@ -126,12 +71,14 @@ class OpenTransaction:
             content: the same and its text, if its digest is asked for.
 
         Raises:
+            OtherVersionRead: a query of an engine reads another version of the table.
             ConcurrentModificationException: its source is a scan of another version of the table,
                 and that makes a difference (CFL-8). CommitRejectedError: the store refused a file.
                 What `statement.stage` raises.
         """
         own = own_scan(self.context.view, statement.source)
         reads = [] if own is None else [read_of(own, self.pinned)]
+        self.pinned.files_of = statement.files_of
         self.stage(lambda pinned: statement.stage(pinned, rows))
         self.reads += reads
         self._digests.append(None if content is None else content.digest())
@@ -144,40 +91,117 @@ class OpenTransaction:
 
 
 def autocommit(
-    context: TableContext, statement: Statement, options: CommitOptions, *, refresh: bool = True
+    context: TableContext,
+    statement: Statement,
+    options: CommitOptions,
+    *,
+    refresh: bool = True,
+    begun: Begun | None = None,
 ) -> Commit:
-    """Carry out a statement in a transaction of its own.
+    """Carry out a statement in a transaction of its own: the one door to a commit, on every engine.
 
     Args:
         context: the table.
-        statement: what to do. Where its source is a scan of the table, at that scan's version.
+        statement: what to do. Where its source is a scan or a query of the table, at the version
+            that this reads.
         options: what every commit takes.
         refresh: begin from the newest version there is, not from the newest that is known.
+        begun: the transaction, if its files exist already; they are removed if anything fails.
 
     Raises:
         IdempotenceError: CFL-7. What the statement raises; its files are removed.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
+    if begun is not None:
+        return _ended(context, statement, options, begun)
+    measured = context.measure()
     head = context.begin(refresh=refresh)
     own = own_scan(context.view, statement.source)
     version = head.version if own is None else own.version
-    pinned = context.pin(version, host=context.hosts.open)
+    while True:
+        pinned = context.pin(version, measured=measured, host=context.hosts.open)
+        try:
+            return _committed(context, statement, options, pinned)
+        except OtherVersionRead as other:
+            version = other.version
+            if version > context.view.head.version:
+                context.view.refresh()
+
+
+def newest(context: TableContext) -> Head:
+    """Return the newest version of a table that is to be written, to be looked at. No statement
+    begins with it.
+
+    Raises:
+        As `TableContext.begin`.
+    """
+    return context.begin()
+
+
+def newest_snapshot(context: TableContext) -> TransactionSnapshot:
+    """Return the same version with its files. Raises as `newest`."""
+    return context.pin(newest(context).version)
+
+
+def _ended(
+    context: TableContext, statement: Statement, options: CommitOptions, begun: Begun
+) -> Commit:
+    """Carry out a statement whose files were written before.
+
+    The table may have been made, or the same work applied, since then: as in a lost race the whole
+    digest counts.
+    """
+    files = TransactionFiles(context.store, begun.transaction)
+    with files.discarded_on_failure():
+        pinned = context.pin(begun.version, measured=begun.measured, transaction=begun.transaction)
+        text = (statement.name, *statement.text(pinned.metadata))
+        content = Content(None, text, statement.engine)
+        already = context.applied(options, content.digest(), statement.name)
+    if already is not None:
+        files.discard()
+        return already
+    transaction = OpenTransaction(context, pinned)
+    transaction.execute(statement, None, content)
+    assert transaction.staged is not None
+    since = begun.began if begun.measured is None else begun.measured.began
+    return commit_staged(
+        context,
+        transaction.staged,
+        options,
+        transaction.digest,
+        measured=begun.measured,
+        began=since,
+    )
+
+
+def _committed(
+    context: TableContext,
+    statement: Statement,
+    options: CommitOptions,
+    pinned: TransactionSnapshot,
+) -> Commit:
+    """Carry out a statement on a pinned version. Raises as `autocommit`, and OtherVersionRead."""
+    engine = statement.engine
     text = (statement.name, *statement.text(pinned.metadata))
     rows, content = statement.rows(pinned.target.schema), None
     if options.application is not None:
-        already = applied_before(context, options, rows, text)
+        already = applied_before(context, options, rows, text, engine)
         if already is not None:
             return already
-        content = Content(rows, text)
+        content = Content(rows, text, engine)
         rows = content.rows
+    read = None if engine is None else engine.version_read(pinned)
+    if read is not None and read != pinned.version:
+        raise OtherVersionRead(read, wrote=False)
     transaction = OpenTransaction(context, pinned)
     transaction.execute(statement, rows, content)
     staged = transaction.staged
     assert staged is not None
-    if transaction.reads and not staged.is_empty:
+    if not staged.is_empty and (transaction.reads or read is not None):
         with _discarded_on_failure(context, staged):
-            staged = with_reads(staged, transaction.reads, pinned)
-    return commit_staged(context, staged, options, transaction.digest)
+            reads = transaction.reads if read is None else [read_of_all(pinned)]
+            staged = with_reads(staged, reads, pinned)
+    return commit_staged(context, staged, options, transaction.digest, measured=pinned.measured)
 
 
 def applied_before(
@@ -185,8 +209,9 @@ def applied_before(
     options: CommitOptions,
     rows: pa.RecordBatchReader | None,
     text: tuple[str, ...],
+    engine: EngineRows | None = None,
 ) -> Commit | None:
-    """The commit that carries a statement's application version already.
+    """Return the commit that carries a statement's application version already, if there is one.
 
     Args:
         context: the table, ready to write (`begin`).
@@ -194,10 +219,14 @@ def applied_before(
         rows: what the statement takes. They are read here only if the version is the last one
             applied, to be compared with what was.
         text: the statement's name, and the rest of its text.
+        engine: the rows of an engine, if the statement takes these.
 
     Raises:
         IdempotenceError: CFL-7.
     """
+    if engine is not None:
+        # Another run of a stream's query may repeat a batch (STR-12).
+        return context.applied(options, without_run(engine.digest), text[0])
     if rows is None:
         return context.applied(options, digest_of(None, *text), text[0])
     already = context.applied(options, None, text[0])
@@ -215,6 +244,8 @@ def commit_staged(
     digest: str | None = None,
     *,
     alone: bool = True,
+    measured: Measured | None = None,
+    began: Moment | None = None,
 ) -> Commit:
     """Commit what was staged; where there is nothing to do, only for an application version or a
     cursor.
@@ -226,6 +257,8 @@ def commit_staged(
         digest: of the content, where it is known.
         alone: it is a statement by itself, so that a blind append goes on top of other metadata
             that its files fit (CFL-5).
+        measured: the measurement of the whole operation; None: the commit tells no times.
+        began: when the operation began, if that is not in `measured`; None: its age is not checked.
 
     Raises:
         CommitRejectedError, ConcurrentModificationException: the files are removed.
@@ -233,15 +266,17 @@ def commit_staged(
     """
     floating = alone and staged.blind and staged.metadata is None
     with _discarded_on_failure(context, staged):
-        measured = context.measured
-        if measured is not None and staged.written_under is not None:
+        since = began if measured is None else measured.began
+        if since is not None and staged.written_under is not None:
             now = context.environment.moment(context.store)
-            check_age(seconds_between(measured.began, now), staged.written_under)
+            check_age(seconds_between(since, now), staged.written_under)
         if options.derived_from is not None:
             check_cursor(context, staged, options.derived_from)
         if not options.is_recorded and (staged.is_empty or _replaces_nothing(context, staged)):
             return context.no_op(staged.transaction, staged.operation.name)
-        plan = _plan(context, staged, options, digest, floating)
+        if measured is not None:
+            staged = _with_metrics(staged, measured)
+        plan = _plan(context, staged, options, digest, floating, since)
     return context.finish(plan, _deadline(options, staged))
 
 
@@ -264,14 +299,15 @@ def commit_anew(
         ConcurrentModificationException: the metadata changed again and again.
     """
     for attempt in range(1, ATTEMPTS + 1):
+        measured = context.measure()
         head = context.begin()
-        pinned = context.pin(head.version)
+        pinned = context.pin(head.version, measured=measured)
         with told_if_given_up(context.store, pinned.version):
             staged = stage(head, pinned)
         if staged is None:
             return context.no_op(pinned.transaction, "")
         try:
-            return commit_staged(context, staged, options)
+            return commit_staged(context, staged, options, measured=measured)
         except ConcurrentModificationException:
             if attempt == ATTEMPTS:
                 raise
@@ -327,21 +363,17 @@ def _plan(
     options: CommitOptions,
     digest: str | None,
     floating: bool,
+    began: Moment | None,
 ) -> Plan:
-    """All that is to be known but the place in the log."""
+    """Return all that is to be known but the place in the log."""
     view = context.view
     read_under = staged.written_under or view.head.metadata
     settings = {name: get_property(read_under.properties, name) for name in DECISIVE}
-    measured, context.measured = context.measured, None
-    metrics = {**staged.operation.metrics, **(measured.metrics() if measured else {})}
-    work = dict(zip(_WORK, _work_of(staged), strict=True))
-    work["operation"] = replace(staged.operation, metrics=metrics)
-    work["add"] = _added(context, staged)
     next_id = 1
     if staged.read_version is not None and not floating:
         next_id = view.totals_at(staged.read_version).next_id
-    return Plan(
-        **work,
+    pending = pending_of(
+        staged,
         floating=floating,
         granularity=settings["conflictGranularity"],
         isolation=settings["isolationLevel"],
@@ -349,9 +381,18 @@ def _plan(
         next_id=next_id,
         application=application_of(options, digest),
         derived_from=options.derived_from,
-        began=None if measured is None else measured.began,
+    )
+    return Plan(
+        staged=replace(staged, add=_added(context, staged)),
+        pending=pending,
+        began=began,
         user_metadata=dict(options.user_metadata),
     )
+
+
+def _with_metrics(staged: Staged, measured: Measured) -> Staged:
+    metrics = {**staged.operation.metrics, **measured.metrics()}
+    return replace(staged, operation=replace(staged.operation, metrics=metrics))
 
 
 def _added(context: TableContext, staged: Staged) -> AddedFiles | None:

@@ -1,1 +1,1 @@
-"""The state of a table at one version: replay, live files as Arrow columns, pruning, time."""
+"""State of a table at one version: replay, live files as Arrow columns, pruning, time."""

@@ -1,7 +1,7 @@
-"""What a log's state can stand on: all that its entries up to a version said. Pure.
+"""Checkpoint base: the state at a version, in place of all entries up to it.
 
-Without one a log is read from version 0. A base takes the place of those entries: of them nothing
-is asked for but what older versions were.
+Without a base, a log is read from version 0. With a base, the earlier entries are read only to
+answer questions about older versions.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from tablefmt.snapshot.head import Head
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The state at a version; by default that before version 0, of nothing."""
+    """State at a version. The default is the empty state before version 0."""
 
     head: Head | None = None
-    """Of the version, with its applications."""
+    """Head of the version, with its applications."""
     created: int | None = None
     """Commit timestamp of version 0, µs UTC."""
     described: int | None = None
-    """The version that brought the metadata in force (ADD-9); None: `totals.metadata_version`."""
+    """Version that wrote the metadata in force (ADD-9); None: `totals.metadata_version`."""
     files: FileHistory = field(default_factory=FileHistory)
-    """The live files; `first` and `version` are the version, and paths are known to be distinct."""
+    """Live files. `first` and `version` are the base's version, and no two files have one path."""
     root: Root | None = None
-    """Of the checkpoint that it was made of."""
+    """Root of the checkpoint that the base was made of."""
     key: str = ""
-    """The name of that; "" for none."""
+    """Name of that root; "" if there is none."""
 
     @property
     def version(self) -> int:
-        """The version; -1 for nothing."""
+        """Return the version; -1 for the empty state."""
         return -1 if self.head is None else self.head.version
 
     @property
     def first(self) -> int:
-        """The oldest version that a log on this base can answer for."""
+        """Return the oldest version that a log on this base can read without earlier entries."""
         return max(0, self.version)
 
 
 NOTHING = Base()
-"""What a log stands on whose entries are all read."""
+"""Base of a log whose entries are all read."""

@@ -1,7 +1,8 @@
-"""When a view last heard of the head of its log. Who knows nothing newer may know it no longer.
+"""Head freshness: the time since a view last saw the head of its log.
 
-A log may lose its beginning (ENT-13), and a name that is free again can be created again: whoever
-goes by an old head asks for more than the next entry. Spec: RET-9, LOG-8.
+A cached head may have expired. A log may lose its first entries (ENT-13), and then a free name can
+be created again. So a view with an old head must check more than the next entry. Spec: RET-9,
+LOG-8.
 """
 
 from __future__ import annotations
@@ -22,27 +23,30 @@ from tablefmt.store.clocks import Moment, elapsed, seconds_between, wall_us, was
 from tablefmt.store.protocol import Store
 
 ENTRY_SECONDS_MIN = 3600.0
-"""An entry stays in the log for at least twice as long, unless somebody says that nothing is under
-way (RET-9): whoever heard of the head within half of it cannot have missed one that is gone."""
+"""Half of the minimum time that an entry stays in the log, unless an override says that nothing is
+running (RET-9). A view that saw the head within half of this time cannot have missed an expired
+entry.
+"""
 
 
 WAITED_SECONDS = 5.0
-"""Who follows a log, and finds nothing new, looks so often whether it can go on there (INC-8)."""
+"""Interval at which an idle follower checks that the log still continues at its version (INC-8)."""
 
 
-class Contact:
-    """Of one view.
+class HeadFreshness:
+    """Head freshness of one view.
 
-    How long ago something was is said by three clocks, and the longest answer counts: the clock of
-    the machine that only rises stands still while a virtual machine is paused, its wall clock may
-    jump, and the store's may not be known. A wall clock that was set back says nothing, so that
-    counts as long, too.
+    Three clocks measure elapsed time, and the longest result counts. The monotonic clock stops
+    while a virtual machine is paused. The wall clock may jump. The store's clock may be unknown. A
+    wall clock that was set back proves nothing, so it counts as a long time too.
     """
 
     def __init__(self, store: Store, asked: Moment | None = None) -> None:
-        """Args:
-        store: the table's root.
-        asked: when the log was asked for what is known of it; None: just now.
+        """Start the measurement.
+
+        Args:
+            store: the table's root.
+            asked: when the known state of the log was requested; None: just now.
         """
         self.clock = elapsed
         self.wall = wall_us
@@ -52,26 +56,26 @@ class Contact:
         self._seen_at = now.elapsed
 
     def now(self) -> Moment:
-        """Return what the clocks say."""
+        """Return the readings of the clocks."""
         return Moment(self.clock(), self.wall(), self._store.server_time_us())
 
     def heard(self, asked: Moment) -> None:
-        """Note that the head was seen by a request that was sent at a moment."""
+        """Record that a request sent at this moment saw the head."""
         if asked.elapsed > self.heard_at.elapsed:
             self.heard_at = asked
 
     @property
     def age(self) -> float:
-        """Seconds since the log was opened, at most."""
+        """Return the seconds since the log was opened, at most."""
         return self.seconds_since(self.began_at)
 
     @property
     def is_stale(self) -> bool:
-        """Entries above the head that is known may have come, and gone."""
+        """Return True if entries above the known head may have been written and expired since."""
         return self.is_long_since(self.heard_at)
 
     def is_long_since(self, heard_at: Moment) -> bool:
-        """Return whether the head of a moment may be below the horizon by now."""
+        """Return True if the head seen at a moment may be below the retention horizon now."""
         return self.seconds_since(heard_at) > ENTRY_SECONDS_MIN / 2
 
     def seconds_since(self, moment: Moment) -> float:
@@ -82,19 +86,19 @@ class Contact:
     def entries_after(
         self, store: Store, version: int, known: str, *, waits: bool = False
     ) -> list[StoredEntry]:
-        """All entries above the head that is known; one request if there is none.
+        """Return all entries above the known head; one request if there are none.
 
         Args:
             store: the table's root.
-            version: of the head.
+            version: the version of the head.
             known: the digest of its entry.
-            waits: somebody follows the log (INC-8). Every WAITED_SECONDS, two requests more show
-                whether the entry that is waited for was given up.
+            waits: the caller follows the log (INC-8). Every WAITED_SECONDS, two more requests show
+                if the next entry has expired.
 
         Raises:
-            ChangesExpiredError: LOG-8, some of them were given up, and `waits`.
-            TableReplacedError: LOG-8, some of them were given up; RET-9, the head is not there any
-                more. As `read_tail`.
+            ChangesExpiredError: LOG-8, some of them have expired, and `waits`.
+            TableReplacedError: LOG-8, some of them have expired; RET-9, the head is no longer in
+                the log. As `read_tail`.
         """
         stale, now = self.is_stale, self.now()
         try:
@@ -103,7 +107,7 @@ class Contact:
             if fresh or waited:
                 self._seen_at = now.elapsed
             if stale or (waited and not fresh):
-                # What follows may be what another one who was late put there.
+                # A late writer may have reused the name of an expired entry.
                 last = version + len(fresh)
                 newest, body = newest_entry(store, last, last)
                 if newest == version and (body is None or digest(body) != known):
@@ -119,7 +123,7 @@ class Contact:
 
 
 def _dated(moment: Moment, now: Moment) -> Moment:
-    """Return a moment with the store's time, where it was before the store's first answer."""
+    """Return a moment with the store's time, if it was taken before the store's first answer."""
     if moment.store_us is not None or now.store_us is None:
         return moment
     gone_us = round((now.elapsed - moment.elapsed) * 1_000_000)
@@ -128,8 +132,8 @@ def _dated(moment: Moment, now: Moment) -> Moment:
 
 def _put_back(version: int) -> TableReplacedError:
     return TableReplacedError(
-        f"version {version}, the newest that is known here, is not in the log any more, or is "
-        "another one: an earlier state of the table was put in its place",
+        f"version {version}, the newest known here, is no longer in the log, or differs: "
+        "the table was replaced by an earlier state. Open the table again",
         rule="RET-9",
     )
 
@@ -138,7 +142,7 @@ def _behind(version: int, oldest: object, newest: object, waits: bool) -> Tablef
     if waits and isinstance(oldest, int):
         return ChangesExpiredError(version + 1, oldest + 1)
     return TableReplacedError(
-        f"what is known here ends at version {version}, and the log was expired since: versions "
-        f"{oldest} to {newest} are kept",
+        f"the newest version known here is {version}, and the log has expired since: it keeps "
+        f"versions {oldest} to {newest}. Open the table again",
         rule="LOG-8",
     )

@@ -1,4 +1,4 @@
-"""How far a table has taken what it takes from others: state that entries move. Pure.
+"""Source cursors: how far pipes have copied each source table. Entries move them. Pure.
 
 Spec: RPL-7, ENT-15, ENT-16.
 """
@@ -13,27 +13,26 @@ from tablefmt.log.names import entry_key
 from tablefmt.model.entry import CursorBack, DerivedFrom, Entry
 
 Key = tuple[str, str]
-"""The id of a source, and the name of a pipe."""
+"""Id of a source, and name of a pipe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far one pipe has come."""
+    """Cursor of one pipe."""
 
     to: int | None
-    """The last version of the source that was taken; None: nothing is taken, a restore saw to it.
-    """
+    """Last version taken from the source. None after a restore to a version without the cursor."""
     digest: str | None
     """SHA-256 of the source's entry `to`."""
     at: int
-    """The version that moved it last."""
+    """Version of this table that last moved the cursor."""
     location: str | None = None
-    """Where the source was."""
+    """Location of the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What an entry says of cursors, and nothing else of it."""
+    """Part of an entry that changes cursors."""
 
     version: int
     derived_from: DerivedFrom | None
@@ -47,30 +46,30 @@ NO_CURSORS: Cursors = {}
 
 
 def move_of(entry: Entry) -> Move | None:
-    """What an entry does to cursors; None: nothing."""
+    """Return the changes of an entry to cursors; None if there are none."""
     if not entry.moves_cursors and not entry.ends:
         return None
     return Move(entry.version, entry.derived_from, tuple(entry.cursors), entry.ends)
 
 
 def moved(before: Cursors, entry: Entry | Move) -> Cursors:
-    """The cursors after one more entry; the same object where it moves none.
+    """Return the cursors after one more entry; the same object if it moves none.
 
     Raises:
-        CorruptEntryError: RPL-7, `from` is not where the cursor was, or a cursor that there is not
-            is taken back.
+        CorruptEntryError: RPL-7, `from` differs from the cursor, or the entry moves back an
+            unknown cursor.
     """
     derived = entry.derived_from
     if derived is not None:
         if derived.start != position(before, derived.key):
-            raise _bad(entry, "takes up a source elsewhere than where it was left")
+            raise _bad(entry, "has a `from` that differs from the cursor of its source")
         location = derived.location or _location(before.get(derived.key))
         return {**before, derived.key: Cursor(derived.to, derived.digest, entry.version, location)}
     if not entry.cursors:
         return before
     unknown = [back for back in entry.cursors if back.key not in before]
     if unknown:
-        raise _bad(entry, f"takes back a cursor that there is not: {unknown[0].key!r:.200}")
+        raise _bad(entry, f"moves back an unknown cursor: {unknown[0].key!r:.200}")
     back = {
         each.key: replace(before[each.key], to=each.to, digest=each.digest, at=entry.version)
         for each in entry.cursors
@@ -79,13 +78,13 @@ def moved(before: Cursors, entry: Entry | Move) -> Cursors:
 
 
 def position(cursors: Cursors, key: Key) -> int | None:
-    """The last version taken; None: nothing was."""
+    """Return the last version taken; None if none was."""
     cursor = cursors.get(key)
     return None if cursor is None else cursor.to
 
 
 def taken_back(now: Cursors, then: Cursors) -> tuple[CursorBack, ...]:
-    """What makes the cursors of now those of an older version (RET-3)."""
+    """Return the changes that turn the current cursors into those of an older version (RET-3)."""
     back = []
     for key, cursor in sorted(now.items()):
         old = then.get(key)
@@ -96,7 +95,7 @@ def taken_back(now: Cursors, then: Cursors) -> tuple[CursorBack, ...]:
 
 
 def after(before: Cursors, entries: Iterable[Entry | Move]) -> Cursors:
-    """The cursors after entries that follow, a table that begins anew among them.
+    """Return the cursors after the entries, which may include the end of the table.
 
     Raises:
         CorruptEntryError: as `moved`.

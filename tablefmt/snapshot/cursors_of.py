@@ -1,4 +1,4 @@
-"""How far pipes had come at any version of a log. Spec: RPL-7."""
+"""Source cursors at any version of a log. Spec: RPL-7."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from tablefmt.snapshot.load import LogView
 
 
 def cursors_at(view: LogView, version: int) -> Cursors:
-    """The cursors at a known version. Of a table that never had one nothing is read.
+    """Return the cursors at a known version. For a table without cursors, this reads nothing.
 
     Raises:
-        CorruptTableError: what was read before is not there any more.
+        CorruptTableError: an entry that was read before is missing.
     """
     head = view.read_head
-    # One that there was once is never forgotten.
+    # Cursors are never removed, so no cursor now means none before.
     if version == head.version or not head.cursors:
         return head.cursors
     return view.of_version(version).cursors(version)

@@ -1,7 +1,7 @@
-"""Rows taken out of files, entry by entry, with the version each came; their union. Pure.
+"""Deletion vectors by entry, with the version of each, and their union. Pure.
 
-Like the files, one structure answers for a span of versions: a delta counts from its own on.
-Bitmaps stay bytes until somebody asks for the rows of a file. Spec: DEL-1, DEL-2, DEL-4.
+Like the files, one structure serves a range of versions: a vector applies from its version on.
+Bitmaps stay bytes until a caller needs the rows of a file. Spec: DEL-1, DEL-2, DEL-4.
 """
 
 from __future__ import annotations
@@ -23,39 +23,40 @@ from tablefmt.model.positions import DELETE_COLUMNS, Marks, marks, pack_position
 _NONE = np.zeros(0, np.int64)
 
 UNIONS_KEPT = 1024
-"""Files whose union is kept to go on from: one with many deltas is read version by version."""
+"""Number of files whose union is cached, because a file with many vectors is read repeatedly."""
 
 Unions = dict[int, tuple[int, BitMap64]]
-"""By file: the positions that are gone at a version."""
+"""Deleted positions by file, each with their version."""
 
 
 @dataclass(frozen=True)
 class Deltas:
-    """What entries said of rows: one element a file and entry, in the order of the entries."""
+    """Deletion vectors of entries: one element per file and entry, in the order of the entries."""
 
     file: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     version: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     rows: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     takes: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
-    """The rows are gone from this version on. False: the file itself went with the same entry, and
-    its marks are for incremental reads alone."""
+    """True if the rows are deleted from this version on. False if the same entry removes the file;
+    its vector then serves incremental reads only.
+    """
     maps: pa.Table = field(default_factory=lambda: DELETE_COLUMNS.empty_table())
-    """`deleted` and `updated`, packed."""
+    """`deleted` and `updated`, as bytes."""
     unions: Unions = field(default_factory=dict, compare=False, repr=False)
-    """What was worked out before, for this or another state of the same history."""
+    """Cached unions, for this or another state of the same history."""
 
     def __len__(self) -> int:
         return len(self.file)
 
     @classmethod
     def of_entry(cls, version: int, maps: pa.Table, takes: NDArray[np.bool_]) -> Deltas:
-        """What one entry said: DELETE_COLUMNS, and by row of them `takes`."""
+        """Return the vectors of one entry: DELETE_COLUMNS, and `takes` for each of their rows."""
         file, rows = (maps[name].to_numpy() for name in ("file", "rows"))
         return cls(file, np.full(len(file), version, np.int64), rows, takes, maps)
 
     @classmethod
     def joined(cls, parts: Sequence[Deltas]) -> Deltas:
-        """Those of all parts, in their order; the first of them knows most unions."""
+        """Return the vectors of all parts, in their order. The first part has the largest cache."""
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -70,7 +71,7 @@ class Deltas:
         )
 
     def only(self, mask: NDArray[np.bool_]) -> Deltas:
-        """Some of them."""
+        """Return the vectors that the mask selects."""
         if mask.all():
             return self
         file, version, rows = self.file[mask], self.version[mask], self.rows[mask]
@@ -79,12 +80,14 @@ class Deltas:
 
     @cached_property
     def _by_file(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Files ascending, and their places; within one in the order of versions."""
+        """Return the files ascending, and their places; for one file in the order of versions."""
         order = np.argsort(self.file, kind="stable")
         return self.file[order], order
 
     def counts(self, ids: NDArray[np.int64], version: int) -> NDArray[np.int64]:
-        """How many rows are gone at `version` from each of the files `ids`, each given once."""
+        """Return the number of deleted rows at `version` of each of the files `ids`, each given
+        once.
+        """
         counts = np.zeros(len(ids), np.int64)
         if len(self) == 0 or len(ids) == 0:
             return counts
@@ -97,15 +100,16 @@ class Deltas:
         return counts
 
     def union(self, file: int, rows: int, version: int) -> BitMap64:
-        """The positions that are gone from a file at `version`.
+        """Return the deleted positions of a file at `version`.
 
         Args:
             file: its id.
-            rows: how many it has.
-            version: of the snapshot.
+            rows: the number of its rows.
+            version: the version of the snapshot.
 
         Raises:
-            CorruptEntryError: DEL-1 a position is not in the file, DEL-2, DEL-4 one went twice.
+            CorruptEntryError: DEL-1 a position is not in the file; DEL-2; DEL-4 a row is deleted
+                twice.
         """
         since, union = self.unions.get(file, (-1, BitMap64()))
         if since > version:
@@ -118,7 +122,9 @@ class Deltas:
         for place in places[self.takes[places] & (since < versions) & (versions <= version)]:
             taken = self.taken(int(place), rows)
             if not union.isdisjoint(taken):
-                raise self.bad(place, "DEL-4", f"it takes a row out of file {file} that was gone")
+                raise self.bad(
+                    place, "DEL-4", f"it deletes a row of file {file} that was deleted before"
+                )
             union |= taken
         self._keep(file, version, union)
         return union
@@ -131,7 +137,7 @@ class Deltas:
         self.unions[file] = (version, union.copy())
 
     def taken(self, place: int, rows: int) -> BitMap64:
-        """The positions of one element; `rows` is how many its file has.
+        """Return the positions of one element; `rows` is the number of rows of its file.
 
         Raises:
             CorruptEntryError: DEL-1, DEL-2.
@@ -139,31 +145,34 @@ class Deltas:
         return self.marks_of(place, rows).all
 
     def marks_of(self, place: int, rows: int) -> Marks:
-        """The same, those deleted and those updated apart."""
+        """Return the deletion vector of one element, with deleted and updated rows separate."""
         deleted, updated = (self.maps[name][place].as_py() for name in ("deleted", "updated"))
         try:
             row_marks = marks(int(self.rows[place]), deleted, updated)
         except CorruptEntryError as error:
             raise self.bad(place, error.rule, error.detail) from None
         if row_marks.all.max() >= rows:
-            raise self.bad(place, "DEL-1", f"it has rows beyond the end of file {self.file[place]}")
+            raise self.bad(
+                place, "DEL-1", f"it deletes rows beyond the end of file {self.file[place]}"
+            )
         return row_marks
 
     def bad(self, place: int, rule: str, message: str) -> CorruptEntryError:
-        """The error that names the entry of one element."""
+        """Return the error that names the entry of one element."""
         return CorruptEntryError(message, key=entry_key(int(self.version[place])), rule=rule)
 
 
 def with_vectors(files: pa.Table, deltas: Deltas, version: int) -> pa.Table:
-    """The files with the positions that are gone at a version, as `read_files` wants them.
+    """Return the files with the deleted positions at a version, as `read_files` needs them.
 
     Args:
         files: with the columns `id`, `rows` and `deleted`.
-        deltas: theirs, perhaps beside others.
-        version: one that `deleted` is of.
+        deltas: deletion vectors that include those of the files.
+        version: the version that `deleted` counts.
 
     Returns:
-        With the column `vector`, packed positions or null; as given if no row is gone.
+        The files with the column `vector`, which has packed positions or null. The same table if
+        no row is deleted.
 
     Raises:
         CorruptEntryError: DEL-1, DEL-2, DEL-4.

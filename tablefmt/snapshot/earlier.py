@@ -1,4 +1,4 @@
-"""Versions before the one that a log stands on: read from their entries when asked for.
+"""Versions before the checkpoint base of a log, read from their entries on demand.
 
 Spec: RPL-1, RPL-4, TIM-4, CKP-6.
 """
@@ -22,33 +22,33 @@ from tablefmt.store.forks import ForkedLock
 from tablefmt.store.protocol import Store
 
 KEPT = 1024
-"""Entries held of those asked for last."""
+"""Maximum number of cached entries."""
 
 FAN = 16
-"""Versions looked at in one round of a search by time."""
+"""Number of versions read in one round of a search by time."""
 
 
 class HasStore(Protocol):
-    """Whoever knows where the log is. Which store that is may change."""
+    """Owner of the log's store. The store may be replaced."""
 
     store: Store
 
 
 class EarlierVersions:
-    """What is known of versions by their own entries alone. Safe to share between threads."""
+    """Reader of versions from their own entries alone. Safe to share between threads."""
 
     def __init__(self, owner: HasStore, last: int) -> None:
-        """The versions up to one, which is in the log."""
+        """Serve versions up to `last`, which is in the log."""
         self._owner = owner
         self.last = last
         self._held: OrderedDict[int, Entry] = OrderedDict()
         self._lock = ForkedLock()
 
     def entry(self, version: int) -> Entry:
-        """The entry of a version.
+        """Return the entry of a version.
 
         Raises:
-            CorruptTableError: it is not there, or not what was written.
+            CorruptTableError: it is missing or damaged.
         """
         held = self._held.get(version)
         return self._read([version])[0] if held is None else held
@@ -66,40 +66,42 @@ class EarlierVersions:
         return [read[v] if entry is None else entry for v, entry in known.items()]
 
     def learn(self, entries: Mapping[int, Entry]) -> None:
-        """Keep entries that were read."""
+        """Cache entries that were read."""
         with self._lock:
             self._held.update(entries)
             while len(self._held) > KEPT:
                 self._held.popitem(last=False)
 
     def totals(self, version: int) -> Totals:
-        """Running sums after a version."""
+        """Return the table statistics after a version."""
         return self.entry(version).totals
 
     def timestamp(self, version: int) -> int:
-        """Commit timestamp of a version, µs UTC."""
+        """Return the commit timestamp of a version, µs UTC."""
         return self.entry(version).timestamp
 
     def time_version(self, version: int) -> int:
-        """Time version of a version, µs UTC."""
+        """Return the time version of a version, µs UTC."""
         return self.entry(version).time_version
 
     def metadata_version(self, version: int) -> int:
-        """The version that brought the metadata in force at `version` (ADD-9)."""
+        """Return the version that wrote the metadata in force at `version` (ADD-9)."""
         at = self.totals(version).metadata_version
-        # It may have brought a protocol alone.
+        # That entry may change only the protocol.
         while self.entry(at).metadata is None:
             at = self.totals(at - 1).metadata_version
         return at
 
     def metadata(self, version: int) -> Metadata:
-        """The metadata in force at a version (RPL-4)."""
+        """Return the metadata in force at a version (RPL-4)."""
         metadata = self.entry(self.metadata_version(version)).metadata
         assert metadata is not None
         return metadata
 
     def cursors(self, version: int) -> Cursors:
-        """How far pipes had come at a version: by a checkpoint before it, and entries (RPL-7)."""
+        """Return the source cursors at a version: from a checkpoint before it, and entries
+        (RPL-7).
+        """
         store = self._owner.store
         base = next(usable_bases(store, version), NOTHING)
         before = NO_CURSORS if base.head is None else base.head.cursors
@@ -107,12 +109,17 @@ class EarlierVersions:
         return after(before, (stored.entry for stored in entries))
 
     def first_time(self, low: int, high: int, micros: int) -> int:
-        """The smallest version from `low` to `high` whose time version is >= `micros`; `high` if
-        there is none below. FAN versions a round."""
+        """Return the smallest version from `low` to `high` whose time version is >= `micros`; else
+        `high`.
+
+        Each round reads FAN versions.
+        """
         return self._first(low, high, micros, attrgetter("time_version"))
 
     def first_committed(self, low: int, high: int, micros: int) -> int:
-        """The same by the time of the commit."""
+        """Return the smallest version from `low` to `high` committed at or after `micros`; else
+        `high`.
+        """
         return self._first(low, high, micros, attrgetter("timestamp"))
 
     def _first(self, low: int, high: int, micros: int, time_of: Callable[[Entry], int]) -> int:

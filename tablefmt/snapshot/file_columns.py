@@ -1,4 +1,4 @@
-"""The columns of files: what an entry or a side file says of them, as typed Arrow columns. Pure.
+"""File columns of an entry or an overflow metadata file, as typed Arrow columns. Pure.
 
 Spec: ADD-1, ADD-6, ADD-9, SCH-9, VAL-1, VAL-4.
 """
@@ -33,16 +33,16 @@ _PLAIN = {
     "written": _LONG,
 }
 _COUNTS = (("size", 1, INTEGER_MAX), ("rows", 0, INTEGER_MAX), ("footer", 0, (1 << 32) - 1))
-"""Least and greatest (ADD-1, ADD-7)."""
+"""Lowest and highest allowed values (ADD-1, ADD-7)."""
 
 NOT_KEPT = frozenset({"keys"})
-"""Columns that judge a commit, and are of no use to readers."""
+"""Columns for conflict checks only, which readers do not need."""
 _TYPED = ("partition", "lower", "upper")
 _BY_FIELD = frozenset(_TYPED) | _COUNTED
 
 
 def column_type(name: str, types: Mapping[int, Type]) -> Type | None:
-    """The type of an `add` column, None for one of a field that no schema has named."""
+    """Return the type of an `add` column; None for a field that no schema has."""
     group, dot, field_id = name.partition(".")
     if not dot:
         return _PLAIN[name]
@@ -50,7 +50,7 @@ def column_type(name: str, types: Mapping[int, Type]) -> Type | None:
 
 
 def file_table(columns: Mapping[str, Sequence[Any]], types: Mapping[int, Type]) -> pa.Table:
-    """Columns as an entry has them, typed; one of a field that no schema has named is left out.
+    """Return the columns of an entry, typed, without columns of fields that no schema has.
 
     Args:
         columns: ADD-1 names; the values in the form of the log.
@@ -75,14 +75,16 @@ def _check_zero(name: str, values: pa.Array | pa.ChunkedArray, key: str = "") ->
 
 
 def added_table(files: AddedFiles, metadata: Metadata) -> pa.Table:
-    """The columns of one entry, typed by its metadata: what a side file holds (ADD-6)."""
+    """Return the columns of one entry, typed by its metadata: an overflow file's content
+    (ADD-6).
+    """
     return file_table(files.columns, {f.id: f.type for f in metadata.schema.fields})
 
 
 def blame(
     added: NDArray[np.int64], columns: Mapping[str, Sequence[Any]], types: Mapping[int, Type]
 ) -> None:
-    """Name the entry whose values do not fit; the columns hold those of several.
+    """Find the entry whose values do not fit. The columns hold the values of several entries.
 
     Raises:
         CorruptEntryError: with the key of that entry.
@@ -96,7 +98,8 @@ def blame(
 
 
 def side_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa.Table:
-    """A side file's columns as `file_table` makes them of an entry.
+    """Return an overflow metadata file's columns in the form that `file_table` returns for an
+    entry.
 
     Raises:
         CorruptEntryError: ADD-6.
@@ -107,7 +110,7 @@ def side_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa
     needed = {"path", "size", "rows"} | {"updated"}.intersection(arrow_types)
     try:
         if "written" in known and not pa.types.is_integer(columns["written"].type):
-            raise ValueError("`written` is not of integers")
+            raise ValueError("`written` does not hold integers")
         typed = columns.select(list(arrow_types)).cast(pa.schema(arrow_types))
         if any(typed[name].null_count for name in needed):
             raise ValueError("a path, a size or a row count is missing")
@@ -116,9 +119,9 @@ def side_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa
             if found is None or not found["min"].is_valid:
                 continue
             if not least <= found["min"].as_py() <= found["max"].as_py() <= most:
-                raise ValueError(f"{name!r} has a number that none can have")
+                raise ValueError(f"{name!r} has a number outside {least} to {most}")
     except (pa.ArrowException, ValueError, KeyError) as error:
-        message = f"the side file has columns that do not fit: {error}"
+        message = f"the overflow metadata file has columns that do not fit: {error}"
         raise CorruptEntryError(message, key=entry_key(entry.version), rule="ADD-6") from None
     for name in typed.column_names:
         _check_zero(name, typed[name], entry_key(entry.version))
@@ -126,12 +129,13 @@ def side_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa
 
 
 def with_written(entry: Entry, columns: pa.Table, under: int) -> pa.Table:
-    """A side file's columns with the version that each file was written under. Spec: ADD-9.
+    """Return an overflow metadata file's columns with the `written` version of each file. Spec:
+    ADD-9.
 
     Args:
-        entry: whose side file it is.
+        entry: the entry of the overflow metadata file.
         columns: typed.
-        under: of the newest metadata: what files that do not say it were written under.
+        under: the newest metadata version, for files without a version of their own.
     """
     at = columns.schema.get_field_index("written")
     if at < 0:
@@ -140,7 +144,7 @@ def with_written(entry: Entry, columns: pa.Table, under: int) -> pa.Table:
     written = pc.fill_null(columns.column(at), under)
     least_and_most = pc.min_max(written).as_py()
     if not 0 <= least_and_most["min"] <= least_and_most["max"] <= entry.version:
-        message = "a file was written under a version that is not there"
+        message = f"a file has a `written` version outside 0 to {entry.version}"
         raise CorruptEntryError(message, key=entry_key(entry.version), rule="ADD-9")
     return columns.set_column(at, "written", written)
 
@@ -151,7 +155,7 @@ def _is_known(name: str) -> bool:
 
 
 def typed_bounds(files: pa.Table, fields: Iterable[Field]) -> pa.Table:
-    """The same files with bounds and partition values in the types of these columns.
+    """Return the files with bounds and partition values in the types of these columns.
 
     A value that the type cannot hold becomes unknown (VAL-4).
     """
@@ -168,9 +172,9 @@ def typed_bounds(files: pa.Table, fields: Iterable[Field]) -> pa.Table:
 
 
 def of_partitioning(files: pa.Table, partition_ids: Collection[int]) -> pa.Table:
-    """The same files without values of columns that they are not partitioned by.
+    """Return the files without partition values of columns that do not partition them.
 
-    Beside files of another partitioning they got NULL there; a NULL that stays is the value.
+    Beside files of another partitioning, they got NULL there. A NULL that stays would be a value.
     Spec: ENT-8, DAT-8.
     """
     names = {f"partition.{i}" for i in partition_ids}
@@ -179,7 +183,7 @@ def of_partitioning(files: pa.Table, partition_ids: Collection[int]) -> pa.Table
 
 
 def with_partitions(no_files: pa.Table, schema: Schema, partition_ids: Collection[int]) -> pa.Table:
-    """Return the columns of no files with those of the partitioning, which older files lack."""
+    """Return an empty files table with the partition columns, which older files lack."""
     for field_id in sorted(partition_ids):
         name, target = f"partition.{field_id}", arrow_type(schema.by_id(field_id).type)
         if name not in no_files.column_names:
@@ -188,10 +192,10 @@ def with_partitions(no_files: pa.Table, schema: Schema, partition_ids: Collectio
 
 
 def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
-    """Return the values in another type; NULL where it does not hold a value exactly.
+    """Return the values in another type; NULL if the type does not hold a value exactly.
 
-    A restore brings a narrower type back (RET-3). A bound that was rounded would leave out files
-    that hold rows.
+    A restore brings a narrower type back (RET-3). A rounded bound would exclude files that hold
+    matching rows.
     """
     try:
         there = _converted(values, target)
@@ -203,6 +207,6 @@ def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
 
 def _converted(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_integer(values.type) and pa.types.is_decimal(target):
-        # Arrow asks for room for every integer of the type; what counts is these.
+        # Arrow requires digits for every integer of the type; only the actual values matter.
         values = values.cast(pa.decimal128(38, 0))
     return values.cast(target)

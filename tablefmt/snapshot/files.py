@@ -1,9 +1,9 @@
-"""The files of a log as Arrow columns, with the versions they came and went. Pure.
+"""File history of a log as Arrow columns, with the versions that added and removed each file. Pure.
 
-A file is live at version v if added <= v < removed; so one structure answers for a span of
-versions, and an older snapshot stays right while newer entries are folded in. What went before the
-span is let go of: who follows a log for ever holds the live files and as many of the others as it
-wants. No Python object per file is kept. Spec: ADD-1 .. ADD-3, ADD-9, RPL-2, RPL-3, DEL-1.
+A file is live at version v if added <= v < removed. So one structure serves a range of versions,
+and an older snapshot stays right while newer entries are folded in. Files removed before the range
+are dropped. So a long-running follower keeps only the live files and a limited number of others.
+There is no Python object per file. Spec: ADD-1 .. ADD-3, ADD-9, RPL-2, RPL-3, DEL-1.
 """
 
 from __future__ import annotations
@@ -36,36 +36,38 @@ from tablefmt.snapshot.segments import (
 
 @dataclass(frozen=True)
 class FileHistory:
-    """Files by segments, as of versions `first` to `version`. Never changed: `fold` gives another.
+    """Files in manifest segments, for versions `first` to `version`. Immutable: `fold` returns a
+    new one.
 
-    The empty one is that of a log without entries.
+    The default is the history of a log without entries.
     """
 
     first: int = 0
-    """The oldest version that is answered for."""
+    """Oldest version that the history includes."""
     version: int = -1
-    """The last version folded in."""
+    """Last version folded in."""
     metadata_version: int = 0
-    """That brought the metadata in force at `version`."""
+    """Version that wrote the metadata in force at `version`."""
     segments: tuple[Segment, ...] = ()
     deltas: tuple[Deltas, ...] = ()
     types: Mapping[int, Type] = field(default_factory=dict)
-    """By field id, of all columns since `first`."""
+    """Types by field id, of all columns since `first`."""
     partition_columns: frozenset[str] = frozenset()
     live: int = 0
-    """Files at `version`."""
+    """Number of live files at `version`."""
     rows: int = 0
-    """Rows of those, as written."""
+    """Number of rows of the live files, as written."""
     bytes: int = 0
     deleted: int = 0
-    """Rows of those that are gone."""
+    """Number of deleted rows of the live files."""
     readded: bool = False
-    """Since the base an entry added a path that does not name its own transaction, so it may be
-    that of any file. One that does is of no file of before (DAT-1)."""
+    """True if, since the base, an entry added a path without its own transaction id. Such a path
+    may equal any file's path. A path with the id is new (DAT-1).
+    """
     distinct_below: int = 0
-    """Of files of lower ids it is known that no two of them that are live have one path."""
+    """File id below which no two live files are known to share a path."""
     checkpoint: str = ""
-    """The name of the root that the files were first read from; "" for none."""
+    """Name of the root that the files were first read from; "" if there is none."""
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
@@ -75,31 +77,31 @@ class FileHistory:
 
     @property
     def is_held(self) -> bool:
-        """Whether all of it is in memory."""
+        """Return True if all of it is in memory."""
         return all(segment.is_held for segment in self.segments)
 
     @cached_property
     def all_deltas(self) -> Deltas:
-        """The deltas as one."""
+        """Return the deletion vectors as one."""
         return Deltas.joined(self.deltas)
 
     @property
     def gone(self) -> int:
-        """Files that are kept for versions before the last one alone."""
+        """Return the number of files that are kept only for versions before the last one."""
         return len(self) - self.live
 
     def sums(self) -> tuple[int, int, int]:
-        """Rows, bytes and rows that are gone, at `version`: those of `Totals`."""
+        """Return rows, bytes and deleted rows at `version`, as in `Totals`."""
         return self.rows, self.bytes, self.deleted
 
     def find(
         self, ids: NDArray[np.int64], before: int | None = None
     ) -> Iterator[tuple[int, Places, Places]]:
-        """Where files of these ids are, segment by segment.
+        """Yield the places of files with these ids, by manifest segment.
 
         Args:
             ids: any, known or not.
-            before: ids from here on are not looked for.
+            before: ignore ids from here on.
 
         Yields:
             The number of a segment that has any, places in it, and places in `ids`.
@@ -113,20 +115,20 @@ class FileHistory:
                 yield at, places, lines
 
     def marked(self, ids: NDArray[np.int64]) -> list[Mask]:
-        """A mask a segment, of the files of these ids."""
+        """Return a mask per manifest segment, of the files of these ids."""
         masks = [np.zeros(len(segment), bool) for segment in self.segments]
         for at, places, _ in self.find(ids):
             masks[at][places] = True
         return masks
 
     def rows_of(self, file: int) -> int:
-        """How many rows a file was written with."""
+        """Return the number of rows that a file was written with."""
         segment, place = self._place(file)
         rows = segment.files.take(np.array([place], np.intp), ["rows"])["rows"]
         return int(rows[0].as_py())
 
     def removed_at(self, file: int) -> int:
-        """The version that removed a file; NEVER while it is live."""
+        """Return the version that removed a file; NEVER while it is live."""
         segment, place = self._place(file)
         return int(segment.removed[place])
 
@@ -136,17 +138,17 @@ class FileHistory:
         raise KeyError(file)
 
     def empty_table(self) -> pa.Table:
-        """The columns that every file has, without a file."""
+        """Return a table without files, with the columns that every file has."""
         names = ("path", "size", "rows", *sorted(self.partition_columns))
         return file_table({name: [] for name in names}, self.types)
 
     def only(self, masks: Iterable[Mask]) -> FileHistory:
-        """A part of the files, by a mask a segment, with the sums of all of them."""
+        """Return the selected files, by a mask per manifest segment, with the sums of all files."""
         kept = [s.only(mask) for s, mask in zip(self.segments, masks, strict=True) if mask.any()]
         return replace(self, segments=tuple(kept), deltas=_of_files(self.deltas, kept))
 
     def let_go(self, first: int) -> FileHistory:
-        """The same without what only versions before `first` need."""
+        """Return the history without files that only versions before `first` need."""
         if first <= self.first:
             return self
         assert first <= self.version, (first, self.version)
@@ -156,20 +158,20 @@ class FileHistory:
         return replace(self, first=first, segments=tuple(compacted(kept)), deltas=deltas)
 
     def halved(self) -> FileHistory:
-        """The same without about half of the files that are not live, those that went first."""
+        """Return the history without about half of its removed files: those removed first."""
         went = np.concatenate([s.removed[s.removed != NEVER] for s in self.segments])
         return self.let_go(int(np.partition(went, len(went) // 2)[len(went) // 2]))
 
     def as_of(
         self, version: int, totals: Totals, metadata: Metadata, described: int
     ) -> FileHistory:
-        """What there was at one version, as if nothing had come before or after.
+        """Return the state at one version, as if nothing had come before or after.
 
         Args:
-            version: one that is answered for, unless there are no files at all.
-            totals: of it.
-            metadata: in force at it, or at a later version: whose types the bounds get.
-            described: the version that brought the metadata in force at it (ADD-9).
+            version: a version in the history, unless there are no files at all.
+            totals: its table statistics.
+            metadata: in force at it, or at a later version; bounds get its types.
+            described: the version that wrote the metadata in force (ADD-9).
         """
         deltas = Deltas.joined([d.only(d.version <= version) for d in self.deltas])
         segments = []
@@ -196,12 +198,12 @@ class FileHistory:
         )
 
     def with_files(self, other: FileHistory) -> FileHistory:
-        """The same with the files of another history besides, none of which is in this one."""
+        """Return the history extended by the files of another one. They have no file in common."""
         segments = (*other.segments, *self.segments)
         return replace(self, segments=segments, deltas=(*other.deltas, *self.deltas))
 
     def check_paths(self, next_id: int) -> FileHistory:
-        """The same, known to have no two live files of one path.
+        """Return the history after a check that no two live files share a path.
 
         Args:
             next_id: above all ids.
@@ -228,7 +230,7 @@ class FileHistory:
         return replace(self, distinct_below=next_id)
 
     def _refuse(self, path: pa.Scalar) -> None:
-        """Name the last entry that added a live file of this path."""
+        """Raise the error for the last entry that added a live file of this path."""
         added = [
             int(segment.files.added[at])
             for segment in self.segments
@@ -237,12 +239,12 @@ class FileHistory:
                 & (segment.removed == NEVER)
             )
         ]
-        message = f"it adds {path.as_py()!r:.100}, a live file"
+        message = f"it adds the path {path.as_py()!r:.100} of a live file"
         raise CorruptEntryError(message, key=entry_key(max(added)), rule="ADD-1")
 
 
 def _of_files(deltas: tuple[Deltas, ...], segments: list[Segment]) -> tuple[Deltas, ...]:
-    """The deltas of files that are in one of the segments."""
+    """Return the deletion vectors of files that are in one of the manifest segments."""
     columns: list[FileColumns] = [segment.files for segment in segments]
     kept = []
     for some in deltas:

@@ -1,7 +1,6 @@
-"""The files of a log: columns up to a version, and the entries that wait to become columns. Pure.
+"""Materialized file state: columns up to a version, and the entries not yet folded into them. Pure.
 
-Whoever holds one sees to it that changes come one at a time. A change that is broken off anywhere
-is put right by `put_right`.
+The owner must serialize changes. `put_right` repairs the state after an interrupted change.
 """
 
 from __future__ import annotations
@@ -15,48 +14,52 @@ from tablefmt.snapshot.files import FileHistory
 from tablefmt.snapshot.folding import fold
 
 UNFOLDED_MAX = 256
-"""Entries held as they were read until somebody asks for files; more become columns."""
+"""Maximum number of entries held unfolded until a caller needs files. Further ones are folded."""
 
 HELD_MAX = 1024
-"""The same behind one that has a side file: then they are let go of, and got again by who asks. If
-many were read at once it is more of them, for who reads them is about to ask."""
+"""Maximum behind an entry with an overflow metadata file. Beyond it, entries are dropped and read
+again on demand. The limit grows if many entries are read at once, because their reader will need
+the files next.
+"""
 
-GONE_MAX = 1 << 16
-"""Files kept though they are not live, for older versions; beyond it no more than are live."""
+REMOVED_MAX = 1 << 16
+"""Maximum number of removed files kept for older versions, unless more files are live."""
 
 
-class FoldedFiles:
-    """Files of a log from its base on."""
+class MaterializedFiles:
+    """Materialized file state of a log from its base on."""
 
     def __init__(self, base: Base, *, whole: bool = False) -> None:
         self.history: FileHistory = base.files
-        """Of the versions of late."""
+        """Files of recent versions."""
         self.older: FileHistory = base.files
-        """Of the last version asked for that `history` did not answer for."""
+        """Files of the last requested version that `history` does not include."""
         self.damage: CorruptTableError | None = None
-        """What was found in the files' rules or a side file. It stays: who asks is told again."""
+        """Damage found in the files or an overflow metadata file. It is permanent and raised on
+        each access.
+        """
         self.unfolded: list[StoredEntry] = []
-        """Entries read that `history` lacks, in order; the first may have been let go of."""
+        """Entries read that `history` lacks, in order. The first ones may have been dropped."""
         self._whole = whole
         self._held_max = HELD_MAX
 
     def stand_on(self, base: Base) -> None:
-        """Begin anew on another base, with the entries that are held."""
+        """Restart on another base, with the held entries."""
         self.history = self.older = base.files
 
     def hold(self, count: int) -> None:
-        """Somebody is about to take in so many entries at once, and to ask for files."""
+        """Prepare for this many entries at once, after which the caller will need files."""
         if count > UNFOLDED_MAX:
             self._held_max = HELD_MAX + 2 * (len(self.unfolded) + count)
 
     def take(self, stored: StoredEntry) -> None:
-        """Take in the next entry."""
+        """Add the next entry."""
         if len(self.unfolded) >= UNFOLDED_MAX:
             self._fold_early()
         self.unfolded.append(stored)
 
     def put_right(self, version: int) -> None:
-        """Forget what a change that was broken off left: entries after `version`, or folded."""
+        """Undo an interrupted change: drop entries after `version`, and folded ones."""
         while self.unfolded and self.unfolded[-1].version > version:
             self.unfolded.pop()
         known = self.history.version
@@ -64,21 +67,22 @@ class FoldedFiles:
             self.unfolded = [stored for stored in self.unfolded if stored.version > known]
 
     def waiting(self) -> list[StoredEntry]:
-        """Entries held that come right after the files; none if others come before them."""
+        """Return the held entries that directly follow the files; none if there is a gap."""
         held = self.unfolded
         return list(held) if held and held[0].version == self.history.version + 1 else []
 
     def replace(self, known: FileHistory, later: FileHistory) -> None:
-        """Go on from `known` to `later`, unless somebody did meanwhile."""
+        """Replace `known` by `later`, unless another thread replaced it meanwhile."""
         if self.history is known:
             self.history = later if self._whole else bounded(later)
             self.put_right(later.version)
 
     def _fold_early(self) -> None:
-        """Turn entries into columns before they pile up; reads nothing.
+        """Fold entries into columns before they accumulate; this reads nothing.
 
-        Damage is kept for who asks for files: an append does not need them. What cannot be turned
-        without reading a side file, or a checkpoint, is let go of, and got again by who asks.
+        Damage is kept and raised when a caller needs files, because an append does not need them.
+        Entries that need an overflow metadata file or a checkpoint are dropped. They are read again
+        on demand.
         """
         plain: list[StoredEntry] = []
         if self.history.is_held:
@@ -89,7 +93,7 @@ class FoldedFiles:
                 self.history = folded if self._whole else bounded(folded)
             except CorruptEntryError as error:
                 if self.history.checkpoint:
-                    # It may be the checkpoint's fault: who asks for files finds out (CKP-6).
+                    # The checkpoint may be at fault; the next access to files finds out (CKP-6).
                     self.unfolded = []
                 else:
                     self.damage = error
@@ -100,12 +104,12 @@ class FoldedFiles:
 
 
 def bounded(history: FileHistory) -> FileHistory:
-    """The same without those of its files that went first, if they are too many."""
-    while history.gone > max(GONE_MAX, history.live):
+    """Return the history without the files removed first, if it keeps too many."""
+    while history.gone > max(REMOVED_MAX, history.live):
         history = history.halved()
     return history
 
 
 def has_sides(stored: StoredEntry) -> bool:
-    """Whether columns of an entry are in a side file."""
+    """Return True if columns of an entry are in an overflow metadata file."""
     return isinstance(stored.entry.add, SideFile) or isinstance(stored.entry.delete, SideFile)

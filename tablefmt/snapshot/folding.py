@@ -1,4 +1,4 @@
-"""From the files of one version and the entries that follow to the files of a later one. Pure.
+"""Folding: apply entries to the files of a version, to get those of a later version. Pure.
 
 Spec: ADD-1, ADD-6, ADD-9, RPL-2, RPL-3, DEL-1.
 """
@@ -38,13 +38,14 @@ def fold(
     side_files: Mapping[int, pa.Table] | None = None,
     side_deletes: Mapping[int, pa.Table] | None = None,
 ) -> FileHistory:
-    """The history with the entries that follow, in order; what is given stays as it is.
+    """Return the history with the next entries applied, in order. The given history does not
+    change.
 
     Args:
-        history: up to the version before the first of them.
+        history: up to the version before the first entry.
         entries: contiguous.
-        side_files: by version, the columns of entries whose `add` is in a side file.
-        side_deletes: by version, DELETE_COLUMNS of those whose `delete` is.
+        side_files: by version, the `add` columns of entries with an overflow metadata file.
+        side_deletes: by version, DELETE_COLUMNS of entries with an overflow file for `delete`.
 
     Raises:
         CorruptEntryError: RPL-2 a removed file is not live, RPL-3 wrong sums, ADD-1, DEL-1, VAL-1.
@@ -54,7 +55,7 @@ def fold(
     try:
         return _Folding(history, *sides).all(following)
     except CorruptEntryError:
-        # Several at once are taken in by parts; one by one they name the first that is wrong.
+        # A run is checked in parts. Entry by entry, the error names the first wrong one.
         stepwise = _Folding(history, *sides)
         for entry in following:
             stepwise.all([entry])
@@ -62,7 +63,7 @@ def fold(
 
 
 class _Folding:
-    """A history that is being made of an older one, whose arrays it copies before it writes."""
+    """Builder of a history from an older one, which copies arrays before it writes to them."""
 
     def __init__(
         self,
@@ -80,12 +81,14 @@ class _Folding:
         self._live = before.live
         self._rows, self._bytes, self._deleted = before.sums()
         self._own: set[int] = set()
-        """Segments, by `id`, whose arrays are this one's alone."""
+        """Manifest segments, by `id`, whose arrays belong to this builder alone."""
         self._side_files = side_files
         self._side_deletes = side_deletes
 
     def all(self, entries: Sequence[Entry]) -> FileHistory:
-        """Take in entries that follow: first what a run of them adds, then what each takes out."""
+        """Apply the next entries: first the files that a run adds, then the removals of each
+        entry.
+        """
         first = 0
         while first < len(entries):
             last = first + 1
@@ -109,7 +112,7 @@ class _Folding:
         )
 
     def _run(self, entries: Sequence[Entry]) -> None:
-        """Of these at most the first has metadata, or files in a side file."""
+        """Apply a run of entries. Only the first may have metadata or an overflow metadata file."""
         tail = _Tail()
         sums: list[tuple[int, int]] = []
         for entry in entries:
@@ -130,7 +133,7 @@ class _Folding:
                 deltas.append(self._delete(entry))
             totals = (entry.totals.rows, entry.totals.bytes, entry.totals.deleted)
             if totals != (self._rows, self._bytes, self._deleted):
-                raise _bad(entry, "RPL-3", "its sums of rows or bytes are not those of its files")
+                raise _bad(entry, "RPL-3", "its rows, bytes or deleted rows differ from its files")
             self._version = entry.version
         if deltas:
             self._push_deltas(Deltas.joined(deltas))
@@ -145,7 +148,9 @@ class _Folding:
         self._partition_columns = frozenset(f"partition.{i}" for i in metadata.partition_by)
 
     def _retype(self, column: Field) -> None:
-        """Bounds of older files in the column's new type (SCH-9), so that one type serves all."""
+        """Convert bounds of older files to the column's new type (SCH-9), so that all have one
+        type.
+        """
         for at, segment in enumerate(self._segments):
             files = segment.files.retyped(column)
             if files is not segment.files:
@@ -158,14 +163,14 @@ class _Folding:
             self._own.add(id(segment))
 
     def _owned(self, at: int) -> Segment:
-        """A segment whose `removed` and `deleted` may be written to."""
+        """Return a manifest segment whose `removed` and `deleted` may be written to."""
         segment = self._segments[at]
         if id(segment) not in self._own:
             self._put(at, segment.writable(self._deltas, self._version), owned=True)
         return self._segments[at]
 
     def _add(self, entry: Entry, tail: _Tail) -> tuple[int, int]:
-        """Take in the files of an entry; their rows and bytes."""
+        """Add the files of an entry; return their rows and bytes."""
         if entry.add is None:
             return 0, 0
         if isinstance(entry.add, SideFile):
@@ -180,7 +185,7 @@ class _Folding:
 
     def _check_partitions(self, entry: Entry, names: Iterable[str]) -> None:
         if {n for n in names if n.startswith("partition.")} != self._partition_columns:
-            raise _bad(entry, "ADD-1", "its files lack a partition value, or have one too many")
+            raise _bad(entry, "ADD-1", "its files lack a partition value, or have an unknown one")
 
     def _flush(self, tail: _Tail) -> None:
         if not tail.ids:
@@ -196,7 +201,7 @@ class _Folding:
     def _add_side(self, entry: Entry, columns: pa.Table) -> tuple[int, int]:
         count = columns.num_rows
         if entry.add is None or count != len(entry.add):
-            raise _bad(entry, "ADD-6", "the side file does not hold the files it should")
+            raise _bad(entry, "ADD-6", "the overflow metadata file has another number of files")
         self._check_partitions(entry, columns.column_names)
         columns = side_table(entry, columns, self._types)
         columns = with_written(entry, columns, self._metadata_version)
@@ -214,7 +219,7 @@ class _Folding:
         for segment in Segment.new(ids, added, columns):
             segments.append(segment)
             self._own.add(id(segment))
-        # Like a binary counter: every file is copied O(log n) times over a long life.
+        # Like a binary counter, so every file is copied O(log n) times over a long life.
         while len(segments) > 1 and _are_joined(*segments[-2:]):
             self._own.difference_update(map(id, segments[-2:]))
             segments[-2:] = [joined(segments[-2:])]
@@ -227,7 +232,7 @@ class _Folding:
             deltas[-2:] = [Deltas.joined(deltas[-2:])]
 
     def _find(self, ids: NDArray[np.int64], before: int) -> Iterable[Any]:
-        """As `FileHistory.find`, among the files so far."""
+        """Return `FileHistory.find` among the current files."""
         return FileHistory(segments=tuple(self._segments)).find(ids, before)
 
     def _remove(self, entry: Entry) -> None:
@@ -249,7 +254,7 @@ class _Folding:
             raise _bad(entry, "RPL-2", "it removes a file that was never added")
 
     def _delete(self, entry: Entry) -> Deltas:
-        """Count rows that an entry takes out."""
+        """Count the rows that an entry deletes."""
         columns = _deletes_of(entry, self._side_deletes)
         files, rows = columns["file"].to_numpy(), columns["rows"].to_numpy()
         takes = np.zeros(len(files), bool)
@@ -258,23 +263,23 @@ class _Folding:
             segment = self._owned(at)
             live = segment.removed[places] == NEVER
             if np.any(~live & (segment.removed[places] != entry.version)):
-                raise _bad(entry, "DEL-1", "it takes rows out of a file that was removed before")
+                raise _bad(entry, "DEL-1", "it deletes rows of a file that was removed before")
             known_gone = _counts(segment)[places]
             written = segment.files.take(places, ["rows"])["rows"].to_numpy()
             if np.any(rows[lines] > written - known_gone):
-                raise _bad(entry, "DEL-1", "it takes more rows out of a file than there are")
+                raise _bad(entry, "DEL-1", "it deletes more rows of a file than it has")
             counts = known_gone + rows[lines]
             _counts(segment)[places[live]] = counts[live]
             takes[lines] = live
             known += len(lines)
         if known != len(files):
-            raise _bad(entry, "DEL-1", "it takes rows out of a file that was never added")
+            raise _bad(entry, "DEL-1", "it deletes rows of a file that was never added")
         self._deleted += exact_sum(rows[takes])
         return Deltas.of_entry(entry.version, columns, takes)
 
 
 def _is_in_run(entry: Entry) -> bool:
-    """Whether an entry can be taken in together with the one before it."""
+    """Return True if an entry can be applied together with the one before it."""
     return entry.metadata is None and not isinstance(entry.add, SideFile)
 
 
@@ -285,7 +290,7 @@ def _are_joined(older: Segment, newer: Segment) -> bool:
 
 
 def _counts(segment: Segment) -> NDArray[np.int64]:
-    """Of a segment that may be written to."""
+    """Return the deleted counts of a manifest segment that may be written to."""
     assert segment.deleted is not None
     return segment.deleted
 
@@ -299,13 +304,13 @@ class _Tail:
         self._columns: dict[str, list[Any]] = {}
 
     def take(self, files: AddedFiles, first_id: int, version: int, under: int) -> None:
-        """Add the files of one entry; a column that one entry lacks is NULL for its files.
+        """Add the files of one entry. A column that an entry lacks is NULL for its files.
 
         Args:
             files: its `add`.
-            first_id: the id of the first.
-            version: the entry's.
-            under: of the newest metadata: what files that do not say it were written under.
+            first_id: the id of the first file.
+            version: the entry's version.
+            under: the newest metadata version, for files without a version of their own.
         """
         before, count = len(self.ids), len(files)
         self.ids.extend(range(first_id, first_id + count))
@@ -321,7 +326,9 @@ class _Tail:
             column += values
 
     def drain(self) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, list[Any]]]:
-        """Ids, versions that added them, and columns of what was taken; nothing is left."""
+        """Return ids, versions that added them, and columns of the gathered files, and empty the
+        gatherer.
+        """
         count = len(self.ids)
         for column in self._columns.values():
             column.extend([None] * (count - len(column)))

@@ -1,4 +1,4 @@
-"""The newest entry's summary: enough to write on top of without replaying. Pure.
+"""Head: the summary of the newest entry, enough to commit on it without replay. Pure.
 
 Spec: LOG-1 .. LOG-3, TIM-1, TIM-2, ENT-6, ENT-13, RPL-3, RPL-5 .. RPL-7, SCH-3, SCH-4, SCH-8,
 SCH-9.
@@ -34,7 +34,7 @@ from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, moved
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What a writer has to know of the version it goes on top of."""
+    """Facts about a version that the writer of the next one needs."""
 
     table: str
     version: int
@@ -45,29 +45,29 @@ class Head:
     metadata: Metadata
     protocol: ProtocolFeatures
     applications: Mapping[str, tuple[Application, int]] = field(default_factory=dict)
-    """By application id: its newest application version, and the ID version that set it."""
+    """Newest application version by application id, and the ID version that set it."""
     cursors: Cursors = field(default_factory=dict)
-    """How far pipes have come that fill the table (RPL-7)."""
+    """Source cursors of the pipes that fill the table (RPL-7)."""
     ended: bool = False
-    """The table ended with this version (ENT-14)."""
+    """True if the table ended with this version (ENT-14)."""
 
 
 def first_head(stored: StoredEntry) -> Head:
-    """The head after version 0.
+    """Return the head after version 0.
 
     Raises:
-        CorruptEntryError: a first entry that cannot be one.
+        CorruptEntryError: an entry that cannot be the first.
         UnsupportedFeatureError: ENT-7.
     """
     entry = stored.entry
-    # The codec saw to both.
+    # The codec has checked both.
     assert entry.metadata is not None
     assert entry.protocol is not None
     before = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
     if entry.operation.cls is not OperationClass.PROTOCOL:
-        raise _bad(entry, "ENT-4", "it creates the table, and its class is not PROTOCOL")
+        raise _bad(entry, "ENT-4", "it creates the table, but its class is not PROTOCOL")
     if entry.ends:
-        raise _bad(entry, "ENT-14", "it creates the table, and drops it")
+        raise _bad(entry, "ENT-14", "it both creates and drops the table")
     _check_times(entry, None)
     _check_totals(entry, before)
     _check_readable(entry.protocol)
@@ -88,7 +88,7 @@ def first_head(stored: StoredEntry) -> Head:
 
 
 def advance(head: Head, stored: StoredEntry) -> Head:
-    """The head after one more entry.
+    """Return the head after one more entry.
 
     Raises:
         CorruptEntryError: LOG-1 chain, LOG-3 table, TIM-1, TIM-2 times, RPL-3 sums, RPL-5 .. RPL-7,
@@ -132,9 +132,9 @@ def advance(head: Head, stored: StoredEntry) -> Head:
 
 
 def skip_to(head: Head, stored: StoredEntry) -> Head:
-    """The head at an entry some versions on, of which none up to it has metadata or protocol.
+    """Return the head at a later entry, if no entry up to it has metadata or protocol.
 
-    `applications` and `cursors` stay as they were.
+    `applications` and `cursors` stay unchanged.
 
     Raises:
         CorruptEntryError: LOG-3 table, TIM-1 times, or sums that cannot follow.
@@ -143,9 +143,9 @@ def skip_to(head: Head, stored: StoredEntry) -> Head:
     if entry.table != head.table:
         raise _bad(entry, "LOG-3", f"it belongs to table {entry.table}, not {head.table}")
     if entry.timestamp < next_time(head.timestamp):
-        raise _bad(entry, "TIM-1", "its timestamp is not after those of the entries before")
+        raise _bad(entry, "TIM-1", "its timestamp is not after that of the entries before")
     if entry.totals.oldest < head.totals.oldest:
-        raise _bad(entry, "ENT-13", "it takes back that older versions were given up")
+        raise _bad(entry, "ENT-13", "its `totals.oldest` is below that of the entries before")
     if entry.totals.metadata_version != head.totals.metadata_version:
         raise _bad(entry, "RPL-3", "its sums do not follow from the entries before")
     return replace(
@@ -166,25 +166,25 @@ def same_table(head: Head, stored: StoredEntry) -> None:
     """
     if stored.entry.table != head.table:
         raise TableReplacedError(
-            f"this place now holds table {stored.entry.table}, not {head.table}", rule="LOG-3"
+            f"this location now holds table {stored.entry.table}, not {head.table}", rule="LOG-3"
         )
 
 
 def dropped(version: int) -> TableReplacedError:
-    """What a handle that knows a table is told once it is not there any more."""
+    """Return the error for a handle of a table that was dropped since."""
     return TableReplacedError(f"the table was dropped, by version {version}", rule="ENT-14")
 
 
 def check_writable(head: Head) -> None:
-    """Refuse to write what a newer writer has to know about, and what has no version left.
+    """Refuse to write a table with unknown writer features, or without a free version.
 
     Raises:
         UnsupportedFeatureError: ENT-7, KEY-1.
     """
     if head.version >= VERSION_MAX:
         raise UnsupportedFeatureError(
-            f"the table is at version {head.version}, and none can follow. Copy its rows to a new "
-            "table",
+            f"the table is at version {head.version}, which is the last possible one. Copy its "
+            "rows to a new table",
             ["version"],
         )
     unknown = sorted(set(head.protocol.writer) - WRITER_FEATURES)
@@ -199,13 +199,13 @@ def _check_readable(protocol: ProtocolFeatures) -> None:
 
 
 def _check_features(entry: Entry, before: ProtocolFeatures) -> None:
-    """Refuse a feature that comes with anything but a change of the protocol."""
+    """Refuse an entry that adds a feature but is not a change of the protocol."""
     if entry.protocol is None or entry.operation.cls is OperationClass.PROTOCOL:
         return
     now = entry.protocol
     added = {*now.reader}.difference(before.reader) | {*now.writer}.difference(before.writer)
     if added:
-        raise _bad(entry, "VER-4", f"it adds {sorted(added)}, and its class is not PROTOCOL")
+        raise _bad(entry, "VER-4", f"it adds {sorted(added)}, but its class is not PROTOCOL")
 
 
 def _bad(entry: Entry, rule: str, message: str) -> CorruptEntryError:
@@ -222,7 +222,7 @@ def _check_times(entry: Entry, head: Head | None) -> None:
     else:
         allowed = {entry.timestamp}
     if entry.time_version not in allowed:
-        raise _bad(entry, "TIM-2", "its time version is not the one of its class and its changes")
+        raise _bad(entry, "TIM-2", "its time version does not fit its class and its changes")
 
 
 def _changes_anything(entry: Entry) -> bool:
@@ -231,19 +231,19 @@ def _changes_anything(entry: Entry) -> bool:
 
 
 def _check_begins(entry: Entry, head: Head) -> None:
-    """Refuse anything but another table, from its beginning, where one has ended."""
+    """Refuse any entry after the end of a table, unless it creates another table."""
     if entry.table == head.table:
-        raise _bad(entry, "ENT-14", "it goes on with a table that was dropped")
+        raise _bad(entry, "ENT-14", "it continues a table that was dropped")
     complete = entry.metadata is not None and entry.protocol is not None
     if not complete or entry.operation.cls is not OperationClass.PROTOCOL or entry.ends:
-        raise _bad(entry, "ENT-14", "it comes after a table that was dropped, and makes none")
+        raise _bad(entry, "ENT-14", "it follows the end of a table, but does not create a table")
 
 
 def _check_ends(entry: Entry) -> None:
     more = (entry.metadata, entry.protocol, entry.add, entry.delete, entry.lineage, entry.horizon)
     ends_only = entry.operation.cls is OperationClass.PROTOCOL and entry.totals.files == 0
     if not ends_only or any(part is not None for part in more):
-        raise _bad(entry, "ENT-14", "it drops the table, and leaves files or does something else")
+        raise _bad(entry, "ENT-14", "it drops the table, but leaves files or changes something")
 
 
 def _check_totals(entry: Entry, before: Totals, *, anew: bool = False) -> None:
@@ -258,7 +258,9 @@ def _check_totals(entry: Entry, before: Totals, *, anew: bool = False) -> None:
     if entry.operation.cls in NOT_LOGICAL:
         live = (before.rows - before.deleted, entry.totals.rows - entry.totals.deleted)
         if live[0] != live[1]:
-            raise _bad(entry, "RPL-6", f"it moves rows, and there are {live[1]} after {live[0]}")
+            raise _bad(
+                entry, "RPL-6", f"it may only move rows, but changes {live[0]} rows to {live[1]}"
+            )
 
 
 def _check_horizon(entry: Entry, before: int, anew: bool) -> None:
@@ -270,30 +272,30 @@ def _check_horizon(entry: Entry, before: int, anew: bool) -> None:
         return
     lowest = before + 1 if horizon.log is None else before
     if not lowest <= horizon.version <= entry.version:
-        raise _bad(entry, "ENT-13", "its horizon does not rise, or is above its own version")
+        raise _bad(entry, "ENT-13", "its horizon is not above the last, or above its own version")
     says_more = (entry.metadata, entry.protocol, entry.add, entry.delete, entry.lineage)
     is_compaction = entry.operation.cls is OperationClass.MINOR_COMPACT and not entry.remove
     moves_nothing = is_compaction and entry.basis.scope == PartitionScope(())
     if not moves_nothing or any(part is not None for part in says_more):
-        raise _bad(entry, "ENT-13", "it has a horizon, and is no MINOR_COMPACT of nothing")
+        raise _bad(entry, "ENT-13", "it has a horizon, but is not an empty MINOR_COMPACT")
 
 
 def _check_expiry(entry: Entry, head: Head) -> None:
     if EXPIRY not in head.protocol.reader:
-        raise _bad(entry, "VER-4", f"it lets entries go, and no earlier one has {EXPIRY!r}")
+        raise _bad(entry, "VER-4", f"it expires entries, but no earlier one has {EXPIRY!r}")
 
 
 def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     if after.last_id < before.last_id:
-        raise _bad(entry, "SCH-4", "its schema has a last_id that fell")
+        raise _bad(entry, "SCH-4", "the last_id of its schema is below the last one")
     old, new = id_places(before), id_places(after)
     given = new.keys() - old.keys() - _ids_back(entry, before, after, old)
     if given and min(given) <= before.last_id:
-        raise _bad(entry, "SCH-4", "its schema gives out an id that was given out before")
-    # One element, one key and one value a place; of fields there may be others.
+        raise _bad(entry, "SCH-4", "its schema reuses an id")
+    # A place has one element, one key and one value, but may have several fields.
     single = {place: i for i, place in new.items() if place[1] != "field"}
     if any(new.get(i, place) != place or single.get(place, i) != i for i, place in old.items()):
-        raise _bad(entry, "SCH-4", "its schema changes an id inside of a column that stays")
+        raise _bad(entry, "SCH-4", "its schema changes an id inside a column that stays")
     physical = {f.id: f.physical for f in all_fields(before)}
     if any(physical.get(f.id, f.physical) != f.physical for f in all_fields(after)):
         raise _bad(entry, "SCH-3", "its schema changes the physical name of a column")
@@ -302,7 +304,7 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     may_follow = share_origin if _replaces_all(entry) else is_widening
     for i, then, now in kept:
         if not (same_kind(then, now) or may_follow(then, now)):
-            raise _bad(entry, "SCH-9", f"its schema makes {now} of id {i}, which was {then}")
+            raise _bad(entry, "SCH-9", f"its schema changes id {i} from {then} to {now}")
     staying = {f.id for f in all_fields(after)}
     taken = {folded(name) for name in before.dropped}
     if any(
@@ -315,7 +317,7 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
 
 
 def _ids_back(entry: Entry, before: Schema, after: Schema, old: Collection[int]) -> set[int]:
-    """Ids of fields that were dropped and come back with the rows of an older version (SCH-8)."""
+    """Return the ids of dropped fields that come back with the rows of an older version (SCH-8)."""
     if not _replaces_all(entry):
         return set()
     back = (f for f in roots_gone(after.fields, old) if f.physical in before.dropped)
@@ -329,7 +331,7 @@ def _replaces_all(entry: Entry) -> bool:
 def _check_partitioning(entry: Entry, head: Head, after: Metadata) -> None:
     same = frozenset(head.metadata.partition_by) == frozenset(after.partition_by)
     if not same and len(entry.remove) != head.totals.files:
-        raise _bad(entry, "ENT-8", "it partitions by other columns, and keeps files of before")
+        raise _bad(entry, "ENT-8", "it changes the partition columns, but keeps older files")
 
 
 def _check_scope(entry: Entry, metadata: Metadata) -> None:
@@ -337,13 +339,13 @@ def _check_scope(entry: Entry, metadata: Metadata) -> None:
     if not isinstance(scope, PartitionScope) or not scope.values:
         return
     if any(len(v) != width for v in scope.values):
-        raise _bad(entry, "ENT-5", f"its scope names partitions of another width than {width}")
+        raise _bad(entry, "ENT-5", f"its scope names partitions without {width} values")
     columns = zip(*scope.values, strict=True)
     for field_id, values in zip(metadata.partition_by, columns, strict=True):
         try:
             found = decode(values, metadata.schema.by_id(field_id).type)
         except CorruptEntryError as error:
-            raise _bad(entry, "ENT-5", f"its scope has no partitions: {error.detail}") from None
+            raise _bad(entry, "ENT-5", f"its scope has invalid values: {error.detail}") from None
         if has_negative_zero(found):
             raise _bad(entry, "VAL-2", "its scope has a partition of negative zero")
 
@@ -356,5 +358,5 @@ def _applications(
         return before
     known = before.get(mine.id)
     if known is not None and mine.version < known[0].version:
-        raise _bad(entry, "RPL-5", f"the version of application {mine.id!r} falls")
+        raise _bad(entry, "RPL-5", f"the version of application {mine.id!r} is below the last one")
     return {**before, mine.id: (mine, entry.version)}

@@ -1,6 +1,6 @@
-"""The log as one handle sees it: its head, its times, and snapshots of any version in it.
+"""Log view of one handle: its head, its times, and snapshots of any version in it.
 
-Reads entries and side files; decides nothing that replay has not decided. Thread safe.
+The view reads entries and overflow metadata files; replay makes all decisions. Thread safe.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tablefmt.log.packed import read_entries
 from tablefmt.log.reader import WINDOW_MAX, Progress, read_range
 from tablefmt.model.entry import Metadata, StoredEntry, Totals
 from tablefmt.snapshot.base import NOTHING, Base
-from tablefmt.snapshot.checkpoints.standing import Standing, names_part
-from tablefmt.snapshot.contact import Contact
+from tablefmt.snapshot.checkpoints.standing import CheckpointBase, names_part
+from tablefmt.snapshot.contact import HeadFreshness
 from tablefmt.snapshot.earlier import EarlierVersions
 from tablefmt.snapshot.files import FileHistory
-from tablefmt.snapshot.folded import FoldedFiles
+from tablefmt.snapshot.folded import MaterializedFiles
 from tablefmt.snapshot.head import Head, advance, dropped, first_head, same_table, skip_to
 from tablefmt.snapshot.opening import check_not_ended, open_view, put_hint_right
 from tablefmt.snapshot.replay import fold_stored
 from tablefmt.snapshot.skipped import SkippedEntries
-from tablefmt.snapshot.state import Snapshot
+from tablefmt.snapshot.state import FileSource, Snapshot
 from tablefmt.snapshot.timeline import Timeline
 from tablefmt.snapshot.trust import blamed
 from tablefmt.snapshot.versions import Versions
@@ -34,18 +34,20 @@ from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.protocol import Store
 
 RECENT = 64
-"""Newest entries kept whole: a commit judges what came in while its data was being written."""
+"""Number of newest entries kept whole. A commit checks the entries that came in while it wrote
+data.
+"""
 
 
 class LogView:
-    """What is known of one table's log, up to `head.version`. What a checkpoint stands for is read
-    from its entries when somebody asks.
+    """Known state of one table's log, up to `head.version`. Versions before a checkpoint base are
+    read from entries on demand.
 
-    An append skips entries without reading them (`skip`). What asks for a version that was skipped
-    reads them first, and so may raise what replay raises, and StoreError.
+    An append skips entries without reading them (`skip`). A request for a skipped version reads
+    them first. So it may raise the errors of replay, and StoreError.
 
-    The store is never asked under the lock: nobody waits for anybody else's requests. What stops a
-    change half-way leaves what was known before: the next one puts it right.
+    No store request is made under the lock, so no thread waits for another one's requests. After an
+    interrupted change, the next call repairs the state.
     """
 
     def __init__(
@@ -57,33 +59,35 @@ class LogView:
         whole: bool = False,
         asked: Moment | None = None,
     ) -> None:
-        """What some entries say.
+        """Create a view of some entries.
 
         Args:
             store: the table's root.
             entries: in order, right after the base; at least one without a base.
-            base: what they stand on.
-            whole: keep every file since the base: one history answers for all versions then.
+            base: the checkpoint base.
+            whole: keep every file since the base, so that one history includes all versions.
             asked: when the store was asked for them; None: just now.
         """
         self.store = store
         self.base = base
         self.others = 0
-        """How many entries of others the last commit by this view met on its way."""
+        """Number of concurrent commits that the last commit by this view met."""
         self.crowd = 0
-        """How many more commits by this view ask for their turn among neighbours (STO-14)."""
-        self.contact = Contact(store, asked)
+        """Number of further commits by this view that use the shared commit queue (STO-14)."""
+        self.contact = HeadFreshness(store, asked)
         self._lock = threading.RLock()
         self._earlier = EarlierVersions(self, base.first)
         self._versions = Versions(base, self._earlier)
-        self._standing = Standing(base)
-        self._files = FoldedFiles(base, whole=whole)
+        self._standing = CheckpointBase(base)
+        self._files = MaterializedFiles(base, whole=whole)
         self._snapshot: Snapshot | None = None
         self._recent: deque[StoredEntry] = deque(maxlen=RECENT)
         self._unread = SkippedEntries()
-        """The newest entries after `_read`."""
+        """Newest entries, after `_read`."""
         self.head: Head = base.head or first_head(entries[0])
-        """Of the newest version. `applications` and `cursors` are of the newest that was read."""
+        """Head of the newest version. `applications` and `cursors` belong to the newest version
+        read.
+        """
         self._read: Head = self.head
         if base.head is not None:
             self._versions.start(base.head, base.described)
@@ -91,12 +95,14 @@ class LogView:
             self._note(entries[0])
         renew_after_fork(self)
         self.begins_anew = True
-        """It goes on with another table where one was dropped (ENT-14): while a log is opened."""
+        """True while a log is opened that may contain a dropped table and another one after it
+        (ENT-14).
+        """
         self.absorb(entries)
         self.begins_anew = False
 
     def after_fork(self) -> None:
-        """A thread of the parent may hold the lock, and will not let go of it here."""
+        """Create a new lock. A thread of the parent process may hold the old one for ever."""
         self._lock = threading.RLock()
 
     @classmethod
@@ -109,13 +115,14 @@ class LogView:
         ended: bool = False,
         explain: bool = True,
     ) -> LogView:
-        """Read the log: from a checkpoint on, if there is one of use (CKP-5).
+        """Read the log, from a checkpoint on if there is a usable one (CKP-5).
 
         Args:
             store: the table's root.
-            progress: told of entries read, where there is no checkpoint.
+            progress: called with the number of entries read, if there is no checkpoint.
             whole: read all entries, and keep every file there ever was.
-            ended: take the log of a dropped table too. explain: list what is there instead of one.
+            ended: accept the log of a dropped table too.
+            explain: if there is no table, list the objects found instead.
 
         Raises:
             TableNotFoundError: LOG-7, ENT-14. CorruptTableError. UnsupportedFeatureError: ENT-7.
@@ -129,40 +136,41 @@ class LogView:
 
     @property
     def created(self) -> int:
-        """Commit timestamp of version 0, µs UTC."""
+        """Return the commit timestamp of version 0, µs UTC."""
         return self._versions.timeline.earliest
 
     @property
     def read_head(self) -> Head:
-        """The newest version up to which every entry was read: `applications`, `cursors` are of it.
+        """Return the head with `applications` and `cursors` up to date, after reading skipped
+        entries.
 
-        It may be of an earlier one than `head`: another thread appends.
+        It may be below `head` if another thread appends.
         """
         self._catch_up()
         return self._read
 
     @property
     def damaged(self) -> bool:
-        """True once damage among the files was met: this view cannot go on from there."""
+        """Return True if the files are damaged. This view then cannot continue."""
         return self._files.damage is not None
 
     @property
     def timeline(self) -> Timeline:
-        """Times by version."""
+        """Return the times by version."""
         self._catch_up()
         return self._versions.timeline
 
     @property
     def versions(self) -> Versions:
-        """What is known of each version from its base on, without looking at files."""
+        """Return the facts about each version from its base on that need no files."""
         self._catch_up()
         return self._versions
 
     def absorb(self, entries: Sequence[StoredEntry]) -> None:
-        """Take in entries that follow the head, in order; those already known are left out.
+        """Add entries that follow the head, in order. Known entries are ignored.
 
         Raises:
-            CorruptEntryError: they do not fit on the head (replay's rules).
+            CorruptEntryError: they do not follow the head (replay's rules).
         """
         left = deque(entries)
         self._files.hold(len(entries))
@@ -193,10 +201,10 @@ class LogView:
         self.head = head
 
     def skip(self, bodies: Sequence[bytes], last: StoredEntry) -> None:
-        """Take in entries, in order, and read none but the last; those already known are left out.
+        """Add entries, in order, and read only the last one. Known entries are ignored.
 
         Args:
-            bodies: the entries; `log.header` found nothing in them that an append has to read.
+            bodies: the entries; `log.header` found nothing in them that an append must read.
             last: the last of them.
 
         Raises:
@@ -216,7 +224,7 @@ class LogView:
             self.head = head
 
     def _put_right(self) -> None:
-        """Forget what a change that was broken off left, and end one that was all but done."""
+        """Undo an interrupted change, or complete a nearly finished one."""
         self._versions.forget_after(self._read.version)
         while self._recent and self._recent[-1].version > self._read.version:
             self._recent.pop()
@@ -226,18 +234,18 @@ class LogView:
         self._unread.forget_after(self.head.version)
 
     def _note(self, stored: StoredEntry) -> None:
-        """Take in the entry after `_read`; whoever calls moves `_read` on to it."""
+        """Add the entry after `_read`. The caller advances `_read`."""
         self._files.take(stored)
         self._versions.append(stored.entry)
         self._recent.append(stored)
 
     def _catch_up(self, version: int | None = None) -> None:
-        """Read what was skipped, unless it all comes after `version`."""
+        """Read skipped entries, unless they all come after `version`."""
         while version is None or version > self._read.version:
             missing = self._take_unread()
             if missing is None:
                 return
-            # Dropped because there were many, or because they are large.
+            # Dropped because they were too many or too large.
             fetched = list(read_range(self.store, missing.start, missing.stop - 1))
             with self._lock:
                 self._put_right()
@@ -245,10 +253,10 @@ class LogView:
                     self._take(stored)
 
     def _take_unread(self) -> range | None:
-        """Read some of what is held: commits wait for no more.
+        """Read some of the held entries, few enough that commits wait only briefly for the lock.
 
         Returns:
-            Versions that have to be got before it can go on; none: it can. None: all is read.
+            Versions that must be read before it can continue; empty if it can. None: all are read.
         """
         with self._lock:
             self._put_right()
@@ -261,7 +269,7 @@ class LogView:
             if first <= head.version:
                 return self._unread.missing(first, min(head.version, first + WINDOW_MAX - 1))
             if self._read.digest != head.digest:
-                message = "the entries before it are not those that were skipped"
+                message = "the entries before it differ from the skipped ones"
                 raise CorruptEntryError(message, key=entry_key(head.version), rule="LOG-1")
             self.head = self._read
             self._unread.clear()
@@ -275,10 +283,11 @@ class LogView:
         self._read = read
 
     def refresh(self, *, waits: bool = False) -> list[StoredEntry]:
-        """Go to the newest version: one request if nothing is new. Returns what was new.
+        """Advance to the newest version: one request if there are no new entries. Return the new
+        entries.
 
-        Raises: as `Contact.entries_after`, which says what `waits` is.
-            TableReplacedError: the log that was read is not there any more.
+        Raises: as `HeadFreshness.entries_after`, which defines `waits`.
+            TableReplacedError: the log that was read is no longer there.
             CorruptTableError: any rule of replay.
         """
         head = self.head
@@ -293,11 +302,12 @@ class LogView:
         return fresh
 
     def entries_after(self, version: int, last: int | None = None) -> list[StoredEntry]:
-        """Those from `version` + 1 to `last`, by default the head, in order; read again only if
-        they are long ago.
+        """Return entries from `version` + 1 to `last`, by default the head, in order.
+
+        Recent entries come from memory, older ones from the store.
 
         Raises:
-            CorruptTableError: what was read before is not there any more.
+            CorruptTableError: an entry that was read before is missing.
         """
         end = self.head.version if last is None else last
         if end <= version:
@@ -312,7 +322,8 @@ class LogView:
         return entries
 
     def check_version(self, version: int) -> int:
-        """`version` if it is known and kept, both ends included. Reads nothing. Spec: ENT-13.
+        """Return `version` if it is known and kept, both ends included. This reads nothing. Spec:
+        ENT-13.
 
         Raises:
             VersionNotFoundError: it is not.
@@ -323,40 +334,40 @@ class LogView:
         return version
 
     def of_version(self, version: int) -> Versions | EarlierVersions:
-        """Who knows of a version, if anybody does."""
+        """Return the object that knows a version."""
         if 0 <= version < self.base.first:
             return self._earlier
         self._catch_up(version)
         return self._versions
 
     def metadata_at(self, version: int) -> Metadata:
-        """The metadata in force at `version` (RPL-4). Nothing that was skipped changes it."""
+        """Return the metadata in force at `version` (RPL-4). Skipped entries never change it."""
         early = 0 <= version < self.base.first
         return (self._earlier if early else self._versions).metadata(version)
 
     def metadata_version_at(self, version: int) -> int:
-        """The version that brought the metadata in force at `version` (ADD-9)."""
+        """Return the version that wrote the metadata in force at `version` (ADD-9)."""
         early = 0 <= version < self.base.first
         return (self._earlier if early else self._versions).metadata_version(version)
 
     def totals_at(self, version: int) -> Totals:
-        """Running sums after `version`. Raises VersionNotFoundError."""
+        """Return the table statistics after `version`. Raises VersionNotFoundError."""
         return self.of_version(version).totals(version)
 
     def timestamp_at(self, version: int) -> int:
-        """Commit timestamp of `version`, µs UTC. Raises VersionNotFoundError."""
+        """Return the commit timestamp of `version`, µs UTC. Raises VersionNotFoundError."""
         return self.of_version(version).timestamp(version)
 
     def time_version_at(self, version: int) -> int:
-        """Time version of `version`, µs UTC. Raises VersionNotFoundError."""
+        """Return the time version of `version`, µs UTC. Raises VersionNotFoundError."""
         return self.of_version(version).time_version(version)
 
     def snapshot(self, version: int | None = None) -> Snapshot:
-        """The state at `version`, by default the head; `version` must be known.
+        """Return the state at `version`, by default the head; `version` must be known.
 
         Raises:
             VersionNotFoundError: it is not in the history.
-            CorruptTableError: replay finds damage in the files' rules or a side file.
+            CorruptTableError: replay finds damage in the files or in an overflow metadata file.
         """
         if self.head.ended and not self.begins_anew:
             raise dropped(self.head.version)
@@ -373,17 +384,16 @@ class LogView:
             time_version=self.time_version_at(at),
             metadata=self.metadata_at(at),
             sums=self.totals_at(at),
-            history=self._checked(self.files_at(at)),
-            instead=self.instead,
+            source=FileSource(self._checked(self.files_at(at)), self.instead),
         )
         return self._snapshot
 
     def files_at(self, version: int) -> FileHistory:
-        """Files that answer for a known version, and perhaps for others.
+        """Return files that include a known version, and perhaps others.
 
         Raises:
             CorruptTableError: as `snapshot`; LOG-8, the checkpoints of its state are lost.
-            VersionNotFoundError: it was given up since it was known.
+            VersionNotFoundError: it has expired since it was known.
         """
         with self._standing.state_kept_at(version):
             return self._files_at(version)
@@ -403,7 +413,7 @@ class LogView:
                 mine = self._standing.older(self.store, self._files.older, version)
                 self._files.older = mine
                 return mine
-            if not waiting:  # they were let go of
+            if not waiting:  # they were dropped
                 first = files.version + 1
                 waiting = list(read_range(self.store, first, min(ends, first + WINDOW_MAX) - 1))
             try:
@@ -419,7 +429,7 @@ class LogView:
                 self._files.replace(files, later)
 
     def instead(self, lost: LostCheckpointError, version: int) -> FileHistory:
-        """The files of a version from elsewhere than from a part that cannot be read."""
+        """Return the files of a version without using the unreadable part."""
         self._stand_elsewhere(lost, version)
         return self._checked(self.files_at(version))
 
@@ -434,14 +444,14 @@ class LogView:
                 self._files.older = self._files.history
 
     def _checked(self, files: FileHistory) -> FileHistory:
-        """The same files, known to have no path twice."""
+        """Return the files after a check that no path occurs twice."""
         try:
             with blamed(files):
                 checked = files.check_paths(self.totals_at(files.version).next_id)
         except LostCheckpointError as lost:
             return self.instead(lost, files.version)
         except CorruptEntryError as error:
-            if files is self._files.history:  # else it is an older version's
+            if files is self._files.history:  # else the files are an older version's
                 self._files.damage = error
             raise
         if checked is not files:

@@ -1,4 +1,4 @@
-"""Where a log is opened: at a checkpoint if there is one of use, else at its beginning.
+"""Opening of a log: from a usable checkpoint, else from its beginning.
 
 Spec: LOG-5, CKP-5, CKP-6.
 """
@@ -25,9 +25,9 @@ from tablefmt.log.names import VERSION_MAX, root_version
 from tablefmt.log.packed import read_packed
 from tablefmt.log.reader import (
     FIRST_WINDOW,
-    FirstLook,
+    FirstRound,
     Progress,
-    first_look,
+    first_round,
     is_unbroken,
     read_from,
     read_whole,
@@ -45,27 +45,27 @@ logger = logging.getLogger(__name__)
 
 _View = TypeVar("_View")
 
-HINT_LAG = 8
-"""A reader that had to look further than this beyond the hint leaves a better one."""
+HINT_DISTANCE_MAX = 8
+"""Distance between hint and head from which a reader writes a better hint."""
 
 LONG_LOG = 1024
-"""A log of so many versions, whose hint names no checkpoint, is worth a listing of them."""
+"""Log length from which it is worth listing checkpoints if the hint names none."""
 
 
-Standing: TypeAlias = tuple[Base, list[StoredEntry]]
-"""A base, and the entries after it up to the head."""
+BaseAndTail: TypeAlias = tuple[Base, list[StoredEntry]]
+"""Base, and the entries after it up to the head."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What was read of a log."""
+    """Result of reading a log."""
 
     hint: Hint | None
     base: Base
     entries: list[StoredEntry]
-    """Those after the base, up to the head."""
+    """Entries after the base, up to the head."""
     asked: Moment
-    """When the first request was sent."""
+    """Time at which the first request was sent."""
 
 
 def open_view(
@@ -76,18 +76,18 @@ def open_view(
     whole: bool = False,
     explain: bool = False,
 ) -> tuple[Opened, _View]:
-    """The log up to its head, and a view of it: on a checkpoint that goes with the entries after
-    it (CKP-6).
+    """Return the log up to its head, and a view of it on a checkpoint that fits its entries
+    (CKP-6).
 
     Args:
         store: the table's root.
-        view_of: makes a view of entries on a base, and of when they were `asked` for; raises
-            CorruptEntryError where one does not follow.
-        progress: as of `open_log`; so are the others.
-        whole: as of `open_log`.
-        explain: as of `open_log`.
+        view_of: create a view of entries on a base. It also gets the time
+            `asked` of the first request. It raises CorruptEntryError if an entry does not follow.
+        progress: as `open_log`; so are the others.
+        whole: as `open_log`.
+        explain: as `open_log`.
 
-    Raises: as `open_log`, and whatever `view_of` does.
+    Raises: as `open_log`, and the errors of `view_of`.
     """
     opened = open_log(store, progress, whole=whole, explain=explain)
     try:
@@ -95,7 +95,7 @@ def open_view(
     except CorruptEntryError as error:
         if not opened.base.key:
             raise
-        logger.warning("a checkpoint is not used: %s: %s", opened.base.key, error)
+        logger.warning("skipping a checkpoint: %s: %s", opened.base.key, error)
     opened = open_log(store, progress, whole=whole, without=opened.base.key)
     return opened, view_of(opened.entries, opened.base, asked=opened.asked)
 
@@ -109,22 +109,22 @@ def open_log(
     explain: bool = False,
     without: str | None = None,
 ) -> Opened:
-    """The log up to its head.
+    """Return the log up to its head.
 
     Args:
         store: the table's root.
-        progress: told of entries read, where the whole log is.
-        whole: read all entries, whatever checkpoints there are.
-        packed: of these, take from blocks what was put together (HIS-2).
-        explain: as of `LogView.open`.
-        without: the name of a root that is not to be used.
+        progress: called with the number of entries read, if the whole log is read.
+        whole: read all entries and ignore checkpoints.
+        packed: with `whole`, read entries from compacted log segments (HIS-2).
+        explain: as `LogView.open`.
+        without: the name of a root that must not be used.
 
     Raises:
         TableNotFoundError: LOG-7, there is no entry 0. LogGapError: LOG-2.
         CorruptEntryError, UnsupportedFeatureError: the codec's rules.
     """
     asked = moment_of(store)
-    look = first_look(store)
+    look = first_round(store)
     if not look.known:
         raise not_found(store) if explain else TableNotFoundError(store.uri)
     if not whole and 0 in look.known:
@@ -141,7 +141,7 @@ def open_log(
             gap = gap_error(store, missing, max(listed))
             if isinstance(gap, VersionNotFoundError):
                 raise gap
-            # Otherwise they were perhaps written meanwhile.
+            # Otherwise they may have been written meanwhile.
         first = _packed(store, look, 0) if packed and missing is None else []
         entries = read_whole(store, look, progress, first)
     except VersionNotFoundError as gap:
@@ -150,8 +150,8 @@ def open_log(
     return Opened(look.hint, NOTHING, entries, asked)
 
 
-def _packed(store: Store, look: FirstLook, first: int) -> list[StoredEntry]:
-    """Entries from one on up to the checkpoint that the hint names, if they are put together."""
+def _packed(store: Store, look: FirstRound, first: int) -> list[StoredEntry]:
+    """Return entries from one version up to the hint's checkpoint, from compacted log segments."""
     key = None if look.hint is None else look.hint.checkpoint
     last = -1 if key is None else root_version(key) or 0
     return read_packed(store, first, last, last) or []
@@ -159,17 +159,18 @@ def _packed(store: Store, look: FirstLook, first: int) -> list[StoredEntry]:
 
 def _expired(
     store: Store,
-    look: FirstLook,
+    look: FirstRound,
     gap: VersionNotFoundError,
     whole: bool,
     packed: bool,
     without: str | None,
-) -> Standing:
-    """A log whose beginning was removed: at the newest checkpoint of use, or for the whole of it at
-    one that is not above the oldest version that is kept (LOG-8).
+) -> BaseAndTail:
+    """Return a log whose first entries expired, on the newest usable checkpoint.
+
+    With `whole`, the checkpoint must not be above the oldest kept version (LOG-8).
 
     Raises:
-        CorruptTableError: LOG-8, no checkpoint holds the state that entries lack.
+        CorruptTableError: LOG-8, no checkpoint holds the state before the first entry.
     """
     oldest, newest = int(str(gap.oldest)), int(str(gap.latest))
     given_up = frozenset(() if without is None else (without,))
@@ -184,7 +185,7 @@ def _expired(
     raise no_state(oldest)
 
 
-def _on_checkpoints(store: Store, look: FirstLook, given_up: str | None) -> Iterator[Standing]:
+def _on_checkpoints(store: Store, look: FirstRound, given_up: str | None) -> Iterator[BaseAndTail]:
     hint = look.hint
     key = None if hint is None else hint.checkpoint
     if hint is not None and key is not None:
@@ -202,13 +203,13 @@ def _on_checkpoints(store: Store, look: FirstLook, given_up: str | None) -> Iter
         try:
             bodies, _ = read_from(store, base.version + 1, promised)
         except VersionNotFoundError as gone:
-            logger.warning("a checkpoint is not used: %s", gone)
+            logger.warning("skipping a checkpoint: %s", gone)
             continue
         yield base, _entries(base, bodies)
 
 
-def _at_hint(store: Store, look: FirstLook, hint: Hint, key: str) -> Standing | None:
-    """The root, the entry it is of, and those that follow, at once."""
+def _at_hint(store: Store, look: FirstRound, hint: Hint, key: str) -> BaseAndTail | None:
+    """Return the base of the hint's root and the entries after it, from one round of requests."""
     version = root_version(key)
     assert version is not None
     try:
@@ -216,17 +217,20 @@ def _at_hint(store: Store, look: FirstLook, hint: Hint, key: str) -> Standing | 
         bodies, (root_body,) = read_from(store, version, hint.version, [key], may_be_broken=broken)
         root = sound_root(root_body, bodies[0] if bodies else None, key)
         if not _of_log(root.head, decode(look.known[0], 0).entry.table):
-            raise TableReplacedError("the checkpoint is of another table", key=key, rule="CKP-5")
+            raise TableReplacedError(
+                "the checkpoint belongs to another table", key=key, rule="CKP-5"
+            )
     except (CorruptTableError, UnsupportedFeatureError, VersionNotFoundError) as error:
-        logger.warning("a checkpoint is not used: %s", error)
+        logger.warning("skipping a checkpoint: %s", error)
         return None
     base = base_of(store, root, key)
     return base, _entries(base, bodies[1:])
 
 
 def _of_log(head: Head, first: str) -> bool:
-    """Whether it can be a version of the log whose version 0 is of table `first`: one that gave
-    nothing up is of no other one, for none was dropped (ENT-14).
+    """Return True if the head may belong to the log whose version 0 is of table `first`.
+
+    If the log never expired, no table was dropped, so only this table fits (ENT-14).
     """
     return head.table == first or head.totals.oldest > 0
 
@@ -242,11 +246,11 @@ def check_not_ended(store: Store, head: Head, allowed: bool) -> None:
 
 
 def put_hint_right(store: Store, opened: Opened, head: Head, *, whole: bool) -> None:
-    """Leave a better hint than the one that was met, if it was far from what there is (LOG-6)."""
+    """Write a better hint if the one read was far from the head (LOG-6)."""
     version, hint = head.version, opened.hint or Hint(0)
     known = hint.checkpoint if whole else opened.base.key or None
-    # A hint beyond the head is wrong, and would cost every reader requests.
-    stale = version > hint.version + HINT_LAG or hint.version > version
+    # A hint beyond the head is wrong, and costs every reader extra requests.
+    stale = version > hint.version + HINT_DISTANCE_MAX or hint.version > version
     if stale or known != hint.checkpoint:
         write_hint(store, head.table, Hint(version, known))
 
@@ -254,7 +258,7 @@ def put_hint_right(store: Store, opened: Opened, head: Head, *, whole: bool) -> 
 def _entries(
     base: Base, bodies: list[bytes], known: Sequence[StoredEntry] = ()
 ) -> list[StoredEntry]:
-    """What follows a base: entries that are known, and the bytes of those after them."""
+    """Return the entries after a base: known ones, and the decoded bytes of later ones."""
     first = base.version + 1 + len(known)
     later = (decode(body, version) for version, body in enumerate(bodies, first))
     return [*known, *later]

@@ -1,4 +1,4 @@
-"""The files of a version from those of an earlier one and the entries between. Reads the store."""
+"""Replay: read entries from the store and apply them to the files of an earlier version."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tablefmt.store.protocol import Store
 
 
 def fold_stored(store: Store, files: FileHistory, entries: Sequence[StoredEntry]) -> FileHistory:
-    """The files after entries that follow, with what these have in side files.
+    """Return the files after the next entries, with their overflow metadata files.
 
     Raises:
-        CorruptTableError: RPL-2, RPL-3, ADD-1, DEL-1, VAL-1; a side file is damaged.
+        CorruptTableError: RPL-2, RPL-3, ADD-1, DEL-1, VAL-1; an overflow metadata file is damaged.
     """
     sides = read_sides(store, entries)
     return fold(files, [stored.entry for stored in entries], *sides)
 
 
 def replay(store: Store, files: FileHistory, version: int, packed_to: int = -1) -> FileHistory:
-    """The files of a later version, without those of before that are too many.
+    """Return the files of a later version, without removed files above the limit.
 
     Args:
         store: the table's root.
-        files: of a version.
+        files: the files of a version.
         version: the later one.
-        packed_to: entries up to it are to be had many at a time (HIS-3).
+        packed_to: entries up to this version are in compacted log segments (HIS-3).
 
     Raises:
-        CorruptTableError: as `fold_stored`; an entry is not there any more.
+        CorruptTableError: as `fold_stored`; an entry is missing.
     """
     while files.version < version:
         first = files.version + 1
-        # No block is read twice.
+        # Read whole compacted log segments, so that none is read twice.
         together = WINDOW_MAX if first > packed_to else SIZES[0] - first % SIZES[0]
         last = min(version, first + together - 1)
         entries = read_entries(store, first, last, packed_to)

@@ -1,8 +1,9 @@
-"""Runs of files as Arrow columns, each with what its files have in common. Pure.
+"""Manifest segments: runs of files as Arrow columns, each with a summary. Pure.
 
-A segment is looked at as a whole first: where its summary rules a predicate out, none of its
-files is looked at. Its columns are never changed; which files went, and which rows are gone, is
-beside them.
+Pruning checks a segment's summary first. If the summary excludes a predicate, no file of the
+segment is checked. The columns never change. Removal versions and deleted row counts are separate
+arrays.
+
 Spec: PRN-4 .. PRN-9.
 """
 
@@ -31,72 +32,74 @@ NEVER = np.iinfo(np.int64).max
 """`removed` of a live file."""
 
 SEGMENT_FILES = 1 << 17
-"""Most files of a segment: few enough that bounds of some files are not those of all."""
+"""Maximum files of a segment: few enough that its summary is selective."""
 
 Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 
 
 class FileColumns(ABC):
-    """What entries said of the files of a segment, wherever that is held."""
+    """Columns of a manifest segment's files, in memory or in a checkpoint."""
 
     ids: NDArray[np.int64]
-    """Each once; in any order, though those of a log's tail ascend."""
+    """File ids, each once, in any order. In a log's tail they ascend."""
     added: NDArray[np.int64]
-    """The version that added each."""
+    """Version that added each file."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many files."""
+        """Return the number of files."""
 
     @property
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """ADD-1 names of the columns."""
+        """Return the ADD-1 names of the columns."""
 
     @abstractmethod
     def columns(self, names: Iterable[str]) -> pa.Table:
-        """Those of the columns that there are, one chunk each."""
+        """Return the requested columns that exist, one chunk each."""
 
     @abstractmethod
     def take(self, places: Places, names: Iterable[str] | None = None) -> pa.Table:
-        """Columns, by default all, of the files at some places, ascending."""
+        """Return columns, by default all, of the files at some places, ascending."""
 
     @abstractmethod
     def narrowed(self, places: Places) -> FileColumns:
-        """The files at some places, ascending, held where they were."""
+        """Return the files at some places, ascending, without loading them."""
 
     @abstractmethod
     def retyped(self, column: Field) -> FileColumns:
-        """The same with bounds and partition values of a column in its type (SCH-9, VAL-4)."""
+        """Return the columns with bounds and partition values of a column in its type (SCH-9,
+        VAL-4).
+        """
 
     @abstractmethod
     def summary(self, field_id: int, is_partition: bool) -> Mapping[str, Any]:
-        """As the function `summary`."""
+        """Return the same as the function `summary`."""
 
     @property
     @abstractmethod
     def total_rows(self) -> int | None:
-        """Rows of all files together; None if one says that it has none, or fewer."""
+        """Return the number of rows of all files; None if a file has zero or fewer."""
 
     @property
     def table(self) -> pa.Table:
-        """All columns."""
+        """Return all columns."""
         return self.columns(self.names)
 
     def of_fields(self, ids: Collection[int]) -> pa.Table:
-        """`rows`, and all that is known of some top-level columns."""
+        """Return `rows`, and all columns of some top-level fields."""
         known = [n for n in self.names if "." in n and int(n.partition(".")[2]) in ids]
         return self.columns(["rows", *known])
 
     def added_by(self, version: int) -> Mask:
-        """Those that were added up to a version."""
+        """Return a mask of the files that were added up to a version."""
         mask: Mask = self.added <= version
         return mask
 
     @cached_property
     def ascending(self) -> bool:
-        """Whether the ids are in order."""
+        """Return True if the ids ascend."""
         return bool(np.all(self.ids[1:] > self.ids[:-1]))
 
     @cached_property
@@ -107,7 +110,7 @@ class FileColumns(ABC):
         return self.ids[order], order
 
     def find(self, ids: NDArray[np.int64]) -> tuple[Places, Places]:
-        """Where files of these ids are: places here, and in `ids`."""
+        """Return the places of files with these ids: places here, and in `ids`."""
         if not len(self) or not len(ids):
             return np.zeros(0, np.intp), np.zeros(0, np.intp)
         known, order = self._sorted
@@ -117,7 +120,7 @@ class FileColumns(ABC):
         return (places if order is None else order[places]), lines
 
     def may_match(self, predicate: Predicate, partition_ids: frozenset[int]) -> bool:
-        """Whether any file may hold a row for which the predicate is TRUE, by the summary alone."""
+        """Return True if the summary allows a row for which the predicate is TRUE."""
         columns: dict[str, Any] = {"rows": pa.array([self.total_rows], pa.int64())}
         for field_id in fields(predicate):
             columns.update(self.summary(field_id, field_id in partition_ids))
@@ -126,43 +129,43 @@ class FileColumns(ABC):
 
 @dataclass(frozen=True, eq=False)
 class HeldColumns(FileColumns):
-    """Columns that are all in memory."""
+    """File columns that are all in memory."""
 
     ids: NDArray[np.int64]
     added: NDArray[np.int64]
     held: pa.Table
-    """One chunk a column."""
+    """All columns, one chunk each."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def names(self) -> Sequence[str]:
-        """As the base class."""
+        """Return the names, as the base class."""
         names: list[str] = self.held.column_names
         return names
 
     @property
     def table(self) -> pa.Table:
-        """As the base class."""
+        """Return the table, as the base class."""
         return self.held
 
     def columns(self, names: Iterable[str]) -> pa.Table:
-        """As the base class."""
+        """Return the columns, as the base class."""
         known = set(self.held.column_names)
         return self.held.select([name for name in names if name in known])
 
     def take(self, places: Places, names: Iterable[str] | None = None) -> pa.Table:
-        """As the base class; at places in any order."""
+        """Return the rows, as the base class, at places in any order."""
         columns = self.held if names is None else self.columns(names)
         return columns.take(pa.array(places))
 
     def narrowed(self, places: Places) -> FileColumns:
-        """As the base class."""
+        """Return the files, as the base class."""
         return HeldColumns(self.ids[places], self.added[places], self.take(places))
 
     def retyped(self, column: Field) -> FileColumns:
-        """As the base class."""
+        """Return the columns, as the base class."""
         held = typed_bounds(self.held, [column])
         return self if held is self.held else HeldColumns(self.ids, self.added, held)
 
@@ -171,7 +174,7 @@ class HeldColumns(FileColumns):
         return {}
 
     def summary(self, field_id: int, is_partition: bool) -> Mapping[str, Any]:
-        """As the base class."""
+        """Return the summary, as the base class."""
         key = (field_id, is_partition)
         if key not in self._summaries:
             self._summaries[key] = summary(self.held, *key)
@@ -179,23 +182,23 @@ class HeldColumns(FileColumns):
 
     @property
     def total_rows(self) -> int | None:
-        """As the base class."""
+        """Return the number of rows, as the base class."""
         return total_rows(self.held)
 
 
 def total_rows(files: pa.Table) -> int | None:
-    """As `FileColumns.total_rows`; None too if they are more than 64 bits hold."""
+    """Return the same as `FileColumns.total_rows`; None also if the sum exceeds 64 bits."""
     rows = files["rows"].to_numpy()
     total = exact_sum(rows)
     return total if np.all(rows > 0) and total <= INTEGER_MAX else None
 
 
 def summary(files: pa.Table, field_id: int, is_partition: bool) -> dict[str, Any]:
-    """What is known of a column in all files together, as if they were one file (PRN-4).
+    """Return the summary of a column over all files, as if they were one file (PRN-4).
 
     Returns:
-        `lower.<id>`, `upper.<id>`, `nulls.<id>`, `nans.<id>` of one element; absent if it is not
-        known of every file, or implausible in one (PRN-6).
+        `lower.<id>`, `upper.<id>`, `nulls.<id>`, `nans.<id>` of one element. A value is absent if
+        it is unknown for a file, or implausible in one (PRN-6).
     """
     if is_partition and f"partition.{field_id}" in files.column_names:
         return _of_values(files, field_id)
@@ -209,7 +212,7 @@ def summary(files: pa.Table, field_id: int, is_partition: bool) -> dict[str, Any
 
 
 def _of_values(files: pa.Table, field_id: int) -> dict[str, Any]:
-    """Of a partition column, whose value is that of all rows of a file."""
+    """Return the summary of a partition column, whose value is the same for all rows of a file."""
     values, rows = files[f"partition.{field_id}"], files["rows"]
     nulls = max(exact_sum(rows.filter(pc.is_null(values)).to_numpy()), values.null_count)
     bounds = {f"nulls.{field_id}": pa.array([min(nulls, INTEGER_MAX)], pa.int64())}
@@ -237,7 +240,7 @@ def _counts(files: pa.Table, field_id: int) -> dict[str, Any]:
         if np.any(counts < 0) or np.any(counts > rows):
             return {}
         sums[name] = pa.array([exact_sum(counts)], pa.int64())
-    # A file without a value is one whose counts may be doubted, as its bounds may be.
+    # Counts of a file without values may be wrong, just as its bounds.
     return {} if np.any(counted >= rows) else sums
 
 
@@ -253,7 +256,7 @@ def _bounds(field_id: int, lower: pa.ChunkedArray, upper: pa.ChunkedArray) -> di
 
 
 def _has_unknown(bounds: pa.ChunkedArray) -> bool:
-    """Whether a file has no bound; one of NULLs alone counts too, which costs little."""
+    """Return True if a file has no bound. A file of NULLs alone also counts, which costs little."""
     if bounds.null_count:
         return True
     return pa.types.is_floating(bounds.type) and bool(pc.any(pc.is_nan(bounds)).as_py())
@@ -261,19 +264,21 @@ def _has_unknown(bounds: pa.ChunkedArray) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Files, and what became of them."""
+    """Manifest segment: files, with their removal versions and deleted rows."""
 
     files: FileColumns
     removed: NDArray[np.int64]
-    """The version that removed each; NEVER while live."""
+    """Version that removed each file; NEVER while it is live."""
     deleted: NDArray[np.int64] | None
-    """Rows gone from each at the last version folded in; None: as the deltas say."""
+    """Number of deleted rows of each file at the last version folded in; None: see the deletion
+    vectors.
+    """
 
     @classmethod
     def new(
         cls, ids: NDArray[np.int64], added: NDArray[np.int64], table: pa.Table
     ) -> Iterator[Segment]:
-        """Files that have just come, in segments that are small enough."""
+        """Yield new files in manifest segments of limited size."""
         for at in range(0, len(ids), SEGMENT_FILES):
             some = slice(at, at + SEGMENT_FILES)
             part = table.slice(at, SEGMENT_FILES).combine_chunks()
@@ -289,33 +294,35 @@ class Segment:
 
     @property
     def is_held(self) -> bool:
-        """Whether all of it is in memory."""
+        """Return True if all of it is in memory."""
         return isinstance(self.files, HeldColumns)
 
     def writable(self, deltas: Sequence[Deltas], version: int) -> Segment:
-        """The same with arrays of its own beside the columns.
+        """Return the segment with its own copies of the arrays beside the columns.
 
         Args:
-            deltas: what is known of rows.
-            version: up to which.
+            deltas: the deletion vectors.
+            version: the version up to which they apply.
         """
         gone = self.gone_rows(Deltas.joined(deltas), version) if self.deleted is None else None
         deleted = self.deleted.copy() if self.deleted is not None else gone
         return replace(self, removed=self.removed.copy(), deleted=deleted)
 
     def gone_rows(self, deltas: Deltas, version: int) -> NDArray[np.int64]:
-        """How many rows are gone from each at a version, by the deltas."""
+        """Return the number of deleted rows of each file at a version, from the deletion
+        vectors.
+        """
         if not len(deltas):
             return np.zeros(len(self), np.int64)
         return deltas.counts(self.files.ids, version)
 
     def live(self, version: int) -> Mask:
-        """The files that are live at a version."""
+        """Return a mask of the files that are live at a version."""
         mask: Mask = self.files.added_by(version) & (self.removed > version)
         return mask
 
     def only(self, mask: Mask) -> Segment:
-        """Some of the files, in memory; all of them as they are."""
+        """Return the selected files, loaded into memory; the segment itself if all are selected."""
         if mask.all():
             return self
         at = np.flatnonzero(mask)
@@ -323,7 +330,7 @@ class Segment:
         return Segment(self._held(at), self.removed[at], deleted)
 
     def narrowed(self, mask: Mask) -> Segment:
-        """Some of the files, held where they were."""
+        """Return the selected files without loading them."""
         if mask.all():
             return self
         at = np.flatnonzero(mask)
@@ -341,12 +348,12 @@ class Segment:
 def joined(
     segments: Collection[Segment], deltas: Sequence[Deltas] = (), version: int = -1
 ) -> Segment:
-    """One segment with the files of all, in their order.
+    """Return one segment with the files of all, in their order.
 
     Args:
         segments: any.
-        deltas: what is known of rows, for those that leave it to them.
-        version: up to which.
+        deltas: deletion vectors, for segments without their own counts.
+        version: the version up to which they apply.
     """
     columns = pa.concat_tables([s.files.table for s in segments], promote_options="permissive")
     whole = Deltas.joined(deltas)
@@ -363,9 +370,9 @@ def joined(
 
 
 def compacted(segments: list[Segment]) -> list[Segment]:
-    """The same files, with small segments joined to those before them, in their order.
+    """Return the files with small segments joined to their predecessors, in their order.
 
-    What is not in memory stays as it is.
+    Segments that are not in memory stay unchanged.
     """
     result: list[Segment] = []
     waiting: list[Segment] = []

@@ -1,4 +1,4 @@
-"""One version of a table, as a frozen view over the history of its files. Pure.
+"""Snapshot: one version of a table, as an immutable view of its file history. Pure.
 
 Spec: RPL-1, RPL-2, RPL-4, DEL-4.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -19,7 +19,6 @@ from pyroaring import BitMap64
 from tablefmt.errors import LostCheckpointError
 from tablefmt.expressions.predicate import Predicate, fields
 from tablefmt.expressions.prune import may_match, partition_match
-from tablefmt.model.cached import cached_property
 from tablefmt.model.entry import Metadata, Totals
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.deletes import Deltas, with_vectors
@@ -33,9 +32,38 @@ logger = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
+class FileSource:
+    """File history that snapshots of one version read, with the live files once they are read.
+
+    It changes: a checkpoint that turns out to be damaged is replaced, and the live files are kept.
+    Neither changes what a snapshot answers.
+    """
+
+    history: FileHistory
+    """File history that includes the version, and perhaps earlier and later ones."""
+    instead: Callable[[LostCheckpointError, int], FileHistory] | None = None
+    """Function that returns the files of a version from elsewhere if a checkpoint is damaged."""
+    live: pa.Table | None = None
+    """All live files; None: not read yet."""
+
+    def healed(self, version: int, work: Callable[[], _Value]) -> _Value:
+        """Run work that reads the files; run it again on other sources if a checkpoint is lost."""
+        try:
+            with blamed(self.history):
+                return work()
+        except LostCheckpointError as lost:
+            if self.instead is None:
+                raise
+            logger.warning("reading files from another source: %s", lost)
+            # The same files: nobody can tell but by what it costs.
+            self.history = self.instead(lost, version)
+            return self.healed(version, work)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state at `version`: metadata, and the live files as Arrow columns."""
+    """State at `version`: metadata, and the live files as Arrow columns. Never changed."""
 
     table_id: str
     version: int
@@ -44,29 +72,32 @@ class Snapshot:
     time_version: int
     metadata: Metadata
     sums: Totals
-    """Of the version."""
-    history: FileHistory
-    """Answers for the version, and perhaps for others before and after it."""
-    instead: Callable[[LostCheckpointError, int], FileHistory] | None = None
-    """Gives the files of a version from elsewhere, where a checkpoint turns out to be damaged."""
+    """Table statistics of the version."""
+    source: FileSource = field(compare=False, repr=False)
+    """File source. It is not part of the value: it may change."""
+
+    @property
+    def history(self) -> FileHistory:
+        """Return the file history of this version, and perhaps of others."""
+        return self.source.history
 
     @property
     def schema(self) -> Schema:
-        """The schema of this version."""
+        """Return the schema of this version."""
         return self.metadata.schema
 
     @property
     def partition_ids(self) -> frozenset[int]:
-        """Field ids of the partition columns."""
+        """Return the field ids of the partition columns."""
         return frozenset(self.metadata.partition_by)
 
     @property
     def deltas(self) -> Deltas:
-        """Rows taken out of files, of the versions that `history` answers for."""
+        """Return the deletion vectors of the versions that `history` includes."""
         return self.history.all_deltas
 
     def positions(self, file: int, version: int | None = None) -> BitMap64:
-        """The positions gone from a file at a version up to this one, by default this one.
+        """Return the deleted positions of a file at a version up to this one, by default this one.
 
         Raises:
             CorruptEntryError: DEL-1, DEL-2, DEL-4.
@@ -79,7 +110,7 @@ class Snapshot:
         )
 
     def with_vectors(self, files: pa.Table, version: int | None = None) -> pa.Table:
-        """As `deletes.with_vectors`, of files of this snapshot.
+        """Return `deletes.with_vectors` of files of this snapshot.
 
         Args:
             files: with the columns `id`, `rows` and `deleted`.
@@ -88,24 +119,28 @@ class Snapshot:
         at = self.version if version is None else version
         return self._healed(lambda: with_vectors(files, self.deltas, at))
 
-    @cached_property
+    @property
     def files(self) -> pa.Table:
-        """The live files in the order of their ids.
+        """Return the live files in the order of their ids.
 
-        Their columns by ADD-1's names, and `id`, `added` (the version that did) and `deleted` (how
-        many rows are gone).
+        Columns have ADD-1's names. Additional columns are `id`, `added` (the version that added the
+        file) and `deleted` (the number of deleted rows).
         """
-        return self._all(None)
+        if self.source.live is None:
+            self.source.live = self._all(None)
+        return self.source.live
 
     @property
     def totals(self) -> tuple[int, int, int]:
-        """Live files, their rows without those that are gone, their bytes."""
+        """Return the number of live files, of their rows without deleted ones, and of their
+        bytes.
+        """
         return self.sums.files, self.sums.rows - self.sums.deleted, self.sums.bytes
 
     def matching(self, predicate: Predicate | None) -> pa.Table:
-        """The live files that may hold a row for which `predicate` is true (PRN rules).
+        """Return the live files that may hold a row for which `predicate` is true (PRN rules).
 
-        Segments that cannot hold one are not looked into.
+        Files of a manifest segment whose summary excludes such a row are not checked.
         """
         if predicate is None:
             return self.files
@@ -113,7 +148,7 @@ class Snapshot:
         return self._select(lambda segment: self._survivors(segment, predicate))
 
     def ids_matching(self, predicate: Predicate) -> NDArray[np.int64]:
-        """The ids of these files, ascending. Nothing else is read of them than what decides."""
+        """Return the ids of these files, ascending. This reads only the columns that decide."""
 
         def ids() -> NDArray[np.int64]:
             chosen = [np.zeros(0, np.int64)]
@@ -133,13 +168,15 @@ class Snapshot:
         return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
 
     def files_with(self, names: Collection[str]) -> pa.Table:
-        """As `files`, with some columns of ADD-1, partition values, `id`, `added` and `deleted`:
-        bounds are most of what is known of files, and many do without.
+        """Return `files` with only some ADD-1 columns, partition values, `id`, `added` and
+        `deleted`.
+
+        Bounds are most of the data about files, and many callers do not need them.
         """
         return self._all(frozenset(names))
 
     def in_scope(self, predicate: Predicate | None) -> pa.Table:
-        """The live files whose partition values make `predicate` true; all of them for None.
+        """Return the live files whose partition values make `predicate` true; all of them for None.
 
         The predicate must be decided by partition values alone (`decided_by_partitions`).
         """
@@ -149,7 +186,7 @@ class Snapshot:
         def covered(segment: Segment) -> Mask:
             live = segment.live(self.version)
             if not live.any():
-                # Its files may have been partitioned otherwise, and have no such values.
+                # Its files may have another partitioning, and lack these values.
                 return live
             columns = typed_bounds(segment.files.of_fields(fields(predicate)), self.schema.fields)
             return live & partition_match(predicate, columns, self.partition_ids)
@@ -157,7 +194,7 @@ class Snapshot:
         return self._select(covered)
 
     def of_ids(self, ids: NDArray[np.int64]) -> pa.Table:
-        """The live files of these ids, in the order of ids; others are left out."""
+        """Return the live files of these ids, in the order of ids. Other ids are ignored."""
 
         def marked(segment: Segment) -> Mask:
             mask = np.zeros(len(segment), bool)
@@ -167,20 +204,10 @@ class Snapshot:
         return self._select(marked)
 
     def _healed(self, work: Callable[[], _Value]) -> _Value:
-        """What a work gives that reads the files; once more from elsewhere if they are lost."""
-        try:
-            with blamed(self.history):
-                return work()
-        except LostCheckpointError as lost:
-            if self.instead is None:
-                raise
-            logger.warning("files are read from elsewhere: %s", lost)
-            # The same files: nobody can tell but by what it costs.
-            object.__setattr__(self, "history", self.instead(lost, self.version))
-            return self._healed(work)
+        return self.source.healed(self.version, work)
 
     def _all(self, names: frozenset[str] | None) -> pa.Table:
-        """All live files, with all that is known of them or some of it."""
+        """Return all live files, with all columns or some of them."""
 
         def complete() -> pa.Table:
             files = self._chosen(lambda segment: segment.live(self.version), names)
@@ -192,16 +219,16 @@ class Snapshot:
     def _select(
         self, choose: Callable[[Segment], Mask], names: frozenset[str] | None = None
     ) -> pa.Table:
-        """The files that are marked, asked for segment by segment in their order."""
+        """Return the files that `choose` selects. It is called per manifest segment, in order."""
         return self._healed(lambda: self._chosen(choose, names))
 
     def _chosen(self, choose: Callable[[Segment], Mask], names: frozenset[str] | None) -> pa.Table:
         marked = [(segment, choose(segment)) for segment in self.history.segments]
-        # Of some columns no other one is read.
+        # With selected names, do not read other columns.
         only = Segment.only if names is None else Segment.narrowed
         chosen = [only(segment, mask) for segment, mask in marked if mask.any()]
         if not chosen:
-            # Of no file, but with the columns that files have.
+            # No file is selected, but the result needs the columns that files have.
             chosen = [segment.only(mask) for segment, mask in marked[:1] if segment.is_held]
         if not chosen:
             chosen = [_no_files(self.history)]
@@ -237,6 +264,6 @@ def _no_files(history: FileHistory) -> Segment:
 
 
 def _ascending(segments: list[Segment]) -> bool:
-    """Whether each one's ids are below the next one's; each ascends."""
+    """Return True if each segment's ids are below the next one's. Each segment ascends."""
     pairs = itertools.pairwise(segments)
     return all(one.files.ids[-1] < other.files.ids[0] for one, other in pairs)

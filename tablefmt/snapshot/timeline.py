@@ -1,4 +1,4 @@
-"""Between versions and times. Pure. Spec: ENT-13, TIM-2, TIM-4."""
+"""Conversion between versions and times. Pure. Spec: ENT-13, TIM-2, TIM-4."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from tablefmt.model.times import show_time
 
 
 class EarlierTimes(Protocol):
-    """Times of versions before those that a timeline holds."""
+    """Times of versions before those in a timeline."""
 
     def time_version(self, version: int) -> int:
-        """Of one version, µs UTC."""
+        """Return the time version of one version, µs UTC."""
 
     def first_time(self, low: int, high: int, micros: int) -> int:
-        """The smallest version from `low` to `high` whose time version is >= `micros`; `high` if
-        there is none below."""
+        """Return the smallest version from `low` to `high` whose time version is >= `micros`; else
+        `high`.
+        """
 
     def first_committed(self, low: int, high: int, micros: int) -> int:
-        """The same by the time of the commit."""
+        """Return the smallest version from `low` to `high` committed at or after `micros`; else
+        `high`.
+        """
 
 
 class Timeline:
     """Timestamps and time versions of versions `first`, `first` + 1, …, in µs UTC.
 
-    A log that stands on a checkpoint knows earlier ones as well: `earlier` looks them up.
+    On a checkpoint base, `earlier` reads the times of earlier versions.
     """
 
     def __init__(
@@ -37,64 +40,75 @@ class Timeline:
         self._created = created
         self._earlier = earlier
         self.oldest = first if earlier is None else 0
-        """The earliest version that may be read: those before were given up (ENT-13)."""
+        """Earliest version that may be read; earlier ones have expired (ENT-13)."""
         self.timestamps = array("q")
-        """From `first` on; rising, and the same from the last µs of year 9999 on (TIM-1)."""
+        """Timestamps from `first` on: ascending, and constant from the last µs of year 9999 on
+        (TIM-1).
+        """
         self.time_versions = array("q")
-        """From `first` on; never falling."""
+        """Time versions from `first` on; never descending."""
 
     @property
     def last(self) -> int:
-        """The newest version."""
+        """Return the newest version."""
         return self.first + len(self.timestamps) - 1
 
     def append(self, timestamp: int, time_version: int, oldest: int = 0) -> None:
-        """Take in the next version, and from where on it says that versions are kept."""
+        """Add the next version, with its earliest kept version."""
         self.oldest = max(self.oldest, oldest)
         self.time_versions.append(time_version)
-        # Last: it says how many versions there are.
+        # Last, because its length defines the number of versions.
         self.timestamps.append(timestamp)
 
     def forget_after(self, version: int) -> None:
-        """Leave versions up to `version`; of what was to follow any part may be there."""
+        """Drop versions after `version`, including a partly added one."""
         count = version + 1 - self.first
         del self.timestamps[count:]
         del self.time_versions[count:]
 
     def timestamp(self, version: int) -> int:
-        """The commit timestamp of a version. Raises VersionNotFoundError."""
+        """Return the commit timestamp of a version. Raises VersionNotFoundError."""
         return self.timestamps[self.place(version)]
 
     def time_version(self, version: int) -> int:
-        """The time version of a version. Raises VersionNotFoundError."""
+        """Return the time version of a version. Raises VersionNotFoundError."""
         return self.time_versions[self.place(version)]
 
     def place(self, version: int) -> int:
-        """Where a version is in the arrays, kept or given up. Raises VersionNotFoundError."""
+        """Return the index of a version in the arrays, kept or expired. Raises
+        VersionNotFoundError.
+        """
         if not self.first <= version <= self.last:
             raise VersionNotFoundError(f"version {version}", self.oldest, self.last)
         return version - self.first
 
     @property
     def earliest(self) -> int:
-        """The time version of version 0."""
+        """Return the time version of version 0."""
         return self.time_versions[0] if self._created is None else self._created
 
     def first_from(self, micros: int) -> int:
-        """The smallest version whose time version is >= `micros`; `last` + 1 if there is none."""
+        """Return the smallest version whose time version is >= `micros`; `last` + 1 if there is
+        none.
+        """
         if self._earlier is not None and micros <= self.time_versions[0]:
             return self._earlier.first_time(min(self.oldest, self.first), self.first, micros)
         return self.first + bisect_left(self.time_versions, micros)
 
     def first_after(self, micros: int) -> int:
-        """The smallest version whose time version is > `micros`; `last` + 1 if there is none."""
+        """Return the smallest version whose time version is > `micros`; `last` + 1 if there is
+        none.
+        """
         if self._earlier is not None and micros < self.time_versions[0]:
             return self.first_from(micros + 1)
         return self.first + bisect_right(self.time_versions, micros)
 
     def last_by(self, micros: int) -> int:
-        """The largest version that was committed at or before `micros`; for none the one before the
-        first that is known, or of those before a checkpoint before the first that is kept."""
+        """Return the largest version that was committed at or before `micros`.
+
+        If there is none, return the version before the first known one. On a checkpoint base,
+        return the version before the first kept one.
+        """
         if self._earlier is not None and micros < self.timestamps[0]:
             low = min(self.oldest, self.first)
             if micros < self.earliest:
@@ -103,7 +117,7 @@ class Timeline:
         return self.first - 1 + bisect_right(self.timestamps, micros)
 
     def version_at(self, micros: int) -> int:
-        """The largest version whose time version is <= `micros` (TIM-4).
+        """Return the largest version whose time version is <= `micros` (TIM-4).
 
         Raises:
             VersionNotFoundError: `micros` is before the first version that is kept.
@@ -123,7 +137,7 @@ class Timeline:
         return self._earlier.time_version(self.oldest)
 
     def check_version(self, version: int) -> int:
-        """`version` if it is in the history that is kept, both ends included.
+        """Return `version` if it is in the history that is kept, both ends included.
 
         Raises:
             VersionNotFoundError: it is not.

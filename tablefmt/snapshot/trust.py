@@ -1,7 +1,8 @@
-"""Whether files that were read from a checkpoint go with the log: told where they are used. Pure.
+"""Checks, where files are used, that a checkpoint fits the log. Pure.
 
-Parts are checked one by one as they are read. What only all of them together can show, or an entry
-that comes after them, shows here, and gives the checkpoint up.
+Parts are checked one by one as they are read. Some errors show only in all parts together, or in a
+later entry. These checks find them and reject the checkpoint.
+
 Spec: CKP-6, CKP-9.
 """
 
@@ -20,15 +21,15 @@ from tablefmt.model.sums import exact_sum
 from tablefmt.snapshot.files import FileHistory
 
 PATHS_COMPARED = 1 << 16
-"""Of so many files it is looked whether two have one path; that takes a microsecond a file."""
+"""Maximum number of files compared for equal paths; it takes a microsecond per file."""
 
 
 @contextmanager
 def blamed(files: FileHistory) -> Iterator[None]:
-    """Run work that uses files: what breaks a rule of the log may be the checkpoint's fault.
+    """Run work that uses files. If a rule of the log is broken, suspect the checkpoint.
 
     Raises:
-        LostCheckpointError: it may be, and the checkpoint is to be given up.
+        LostCheckpointError: the checkpoint may be at fault, and must not be used any more.
         CorruptEntryError: the files were not read from a checkpoint.
     """
     try:
@@ -36,17 +37,17 @@ def blamed(files: FileHistory) -> Iterator[None]:
     except CorruptEntryError as error:
         if not files.checkpoint:
             raise
-        message = f"it does not go with the log ({error.key}: {error.detail})"
+        message = f"it does not fit the log ({error.key}: {error.detail})"
         raise _given_up(files, message, error.rule) from error
 
 
 def check_complete(files: pa.Table, totals: Totals, history: FileHistory) -> None:
-    """Refuse a checkpoint whose files are not those that the entry of the version counts.
+    """Refuse a checkpoint whose files differ from the counts in the version's entry.
 
     Args:
         files: all live files, perhaps without some columns.
-        totals: of their version.
-        history: that they are of.
+        totals: the statistics of their version.
+        history: the history of the files.
 
     Raises:
         LostCheckpointError: CKP-9.
@@ -58,7 +59,7 @@ def check_complete(files: pa.Table, totals: Totals, history: FileHistory) -> Non
     if files.num_rows != totals.files or any(
         exact_sum(files[name].to_numpy()) != expected[name] for name in names
     ):
-        message = "its files, their rows or bytes are not as many as the entry says"
+        message = "the number of its files, rows or bytes differs from the entry"
         raise _given_up(history, message, "CKP-9")
 
 
@@ -67,7 +68,7 @@ def check_distinct(files: pa.Table, history: FileHistory) -> None:
 
     Args:
         files: some live files, in the order of ids.
-        history: that they are of.
+        history: the history of the files.
 
     Raises:
         LostCheckpointError: CKP-9.

@@ -1,4 +1,4 @@
-"""What is known of each version of a log without looking at files: times, sums, metadata. Pure.
+"""Facts about each version of a log that need no files: times, sums, metadata. Pure.
 
 Spec: ENT-6, RPL-4, RPL-7, TIM-2, TIM-4.
 """
@@ -20,29 +20,29 @@ _sums_of = attrgetter(*_SUMS)
 
 
 class Versions:
-    """Of versions `timeline.first` to `timeline.last`."""
+    """Facts about versions `timeline.first` to `timeline.last`."""
 
     def __init__(self, base: Base = NOTHING, earlier: EarlierTimes | None = None) -> None:
         self.timeline = Timeline(base.first, base.created, earlier if base.first else None)
         self.with_lineage: list[int] = []
-        """Versions that say where the rows of their files came from (LIN-1)."""
+        """Versions with lineage of their files' rows (LIN-1)."""
         self.sides: list[tuple[int, str]] = []
-        """Side files, with the versions that name them (ADD-6, DEL-3)."""
+        """Overflow metadata files, with the versions that name them (ADD-6, DEL-3)."""
         self.log_horizons: list[tuple[int, LogHorizon]] = []
-        """What was said of entries that may go, with the versions that do (ENT-13)."""
+        """Log retention horizons, with the versions that set them (ENT-13)."""
         self._sums = array("q")
         self._metadata: list[tuple[int, Metadata]] = []
         self._cursors: Cursors = NO_CURSORS
-        """At the first version."""
+        """Cursors at the first version."""
         self._moves: list[Move] = []
-        """What moved them since."""
+        """Changes of cursors since the first version."""
 
     def start(self, head: Head, described: int | None = None) -> None:
-        """Take in the first version, which a base stands for.
+        """Add the first version, from a checkpoint base.
 
         Args:
-            head: of the version.
-            described: the version that brought its metadata; None: `totals.metadata_version`.
+            head: the head of the version.
+            described: the version that wrote its metadata; None: `totals.metadata_version`.
         """
         assert self.timeline.last < self.timeline.first == head.version
         since = head.totals.metadata_version if described is None else described
@@ -51,7 +51,7 @@ class Versions:
         self.timeline.append(head.timestamp, head.time_version, head.totals.oldest)
 
     def append(self, entry: Entry) -> None:
-        """Take in the next version, whatever is left of an attempt that was broken off."""
+        """Add the next version, after dropping the remains of an interrupted attempt."""
         self.forget_after(entry.version - 1)
         if entry.lineage is not None:
             self.with_lineage.append(entry.version)
@@ -72,7 +72,7 @@ class Versions:
             self._metadata.append((version, metadata))
 
     def forget_after(self, version: int) -> None:
-        """Leave versions up to `version`; of what was to follow any part may be there."""
+        """Drop versions after `version`, including a partly added one."""
         self.timeline.forget_after(version)
         del self._sums[len(_SUMS) * (version + 1 - self.timeline.first) :]
         while self.with_lineage and self.with_lineage[-1] > version:
@@ -85,26 +85,26 @@ class Versions:
                 kept.pop()
 
     def timestamp(self, version: int) -> int:
-        """Commit timestamp of a version, µs UTC. Raises VersionNotFoundError."""
+        """Return the commit timestamp of a version, µs UTC. Raises VersionNotFoundError."""
         return self.timeline.timestamp(version)
 
     def time_version(self, version: int) -> int:
-        """Time version of a version, µs UTC. Raises VersionNotFoundError."""
+        """Return the time version of a version, µs UTC. Raises VersionNotFoundError."""
         return self.timeline.time_version(version)
 
     def totals(self, version: int) -> Totals:
-        """Running sums after a version. Raises VersionNotFoundError."""
+        """Return the table statistics after a version. Raises VersionNotFoundError."""
         at = len(_SUMS) * self.timeline.place(version)
         return Totals(**dict(zip(_SUMS, self._sums[at : at + len(_SUMS)], strict=True)))
 
     def metadata(self, version: int) -> Metadata:
-        """The metadata in force at a version that was read, or skipped after one (RPL-4)."""
+        """Return the metadata in force at a version that was read, or skipped after one (RPL-4)."""
         return next(m for v, m in reversed(self._metadata) if v <= version)
 
     def metadata_version(self, version: int) -> int:
-        """The version that brought the metadata in force at `version` (ADD-9)."""
+        """Return the version that wrote the metadata in force at `version` (ADD-9)."""
         return next(v for v, _ in reversed(self._metadata) if v <= version)
 
     def cursors(self, version: int) -> Cursors:
-        """How far pipes had come at a version that was read (RPL-7)."""
+        """Return the source cursors at a version that was read (RPL-7)."""
         return after(self._cursors, (e for e in self._moves if e.version <= version))

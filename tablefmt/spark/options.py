@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from tablefmt.data.selection import Condition
-from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
 from tablefmt.expressions.session_times import in_session
+from tablefmt.model.case_folding import folded
 from tablefmt.model.integers import number_in_text
 from tablefmt.model.near_names import did_you_mean
 from tablefmt.model.times import Time, from_micros, to_micros
@@ -136,9 +137,9 @@ _HADOOPS_NAMES = {"access.key": "key", "secret.key": "secret", "session.token": 
 """The plan of CREATE TABLE hides options whose names Spark knows for secrets, and no other."""
 _SIZE = re.compile(r"\s*(\d{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-_NAMES = {name.casefold(): name for name in OPTIONS}
-_READ_NAMES = {name.casefold(): name for name in READ_OPTIONS}
-_LATER = {name.casefold(): name for name in OF_STREAMS}
+_NAMES = {folded(name): name for name in OPTIONS}
+_READ_NAMES = {folded(name): name for name in READ_OPTIONS}
+_LATER = {folded(name): name for name in OF_STREAMS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,15 +177,15 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
     """
     values, storage = by_name(given, _NAMES)
     overwrite_schema = bool(flag(values, "overwriteSchema"))
-    mode = str(values.get("partitionOverwriteMode", "static")).casefold()
+    mode = folded(str(values.get("partitionOverwriteMode", "static")))
     if mode not in ("static", "dynamic"):
-        raise InvalidRangeError(f"partitionOverwriteMode is {mode!r}; it is static or dynamic")
+        raise InvalidArgumentError(f"partitionOverwriteMode is {mode!r}; it is static or dynamic")
     if mode == "dynamic" and "replaceWhere" in values:
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             "replaceWhere and partitionOverwriteMode=dynamic both say what to replace; give one"
         )
     if overwrite_schema and (mode == "dynamic" or "replaceWhere" in values):
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             "overwriteSchema gives the whole table other columns; it goes with neither "
             "replaceWhere nor partitionOverwriteMode=dynamic"
         )
@@ -228,7 +229,7 @@ def parse_read_options(given: Mapping[str, Any], zone: str | None) -> ReadOption
         InvalidRangeError: a version and a timestamp, or a value that makes no sense.
     """
     for written in given:
-        later = _LATER.get(folded(written))
+        later = _LATER.get(option_key(written))
         if later is not None:
             raise UnsupportedFeatureError(
                 f"{later} is an option of streams: give it to spark.readStream",
@@ -314,11 +315,11 @@ def by_name(
     values: dict[str, Any] = {}
     storage: dict[str, Any] = {}
     for written, value in given.items():
-        if written.casefold().startswith(_PREFIX):
+        if folded(written).startswith(_PREFIX):
             key = written[len(_PREFIX) :]
-            add_text_option(storage, _HADOOPS_NAMES.get(key.casefold(), key), value)
+            add_text_option(storage, _HADOOPS_NAMES.get(folded(key), key), value)
             continue
-        name = names.get(folded(written))
+        name = names.get(option_key(written))
         if name is None:
             raise UnsupportedFeatureError(
                 f"there is no option {written!r}; there are {', '.join(names.values())}"
@@ -331,25 +332,25 @@ def by_name(
 
 
 def storage_given(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the mapping `storageOptions`. Raises InvalidRangeError: Spark made text of it."""
+    """Return the mapping `storageOptions`. Raises InvalidArgumentError: Spark made text of it."""
     given: Any = values.get("storageOptions", {})
     if not isinstance(given, Mapping):
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             f"storageOptions is {given!r:.100}; it is a mapping, which only Python can give. Give "
             "storage.<key> for each of its keys"
         )
     return given
 
 
-def folded(name: str) -> str:
+def option_key(name: str) -> str:
     """A name as it is compared."""
-    return name.casefold().replace("_", "")
+    return folded(name).replace("_", "")
 
 
 def pop_option(options: dict[str, Any], name: str) -> Any:
     """Take an option out, in whatever way its name is written; None: there is none."""
     value = None
-    for written in [each for each in options if folded(each) == folded(name)]:
+    for written in [each for each in options if option_key(each) == option_key(name)]:
         value = options.pop(written)
     return value
 
@@ -372,9 +373,9 @@ def pop_partition_by(options: dict[str, Any]) -> list[str]:
 
 
 def _files(values: Mapping[str, Any]) -> FileOptions:
-    codec = str(values.get("compression", "zstd")).casefold()
+    codec = folded(str(values.get("compression", "zstd")))
     if codec not in COMPRESSIONS:
-        raise InvalidRangeError(f"compression is {codec!r}; it is {', '.join(COMPRESSIONS)}")
+        raise InvalidArgumentError(f"compression is {codec!r}; it is {', '.join(COMPRESSIONS)}")
     return FileOptions(
         max_records=_count(values, "maxRecordsPerFile"),
         target_file_size=size_of(values, "targetFileSize"),
@@ -389,32 +390,32 @@ def _count(values: Mapping[str, Any], name: str) -> int | None:
         return None
     number = number_in_text(values[name])
     if number is None:
-        raise InvalidRangeError(f"{name} is {values[name]!r}; it is a whole number")
+        raise InvalidArgumentError(f"{name} is {values[name]!r}; it is a whole number")
     if number >= 1 << 62:
-        raise InvalidRangeError(f"{name} is {number}, which is too large")
+        raise InvalidArgumentError(f"{name} is {number}, which is too large")
     return max(number, 0) or None
 
 
 def size_of(values: Mapping[str, Any], name: str) -> int | None:
-    """A number of bytes, or None if there is no such option. Raises InvalidRangeError."""
+    """A number of bytes, or None if there is no such option. Raises InvalidArgumentError."""
     if name not in values:
         return None
     match = _SIZE.fullmatch(str(values[name]))
     size = int(match[1]) << _UNITS[(match[2] or "").lower()] if match else 0
     if not 0 < size < 1 << 50:
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             f"{name} is {values[name]!r}; it is a number of bytes from 1, or text such as '128mb'"
         )
     return size
 
 
 def flag(values: Mapping[str, Any], name: str) -> bool | None:
-    """True or false, or None if there is no such option. Raises InvalidRangeError."""
+    """True or false, or None if there is no such option. Raises InvalidArgumentError."""
     if name not in values:
         return None
-    text = str(values[name]).casefold()
+    text = folded(str(values[name]))
     if text not in ("true", "false"):
-        raise InvalidRangeError(f"{name} is {values[name]!r}; it is true or false")
+        raise InvalidArgumentError(f"{name} is {values[name]!r}; it is true or false")
     return text == "true"
 
 
@@ -427,11 +428,11 @@ def _application(values: Mapping[str, Any]) -> tuple[str, int] | None:
     try:
         name, given = str(values["txnAppId"]), values["txnVersion"]
     except KeyError as error:
-        raise InvalidRangeError(f"{error} is missing: give txnAppId and txnVersion") from None
+        raise InvalidArgumentError(f"{error} is missing: give txnAppId and txnVersion") from None
     # By its text: a fraction is no version, and is not cut to one.
     version = number_in_text(given)
     if version is None:
-        raise InvalidRangeError(f"txnVersion is {given!r}; it is a whole number")
+        raise InvalidArgumentError(f"txnVersion is {given!r}; it is a whole number")
     return name, version
 
 
@@ -445,4 +446,4 @@ def _number(value: Any) -> float | None:
     try:
         return None if value is None else float(value)
     except (TypeError, ValueError):
-        raise InvalidRangeError(f"deadline is {value!r}; it is a number of seconds") from None
+        raise InvalidArgumentError(f"deadline is {value!r}; it is a number of seconds") from None

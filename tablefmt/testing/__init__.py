@@ -1,1 +1,1 @@
-"""Shipped test material: the store contract, and a store that fails on demand."""
+"""Shipped test material: the store contract, fault injection, simulations and reference models."""

@@ -1,6 +1,6 @@
-"""Nasty columns, rows and predicates, and a plain evaluator that says what a predicate means.
+"""Nasty columns, rows and predicates, and an independent evaluator of predicates.
 
-For property tests: nothing here uses what it is meant to test. Needs hypothesis.
+For property tests: no code here depends on the code under test. Needs hypothesis.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _decimals(kind: Decimal) -> st.SearchStrategy[decimal.Decimal]:
 
 
 def values(kind: Type) -> st.SearchStrategy[Any]:
-    """Values of a flat type, never None; the same ones come up often."""
+    """Return values of a flat type, never None. The same values are likely to repeat."""
     if isinstance(kind, Decimal):
         return _decimals(kind)
     name = str(kind)
@@ -111,19 +111,19 @@ _NAMES = st.sampled_from(["a", "b c", "d`e", "f.g", "select", "Ünï😀", "x'y"
 
 @st.composite
 def schemas(draw: st.DrawFn) -> Schema:
-    """One to four flat columns with nasty names."""
+    """Draw one to four flat columns with nasty names."""
     names = draw(st.lists(_NAMES, min_size=1, max_size=4, unique=True))
     fields = [Field(i, n, n, draw(st.sampled_from(KINDS))) for i, n in enumerate(names, 1)]
     return Schema(tuple(fields), len(fields))
 
 
 def _single(value: float) -> float:
-    """The nearest value that a float column can hold."""
+    """Return the nearest value that a float column can hold."""
     return float(struct.unpack("f", struct.pack("f", value))[0])
 
 
 def like_patterns() -> st.SearchStrategy[str]:
-    """Valid LIKE patterns."""
+    """Return valid LIKE patterns."""
     pieces = [
         "%",
         "_",
@@ -144,7 +144,7 @@ def like_patterns() -> st.SearchStrategy[str]:
 
 @st.composite
 def leaves(draw: st.DrawFn, schema: Schema, known: Mapping[int, Sequence[Any]]) -> Predicate:
-    """One comparison, membership or check; `known` are values worth asking for, by field id."""
+    """Draw one comparison, membership or check; `known` are values worth testing, by field id."""
     field = draw(st.sampled_from(schema.fields))
     name = str(field.type)
     value = values(field.type)
@@ -171,7 +171,7 @@ def leaves(draw: st.DrawFn, schema: Schema, known: Mapping[int, Sequence[Any]]) 
 def predicates(
     schema: Schema, known: Mapping[int, Sequence[Any]] | None = None
 ) -> st.SearchStrategy[Predicate]:
-    """Trees of conditions over `schema`."""
+    """Return trees of conditions over `schema`."""
 
     def grow(inner: st.SearchStrategy[Predicate]) -> st.SearchStrategy[Predicate]:
         items = st.lists(inner, min_size=2, max_size=3).map(tuple)
@@ -181,7 +181,7 @@ def predicates(
 
 
 def evaluate(predicate: Predicate, row: Row) -> bool | None:
-    """What the predicate is for one row in Spark: True, False, or None for NULL."""
+    """Return the value of the predicate for one row in Spark: True, False, or None for NULL."""
     if isinstance(predicate, Constant):
         return predicate.value
     if isinstance(predicate, Not):
@@ -218,18 +218,18 @@ def _compared(op: str, left: Any, right: Any) -> bool:
 
 
 def order(value: Any) -> Any:
-    """A key that compares as Spark does: NaN above all and equal to itself, -0.0 as 0.0."""
+    """Return a key that compares as in Spark: NaN above all and equal to itself, -0.0 as 0.0."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
     return value.encode("utf-8") if isinstance(value, str) else value
 
 
 def like(text: str, pattern: str) -> bool:
-    """Spark's LIKE, one code point at a time."""
+    """Return Spark's LIKE, evaluated one code point at a time."""
     states = {0}
     for character in [*text, None]:
         frontier = list(states)
-        while frontier:  # a % may be nothing
+        while frontier:  # a % may match the empty text
             at = frontier.pop()
             if pattern[at : at + 1] == "%" and at + 1 not in states:
                 states.add(at + 1)
@@ -250,7 +250,7 @@ def like(text: str, pattern: str) -> bool:
 
 
 def to_array(column: Sequence[Any], kind: Type) -> pa.Array:
-    """Values as the Arrow column that a table of that type has."""
+    """Return values as the Arrow column of that type."""
     if isinstance(kind, Decimal):
         return pa.array(column, pa.decimal128(kind.precision, kind.scale))
     storage = {

@@ -1,6 +1,6 @@
-"""What every store must do. Subclass, give the fixture `store`, inherit the tests.
+"""The store contract as a test class. Subclass it, define the fixture `store`, inherit the tests.
 
-`store` is an empty store of its own for every test. Needs no test framework to import.
+`store` must be a new empty store for every test. The import needs no test framework.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ BAD_KEYS = (
 
 
 class StoreContract:
-    """The rules of spec/store.md that can be seen from outside."""
+    """The rules of spec/store.md that are visible from outside."""
 
     raced_keys = 200
-    """How many keys all creators race for."""
+    """Number of keys for which all creators race."""
 
     def test_one_of_many_creators_wins_and_its_body_stays(self, store: Store) -> None:
-        """STO-3, STO-4: 32 concurrent creators of each of `raced_keys` keys."""
+        """STO-3, STO-4: 32 concurrent creators race for each of `raced_keys` keys."""
         start = Barrier(CREATORS)
 
         def race(creator: int) -> list[PutReply]:
@@ -78,7 +78,7 @@ class StoreContract:
             assert store.get(f"_log/{number}") == b"creator %d" % of_key.index(Written())
 
     def test_an_empty_object_is_created_once(self, store: Store) -> None:
-        """STO-3: a body of no bytes is as conditional as any other."""
+        """STO-3: an empty body is as conditional as any other."""
         assert store.put_if_absent("_log/0", b"") == Written()
         assert store.put_if_absent("_log/0", b"late") == Exists()
         assert store.put_if_absent("_log/0", b"") == Exists()
@@ -90,14 +90,14 @@ class StoreContract:
         assert store.get("_log/1") == b"early"
 
     def test_a_deleted_key_can_be_created_again(self, store: Store) -> None:
-        """STO-4: the store remembers nothing of deleted names."""
+        """STO-4: the store does not remember deleted names."""
         store.put("_log/0", b"first")
         store.delete("_log/0")
         assert store.put_if_absent("_log/0", b"second") == Written()
         assert store.get("_log/0") == b"second"
 
     def test_put_replaces_whole_objects(self, store: Store) -> None:
-        """STO-1, STO-7: and every read after it sees the new one."""
+        """STO-1, STO-7: every later read returns the new object."""
         store.put("_log/hint.json", b"a longer body")
         store.put("_log/hint.json", b"short")
         assert store.get("_log/hint.json") == b"short"
@@ -106,7 +106,7 @@ class StoreContract:
         assert [one.key for one in store.list_after("")] == ["_log/hint.json"]
 
     def test_what_is_absent_is_named(self, store: Store) -> None:
-        """STO-8: reads of an absent key say which."""
+        """STO-8: reads of an absent key name the key."""
         store.put("data/here", b"x")
         reads = (
             lambda: store.get("data/gone"),
@@ -121,7 +121,7 @@ class StoreContract:
             assert error.key.endswith("/gone")
 
     def test_get_many_keeps_the_order_and_marks_what_is_absent(self, store: Store) -> None:
-        """STO-8."""
+        """STO-8: results keep the order of the keys, with None for absent keys."""
         keys = [f"data/{number}" for number in range(40)]
         for key in keys[::2]:
             store.put(key, key.encode())
@@ -145,7 +145,7 @@ class StoreContract:
             assert isinstance(_raised(store.get_range, "data/x", start, length), InvalidKeyError)
 
     def test_many_ranges_keep_the_order_and_mark_what_is_absent(self, store: Store) -> None:
-        """STO-8: each is what a range by itself is."""
+        """STO-8: each result equals that of a single range request."""
         body = bytes(range(7))
         store.put("data/x", body)
         store.put("data/a/empty", b"")
@@ -167,7 +167,9 @@ class StoreContract:
             assert isinstance(refused, InvalidKeyError)
 
     def test_list_after_is_exclusive_and_in_order_of_bytes(self, store: Store) -> None:
-        """STO-9: at every key, between keys, and over directories and files of one stem."""
+        """STO-9: for every key, between keys, and over directories and files with a common
+        prefix.
+        """
         keys = [
             *(f"_log/{number:020d}.json" for number in range(12)),
             "_log/checkpoints/1/a",
@@ -195,13 +197,13 @@ class StoreContract:
                 assert [one.key for one in store.list_after(prefix, after)] == expected
 
     def test_a_listing_tells_the_time_of_the_last_write(self, store: Store) -> None:
-        """STO-9: microseconds since 1970, and not in the wrong unit."""
+        """STO-9: times are microseconds since 1970."""
         store.put("data/x", b"x")
         (one,) = store.list_after("data/")
         assert 1_700_000_000_000_000 < one.modified_us < 5_000_000_000_000_000
 
     def test_delete_removes_and_forgives_absence(self, store: Store) -> None:
-        """STO-7."""
+        """STO-7: an absent key can be deleted."""
         store.put("data/x", b"x")
         store.delete("data/x")
         store.delete("data/x")
@@ -210,7 +212,7 @@ class StoreContract:
         assert isinstance(_raised(store.get, "data/x"), KeyNotFoundError)
 
     def test_many_are_deleted_at_once_and_the_rest_stays(self, store: Store) -> None:
-        """STO-7: absent ones are no failure, nor is a folder that is not there."""
+        """STO-7: absent keys and missing folders are no failures."""
         keys = [f"data/{n % 3}/{n}" for n in range(12)]
         for key in [*keys, "data/1/kept", "data/é/&<x>"]:
             store.put(key, b"x")
@@ -220,7 +222,9 @@ class StoreContract:
         assert [one.key for one in store.list_after("")] == ["data/1/kept"]
 
     def test_an_output_appears_whole_at_the_end(self, store: Store) -> None:
-        """STO-7: not while it is written, and also after the writer closed it."""
+        """STO-7: the object is invisible while it is written, also after the writer closed the
+        stream.
+        """
         part = bytes(range(256)) * 1024
         with store.open_output("data/t/big") as stream:
             for _ in range(8):
@@ -234,7 +238,7 @@ class StoreContract:
         assert store.get("data/t/empty") == b""
 
     def test_an_output_that_fails_leaves_nothing(self, store: Store) -> None:
-        """STO-7: the block's error is the one that is seen, interrupts included."""
+        """STO-7: the caller sees the block's own error, interrupts included."""
         for error in (ValueError("mine"), KeyboardInterrupt()):
             raised: BaseException | None = None
             try:
@@ -247,7 +251,7 @@ class StoreContract:
         assert list(store.list_after("")) == []
 
     def test_odd_keys_come_back_as_they_went_in(self, store: Store) -> None:
-        """STO-2: no key is escaped, decoded or folded."""
+        """STO-2: no key is escaped, decoded or case-folded."""
         for key in GOOD_KEYS:
             assert store.put_if_absent(key, key.encode()) == Written()
         assert {one.key for one in store.list_after("")} == set(GOOD_KEYS)
@@ -257,7 +261,7 @@ class StoreContract:
         assert list(store.list_after("")) == []
 
     def test_keys_outside_the_grammar_are_refused_by_every_verb(self, store: Store) -> None:
-        """STO-2."""
+        """STO-2: every method refuses invalid keys."""
         for key in BAD_KEYS:
             verbs = (
                 lambda key=key: store.put_if_absent(key, b"x"),
@@ -277,7 +281,7 @@ class StoreContract:
         assert list(store.list_after("")) == []
 
     def test_a_pickled_store_finds_the_same_objects(self, store: Store) -> None:
-        """STO-11."""
+        """STO-11: a pickled store reads the same objects."""
         store.put("data/x", b"x")
         again = pickle.loads(pickle.dumps(store))
         assert (again.uri, again.identity) == (store.uri, store.identity)
@@ -285,7 +289,7 @@ class StoreContract:
         assert again.get("data/x") == b"x"
 
     def test_arrow_reads_what_the_store_wrote(self, store: Store) -> None:
-        """STO-10: two readers of one object do not disturb each other."""
+        """STO-10: two readers of one object are independent."""
         store.put("data/x", b"0123456789")
         store.sync(["data/x"])
         one, other = store.open_file("data/x"), store.open_file("data/x")

@@ -1,4 +1,4 @@
-"""A store that fails where a plan says so."""
+"""Store with injected faults."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _ONLY_CREATES = frozenset({"sdk_retry", "late"})
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL: no `except Exception` sees it. Raised at one request of the plan."""
+    """Simulated SIGKILL: no `except Exception` catches it. Raised at one request of the plan."""
 
 
 class FaultyStore(ForwardingStore):
-    """`inner`, with the faults of `plan(request_index, verb, key)`. Safe between threads.
+    """`inner` with the faults of `plan(request_index, verb, key)`. Thread-safe.
 
-    Requests are numbered from 0, one a call; those for many pass their first key.
+    Requests are numbered from 0, one for each call. Calls with many keys pass their first key.
 
-    - lost_request: not applied; NoAnswer, or a retryable StoreError from other verbs.
+    - lost_request: not applied; NoAnswer, or a retryable StoreError from other methods.
     - lost_answer: applied; the same answer.
-    - sdk_retry: applied; then Exists, as of a request that the SDK sent twice. Creates only.
+    - sdk_retry: applied; then Exists, like a request that the SDK sent twice. Creates only.
     - late: NoAnswer; applied before the next request, if the key is still free. Creates only.
-    - refused, no_space: not applied; Refused, or a StoreError from other verbs.
+    - refused, no_space: not applied; Refused, or a StoreError from other methods.
     - kill_before, kill_after: Killed, before or after it is applied.
 
     Attributes:
-        requests: How many requests came.
-        fired: How often each fault happened, by name.
+        requests: number of requests.
+        fired: count of each fault, by name.
     """
 
     def __init__(self, inner: Store, plan: Plan) -> None:
@@ -65,7 +65,7 @@ class FaultyStore(ForwardingStore):
         self.fired: Counter[str] = Counter()
 
     def deliver_late(self) -> None:
-        """Apply what is still under way."""
+        """Apply the late requests."""
         with self._lock:
             late, self._late = self._late, []
         for key, body in late:
@@ -80,7 +80,7 @@ class FaultyStore(ForwardingStore):
         if fault is None:
             return None
         if fault not in get_args(Fault) or (fault in _ONLY_CREATES and verb != "put_if_absent"):
-            raise ValueError(f"the plan asks for {fault!r} at {verb}, which has no meaning")
+            raise ValueError(f"the plan injects {fault!r} at {verb}, which does not support it")
         with self._lock:
             self.fired[fault] += 1
         if fault == "kill_before":
@@ -88,7 +88,7 @@ class FaultyStore(ForwardingStore):
         return fault
 
     def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        """All faults."""
+        """Create the object, with any of the faults."""
         fault = self._next_fault("put_if_absent", key)
         if fault == "lost_request":
             return NoAnswer("injected: request lost")
@@ -125,46 +125,46 @@ class FaultyStore(ForwardingStore):
             raise Killed(f"after {verb} {key}")
 
     def put(self, key: str, body: bytes) -> None:
-        """Lost, refused, killed."""
+        """Forward the call; it may be lost, refused or killed."""
         self._faulty("put", key, lambda: self.inner.put(key, body))
 
     def get(self, key: str) -> bytes:
-        """Lost, refused, killed."""
+        """Forward the call; it may be lost, refused or killed."""
         return self._faulty("get", key, lambda: self.inner.get(key))
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Lost, refused, killed; one request."""
+        """Forward the call as one request; it may be lost, refused or killed."""
         first = keys[0] if keys else ""
         return self._faulty("get_many", first, lambda: self.inner.get_many(keys))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Lost, refused, killed."""
+        """Forward the call; it may be lost, refused or killed."""
         return self._faulty("get_range", key, lambda: self.inner.get_range(key, start, length))
 
     def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
-        """Lost, refused, killed; one request."""
+        """Forward the call as one request; it may be lost, refused or killed."""
         first = ranges[0][0] if ranges else ""
         return self._faulty("get_ranges", first, lambda: self.inner.get_ranges(ranges))
 
     def size(self, key: str) -> int:
-        """Lost, refused, killed."""
+        """Forward the call; it may be lost, refused or killed."""
         return self._faulty("size", key, lambda: self.inner.size(key))
 
     def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
-        """Lost, refused, killed, when asked for; the listing itself stays lazy."""
+        """Forward the call; it may be lost, refused or killed. The listing itself stays lazy."""
         return self._faulty("list_after", prefix, lambda: self.inner.list_after(prefix, after))
 
     def delete(self, key: str) -> None:
-        """Lost, refused, killed."""
+        """Forward the call; it may be lost, refused or killed."""
         self._faulty("delete", key, lambda: self.inner.delete(key))
 
     def delete_many(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """Lost, refused, killed; one request."""
+        """Forward the call as one request; it may be lost, refused or killed."""
         first = keys[0] if keys else ""
         return self._faulty("delete_many", first, lambda: self.inner.delete_many(keys))
 
     @contextmanager
     def open_output(self, key: str) -> Iterator[IO[bytes]]:
-        """Before the block, or after the object appeared."""
+        """Open the stream; a fault occurs before the block, or after the object appeared."""
         with self._around("open_output", key), self.inner.open_output(key) as stream:
             yield stream

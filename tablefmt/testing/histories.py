@@ -1,4 +1,4 @@
-"""Random histories of transactions that run at once, and the serial orders that explain them."""
+"""Random histories of concurrent transactions, and the serial orders that explain them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Rows = TypeVar("Rows")
 def interleaved(
     rng: random.Random, count: int, *, at_once: int | None = None, eager: float = 0.6
 ) -> Iterator[tuple[int, bool]]:
-    """The order in which `count` transactions begin and commit; each does both.
+    """Yield the order in which `count` transactions begin and commit; each does both.
 
     Args:
-        rng: decides.
-        count: how many; they have the numbers from 0 on.
-        at_once: so many run at one time, at most.
-        eager: how likely it is that the next event is a beginning, where both are possible.
+        rng: source of randomness.
+        count: number of transactions; they are numbered from 0.
+        at_once: most transactions that run at one time.
+        eager: probability that the next event is a beginning, if both are possible.
 
     Yields:
-        A number, and True where it begins.
+        A number, and True if the transaction begins.
     """
     waiting, running = list(range(count)), list[int]()
     while waiting or running:
@@ -38,15 +38,15 @@ def serial_order(
     steps: Sequence[Callable[[Rows], Rows | None]],
     is_end: Callable[[Rows], bool] = lambda rows: True,
 ) -> tuple[int, ...] | None:
-    """An order of the steps that explains what they did; None if there is none.
+    """Return an order of the steps that explains their results; None if there is none.
 
     Args:
-        rows: what is there before all of them.
-        steps: each gives the rows after it, or None where it would not have done what it did.
-        is_end: whether these rows may be there after all of them.
+        rows: the state before all steps.
+        steps: functions from a state to the next, or to None if the step's result would differ.
+        is_end: whether a state is a valid end state.
 
     Returns:
-        The numbers of the steps in that order. The order in which they are given is tried first.
+        The numbers of the steps in that order. The given order is tried first.
     """
 
     def search(rows: Rows, left: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -1,7 +1,7 @@
-"""What a table should hold, in plain Python: rows are tuples, a table is a multiset of them.
+"""Reference model of a table in plain Python: rows are tuples, a table is a multiset of them.
 
-Nothing here uses what it is meant to test. A statement is a function from one state to an outcome;
-conditions and values are terms, SQL text beside what it means (`tablefmt.testing.terms`).
+No code here depends on the code under test. A statement is a function from a state to an outcome.
+Conditions and values are terms: SQL text with its meaning (`tablefmt.testing.terms`).
 
     state = State((Column("k", "BIGINT"), Column("v", "STRING")))
     state = appended(state, [{"k": 1, "v": "a"}]).state
@@ -22,11 +22,11 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Column:
-    """A column, and the value of rows that say none."""
+    """A column, and its default value."""
 
     name: str
     kind: str
-    """Its type in SQL."""
+    """The column's SQL type."""
     default: Any = None
 
 
@@ -39,43 +39,43 @@ class State:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns."""
+        """Names of the columns."""
         return [column.name for column in self.columns]
 
     def column(self, name: str) -> Column:
-        """The column of that name."""
+        """Return the column of that name."""
         return next(c for c in self.columns if c.name == name)
 
     def named(self, row: Row) -> Values:
-        """A row by column name."""
+        """Return a row by column name."""
         return dict(zip(self.names, row, strict=True))
 
     def row(self, values: Mapping[str, Any]) -> Row:
-        """A row of values by column name."""
+        """Return a row from values by column name."""
         return tuple(values.get(c.name, c.default) for c in self.columns)
 
     def counted(self) -> Counter[str]:
-        """The rows as a multiset that can be compared."""
+        """Return the rows as a comparable multiset."""
         return counted(self.rows)
 
     def added(self, column: Column, after: str | None = None) -> State:
-        """With a column more, behind all or behind the one named; rows there have its default."""
+        """Add a column at the end, or after a named one; existing rows get its default."""
         at = len(self.columns) if after is None else self.names.index(after) + 1
         rows = tuple((*row[:at], column.default, *row[at:]) for row in self.rows)
         return State((*self.columns[:at], column, *self.columns[at:]), rows)
 
     def dropped(self, name: str) -> State:
-        """Without a column."""
+        """Drop a column."""
         at = self.names.index(name)
         rows = tuple((*row[:at], *row[at + 1 :]) for row in self.rows)
         return State((*self.columns[:at], *self.columns[at + 1 :]), rows)
 
     def renamed(self, old: str, new: str) -> State:
-        """With another name of a column."""
+        """Rename a column."""
         return self._with(replace(c, name=new) if c.name == old else c for c in self.columns)
 
     def widened(self, name: str, kind: str) -> State:
-        """With a wider type of a column, in which its values are the same."""
+        """Widen the type of a column; its values stay the same."""
         return self._with(replace(c, kind=kind) if c.name == name else c for c in self.columns)
 
     def _with(self, columns: Iterable[Column]) -> State:
@@ -84,7 +84,7 @@ class State:
 
 @dataclass
 class Outcome:
-    """What a statement did."""
+    """The result of a statement."""
 
     state: State
     inserted: int = 0
@@ -93,17 +93,17 @@ class Outcome:
 
     @property
     def changes(self) -> bool:
-        """Whether any row."""
+        """True if any row changed."""
         return bool(self.inserted or self.updated or self.deleted)
 
 
 def counted(rows: Iterable[Sequence[Any]]) -> Counter[str]:
-    """A multiset of rows in which NaN equals itself and 1 is not TRUE."""
+    """Return a multiset of rows in which NaN equals itself and 1 is not TRUE."""
     return Counter(repr(tuple(row)) for row in rows)
 
 
 def after(rows: Iterable[Row], removed: Iterable[Row], added: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows once some of them have gone, which have to be there, and others have come."""
+    """Return the rows without `removed`, which must exist, and with `added`."""
     left = Counter(rows)
     left.subtract(removed)
     assert all(count >= 0 for count in left.values()), "a row is removed that is not there"
@@ -111,13 +111,13 @@ def after(rows: Iterable[Row], removed: Iterable[Row], added: Iterable[Row]) -> 
 
 
 def appended(state: State, rows: Iterable[Values]) -> Outcome:
-    """INSERT."""
+    """Run INSERT."""
     new = [state.row(values) for values in rows]
     return Outcome(replace(state, rows=(*state.rows, *new)), inserted=len(new))
 
 
 def overwritten(state: State, rows: Iterable[Values], where: Term | None = None) -> Outcome:
-    """The rows for which a condition is true, or all, make way for others."""
+    """Replace all rows, or the rows for which a condition is true."""
     emptied = replace(state, rows=()) if where is None else deleted(state, where).state
     outcome = appended(emptied, rows)
     outcome.deleted = len(state.rows) - len(emptied.rows)
@@ -125,13 +125,13 @@ def overwritten(state: State, rows: Iterable[Values], where: Term | None = None)
 
 
 def deleted(state: State, where: Term) -> Outcome:
-    """DELETE."""
+    """Run DELETE."""
     kept = tuple(r for r in state.rows if where.of(state.named(r), {}) is not True)
     return Outcome(replace(state, rows=kept), deleted=len(state.rows) - len(kept))
 
 
 def updated(state: State, sets: Mapping[str, Term], where: Term) -> Outcome:
-    """UPDATE. Values are worked out from the row as it was."""
+    """Run UPDATE. Values are computed from the old row."""
     result, count = [], 0
     for row in state.rows:
         named = state.named(row)
@@ -153,21 +153,21 @@ class When:
     """One of SIDES."""
     condition: Term | None
     sets: Mapping[str, Term] | None
-    """By column name; None is a delete."""
+    """New values by column name; None is a delete."""
     by_name: bool = False
-    """All columns from those of the source: SET *, INSERT *."""
+    """True if all columns come from the source by name: SET *, INSERT *."""
 
     def holds(self, row: Values, source: Values) -> bool:
-        """Whether it applies."""
+        """Return whether the clause applies."""
         return self.condition is None or self.condition.of(row, source) is True
 
 
 class CardinalityError(Exception):
-    """Several source rows would change one row."""
+    """Raised when several source rows would change one target row."""
 
 
 def merged(state: State, source: Sequence[Values], on: Term, whens: Sequence[When]) -> Outcome:
-    """MERGE: of each side the first clause that applies. Raises CardinalityError."""
+    """Run MERGE: on each side the first clause that applies. Raises CardinalityError."""
     by_side = {side: [w for w in whens if w.side == side] for side in SIDES}
     with_partner: set[int] = set()
     done = Outcome(state)
@@ -220,7 +220,7 @@ Change = tuple[Row, str, int, int]
 
 @dataclass(frozen=True)
 class Version:
-    """What one commit left behind. Times are µs."""
+    """The state after one commit. Times are µs."""
 
     timestamp: int
     time_version: int
@@ -237,21 +237,21 @@ class Versions:
 
     @classmethod
     def of_an_empty_table(cls, now: int) -> Versions:
-        """Version 0."""
+        """Return a history with version 0 only."""
         return cls([Version(now, now, ())])
 
     @property
     def head(self) -> int:
-        """The newest."""
+        """The newest version."""
         return len(self.all) - 1
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Of the newest."""
+        """Rows of the newest version."""
         return self.all[-1].rows
 
     def commit(self, removed: Sequence[Row], added: Sequence[Row], now: int) -> bool:
-        """A version in which some rows have gone and others have come; none if there are none.
+        """Add a version with rows removed and added, unless both are empty.
 
         Returns:
             True if a version was made.
@@ -265,17 +265,17 @@ class Versions:
         return True
 
     def moved(self, now: int) -> None:
-        """A version in which rows lie elsewhere: no time version of its own (TIM-2)."""
+        """Add a version that only moves rows; it has no time version of its own (TIM-2)."""
         before = self.all[-1]
         self.all.append(Version(max(now, before.timestamp + 1), before.time_version, before.rows))
 
     def at_time(self, micros: int) -> int | None:
-        """The largest version whose time version is <= `micros`."""
+        """Return the largest version whose time version is <= `micros`."""
         versions = [v for v, known in enumerate(self.all) if known.time_version <= micros]
         return max(versions, default=None)
 
     def changes(self, versions: Iterable[int]) -> list[Change]:
-        """In order; within a version deletes first."""
+        """Return the changes in order; within a version, deletes first."""
         row_changes: list[Change] = []
         for version in versions:
             known = self.all[version]
@@ -285,7 +285,7 @@ class Versions:
 
 
 def with_changes(rows: Iterable[Row], changes: Iterable[Change]) -> Counter[Row]:
-    """The rows after the changes, as a multiset."""
+    """Return the rows after the changes, as a multiset."""
     result = Counter(rows)
     for row, kind, _, _ in changes:
         result[row] += 1 if kind == "insert" else -1

@@ -1,8 +1,8 @@
-"""Every schedule of a simulation, depth first, each run from the beginning.
+"""Exhaustive search over the schedules of a simulation, depth first, each from the beginning.
 
-A schedule is its list of choices, so a writer may be any generator and nothing has to be copied.
-A violation comes with its choices; `replay` runs those again and tells the story. Many schedules
-lead to the same state, and `explore_states` goes on from each of them once.
+A schedule is its list of choices, so a writer may be any generator and no state is copied. A
+violation has its choices, and `replay` runs them again with a trace. Many schedules reach the same
+state; `explore_states` continues from each state once.
 
     found = explore(Scenario(name="two", writers=(first, second), faults=1))
     if found.violation:
@@ -27,21 +27,22 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """What came of exploring one scenario."""
+    """The result of exploring one scenario."""
 
     schedules: int
-    """Schedules, each with its own list of choices. Those that share what follows a state were
-    run to their end together."""
+    """Number of schedules, by their lists of choices. Schedules that reach a common state share one
+    run of the rest.
+    """
     complete: bool
-    """True if there is no other schedule."""
+    """True if all schedules were explored."""
     violation: Violation | None = None
-    """The first one found; exploring stops there."""
+    """The first violation found; the search stops there."""
     endings: frozenset[str] = frozenset()
     """Names of the outcomes that occurred in any schedule."""
 
 
 class Choices:
-    """Plays a given beginning, then the first option everywhere; keeps what it chose."""
+    """Plays given choices first, then the first option at every choice, and records its choices."""
 
     __slots__ = ("_prefix", "chosen", "widths")
 
@@ -59,7 +60,7 @@ class Choices:
         return choice
 
     def following(self) -> list[int] | None:
-        """The beginning of the next schedule in order, or None after the last."""
+        """Return the first choices of the next schedule in order, or None after the last."""
         last = len(self.chosen) - 1
         while last >= 0:
             if self.chosen[last] + 1 < self.widths[last]:
@@ -76,7 +77,7 @@ def run_one(scenario: Scenario, choices: Choices, story: list[str] | None = None
 
 
 def replay(scenario: Scenario, choices: tuple[int, ...]) -> list[str]:
-    """Run one schedule again and tell it move by move; a violation is the last line."""
+    """Run one schedule again, and return its trace; a violation is the last line."""
     story: list[str] = []
     try:
         run_one(scenario, Choices(choices), story)
@@ -106,10 +107,10 @@ def explore(scenario: Scenario, *, limit: int | None = None) -> Exploration:
 
 @dataclass(slots=True)
 class _Visit:
-    """A state on the way to where the exploration is, and what was seen behind it so far."""
+    """A state on the current path, with the results found below it so far."""
 
     depth: int
-    """Choices made before it."""
+    """Number of choices made before it."""
     state: Hashable
     schedules: int = 0
     endings: set[str] = field(default_factory=set)
@@ -120,11 +121,11 @@ class _Visit:
 
 
 def explore_states(scenario: Scenario) -> Exploration:
-    """As `explore`, and as complete; what follows a state is run once, and counted as often as
-    schedules lead there.
+    """Explore as completely as `explore`, but run the continuation of each state once.
 
-    A state is all that the rest of a schedule depends on, so writers must depend on nothing but
-    the replies they get.
+    The result counts the continuation for every schedule that reaches the state. A state contains
+    everything on which the rest of a schedule depends. So writers must depend on their replies
+    only.
     """
     behind: dict[Hashable, _Visit] = {}
     way: list[_Visit] = [_Visit(-1, None)]
@@ -142,7 +143,7 @@ def explore_states(scenario: Scenario) -> Exploration:
             if again and depth < again:
                 return False
             if state in behind:
-                met.append(behind[state])  # noqa: B023 - called before the next turn
+                met.append(behind[state])  # noqa: B023 - called before the next iteration
                 return True
             way.append(_Visit(depth, state))
             return False
@@ -169,7 +170,7 @@ def explore_states(scenario: Scenario) -> Exploration:
 
 
 def _leave(way: list[_Visit], behind: dict[Hashable, _Visit]) -> None:
-    """All that follows the last state of the way is known."""
+    """Close the last state of the path: everything below it is explored."""
     visit = way.pop()
     behind[visit.state] = visit
     way[-1].take(visit.schedules, visit.endings)

@@ -1,10 +1,9 @@
-"""One schedule of a few writers on a simulated put-if-absent store, and what has to hold in it.
+"""One schedule of a few writers on a simulated put-if-absent store, with its invariants.
 
-The simulation asks for every choice: who moves next, what goes wrong with that request, how much a
-read returns. A request and its answer are one indivisible move: what a writer does between two
-requests touches nothing shared, so a slower answer would make no other history. Choices that could
-only repeat another's history are not offered: at a taken key a put that never arrives, or arrives
-late, is the same as one whose answer is lost.
+Every choice of the simulation is explicit: the next writer, the fault of its request, the length of
+a read. A request and its answer are one indivisible move. Between two requests a writer touches no
+shared state, so a slower answer makes no other history. Choices that repeat another history are
+left out. For example, at a taken key a lost or late put equals a lost answer.
 
 Spec: CMT-1 .. CMT-9 (spec/commit.md).
 """
@@ -17,7 +16,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from tablefmt.commit import protocol
-from tablefmt.commit.protocol import Expired, Found, Missing, Winner
+from tablefmt.commit.protocol import Expired, Found, Judged, Missing
 from tablefmt.commit.results import (
     AlreadyApplied,
     Committed,
@@ -39,11 +38,11 @@ from tablefmt.testing.simulated_writers import (
 )
 
 MOVES_MAX = 200
-"""A schedule with more moves than this is taken for one that never ends."""
+"""A schedule with more moves than this counts as endless."""
 
 
 class Fault(Enum):
-    """What can go wrong with one request. Each costs one of the schedule's faults."""
+    """A fault of one request. Each uses up one of the schedule's faults."""
 
     LOST_ANSWER = "applied, no answer"
     LATE_PUT = "no answer; applied at any later point"
@@ -63,18 +62,18 @@ Resolve: TypeAlias = Callable[[str, "int | None", "Found | Missing | NoAnswer"],
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What is explored. Everything in it pickles."""
+    """A scenario to explore. All its fields can be pickled."""
 
     name: str
     writers: tuple[WriterPlan, ...]
     faults: int = 0
-    """Faults in one schedule, at most."""
+    """Most faults in one schedule."""
     kinds: tuple[Fault, ...] = CONTRACT_FAULTS
-    """Kinds of fault, in the order in which they are tried."""
+    """Kinds of faults, in the order in which they are tried."""
     deadlines: int = 0
-    """How many requests of one schedule, at most, find that time is up instead of being made."""
+    """Most requests of one schedule that hit the deadline instead of being sent."""
     created: bool = True
-    """False: the table is not there yet and all writers race for version 0."""
+    """False: the table does not exist yet, and all writers race for version 0."""
     resolve: Resolve = protocol.resolve_found
 
 
@@ -88,11 +87,11 @@ _GENESIS = Entry("genesis", 0, None, -1)
 
 
 class ViolationError(AssertionError):
-    """An invariant does not hold in the schedule being run."""
+    """An invariant is broken in the current schedule."""
 
 
 class Simulation:
-    """One schedule, from an empty beginning to the point where nothing is left to happen."""
+    """One schedule, from the empty start until no event is left."""
 
     def __init__(
         self, scenario: Scenario, pick: Callable[[int], int], story: list[str] | None
@@ -112,7 +111,7 @@ class Simulation:
         self.promised: dict[str, Resolution] = {}
         self.known = 0
         self.heard: dict[int, tuple[object, ...]] = {}
-        """Of each writer the replies to it; a crash is one."""
+        """The replies to each writer; a crash counts as one."""
         self.live: dict[int, tuple[Writer, Request]] = {}
         head = _GENESIS if scenario.created else None
         for index, plan in enumerate(scenario.writers):
@@ -127,11 +126,12 @@ class Simulation:
         """Play the schedule. Raises ViolationError.
 
         Args:
-            known: asked at every state that it comes to; True ends the schedule there.
-            ids: short names of what writers have heard, the same for all simulations of a scenario.
+            known: called at every state; True ends the schedule there.
+            ids: short names of the replies that writers received, shared by all simulations of a
+                scenario.
 
         Returns:
-            False if it ended at a known state, and nothing was checked of its end.
+            False if it ended at a known state, without a check of its end.
         """
         moves = 0
         while self.live or self.in_flight:
@@ -143,8 +143,8 @@ class Simulation:
             width = len(self.live) + len(self.in_flight)
             choice = self.pick(width) if width > 1 else 0
             entries = len(self.log)
-            # The first writer comes first, then what is under way, so that the order of choices
-            # meets the tightest races early.
+            # The first writer comes first, then late requests, so that the search finds the
+            # tightest races early.
             late = len(self.in_flight)
             if self.live and (choice == 0 or choice > late):
                 self._move(list(self.live)[choice - late if choice else 0])
@@ -158,10 +158,10 @@ class Simulation:
         return True
 
     def _state(self, ids: dict[Hashable, int]) -> Hashable:
-        """All that the rest of the schedule and its checks depend on.
+        """Return everything on which the rest of the schedule and its checks depend.
 
-        Writers are generators that know nothing but the replies to them, so those stand for them,
-        for what they sent and for how their transactions ended.
+        Writers are generators that know only the replies to them. So the replies determine a
+        writer, its requests, and the outcomes of its transactions.
         """
         heard = tuple(
             ids.setdefault(self.heard.get(index, ()), len(ids))
@@ -212,7 +212,7 @@ class Simulation:
             del self.live[index]
 
     def _event(self, request: Request) -> Fault | Expired | None:
-        """What befalls this request: faults first, then the deadline, then nothing."""
+        """Return the event of this request: faults first, then the deadline, then none."""
         options: list[Fault | Expired] = []
         if self.faults_left:
             kinds = self.scenario.kinds
@@ -287,7 +287,7 @@ class Simulation:
         self._check_lookups()
 
     def _check_lookups(self) -> None:
-        """What a lookup says now it has said for good, or the log's end must bear it out."""
+        """Check that the answer of a lookup never changes, and agrees with the final log."""
         for transaction, version in self.watched:
             for start in (version, None):
                 answer = self._look_up(transaction, start)
@@ -300,7 +300,7 @@ class Simulation:
         entries = self._tail(version or 0)
         reply: Found | Missing = _MISSING
         if entries:
-            reply = Found(tuple(Winner(entry.version, entry.transaction) for entry in entries))
+            reply = Found(tuple(Judged(entry.version, entry.transaction) for entry in entries))
         return self.scenario.resolve(transaction, version, reply)
 
     def _check_end(self) -> None:
@@ -315,7 +315,7 @@ class Simulation:
                     f"CMT-3: {entry.transaction} is at {places[entry.transaction]} and {version}"
                 )
             if entry.previous != below:
-                raise ViolationError(f"CMT-5: {entry} lies on {below}")
+                raise ViolationError(f"CMT-5: {entry} is based on {below}")
             places[entry.transaction] = version
             below = entry.transaction
         for index, plan in enumerate(self.scenario.writers):
@@ -340,7 +340,9 @@ class Simulation:
             met = index in self.disturbed or bool(plan.cannot_read & places.keys())
             fine = version is None and met
         elif isinstance(outcome, Conflicted):
-            fine = version is None and outcome.conflict in plan.conflicts_with & places.keys()
+            holder = self.log.get(outcome.conflict.winner_version)
+            fine = version is None and holder is not None
+            fine = fine and holder is not None and holder.transaction in plan.conflicts_with
         elif isinstance(outcome, AlreadyApplied):
             holder = self.log.get(outcome.version)
             fine = version is None and holder is not None
@@ -367,8 +369,8 @@ class Simulation:
         return isinstance(answer, Unknown)
 
     def _check_order(self, plan: WriterPlan, version: int) -> None:
-        """No entry lies on one that stood in its way, however it got there."""
+        """Check that no entry is based on an entry that conflicts with it."""
         entry = self.log[version]
         for between in range(entry.base + 1, version):
-            if plan.verdict(self.log[between].transaction) is not None:
-                raise ViolationError(f"CMT-6: {entry} lies on {self.log[between]}")
+            if plan.verdict(self.log[between].transaction, between) is not None:
+                raise ViolationError(f"CMT-6: {entry} is based on {self.log[between]}")

@@ -1,8 +1,8 @@
-"""One schedule of writers, an expiry and a vacuum on a simulated store, whose clocks are wrong.
+"""One schedule of writers, an expiry and a vacuum on a simulated store with wrong clocks.
 
-Every request is one move. Between two moves time may pass, seconds or weeks; clocks of writers may
-jump either way, or stand still while their machine is paused. What is decided by ages is decided by
-the functions of the package itself. Rules can be taken out, to see that the model misses them.
+Every request is one move. Between two moves, seconds or weeks may pass. Clocks of writers may jump
+either way, or stop while their machine is paused. Decisions by age use the functions of the package
+itself. Single rules can be switched off, to show that the model then fails.
 
 Spec: RET-4, RET-6, RET-9, CMT-1.
 """
@@ -14,7 +14,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tablefmt.commit.protocol import Found, Get, Missing, Next, Put, Winner, start, step
+from tablefmt.commit.protocol import Found, Get, Judged, Missing, Next, Put, start, step
 from tablefmt.commit.results import Committed
 from tablefmt.maintenance.ages import before_us, last_old
 from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
@@ -24,7 +24,7 @@ from tablefmt.store.protocol import Exists, Written
 SECOND, HOUR, DAY = 1_000_000, 3_600_000_000, 86_400_000_000
 TRANSACTION_SECONDS = 3600.0
 LOG_SECONDS = 2 * TRANSACTION_SECONDS
-"""The shortest retention of entries that needs no danger named."""
+"""The shortest retention of entries that needs no override."""
 PAUSES = (SECOND, 20 * 60 * SECOND, 40 * 60 * SECOND, 3 * HOUR, 8 * DAY, 40 * DAY)
 _WEIGHTS = (120, 2, 2, 2, 1, 1)
 JUMPS = (-40 * DAY, -8 * DAY, 8 * DAY, 40 * DAY)
@@ -32,25 +32,25 @@ JUMPS = (-40 * DAY, -8 * DAY, 8 * DAY, 40 * DAY)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the actors keep to. Each can be switched off, or be another one."""
+    """Rules that the actors follow. Each can be switched off or changed."""
 
     witness: bool = True
-    """Ages of entries go by the store's times, too (RET-4)."""
+    """Ages of entries must be confirmed by the store's times (RET-4)."""
     looks: bool = True
-    """A writer that heard of the head long ago looks at it, before a put and after one (RET-9)."""
+    """A writer with an old head reads the head again, before and after a put (RET-9)."""
     all_clocks: bool = True
-    """How long ago something was is said by every clock, not by that of the machine that rises."""
+    """Elapsed time is the longest of all clocks, not only that of the machine's steady clock."""
     store_now: bool = True
-    """Left-over files are aged by the store's clock, not by the one of the vacuum's machine."""
+    """Left-over files are aged by the store's clock, not by the vacuum's machine."""
     clock_first: bool = True
-    """A vacuum asks for the time before it reads the log, not after it."""
+    """A vacuum reads the clock before the log, not after it."""
     entry_seconds: float = LOG_SECONDS
-    """How long entries stay."""
+    """Retention of entries, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the log: who made it, what it lies on, when by the writer and by the store."""
+    """One entry of the log: its writer, its predecessor, and its times by writer and store."""
 
     name: str
     previous: str
@@ -60,22 +60,26 @@ class Entry:
 
 
 class Clocks:
-    """Of one machine."""
+    """Clocks of one machine."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.elapsed_lost = 0
-        """How long the clock that rises stood still, µs."""
+        """Time that the steady clock lost while it stood still, in µs."""
         self.wall_off = 0
-        """By how much the wall clock is wrong, µs."""
+        """Error of the wall clock, in µs."""
         self.told_lost = 0
-        """By how much what is known of the store's time is behind, µs, till it answers again."""
+        """Time by which the known store time is behind until the next answer, in µs."""
         self.pauses = world.random.random() < 0.5
-        """Where the store tells no time, either of the machine's clocks is wrong, not both."""
+        """True if the steady clock may stop, False if the wall clock may be wrong. Without a store
+        time, only one of them may fail.
+        """
 
     def now(self) -> Moment:
-        """Return what they say. The store's time is that of its last answer, with the time since:
-        where the clock that rises stood still, it is behind until the next answer.
+        """Return the current readings.
+
+        The store's time is that of its last answer, plus the time since. If the steady clock stood
+        still, it is behind until the next answer.
         """
         world = self.world
         elapsed = (world.now_us - self.elapsed_lost) / SECOND
@@ -89,7 +93,7 @@ class Clocks:
 
 @dataclass(slots=True)
 class World:
-    """The store, and what came of everybody's work."""
+    """The store, and the results of all actors."""
 
     random: random.Random
     rules: Rules
@@ -97,18 +101,19 @@ class World:
     now_us: int = 1_000 * DAY
     log: dict[int, Entry] = field(default_factory=dict)
     true: list[str] = field(default_factory=list)
-    """By version, whose entry it is: that of the first put there, on top of the newest."""
+    """By version, the writer of the first entry put there on the newest one."""
     acknowledged: dict[str, int] = field(default_factory=dict)
     rejected: set[str] = field(default_factory=set)
     files: dict[str, int] = field(default_factory=dict)
-    """Data files: when each was written."""
+    """Data files, with the time each was written."""
     excused: set[str] = field(default_factory=set)
-    """Of whose files nothing is said: their put was under way for longer than a transaction may
-    take, and stores and clients give a request up long before; or every clock there is deceived
-    them, and a store that tells the time refuses a request with a date that is so far off."""
+    """Writers whose files are not checked. Either their put took longer than a transaction may, and
+    stores and clients abort earlier. Or every clock misled them, and a real store rejects requests
+    with a date that is so far off.
+    """
 
     def tail(self, version: int) -> list[tuple[int, Entry]]:
-        """Return the entries from a version on, up to the first that is not there."""
+        """Return the entries from a version on, up to the first missing one."""
         found = []
         while version in self.log:
             found.append((version, self.log[version]))
@@ -130,7 +135,7 @@ Actor = Generator[None, None, None]
 
 
 class Handle:
-    """What one writer knows of the log."""
+    """One writer's knowledge of the log."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -145,14 +150,14 @@ class Handle:
         self.clocks.answered()
 
     def seconds_since(self, moment: Moment) -> float:
-        """Return how long ago a moment was, at most."""
+        """Return the longest time since a moment, in seconds."""
         now = self.clocks.now()
         if not self.world.rules.all_clocks:
             return now.elapsed - moment.elapsed
         return max(seconds_between(moment, now), was_set_back(moment, now))
 
     def is_long_since(self, moment: Moment) -> bool:
-        """Return whether the head may be below the horizon."""
+        """Return whether the head may be below the retention horizon."""
         return self.world.rules.looks and self.seconds_since(moment) > ENTRY_SECONDS_MIN / 2
 
     def append(self, name: str) -> Actor:
@@ -164,14 +169,14 @@ class Handle:
         if self.is_long_since(self.heard):
             yield
             if not self.refreshed():
-                # What is known is gone: another handle begins with what there is.
+                # The known state has expired, so start again with a new handle.
                 self.end(name, None)
                 self.open()
                 return
         yield from self.commit(name, began)
 
     def refreshed(self) -> bool:
-        """Take in what is new; False where entries in between are gone."""
+        """Read new entries. Return False if entries in between are missing."""
         asked = self.clocks.now()
         fresh = self.world.tail(self.version + 1)
         last = self.version + len(fresh)
@@ -184,7 +189,7 @@ class Handle:
         return True
 
     def commit(self, name: str, began: Moment, log_start: int = 0) -> Actor:
-        """Bring an entry into the log as the protocol says."""
+        """Commit an entry by the protocol."""
         world = self.world
         following: Next
         attempt, following = start(name, self.version + 1)
@@ -207,7 +212,7 @@ class Handle:
                 reply = world.put(following.version, entry)
             else:
                 found = world.tail(following.version)
-                reply = Found(tuple(Winner(v, e.name) for v, e in found)) if found else Missing()
+                reply = Found(tuple(Judged(v, e.name) for v, e in found)) if found else Missing()
                 if found and not self.is_long_since(heard):
                     heard = asked
                 for version, winner in found:
@@ -225,7 +230,7 @@ class Handle:
         self.end(name, following.version)
 
     def is_in_log(self, version: int, name: str) -> bool:
-        """Look at what is above an entry (RET-9)."""
+        """Check the entries above an entry (RET-9)."""
         log = self.world.log
         if max(log) == version:
             return True
@@ -236,7 +241,7 @@ class Handle:
         return False
 
     def end(self, name: str, version: int | None) -> None:
-        """Tell what came of it; a rejected writer removes its file."""
+        """Record the outcome. A rejected writer removes its file."""
         if version is None:
             self.world.rejected.add(name)
             self.world.files.pop(name, None)
@@ -245,7 +250,7 @@ class Handle:
 
 
 def expire(world: World, name: str) -> Actor:
-    """Give up old entries: a listing, a horizon, and then one entry after another."""
+    """Expire old entries: a listing, a horizon, and then one removal after another."""
     handle = Handle(world)
     began = handle.clocks.now()
     yield
@@ -323,7 +328,7 @@ def run(seed: int, rules: Rules, moves: int = 60) -> World:
 
 
 def _stall(world: World, handles: list[Handle], busy: dict[str, Actor]) -> None:
-    """Stop two writers before a put, until an expiry has given up the version that they want."""
+    """Stop two writers before a put until an expiry has removed the version that they want."""
     for i in (0, 1):
         busy[f"writer {i}"] = handles[i].append(f"{i}-stalled")
         # The second request is the put.
@@ -339,7 +344,7 @@ def _stall(world: World, handles: list[Handle], busy: dict[str, Actor]) -> None:
         whole(handles[2].append(f"2-before-{n}"))
     world.now_us += 40 * DAY
     for handle in handles[:2]:
-        # The machine was paused. Where the store tells no time, its wall clock stays right.
+        # The machine was paused. If the store reports no time, its wall clock stays right.
         handle.clocks.pauses = True
         handle.clocks.elapsed_lost += 40 * DAY
         handle.clocks.told_lost += 40 * DAY
@@ -356,7 +361,7 @@ def _move(busy: dict[str, Actor], who: str) -> None:
 
 
 def _disturb(world: World, handles: list[Handle]) -> None:
-    """Let time pass, and let clocks of writers go wrong: of three, one at least goes on."""
+    """Let time pass, and disturb clocks of writers: at least one of three keeps working."""
     chance = world.random
     pause = chance.choices(PAUSES, _WEIGHTS)[0]
     world.now_us += pause
@@ -367,7 +372,7 @@ def _disturb(world: World, handles: list[Handle]) -> None:
             clocks.elapsed_lost += pause
             clocks.told_lost += pause
             if world.tells_time:
-                # A machine that is paused as a whole learns the time from the store alone.
+                # A machine that is paused as a whole can learn the time from the store only.
                 clocks.wall_off -= pause
         elif fault == 1 and (world.tells_time or not clocks.pauses):
             clocks.wall_off = chance.choice((0, *JUMPS))

@@ -1,4 +1,4 @@
-"""Writers of a simulated log: what each does, and the real protocol asking for one move at a time.
+"""Simulated writers: their plans, and the real protocol driven one move at a time.
 
 Spec: CMT-1 .. CMT-9 (spec/commit.md).
 """
@@ -11,33 +11,37 @@ from itertools import takewhile
 from typing import Any, NamedTuple, TypeAlias, Union
 
 from tablefmt.commit import protocol
-from tablefmt.commit.protocol import Attempt, Found, Get, Next, Put, Reply, Unreadable, Winner
+from tablefmt.commit.protocol import Attempt, Found, Get, Judged, Next, Put, Reply, Unreadable
 from tablefmt.commit.results import Committed, Outcome
+from tablefmt.conflict.verdict import AlreadyApplied, Conflict, Verdict
+from tablefmt.errors import ConcurrentModificationException
 
 
 class Entry(NamedTuple):
-    """What a simulated put carries: enough to judge the log afterwards."""
+    """The content of a simulated put, enough to check the log afterwards."""
 
     transaction: str
     version: int
     previous: str | None
     """Transaction of the entry below; None at version 0."""
     base: int
-    """Version that the writer had read; everything between was judged by it."""
+    """Version that the writer had read; it judged every entry above."""
 
 
 class PutEntry(NamedTuple):
-    """Put `entry` at its version if absent. Answered by Written, Exists or NoAnswer."""
+    """Request to put `entry` at its version if absent. Answers: Written, Exists or NoAnswer."""
 
     entry: Entry
 
 
 class ReadLog(NamedTuple):
-    """Read entries from `version` on. Answered by a tuple of Entry (>= 1), Missing or NoAnswer."""
+    """Request to read entries from `version` on. Answers: a tuple of one or more Entry, Missing,
+    NoAnswer.
+    """
 
     version: int
     whole: bool = False
-    """True: the answer is one moment's listing. False: newer entries may be missing from it."""
+    """True: the answer is an atomic listing. False: it may lack newer entries."""
 
 
 Request: TypeAlias = Union[PutEntry, ReadLog]  # noqa: UP007
@@ -48,42 +52,52 @@ Step: TypeAlias = Callable[[Attempt, Reply], tuple[Attempt, Next]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterPlan:
-    """What one writer does, as data that can go to another process."""
+    """The work of one writer, as data that can be sent to another process."""
 
     transactions: tuple[str, ...]
-    """Nonces, committed one after the other; the first that is not Committed ends it."""
+    """Nonces of transactions, committed in order; the first that is not Committed ends the plan."""
     conflicts_with: frozenset[str] = frozenset()
-    """Transactions that, met as winners, stand in the way. Empty: a blind INSERT."""
+    """Concurrent transactions that conflict with this writer. Empty: a blind INSERT."""
     same_application: frozenset[str] = frozenset()
-    """Transactions that, met as winners, are this one's content already applied."""
+    """Concurrent transactions that already applied this one's content."""
     cannot_read: frozenset[str] = frozenset()
-    """Transactions whose entries are a newer version's to it, or damaged: its own may be, too."""
+    """Transactions whose entries this writer cannot read: they are newer or damaged. Its own may
+    be, too.
+    """
     run: Callable[[WriterPlan, Entry | None, Outcomes], Writer] = field(
         default_factory=lambda: protocol_writer
     )
-    """Makes the generator from the plan, the entry at the head, and where outcomes go."""
+    """Creates the generator from the plan, the head entry, and the dict of outcomes."""
     step: Step = protocol.step
     looks: bool = False
-    """True: each transaction begins with a look at the log."""
+    """True: each transaction begins with a head probe."""
 
     def can_read(self, entry: Entry) -> bool:
-        """Whether this writer can judge an entry."""
+        """Return whether this writer can judge an entry."""
         return entry.transaction not in self.cannot_read
 
-    def verdict(self, winner: str) -> object:
-        """What the conflict engine of this writer says of a winner."""
+    def verdict(self, winner: str, version: int) -> Verdict:
+        """Return the verdict of this writer on a transaction that holds a version."""
         if winner in self.conflicts_with:
-            return winner
-        return protocol.ALREADY_APPLIED if winner in self.same_application else None
+            return Conflict(
+                error=ConcurrentModificationException,
+                rule="CFL-1",
+                reason=winner,
+                winner_version=version,
+                winner_operation="",
+            )
+        return AlreadyApplied(version) if winner in self.same_application else None
 
 
 def _judged(plan: WriterPlan, entries: list[Entry]) -> Found | Unreadable:
-    winners = [Winner(e.version, e.transaction, plan.verdict(e.transaction)) for e in entries]
+    winners = [
+        Judged(e.version, e.transaction, plan.verdict(e.transaction, e.version)) for e in entries
+    ]
     return Found(tuple(winners)) if winners else Unreadable("nothing that is known here")
 
 
 def protocol_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Writer:
-    """Drive the protocol's step function, with `plan.step` in its place for mutants."""
+    """Run the transactions with the protocol's step function, or with `plan.step` for mutants."""
     for transaction in plan.transactions:
         base = head.version if head else -1
         below = head.transaction if head else None

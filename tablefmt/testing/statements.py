@@ -37,19 +37,19 @@ SOURCE = (Column("k", "BIGINT"), Column("v", "BIGINT"), Column("s", "STRING"))
 
 
 def values(kind: str) -> st.SearchStrategy[Any]:
-    """Of a column of that type, None too."""
+    """Return values of a column of that type, None included."""
     return st.none() | VALUES[kind]
 
 
 def rows(columns: Sequence[Column]) -> st.SearchStrategy[list[Values]]:
-    """At most six, by column name."""
+    """Return at most six rows, by column name."""
     row = st.fixed_dictionaries({c.name: values(c.kind) for c in columns})
     return st.lists(row, max_size=6)
 
 
 @st.composite
 def leaf(draw: Any, columns: Sequence[Column], alias: str = "") -> Term:
-    """A condition on one column."""
+    """Draw a condition on one column."""
     c = draw(st.sampled_from(columns))
     name = column(c.name, alias)
     form = draw(st.sampled_from(["null", "<=>", "in", "=", "<", ">=", "!="]))
@@ -63,7 +63,7 @@ def leaf(draw: Any, columns: Sequence[Column], alias: str = "") -> Term:
 
 @st.composite
 def condition(draw: Any, columns: Sequence[Column], alias: str = "") -> Term:
-    """A condition of one or two columns."""
+    """Draw a condition on one or two columns."""
     one: Term = draw(leaf(columns, alias))
     form = draw(st.sampled_from(["one", "one", "not", "and", "or"]))
     if form == "one":
@@ -76,7 +76,7 @@ def condition(draw: Any, columns: Sequence[Column], alias: str = "") -> Term:
 
 @st.composite
 def expression(draw: Any, columns: Sequence[Column], kind: str, alias: str = "") -> Term:
-    """A new value: a literal, a column of the same kind, or something worked out from one."""
+    """Draw a new value: a literal, a column of the same type, or a computation from one."""
     same = [c for c in columns if c.kind == kind]
     if not same or draw(st.booleans()):
         value = draw(values(kind))
@@ -92,14 +92,14 @@ def expression(draw: Any, columns: Sequence[Column], kind: str, alias: str = "")
 
 @st.composite
 def assignments(draw: Any, columns: Sequence[Column], alias: str = "") -> dict[str, Term]:
-    """What SET gives, by column name."""
+    """Draw the assignments of SET, by column name."""
     chosen = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
     return {c.name: draw(expression(columns, c.kind, alias)) for c in chosen}
 
 
 @st.composite
 def whens(draw: Any, columns: Sequence[Column]) -> list[When]:
-    """Clauses that Spark takes: none comes after one of its kind without a condition."""
+    """Draw clauses that Spark accepts: no clause follows an unconditional one of its kind."""
     clauses: list[When] = []
     for side in SIDES:
         count = draw(st.integers(0, 2))

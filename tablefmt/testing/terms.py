@@ -1,7 +1,7 @@
-"""Conditions and values twice: as SQL text, and as what they mean in plain Python.
+"""Conditions and values in two forms: SQL text, and their meaning in plain Python.
 
-A term is over a row of the table, called `t`, and one of a source, called `s`; NULL is None, and
-truth has SQL's three values.
+A term refers to a row of the table, named `t`, and to a row of a source, named `s`. NULL is None,
+and conditions have SQL's three truth values.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Term:
-    """SQL text, and its value for a row of the table and one of the source."""
+    """SQL text, and its value for a row of the table and a row of the source."""
 
     sql: str
     of: Callable[[Values, Values], Any]
     arrow: Any = None
-    """The same as a pyarrow expression, where it has one."""
+    """The same as a pyarrow expression, if there is one."""
 
 
 def quoted(name: str, alias: str = "") -> str:
-    """A name in SQL, whatever is in it."""
+    """Quote a name in SQL, whatever characters it has."""
     return (alias + "." if alias else "") + "`" + name.replace("`", "``") + "`"
 
 
 def literal(value: Any) -> str:
-    """A value in SQL: text, whole numbers, NULL."""
+    """Return a value in SQL: text, number or NULL."""
     if value is None:
         return "NULL"
     if isinstance(value, str):
@@ -40,14 +40,14 @@ def literal(value: Any) -> str:
 
 
 def column(name: str, alias: str = "") -> Term:
-    """A column of the table, or with the alias `s` of the source."""
+    """Return a column of the table, or of the source with the alias `s`."""
     if alias == "s":
         return Term(quoted(name, alias), lambda t, s: s[name])
     return Term(quoted(name, alias), lambda t, s: t[name])
 
 
 def constant(value: Any) -> Term:
-    """A literal."""
+    """Return a literal."""
     return Term(literal(value), lambda t, s: value)
 
 
@@ -63,13 +63,13 @@ OPERATORS = ("=", "<>", "<", ">=", "<=>")
 
 
 def _key(value: Any) -> tuple[bool, Any]:
-    """NaN is above every number."""
+    """Return a sort key in which NaN is above every number."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return is_nan, 0.0 if is_nan else value
 
 
 def compared(one: Term, operator: str, two: Term) -> Term:
-    """`one operator two`."""
+    """Return `one operator two`."""
 
     def value(t: Values, s: Values) -> bool | None:
         a, b = one.of(t, s), two.of(t, s)
@@ -81,12 +81,12 @@ def compared(one: Term, operator: str, two: Term) -> Term:
 
 
 def is_null(one: Term) -> Term:
-    """IS NULL."""
+    """Return IS NULL."""
     return Term(f"{one.sql} IS NULL", lambda t, s: one.of(t, s) is None)
 
 
 def is_in(one: Term, several: Sequence[Any]) -> Term:
-    """IN a list of literals."""
+    """Return IN with a list of literals."""
 
     def value(t: Values, s: Values) -> bool | None:
         left = one.of(t, s)
@@ -98,7 +98,7 @@ def is_in(one: Term, several: Sequence[Any]) -> Term:
 
 
 def both(one: Term, two: Term) -> Term:
-    """AND."""
+    """Return AND."""
 
     def value(t: Values, s: Values) -> bool | None:
         parts = (one.of(t, s), two.of(t, s))
@@ -108,7 +108,7 @@ def both(one: Term, two: Term) -> Term:
 
 
 def either(one: Term, two: Term) -> Term:
-    """OR."""
+    """Return OR."""
 
     def value(t: Values, s: Values) -> bool | None:
         parts = (one.of(t, s), two.of(t, s))
@@ -118,7 +118,7 @@ def either(one: Term, two: Term) -> Term:
 
 
 def opposite(one: Term) -> Term:
-    """NOT."""
+    """Return NOT."""
 
     def value(t: Values, s: Values) -> bool | None:
         known = one.of(t, s)
@@ -128,7 +128,7 @@ def opposite(one: Term) -> Term:
 
 
 def plus(one: Term, two: Term) -> Term:
-    """The sum of numbers."""
+    """Return the sum of numbers."""
 
     def value(t: Values, s: Values) -> Any:
         a, b = one.of(t, s), two.of(t, s)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,6 +186,46 @@ def test_statements_and_entry_do_not_know_the_backends() -> None:
     assert named == []
 
 
+COMMIT_STEPS = frozenset(
+    {
+        "begin", "pin", "finish", "commit_staged", "commit_anew",
+        "OpenTransaction", "TransactionSnapshot", "commit_result", "remove_leftovers",
+    }
+)  # fmt: skip
+"""What a commit is made of: calls that `session.staging.autocommit` makes, for every engine."""
+
+
+def test_spark_commits_by_the_one_door_alone() -> None:
+    """Nothing in `spark` begins, pins, finishes or discards a transaction beside `autocommit`."""
+    steps, drivers, doors = [], [], set()
+    for name, tree in TREES.items():
+        if room(name) != "spark":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                if called in COMMIT_STEPS:
+                    steps.append(f"{name}:{node.lineno} calls {called}")
+                if called == "autocommit":
+                    doors.add(name)
+        drivers += [
+            f"{name}:{line} imports {wanted}"
+            for wanted, line in imports(name)
+            if wanted.startswith("tablefmt.commit.") and wanted not in PURE_COMMIT
+        ]
+    assert steps == []
+    assert drivers == []
+    assert doors == {
+        "tablefmt.spark.statements.execution",  # whatever a session of Spark carries out
+        "tablefmt.spark.entry.define",  # REPLACE TABLE without rows
+        "tablefmt.spark.entry.python_writer",  # files that tasks wrote in other processes
+    }
+
+
+PURE_COMMIT = {"tablefmt.commit.plan", "tablefmt.commit.environment"}
+"""What `spark` may know of `commit`: staged work as a value; clock and nonces."""
+
+
 def test_every_module_is_in_a_room() -> None:
     """A new folder has to be put in its place in LINES."""
     assert {room(name) for name in MODULES} - set(LEVEL) - OUTSIDE == set()
@@ -241,10 +279,19 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
             yield node
 
 
+def code_lines(name: str) -> int:
+    """Lines of a module that are neither empty, nor a comment, nor in a docstring."""
+    lines = MODULES[name].read_text(encoding="utf-8").splitlines()
+    code = {at for at, line in enumerate(lines, 1) if line.strip() and line.strip()[0] != "#"}
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            code -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(code)
+
+
 def test_modules_and_functions_are_short() -> None:
-    """450 lines a module, 70 a function; and most modules are far shorter."""
-    lengths = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
-    long = [name for name, lines in lengths.items() if lines > 450]
+    """450 lines of code a module, 70 lines a function."""
+    long = [name for name in MODULES if code_lines(name) > 450]
     for name, tree in TREES.items():
         long += [
             f"{name}.{f.name}"
@@ -252,9 +299,6 @@ def test_modules_and_functions_are_short() -> None:
             if (f.end_lineno or f.lineno) - f.lineno + 1 > 70
         ]
     assert long == []
-    ordered = sorted(lengths.values())
-    assert ordered[len(ordered) // 2] <= 150
-    assert ordered[len(ordered) * 9 // 10] <= 380
 
 
 def test_everything_public_is_described() -> None:
@@ -320,20 +364,6 @@ def test_the_public_names_are_there_and_no_others() -> None:
     assert (PACKAGE / "py.typed").exists()
 
 
-def test_every_error_has_a_kind_of_its_own() -> None:
-    """A caller decides by class or kind, never by text."""
-
-    def below(cls: type) -> Iterator[type]:
-        for inner in cls.__subclasses__():
-            yield inner
-            yield from below(inner)
-
-    classes = [c for c in below(tablefmt.errors.TablefmtError) if c.__module__.startswith("tablef")]
-    kinds = [c.kind for c in classes]  # type: ignore[attr-defined]
-    assert len(kinds) == len(set(kinds))
-    assert "tablefmt" not in kinds
-
-
 def test_logging_is_silent_until_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
     """A handler that drops everything, and no level of its own."""
     logger = logging.getLogger("tablefmt")
@@ -341,28 +371,12 @@ def test_logging_is_silent_until_asked_for(capfd: pytest.CaptureFixture[str]) ->
     assert logger.level == logging.NOTSET
 
 
-SCRIPT = """
-import gc, socket, sys
-def refuse(*_, **__): raise AssertionError("network")
-socket.socket.connect = refuse
-import tablefmt
-import tablefmt.spark
-assert gc.isenabled()
-for name in ("pyspark", "s3fs", "aiobotocore", "click", "rich", "duckdb"):
-    assert name not in sys.modules, name
-tablefmt.create(sys.argv[1], "id BIGINT")
-for name in ("pyspark", "s3fs", "fsspec", "duckdb"):
-    assert name not in sys.modules, name
-"""
-
-
-def test_importing_the_package_imports_no_engine_and_no_client(tmp_path: Path) -> None:
-    """Nor does a local table, and nothing is said on either stream."""
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, str(tmp_path / "t")],
-        capture_output=True,
-        text=True,
-        cwd=PACKAGE.parent,
-        check=False,
-    )
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+def test_names_are_folded_in_one_place() -> None:
+    """SCH-2: `str.casefold` answers by the version of Python; `folded` does not."""
+    bare = [
+        f"{name}:{node.lineno}"
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "casefold"
+    ]
+    assert {place.split(":")[0] for place in bare} == {"tablefmt.model.case_folding"}, bare

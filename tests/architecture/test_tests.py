@@ -11,7 +11,7 @@ PACKAGE = Path(tablefmt.__file__).parent
 TESTS = ROOT / "tests"
 OF_NO_ROOM = {
     "architecture": "the shape of the package",
-    "documents": "the README",
+    "documents": "README and the site",
     "spark/cluster": "executors in processes of their own",
     "spark/connect": "the Spark Connect client",
     "spark/s3": "Spark on S3",

@@ -19,7 +19,8 @@ import pyarrow as pa
 import tablefmt
 from tablefmt.model.entry import OperationClass
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.staging import Statement, autocommit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
 from tests.compactions import CLUSTER, MAJOR, MINOR, compact
 
 Row = dict[int, Any]

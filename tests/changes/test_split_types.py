@@ -209,7 +209,7 @@ WENT = ("delete", "update_preimage")
 
 PART = re.compile(r"changes\(after_version=(\d+), ending_version=(\d+)\)")
 
-ALONE = re.compile(r"Version (\d+) is a part of its own, and is refused too")
+ALONE = re.compile(r"Version (\d+) is a part of its own. It is refused too")
 
 
 def check(history: History) -> None:
@@ -344,9 +344,9 @@ def test_a_commit_that_takes_one_type_and_brings_another_is_refused_alone() -> N
         with pytest.raises(InvalidRangeError) as caught:
             table.changes(after_version=5, content=content)
         assert str(caught.value) == (
-            "column 's.a.element' was long at version 5, double at version 6, and no type holds "
-            "the values of all of them (INC-4). Version 6 is a part of its own, and is refused too "
-            "if it took out rows of one type and brought rows of the other: read the table at that "
+            "column 's.a.element' was long at version 5, double at version 6, and no type can "
+            "hold all of these values (INC-4). Version 6 is a part of its own. It is refused too "
+            "if it deleted rows of one type and added rows of the other: read the table at that "
             "version instead"
         )
     with pytest.raises(InvalidRangeError, match="after_version=3, ending_version=5"):

@@ -218,8 +218,11 @@ def test_tables_on_s3_are_read_with_storage_options(s3_server: Any, s3_uri: str)
         (["expire-log", APPENDS, "--retention", "0"], "pass --breaks-running-transactions if"),
         (["compact", APPENDS, "--commit-every", "0"], "tablefmt: --commit-every 0 is not a"),
         (["compact", APPENDS, "--target-file-size", "0"], "--target-file-size 0 is not a whole"),
-        (["changes", APPENDS, "--after", "0", "--follow", "--until", "1"], "leave --until out"),
-        (["describe", "s3://k:s@b/t"], "credentials go to --storage-option, not"),
+        (
+            ["changes", APPENDS, "--after", "0", "--follow", "--until", "1"],
+            "cannot be combined with --until",
+        ),
+        (["describe", "s3://k:s@b/t"], "Pass credentials in --storage-option"),
     ],
 )
 def test_errors_speak_of_options(arguments: list[str], advice: str) -> None:
@@ -236,7 +239,7 @@ def test_errors_speak_of_options(arguments: list[str], advice: str) -> None:
         ("give exactly one of starting_version, after_version, starting_timestamp and "
          "after_timestamp", "give exactly one of --since, --after, --since and --after"),
         ("give ending_version or ending_timestamp, not both", "give --until, not both"),
-        ("gives no end: leave ending_… out", "gives no end: leave --until out"),
+        ("has no end: leave ending_… out", "has no end: leave --until out"),
         ("no column 'dry_run', nor `dry_run`", "no column 'dry_run', nor `dry_run`"),
         ("my_dry_run and dry_runs", "my_dry_run and dry_runs"),
         ("no table at /x/dry_run/t", "no table at /x/dry_run/t"),

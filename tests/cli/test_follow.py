@@ -97,7 +97,7 @@ def test_net_is_printed_and_an_end_goes_with_no_following(table: tablefmt.Table,
     ]
     refused = run("changes", uri, "--after", "0", "--until", "1", "--follow")
     assert refused.code == 2
-    assert "leave --until out" in refused.err
+    assert "cannot be combined with --until" in refused.err
 
 
 def test_what_has_expired_is_marked(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tablefmt.commit.driver import commit
-from tablefmt.commit.plan import Plan, Replacing
+from tablefmt.commit.plan import Plan, Replacing, Staged
 from tablefmt.commit.results import Committed
 from tablefmt.errors import (
     CommitRejectedError,
@@ -507,10 +507,12 @@ def test_a_handle_5000_versions_behind_appends_and_reads_each_winner_once() -> N
     other = handle(store)
     view = other.context.view
     for n in range(5000):
-        plan = Plan(
-            transaction=f"{n:032x}",
-            operation=Operation(name="WRITE", cls=OperationClass.INSERT),
-            written_under=view.head.metadata,
+        plan = Plan.of(
+            Staged(
+                transaction=f"{n:032x}",
+                operation=Operation(name="WRITE", cls=OperationClass.INSERT),
+                written_under=view.head.metadata,
+            )
         )
         assert isinstance(commit(store, plan, other.context.environment, view).outcome, Committed)
     counting = CountingStore(store)
@@ -548,14 +550,16 @@ def change_metadata(store: Store, metadata: Metadata) -> None:
     table = handle(store)
     anew = metadata.partition_by != table.context.view.head.metadata.partition_by
     cls = OperationClass.OVERWRITE if anew else OperationClass.METADATA
-    plan = Plan(
-        transaction=table.context.environment.nonce(),
-        operation=Operation(name="SET", cls=cls),
-        # ENT-8: no file of another partitioning stays.
-        replacing=Replacing(None) if anew else None,
-        written_under=table.context.view.head.metadata,
-        read_version=table.version,
-        metadata=metadata,
+    plan = Plan.of(
+        Staged(
+            transaction=table.context.environment.nonce(),
+            operation=Operation(name="SET", cls=cls),
+            # ENT-8: no file of another partitioning stays.
+            replacing=Replacing(None) if anew else None,
+            written_under=table.context.view.head.metadata,
+            read_version=table.version,
+            metadata=metadata,
+        )
     )
     done = commit(store, plan, table.context.environment, table.context.view)
     assert isinstance(done.outcome, Committed)

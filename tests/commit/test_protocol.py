@@ -9,18 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.commit.protocol import (
-    ALREADY_APPLIED,
     BACKOFF_CAP_SECONDS,
     RACE_CAP_SECONDS,
     Attempt,
     Expired,
     Found,
     Get,
+    Judged,
     Missing,
     Put,
     Remaining,
     Unreadable,
-    Winner,
     backoff_seconds,
     resolve_found,
     start,
@@ -32,18 +31,35 @@ from tablefmt.commit.results import (
     Committed,
     Conflicted,
     NotCommitted,
+    Overtaken,
     Rejected,
     Unknown,
     Untold,
 )
+from tablefmt.conflict.verdict import Conflict
+from tablefmt.errors import ConcurrentModificationException
 from tablefmt.store.protocol import Exists, NoAnswer, Refused, Written
 
 TIMEOUT = NoAnswer("timeout")
 
 
+def stop(reason):
+    """A conflict that is this one and no other."""
+    return Conflict(
+        error=ConcurrentModificationException,
+        rule="CFL-1",
+        reason=reason,
+        winner_version=7,
+        winner_operation="WRITE",
+    )
+
+
+STOP = stop("stop")
+
+
 def theirs(*verdicts, first=7):
     """Entries of others from `first` on, with these verdicts."""
-    return Found(tuple(Winner(first + i, f"their-{i}", v) for i, v in enumerate(verdicts)))
+    return Found(tuple(Judged(first + i, f"their-{i}", v) for i, v in enumerate(verdicts)))
 
 
 def run(*replies, look=False):
@@ -68,14 +84,14 @@ def test_a_put_without_answer_is_sent_again_at_the_same_version():
 
 def test_an_own_entry_under_a_taken_key_is_a_commit():
     """CMT-4: the client library repeated a put whose answer was lost."""
-    own = Found((Winner(7, "mine"),))
+    own = Found((Judged(7, "mine"),))
 
     assert run(Exists(), own) == [Put(7), Get(7), Committed(7)]
 
 
 def test_an_own_entry_below_other_entries_is_a_commit_at_its_version():
     """CMT-4: others have gone on top since, and what they conflict with is not our concern."""
-    found = Found((Winner(7, "mine", "ignored"), Winner(8, "their-0", "conflict")))
+    found = Found((Judged(7, "mine", STOP), Judged(8, "their-0", STOP)))
 
     assert run(TIMEOUT, Exists(), found)[-1] == Committed(7)
 
@@ -93,7 +109,7 @@ def test_what_cannot_be_judged_ends_it():
 
 def test_the_own_nonce_counts_before_any_verdict():
     """CMT-4: whatever the entries before say, what is in the log is committed."""
-    found = Found((Winner(7, "their-0", "conflict"), Winner(8, "mine")))
+    found = Found((Judged(7, "their-0", STOP), Judged(8, "mine")))
 
     assert run(Exists(), found)[-1] == Committed(8)
 
@@ -149,8 +165,8 @@ def test_a_look_comes_before_the_first_put_where_it_is_asked_for():
 @pytest.mark.parametrize(
     ("reply", "outcome"),
     [
-        (theirs(None, "stop"), Conflicted("stop")),
-        (theirs(ALREADY_APPLIED), AlreadyApplied(7)),
+        (theirs(None, STOP), Conflicted(STOP)),
+        (theirs(AlreadyApplied(7)), AlreadyApplied(7)),
         (Refused("denied"), Rejected("denied")),
         (Expired(), Rejected("deadline")),
     ],
@@ -170,12 +186,12 @@ def test_a_free_version_seen_after_a_put_was_sent_is_not_new():
 @pytest.mark.parametrize(
     ("verdicts", "outcome"),
     [
-        (["stop"], Conflicted("stop")),
-        ([ALREADY_APPLIED], AlreadyApplied(7)),
-        ([None, "stop", ALREADY_APPLIED], Conflicted("stop")),
-        ([None, ALREADY_APPLIED, "stop"], AlreadyApplied(8)),
-        (["first", "second"], Conflicted("first")),
-        ([None, None, 0], Conflicted(0)),
+        ([STOP], Conflicted(STOP)),
+        ([AlreadyApplied(7)], AlreadyApplied(7)),
+        ([None, STOP, AlreadyApplied(7)], Conflicted(STOP)),
+        ([None, AlreadyApplied(8), STOP], AlreadyApplied(8)),
+        ([stop("first"), stop("second")], Conflicted(stop("first"))),
+        ([None, None, Overtaken(9)], Overtaken(9)),
     ],
 )
 def test_the_first_verdict_in_version_order_decides(verdicts, outcome):
@@ -185,7 +201,7 @@ def test_the_first_verdict_in_version_order_decides(verdicts, outcome):
 
 def test_a_conflict_after_an_unanswered_put_is_final():
     """CMT-6: another entry holds the version, so the put can never land."""
-    assert run(TIMEOUT, Exists(), theirs("stop"))[-1] == Conflicted("stop")
+    assert run(TIMEOUT, Exists(), theirs(STOP))[-1] == Conflicted(STOP)
 
 
 def test_a_read_without_answer_is_made_again():
@@ -272,7 +288,7 @@ def test_versions_rise_only_past_entries_read(kinds, look):
 
 
 @pytest.mark.parametrize(
-    "winners", [(), (Winner(8, "a"),), (Winner(7, "a"), Winner(9, "b")), (Winner(6, "a"),)]
+    "winners", [(), (Judged(8, "a"),), (Judged(7, "a"), Judged(9, "b")), (Judged(6, "a"),)]
 )
 def test_a_read_with_a_gap_is_a_mistake_of_the_driver(winners):
     """Judging with an entry missing could pass over a conflict."""
@@ -295,16 +311,16 @@ def test_a_reply_to_another_request_is_a_mistake_of_the_driver(reading):
 @pytest.mark.parametrize(
     ("version", "reply", "resolution"),
     [
-        (7, Found((Winner(7, "mine"),)), Committed(7)),
-        (7, Found((Winner(7, "mine"), Winner(8, "a"))), Committed(7)),
+        (7, Found((Judged(7, "mine"),)), Committed(7)),
+        (7, Found((Judged(7, "mine"), Judged(8, "a"))), Committed(7)),
         (7, theirs(None), NotCommitted(7)),
         (7, theirs(None, None), NotCommitted(7)),
         (7, Missing(), Unknown(7, "the version is still free")),
         (7, TIMEOUT, Unknown(7, "timeout")),
-        (7, Remaining((Winner(9, "a"), Winner(10, "mine"))), Committed(10)),
-        (7, Remaining((Winner(9, "a"), Winner(10, "b"))), Untold(9)),
-        (None, Remaining((Winner(9, "a"),)), Untold(9)),
-        (None, Found((Winner(3, "a"), Winner(4, "mine"))), Committed(4)),
+        (7, Remaining((Judged(9, "a"), Judged(10, "mine"))), Committed(10)),
+        (7, Remaining((Judged(9, "a"), Judged(10, "b"))), Untold(9)),
+        (None, Remaining((Judged(9, "a"),)), Untold(9)),
+        (None, Found((Judged(3, "a"), Judged(4, "mine"))), Committed(4)),
         (None, theirs(None, None, first=3), Unknown(5, "the contested version is not known")),
         (None, Missing(), Unknown(0, "the version is still free")),
         (None, TIMEOUT, Unknown(0, "timeout")),

@@ -13,7 +13,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import ConcurrentModificationException
-from tablefmt.session.receipt import Commit
+from tablefmt.session.commit_result import Commit
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
 from tests.tables import assert_sound, behind, handle, ids, new_table, rows

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tablefmt.conflict.cells import cell_text
+from tablefmt.conflict.cells import rule_text
 from tablefmt.conflict.check import check
 from tablefmt.conflict.facts import PendingCommit, Winner
 from tablefmt.conflict.matrix import (
@@ -19,10 +19,10 @@ from tablefmt.conflict.matrix import (
     Kind,
     Rule,
     file_and_row_rule,
-    profile_of,
-    transaction_cell,
+    matrix_of,
+    transaction_rule,
 )
-from tablefmt.conflict.verdict import Conflict, Same
+from tablefmt.conflict.verdict import AlreadyApplied, Conflict
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.entry import (
     Application,
@@ -89,7 +89,7 @@ def test_the_first_check_that_applies_decides() -> None:
         ("CFL-2", "ConcurrentWriteException"),
     ]
     winner = replace(winner, application=app)
-    assert check(Winner(winner), replace(mine, application=app)) is Same.ALREADY_APPLIED
+    assert check(Winner(winner), replace(mine, application=app)) == AlreadyApplied(winner.version)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_every_pair_of_classes_that_touch_rows_has_a_cell() -> None:
     no_rows = {OperationClass.METADATA, OperationClass.PROTOCOL}
     assert set(KIND_OF) == set(OperationClass) - no_rows
     assert {
-        profile_of(g, d) for g in ("file", "row") for d in ("merge-on-read", "copy-on-write")
+        matrix_of(g, d) for g in ("file", "row") for d in ("merge-on-read", "copy-on-write")
     } == {profile for profile, _ in FILE_AND_ROW}
-    assert profile_of("row", "copy-on-write") == profile_of("file", "copy-on-write")
+    assert matrix_of("row", "copy-on-write") == matrix_of("file", "copy-on-write")
 
 
 def test_an_overwrite_that_reads_nothing_replaces_whatever_came_before() -> None:
@@ -169,15 +169,15 @@ def test_an_overwrite_that_reads_nothing_replaces_whatever_came_before() -> None
             mine = replace(later, granularity=granularity)
             winner = Winner(replace(ENTRY, operation=Operation(name="ANY", cls=cls), remove=[1, 2]))
             assert check(winner, mine) is None
-            assert str(cell_text(winner, mine)).endswith("then OVERWRITE: replace")
+            assert str(rule_text(winner, mine)).endswith("then OVERWRITE: replace")
 
 
 def test_clustering_counts_as_major_compaction_but_may_follow_an_insert() -> None:
     """CFL-2."""
     cluster, major = OperationClass.CLUSTER, OperationClass.MAJOR_COMPACT
     plain = {a for a, _ in TRANSACTION}
-    as_later = {a: transaction_cell(a, cluster) for a in plain}
-    as_earlier = {b: transaction_cell(cluster, b) for b in plain}
+    as_later = {a: transaction_rule(a, cluster) for a in plain}
+    as_earlier = {b: transaction_rule(cluster, b) for b in plain}
 
     expected = {a: TRANSACTION[a, major] for a in plain}
     assert as_later == {**expected, OperationClass.INSERT: Cell.COMPACT}
@@ -186,6 +186,6 @@ def test_clustering_counts_as_major_compaction_but_may_follow_an_insert() -> Non
 
 def test_the_rendered_page_is_that_of_the_published_cells() -> None:
     """CFL-2, CFL-3: what people read is what the tests hold the rules against."""
-    import render_matrices
+    from checks import render_matrices
 
     assert (MATRICES / "README.md").read_text(encoding="utf-8") == render_matrices.page()

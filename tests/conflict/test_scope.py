@@ -8,7 +8,7 @@ import pytest
 
 from tablefmt.conflict.scope import overlap
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.model.entry import Metadata, PartitionScope
+from tablefmt.model.entry import Metadata, PartitionScope, PredicateScope
 
 SINGLE = 0.10000000149011612
 """0.1 as the double that a FLOAT of it is."""
@@ -34,3 +34,16 @@ def test_a_partition_is_the_same_whatever_text_its_value_has(
     metadata = Metadata(schema_from(f"p {kind}, x BIGINT"), (1,))
     scopes = (PartitionScope(((theirs,),)), PartitionScope(((mine,),)))
     assert overlap(*scopes, metadata) == frozenset(shared)
+
+
+@pytest.mark.parametrize(
+    "text", ["(no condition ${env:HOME} at all", "", "y = 1", "\0", "p = p" * 30_000]
+)
+def test_a_condition_that_cannot_be_read_overlaps(text: str) -> None:
+    """CFL-19, ENT-5: any text may stand there, and it proves nothing."""
+    metadata = Metadata(schema_from("p STRING, x BIGINT"), (1,))
+    listed, readable = PartitionScope((("a",),)), PredicateScope("p = 'b'")
+    for mine in (listed, readable, PredicateScope(text)):
+        assert overlap(PredicateScope(text), mine, metadata) is None
+        assert overlap(mine, PredicateScope(text), metadata) is None
+    assert overlap(readable, listed, metadata) == frozenset()

@@ -189,7 +189,7 @@ WRONG = [
         first=1667,
     ),
     Wrong("added rows do not matter", check, "_appended", _never),
-    Wrong("removed rows do not matter", check, "_gone", _never),
+    Wrong("removed rows do not matter", check, "_removed", _never),
     Wrong("removals are not compared", check, "overlap_with_removals", _never, first=96),
     Wrong("new versions never match", appended, "_sets_nothing_read", _any_columns, ROW, VALUES),
     Wrong("no key is ever met", appended, "_without_other_keys", _no_keys_match),

@@ -19,6 +19,8 @@ from pyroaring import BitMap64
 
 import tablefmt
 from tablefmt.data.checksum import END_BYTES, footer_checksum, read_ends
+from tablefmt.data.damage import check_masks
+from tablefmt.data.layouts import alike_files
 from tablefmt.data.read import count_rows, locate_rows, read_files
 from tablefmt.data.selection import filter_of
 from tablefmt.errors import CorruptDataError
@@ -245,7 +247,9 @@ def test_files_without_a_checksum_are_read() -> None:
     wrong = files.set_column(
         files.schema.get_field_index("footer"), "footer", pa.array([5], pa.int64())
     )
-    with pytest.raises(CorruptDataError, match="its bytes are not those that were written"):
+    with pytest.raises(
+        CorruptDataError, match="its footer bytes do not match the checksum in the log"
+    ):
         list(read_files(store, wrong, schema, columns))
 
 
@@ -290,3 +294,24 @@ def test_a_file_with_other_rows_than_the_log_says_is_damage(
                 ) as caught:
                     read()
                 assert caught.value.key == files["path"][0].as_py()
+
+
+def test_no_mask_is_made_of_rows_that_a_file_cannot_have(tmp_path: Path) -> None:
+    """STO-25, DEL-1: a byte for each of 2**35 rows that an entry says of a small file."""
+    table, _ = made(tmp_path)
+    files = table.scan().files().select(["path", "size", "rows"])
+    gone = pa.array([pack_positions(BitMap64([1])), None, None], pa.large_binary())
+    many = pa.array([1 << 35] * 3, pa.int64())
+    told = files.set_column(2, "rows", many).append_column("vector", gone)
+    store, schema = table.context.store, table.scan().snapshot.schema
+    for read in (
+        lambda: list(read_files(store, told, schema, schema.fields)),
+        lambda: alike_files(store, told, schema.fields),
+    ):
+        with pytest.raises(CorruptDataError, match="too many for its") as caught:
+            read()
+        assert (caught.value.rule, caught.value.key) == ("DEL-1", files["path"][0].as_py())
+    whole = told.set_column(3, "vector", pa.nulls(3, pa.large_binary()))
+    fair = told.set_column(2, "rows", pa.array([128 << 20] * 3, pa.int64()))
+    for sound in (whole, fair, files):
+        check_masks(sound)

@@ -231,7 +231,7 @@ REFUSED = {
     pa.month_day_nano_interval(): "struct",
     pa.null(): "the type the column will have",
     pa.decimal256(39, 2): "38 digits",
-    pa.decimal128(5, -2): "after the point",
+    pa.decimal128(5, -2): "a scale from 0",
     pa.uuid(): "fixed_size_binary[16]",
     pa.dense_union([pa.field("a", pa.int64())]): "struct",
 }
@@ -429,7 +429,7 @@ def test_anything_tabular_is_taken(given_: Any) -> None:
 def test_what_is_not_tabular_is_refused(given_: Any) -> None:
     """DAT-2."""
     table = tablefmt.create(fresh(), DATA.schema)
-    with pytest.raises(SchemaMismatchError, match="not tabular"):
+    with pytest.raises(SchemaMismatchError, match="expected tabular data"):
         table.append(given_)
 
 
@@ -558,7 +558,7 @@ def test_data_that_nobody_could_read_back_is_refused(tmp_path: Path) -> None:
     inside = pa.StructArray.from_arrays([text], ["x"])
     table = tablefmt.create(tmp_path / "t", "s STRING, v STRUCT<x: STRING>")
     for unsound in ({"s": text}, {"s": beyond}, {"v": inside}):
-        with pytest.raises(SchemaMismatchError, match="not sound"):
+        with pytest.raises(SchemaMismatchError, match="invalid Arrow data"):
             table.append(pa.table(unsound))
     table.append(pa.table({"s": text.slice(0, 1)}))
     assert table.refresh().to_arrow().to_pylist() == [{"s": "a", "v": None}]

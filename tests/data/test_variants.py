@@ -136,9 +136,9 @@ def test_a_column_that_rows_lack_is_null_whatever_is_not_null_inside(
 
 
 NOT_VARIANTS: list[tuple[pa.DataType, Any, type[TablefmtError], str]] = [
-    (pa.string(), "{}", SchemaMismatchError, "variant in the table"),
-    (pa.int64(), 1, SchemaMismatchError, "variant in the table"),
-    (pa.binary(), b"\x0c\x01", SchemaMismatchError, "variant in the table"),
+    (pa.string(), "{}", SchemaMismatchError, "the table has variant"),
+    (pa.int64(), 1, SchemaMismatchError, "the table has variant"),
+    (pa.binary(), b"\x0c\x01", SchemaMismatchError, "the table has variant"),
     (pa.struct([("value", pa.binary())]), {"value": b"\0"}, SchemaMismatchError, "metadata"),
     (
         pa.struct([("value", pa.binary()), ("metadata", pa.binary()), ("x", pa.int8())]),
@@ -146,9 +146,9 @@ NOT_VARIANTS: list[tuple[pa.DataType, Any, type[TablefmtError], str]] = [
         SchemaMismatchError,
         "'x'",
     ),
-    (VARIANT, {"value": b"", "metadata": METADATA}, SchemaMismatchError, "no VARIANT"),
-    (VARIANT, {"value": b"\0", "metadata": b""}, SchemaMismatchError, "no VARIANT"),
-    (VARIANT, {"value": b"\0", "metadata": b"{}"}, SchemaMismatchError, "no VARIANT"),
+    (VARIANT, {"value": b"", "metadata": METADATA}, SchemaMismatchError, "not a valid VARIANT"),
+    (VARIANT, {"value": b"\0", "metadata": b""}, SchemaMismatchError, "not a valid VARIANT"),
+    (VARIANT, {"value": b"\0", "metadata": b"{}"}, SchemaMismatchError, "not a valid VARIANT"),
     (
         pa.struct([("value", pa.binary()), ("metadata", pa.binary())]),
         {"value": None, "metadata": METADATA},

@@ -38,7 +38,7 @@ def test_every_flight_goes_through_a_table_and_back(rows: int, tmp_path: Path) -
     verdicts = [line.split()[0] for line in lines if line.startswith(("ok ", "WRONG "))]
     assert (done.returncode, set(verdicts)) == (0, {"ok"}), done.stderr[-2000:]
     assert f"{len(verdicts)} checks, 0 wrong" in lines[-1]
-    assert "plane: Spark reads and writes the data files itself" in lines
+    assert "backend: Spark reads and writes the data files itself" in lines
     for name in ("flights", "flights_copy"):
         listed = tablefmt_command("partitions", str(tmp_path / name), "--json")
         found = {p["values"]["month"]: p["rows"] for p in json.loads(listed.stdout)}

@@ -9,10 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import golden_maker
 import polars
 import pyarrow as pa
 import pytest
+from golden import maker
 from polars import col
 
 import tablefmt
@@ -58,7 +58,7 @@ def test_every_golden_table_has_its_rows(name: str, tmp_path: Path) -> None:
     assert frame.height == len(EXPECTED[name]["rows"])
     assert lazy.select(polars.len()).collect().item() == frame.height
     flat = [c for c, kind in frame.schema.items() if not kind.is_nested()]
-    plain = golden_maker.plain_rows(frame.select(flat).to_arrow().to_pylist())
+    plain = maker.plain_rows(frame.select(flat).to_arrow().to_pylist())
     expected = [{c: row[c] for c in flat} for row in EXPECTED[name]["rows"]]
     assert sorted(map(repr, plain)) == sorted(map(repr, expected))
 

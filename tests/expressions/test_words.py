@@ -112,7 +112,7 @@ def test_a_column_comes_before_a_function_of_its_name(tmp_path: Any) -> None:
         assert table.to_arrow(where=where)["d"].to_pylist() == [days[at] for at in rows]
     with pytest.raises(UnsupportedFeatureError, match=r"(?i)current_user"):
         table.to_arrow(where="current_user() = 'a'")
-    with pytest.raises(InvalidPredicateError, match=r"(?i)session_user|tomorrow"):
+    with pytest.raises(InvalidPredicateError, match=r"(?i)session_user|must not change over time"):
         table.alter.add_constraint("c", "session_user = 'a'")
 
 
@@ -122,7 +122,7 @@ def test_a_column_comes_before_a_function_of_its_name(tmp_path: Any) -> None:
         "id = = 1": "a value is missing before '=' at character 6",
         "id =": "a value is missing after '=' at its end",
         "(id = 1": r"'\(' at character 1 is not closed",
-        "id = 1)": r"'\)' at character 7 closes nothing that is open",
+        "id = 1)": r"'\)' at character 7 closes no open bracket",
         "id BIGNT": "did not expect 'BIGNT' at character 4",
         "id = 1 AN id = 2": "did not expect 'AN' at character 8; did you mean 'AND'",
         "id LIK 'a'": "did not expect 'LIK' at character 4; did you mean 'LIKE'",
@@ -155,7 +155,7 @@ def test_text_that_cannot_be_read_is_refused_with_the_word_and_its_place(
         "id INT,, x INT": "did not expect ',' at character 8",
         "id INT,": "did not expect ',' at character 7",
         "id DECIMAL(10": r"'\(' at character 11 is not closed",
-        "id INT)": r"'\)' at character 7 closes nothing",
+        "id INT)": r"'\)' at character 7 closes no open bracket",
         "id INT COMMENT 'x": "the quote ' at character 16 is not closed",
         "id INT COMMENT": "something is missing after 'COMMENT' at its end",
         "id": "id has no type",

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
-from tablefmt.log import bounded_parquet, side_files
+from tablefmt.log import bounded_parquet, side_files, thrift
 from tablefmt.log.bounded_parquet import footer_of, read_bounded, rows_are
 from tablefmt.log.codec import digest
 from tablefmt.log.names import side_key
@@ -113,9 +113,9 @@ def test_a_page_that_denies_its_length_is_found(monkeypatch: pytest.MonkeyPatch)
         read(body)
     # The page says less than it is: Arrow's unpacking finds that.
     at = body.index(b"\x15\x00\x15") + 3
-    assert bounded_parquet._varint(body, at)[0] > 4 * MIB
+    assert thrift.varint(body, at)[0] > 4 * MIB
     liar = body[:at] + b"\x90\x80\x80\x00" + body[at + 4 :]
-    assert bounded_parquet._varint(liar, at)[0] == 16
+    assert thrift.varint(liar, at)[0] == 16
     with pytest.raises((ValueError, OSError)):
         read(liar)
 
@@ -129,7 +129,7 @@ def test_lists_are_refused() -> None:
 
 def test_a_dictionary_is_refused() -> None:
     """STO-25: it is short as it is read, and whoever casts it has all of the texts."""
-    with pytest.raises(ValueError, match="of a dictionary's type"):
+    with pytest.raises(ValueError, match="of dictionary type"):
         read(packed(CODED))
 
 
@@ -144,7 +144,7 @@ def thrift_list(count: int) -> bytes:
 
 def test_a_list_in_a_footer_is_no_longer_than_the_footer() -> None:
     """STO-25: Arrow makes room for it before it reads the first element."""
-    with pytest.raises(OSError, match="Exceeded size limit"):
+    with pytest.raises((OSError, ValueError), match=r"Exceeded size limit|footer"):
         footer_of(thrift_list(900_000))
     with pytest.raises(ValueError, match="footer is longer"):
         footer_of(_Long())
@@ -183,7 +183,7 @@ def test_a_side_file_says_its_numbers_first() -> None:
     store = memory()
     store.put(side_key(NONCE), b"PAR1")
     for files, size in ((1, 1 << 40), (1 << 40, 4)):
-        with pytest.raises(CorruptTableError, match="the side file would be"):
+        with pytest.raises(CorruptTableError, match="the overflow metadata file would be"):
             read_side(store, SideFile(side_key(NONCE), files, size, digest(b"PAR1")))
 
 

@@ -101,7 +101,7 @@ def test_nothing_follows_the_last_version() -> None:
     assert list(tail_windows(store, VERSION_MAX + 1)) == []
     assert read_from(store, VERSION_MAX + 1, VERSION_MAX, ["_log/hint.json"])[0] == []
     head = LogView.open(store).head
-    with pytest.raises(UnsupportedFeatureError, match="none can follow"):
+    with pytest.raises(UnsupportedFeatureError, match="the last possible one"):
         check_writable(replace(head, version=VERSION_MAX))
 
 
@@ -112,7 +112,7 @@ def test_an_entry_of_many_gigabytes_is_damage(key: str, tmp_path: Path) -> None:
     table.append([{"id": 1}])
     (tmp_path / key).touch()
     os.truncate(tmp_path / key, 20 << 30)
-    with little(), pytest.raises(CorruptEntryError, match="21474836480 bytes are more") as caught:
+    with little(), pytest.raises(CorruptEntryError, match="21474836480 bytes; at most") as caught:
         tablefmt.open(str(tmp_path))
     assert caught.value.key == key
     if key == entry_key(2):
@@ -146,7 +146,7 @@ def test_json_that_would_take_much_memory_is_not_parsed() -> None:
         whole = (
             body[:-1] + b',"checksum":"' + hashlib.sha256(body[:-1]).hexdigest().encode() + b'"}'
         )
-        with little(100 << 20), pytest.raises(CorruptEntryError, match="more than") as caught:
+        with little(100 << 20), pytest.raises(CorruptEntryError, match="at most") as caught:
             decode(whole, 1)
         assert (caught.value.rule, caught.value.key) == ("ENT-2", entry_key(1))
 
@@ -155,7 +155,7 @@ def test_a_writer_says_that_an_entry_holds_too_much(monkeypatch: pytest.MonkeyPa
     """STO-25: before it writes; the table stays as it was."""
     table = new_table(memory())
     monkeypatch.setattr(json_text, "CONTAINERS_MAX", 500)
-    with pytest.raises(UnsupportedFeatureError, match="objects and arrays, more than 500"):
+    with pytest.raises(UnsupportedFeatureError, match="objects and arrays; at most 500"):
         table.append(rows(1), user_metadata={"many": [[] for _ in range(600)]})
     table.append(rows(2), user_metadata={"few": [[]]})
     assert ids(table) == [2]
@@ -184,5 +184,5 @@ def test_rows_of_a_file_are_not_listed_beyond_what_a_file_has() -> None:
     assert len(row_span(5)) == 5
     assert list(row_span(3, 6)) == [3, 4, 5]
     for work in (lambda: row_span(ROWS_MAX + 1), lambda: live_mask(None, 1 << 62)):
-        with little(), pytest.raises(CorruptTableError, match="positions end"):
+        with little(), pytest.raises(CorruptTableError, match="at most"):
             work()

@@ -9,10 +9,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import golden_maker
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from golden import maker
 
 import tablefmt
 from tablefmt.errors import CorruptTableError, TablefmtError, UnsupportedFeatureError
@@ -63,7 +63,7 @@ def with_side(folder: Path, place: str, columns: pa.Table, files: int | None = N
             before = entries[at - 1].read_bytes()
             document["previous"] = hashlib.sha256(before).hexdigest()
         text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        entries[at].write_bytes(golden_maker.seal(text.encode()))
+        entries[at].write_bytes(maker.seal(text.encode()))
 
 
 @pytest.mark.parametrize("name", ["zebra", "zebra.1"])

@@ -270,7 +270,7 @@ def test_rows_that_are_gone_are_reason_enough() -> None:
     table.delete("id < 50")
     (one,) = due(table.context)
     assert one.work == "compact"
-    assert "50 of their 100 rows are gone" in one.reason
+    assert "50 of their 100 rows are deleted" in one.reason
     assert outcomes(table)["compact"] == "done"
     assert due(table.context) == ()
     table.refresh()
@@ -293,7 +293,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: Any) -> None:
     assert main(["describe", uri, "--json"], standalone_mode=False) == 0
     assert set(json.loads(capsys.readouterr().out)["maintenance"]) <= {"compact", "checkpoint"}
     assert main(["maintain", uri, "--dry-run"], standalone_mode=False) == 0
-    assert "compact: is due: 11 files could be 1" in capsys.readouterr().out
+    assert "compact: is due: 11 files can be compacted into 1" in capsys.readouterr().out
     assert main(["maintain", uri, "--json"], standalone_mode=False) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["ok"] is True

@@ -39,3 +39,51 @@ def test_pandas_polars_and_duckdb_take_reports(tmp_path: Path) -> None:
                 connection.sql("FROM report").fetchall() == connection.sql("FROM rows").fetchall()
             )
     assert sum(pa.table(report).num_rows for report in reports) > 3
+
+
+def _taken(report: Any) -> list[list[dict[str, Any]]]:
+    """The rows that Arrow, polars and DuckDB make of a report."""
+    with duckdb.connect() as connection:
+        found = connection.sql("SET TimeZone = 'UTC'; FROM report").to_arrow_table()
+    return [pa.table(report).to_pylist(), pl.DataFrame(report).to_dicts(), found.to_pylist()]
+
+
+def test_commits_and_runs_of_pipes_are_rows(tmp_path: Path) -> None:
+    """Whole: every field, the winners that a commit was re-based over too."""
+    table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
+    held = table.transaction()
+    held.append({"id": [1]})
+    other = table.append({"id": [2]})
+    over = held.commit()
+    nothing = table.delete("id = 77")
+    run = tablefmt.pipe(table).into(str(tmp_path / "u"))
+
+    def row(commit: tablefmt.Commit) -> dict[str, Any]:
+        return {
+            "version": commit.version,
+            "timestamp": commit.timestamp,
+            "transaction": commit.transaction,
+            "operation": commit.operation,
+            "metrics": sorted(commit.metrics.items()),
+            "rebased_over": [
+                {"version": v.version, "operation": v.operation, "rule": v.rule, "cell": v.cell}
+                for v in commit.rebased_over
+            ],
+            "already_applied": False,
+            "no_op": commit.no_op,
+        }
+
+    assert [v.version for v in over.rebased_over] == [other.version] == [1]
+    assert (nothing.no_op, over.version) == (True, 2)
+    for commit in (other, over, nothing):
+        assert [list(map(_plain, found)) for found in _taken(commit)] == [[row(commit)]] * 3
+    ran = {"first_version": 0, "last_version": 2, "rows": 2, "commit": row(run.commit)}
+    for found in _taken(run):
+        assert [{**one, "commit": _plain(one["commit"])} for one in found] == [ran]
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A map is a dict, pairs, or structs of key and value, by the library."""
+    pairs = row["metrics"].items() if isinstance(row["metrics"], dict) else row["metrics"]
+    pairs = [tuple(pair.values()) if isinstance(pair, dict) else tuple(pair) for pair in pairs]
+    return {**row, "metrics": sorted(pairs)}

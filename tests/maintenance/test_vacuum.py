@@ -117,7 +117,7 @@ def test_a_dry_run_says_what_a_run_does_and_changes_nothing() -> None:
     text = str(dry)
     assert "would remove 2 of 3 files" in text
     assert f"{by_version[1][0]}: " in text
-    assert "version 2 removed it, longer ago than versions stay" in text
+    assert "removed by version 2, longer ago than the retention" in text
     assert "dry run" in text
     assert "removed 2 of 3 files" in str(run)
     last = table.history(1).to_pylist()[0]
@@ -612,7 +612,7 @@ def test_what_cannot_be_removed_is_told_and_goes_with_the_next_run() -> None:
     report = behind(table, Stubborn(table.context.store)).vacuum(dry_run=False)
     (left,) = report.failures
     assert (report.files.num_rows, report.deleted) == (2, 1)
-    assert f"still there: {left}: AccessDenied" in str(report)
+    assert f"not removed: {left}: AccessDenied" in str(report)
     again = table.vacuum(dry_run=False)
     assert (removed(again), again.failures) == ([left], {})
     assert left in by_version[1] + by_version[2]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import sys
 
-import logschemas
 import pytest
+from logdump import schemas
 
 from tablefmt.model.case_folding import folded
 
@@ -16,7 +16,7 @@ UNICODE_13 = "268ad05ed64965cccaae697c8f9d521e5fbf615e638d98033de0703a90f32160"
 Perl's `fc` made them of code points with the property Present_In=13.0.
 """
 
-FOLDS = pytest.mark.parametrize("fold", [folded, logschemas.folded])
+FOLDS = pytest.mark.parametrize("fold", [folded, schemas.folded])
 
 
 @FOLDS

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import random
 
-import golden_positions
-import logrows
+import logdump.rows
 import pytest
+from golden.positions import text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logshapes import Refusal
+from logdump.shapes import Refusal
 from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptEntryError
@@ -42,7 +42,7 @@ POSITIONS = st.one_of(
 def by_the_log_dump(packed: bytes) -> set[int] | None:
     """What the second reader makes of the same bytes; None if it refuses them."""
     try:
-        runs = logrows.positions(base64.b64encode(packed).decode())
+        runs = logdump.rows.positions(base64.b64encode(packed).decode())
     except Refusal:
         return None
     return {p for first, end in runs for p in range(first, end)}
@@ -63,7 +63,7 @@ def test_a_set_is_read_as_it_was_written_by_either_writer(positions: set[int]) -
     assert set(unpack_positions(packed)) == by_the_log_dump(packed) == positions
     assert set(decode_positions(encode_positions(BitMap64(positions)))) == positions
     for runs in (False, True):
-        text = golden_positions.text_of(positions, runs=runs)
+        text = text_of(positions, runs=runs)
         assert set(decode_positions(text)) == positions
 
 
@@ -79,7 +79,7 @@ def test_hostile_bytes_are_refused_or_are_one_sound_set(
     start: range | list[int], runs: bool, chance: random.Random
 ) -> None:
     """DEL-2: two readers take the same bytes for the same set, or both refuse them."""
-    packed = bytearray(base64.b64decode(golden_positions.text_of(start, runs=runs)))
+    packed = bytearray(base64.b64decode(text_of(start, runs=runs)))
     for _ in range(chance.randint(1, 3)):
         packed[chance.randrange(min(len(packed), 100))] = chance.choice([0, 1, 2, 58, 59, 255])
     if chance.random() < 0.2:

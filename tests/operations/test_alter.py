@@ -208,7 +208,7 @@ def test_a_field_of_a_column_that_is_not_there_is_no_column() -> None:
     table = tablefmt.create("memory://alter-address", "id INT, address STRUCT<zip: STRING>")
     table.append([{"id": 1, "address": {"zip": "z"}}])
     for name in ("adress.zip", "adress.`zip`", "`adress`.zip", "x.y.z"):
-        with pytest.raises(SchemaMismatchError, match="put backticks around it") as caught:
+        with pytest.raises(SchemaMismatchError, match="enclose it in backticks") as caught:
             table.alter.add_column(name, "STRING")
         assert caught.value.columns == [name]
     assert table.refresh().version == 1

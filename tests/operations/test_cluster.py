@@ -305,7 +305,7 @@ def test_nothing_waits_on_disk_afterwards(tmp_path: Path, monkeypatch: pytest.Mo
         (["l.element"], "not there"),
         (["id", "ID"], "named twice"),
         (["p"], "partitions the table"),
-        ([3], "neither a column's name nor several"),
+        ([3], "expected a column name or a list of column names"),
         (["id"] * 40, "more than 32"),
     ],
 )

@@ -187,10 +187,10 @@ NO_CONDITIONS: list[tuple[str, type[TablefmtError], str]] = [
     ("EXISTS (SELECT 1)", InvalidPredicateError, "one row"),
     ("max(id) > 1", InvalidPredicateError, "one row"),
     ("row_number() OVER (ORDER BY id) > 1", InvalidPredicateError, "one row"),
-    ("id > rand()", InvalidPredicateError, "tomorrow"),
-    ("current_date() > DATE'2020-01-01'", InvalidPredicateError, "tomorrow"),
-    ("now() IS NOT NULL", InvalidPredicateError, "tomorrow"),
-    ("uuid() <> p", InvalidPredicateError, "tomorrow"),
+    ("id > rand()", InvalidPredicateError, "must not change over time"),
+    ("current_date() > DATE'2020-01-01'", InvalidPredicateError, "must not change over time"),
+    ("now() IS NOT NULL", InvalidPredicateError, "must not change over time"),
+    ("uuid() <> p", InvalidPredicateError, "must not change over time"),
     ("id > ?", InvalidPredicateError, "one row|parse"),
     ("v IS NOT NULL", SchemaMismatchError, "variant"),
 ]
@@ -225,7 +225,7 @@ def test_names_are_told_apart_and_there() -> None:
     """ENT-10."""
     table = checked()
     for name in ("", " ", "x" * 256, 7):
-        with pytest.raises(SchemaMismatchError, match="no name"):
+        with pytest.raises(SchemaMismatchError, match="is not a constraint name"):
             table.alter.add_constraint(name, "id > 0")  # type: ignore[arg-type]
     with pytest.raises(SchemaMismatchError, match="already"):
         table.alter.add_constraint("Right", "id > 5")

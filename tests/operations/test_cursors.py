@@ -13,8 +13,8 @@ from tablefmt.log.names import entry_key
 from tablefmt.model.entry import DerivedFrom
 from tablefmt.operations.append import append
 from tablefmt.operations.delete import delete
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
 from tablefmt.snapshot.cursors_of import cursors_at
 from tablefmt.snapshot.load import LogView
 from tablefmt.store.protocol import Store

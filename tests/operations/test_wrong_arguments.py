@@ -36,7 +36,7 @@ WRONG: dict[str, tuple[Wrong, type[TablefmtError], str]] = {
     "update": (
         lambda t: t.update("id = 2", {"id": "3"}),  # type: ignore[arg-type]
         InvalidPredicateError,
-        "expected a dict of column -> SQL text, got str; a condition comes behind it",
+        "expected a dict of column -> SQL text, got str; the condition comes after it",
     ),
     "update list": (
         lambda t: t.update(["id"]),  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ WRONG: dict[str, tuple[Wrong, type[TablefmtError], str]] = {
     "update where": (
         lambda t: t.update({"id": "3"}, {"id": 2}),
         InvalidPredicateError,
-        "where is .* expected SQL text, .* got dict",
+        "where=.* expected SQL text, .* got dict",
     ),
     "update value": (lambda t: t.update({"id": 3}), InvalidPredicateError, "'id': 3 .*SQL text"),
     "delete": (
@@ -58,9 +58,13 @@ WRONG: dict[str, tuple[Wrong, type[TablefmtError], str]] = {
     "overwrite": (
         lambda t: t.overwrite("id = 1", ROWS),
         TablefmtError,
-        "rows come before a condition|got dict",
+        "pass the rows before the condition|got dict",
     ),
-    "append": (lambda t: t.append("id = 1"), SchemaMismatchError, "rows come before a condition"),
+    "append": (
+        lambda t: t.append("id = 1"),
+        SchemaMismatchError,
+        "pass the rows before the condition",
+    ),
     "merge": (
         lambda t: t.merge("s.id = t.id", ROWS).when_matched_delete().execute(),
         SchemaMismatchError,

@@ -236,10 +236,10 @@ def unchecked(patch: pytest.MonkeyPatch) -> None:
     real = entry_of_plan
 
     def entry_on(plan: Any, pending: Any, parent: Any, *rest: Any) -> Any:
-        own = plan.derived_from
+        own = plan.pending.derived_from
         if own is not None and parent is not None:
             moved = replace(own, start=position(parent.cursors, own.key))
-            plan = replace(plan, derived_from=moved)
+            plan = replace(plan, pending=replace(plan.pending, derived_from=moved))
         return real(plan, pending, parent, *rest)
 
     patch.setattr(driver, "entry_on", entry_on)

@@ -55,7 +55,7 @@ def test_versions_and_the_age_of_what_is_missing(tmp_path: Path) -> None:
         (here.id, here.uri, 3),
     ]
     assert report.ok
-    assert "3 versions behind version 4, the oldest of them 57 s old" in str(report)
+    assert "3 versions behind version 4, the oldest 57 s old" in str(report)
     assert report.to_arrow()["versions"].to_pylist() == [3, 2]
 
 
@@ -124,7 +124,7 @@ def test_a_source_that_moved_is_named(tmp_path: Path) -> None:
     assert numbers(there.lag([str(moved)])) == [("", 1, 1, 0, 0.0, None)]
     tablefmt.create(str(tmp_path / "here"), "id BIGINT")
     for other in ("there", "here"):
-        with pytest.raises(InvalidRangeError, match="nothing was taken"):
+        with pytest.raises(InvalidRangeError, match="is not a source of this table"):
             there.lag([str(tmp_path / other)])
     handle(LocalStore(moved)).append({"id": [2]})
     tablefmt.pipe(moved).into(there)
@@ -183,7 +183,7 @@ def test_a_pipe_that_would_be_refused_says_so(tmp_path: Path) -> None:
     for version in range(1, here.version + 1):
         (tmp_path / "here" / "_log" / f"{version:020d}.json").unlink()
     (one,) = there.lag(here.uri).sources
-    assert "ends at version 0, and 1 was taken" in str(one.problem)
+    assert "ends at version 0, but version 1 was copied" in str(one.problem)
     assert not there.lag(here.uri).ok
 
 

@@ -46,7 +46,7 @@ def test_a_second_row_of_a_key_in_a_later_run_is_refused() -> None:
     here.append([{"k": 1, "v": "second"}, {"k": 3, "v": "c"}])
     version = there.refresh().version
     for _ in range(2):
-        with pytest.raises(MergeCardinalityError, match="several rows of one key") as caught:
+        with pytest.raises(MergeCardinalityError, match="several rows with the same key") as caught:
             tablefmt.pipe(here).into(there, keys="k")
         assert caught.value.keys == [{"k": 1}]
         assert there.refresh().version == version

@@ -33,7 +33,12 @@ from tests.tables import Clock, ids, memory, new_table, rows
         (101, 0, 100, 1, False),
         (199, 0, 100, 1, False),
         (200, 0, 100, 1, True),
-        (201, 0, 100, 1, True),
+        (201, 0, 100, 1, False),
+        (224, 0, 100, 1, False),
+        (225, 0, 100, 1, True),
+        (19, 0, 9, 1, False),
+        (20, 0, 9, 1, True),
+        (7, 0, 3, 1, True),
         (200, 100, 100, 1, True),
         (200, 150, 100, 1, False),
         (300, 150, 100, 1, True),
@@ -44,8 +49,17 @@ from tests.tables import Clock, ids, memory, new_table, rows
     ],
 )
 def test_who_writes_one(version: int, last: int, interval: int, added: int, due: bool) -> None:
-    """CKP-7: the writer of a multiple of the interval; if that one did not, the next but one."""
+    """CKP-7: the writer of a multiple of the interval; a late one is that of one in four more."""
     assert is_due(version, last, interval, added) is due
+
+
+@pytest.mark.parametrize("interval", [1, 3, 10, 100, 1000])
+def test_of_writers_at_once_few_write_a_late_one(interval: int) -> None:
+    """CKP-7: of all who commit while a late checkpoint is written, not each writes another."""
+    late = range(2 * interval, 4 * interval)
+    writers = [version for version in late if is_due(version, 0, interval, 1)]
+    assert writers[0] == 2 * interval
+    assert len(writers) <= max(8, len(late) // max(1, interval // 4))
 
 
 def roots(store: Store) -> list[int]:

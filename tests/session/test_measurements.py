@@ -1,4 +1,4 @@
-"""What a commit says of itself: times, requests, files; the same in its receipt and in history."""
+"""What a commit says of itself: times, requests, files; the same in its result and in history."""
 
 from __future__ import annotations
 

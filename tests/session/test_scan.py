@@ -16,7 +16,7 @@ import pytest
 
 import tablefmt
 from tablefmt.commit.environment import SYSTEM
-from tablefmt.commit.plan import Plan, Replacing
+from tablefmt.commit.plan import Plan, Replacing, Staged
 from tablefmt.errors import (
     CorruptTableError,
     InvalidPredicateError,
@@ -185,12 +185,14 @@ def plan_of(table: tablefmt.Table, count: int) -> Plan:
         "lower.2": list(range(count)),
         "upper.2": list(range(count)),
     }
-    return Plan(
-        transaction=transaction,
-        operation=Operation(name="WRITE", cls=OperationClass.INSERT),
-        written_under=table.context.view.head.metadata,
-        read_version=table.version,
-        add=AddedFiles(columns),  # type: ignore[arg-type]
+    return Plan.of(
+        Staged(
+            transaction=transaction,
+            operation=Operation(name="WRITE", cls=OperationClass.INSERT),
+            written_under=table.context.view.head.metadata,
+            read_version=table.version,
+            add=AddedFiles(columns),  # type: ignore[arg-type]
+        )
     )
 
 
@@ -213,12 +215,14 @@ def test_a_commit_of_20000_files_goes_by_a_side_file(large: tablefmt.Table) -> N
     assert large.scan().count() == sum(i % 7 for i in range(FILES))
     assert large.scan(where="v in (5, 19999)").files()["id"].to_pylist() == [6, 20_000]
     assert large.scan(where="land is null").files().num_rows == len(range(0, FILES, 11))
-    plan = Plan(
-        transaction=SYSTEM.nonce(),
-        operation=Operation(name="TRUNCATE", cls=OperationClass.OVERWRITE),
-        written_under=large.context.view.head.metadata,
-        read_version=1,
-        replacing=Replacing(None),
+    plan = Plan.of(
+        Staged(
+            transaction=SYSTEM.nonce(),
+            operation=Operation(name="TRUNCATE", cls=OperationClass.OVERWRITE),
+            written_under=large.context.view.head.metadata,
+            read_version=1,
+            replacing=Replacing(None),
+        )
     )
     large.context.finish(plan)
     again = tablefmt.open(large.uri)

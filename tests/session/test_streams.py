@@ -210,7 +210,7 @@ def test_a_requested_schema_is_what_comes() -> None:
     assert read.schema == wide
     assert rows_of(read) == [(i, s, f) for i, s, f in LIVE]
     for refused in (wide.remove(1), wide.set(0, pa.field("ID", pa.int64()))):
-        with pytest.raises(SchemaMismatchError, match="schema requested"):
+        with pytest.raises(SchemaMismatchError, match="requested schema"):
             pa.table(table, schema=refused)
     with pytest.raises(pa.ArrowInvalid, match="not in range"):
         pa.table(table, schema=wide.set(0, pa.field("id", pa.int8())))

@@ -132,7 +132,7 @@ def test_a_log_on_a_base_goes_on() -> None:
 
 def test_a_handle_that_follows_a_log_lets_go_of_what_went(monkeypatch: pytest.MonkeyPatch) -> None:
     """RPL-1: older versions are read again from the entries, and say what they said."""
-    monkeypatch.setattr(folded, "GONE_MAX", 5)
+    monkeypatch.setattr(folded, "REMOVED_MAX", 5)
     store = memory()
     table = new_table(store)
     follower = handle(store)

@@ -481,7 +481,7 @@ def test_writers_that_are_wrong_are_caught(
     """CKP-1, CKP-7: the comparison tells each of them from one that is right."""
     # Nothing of the first is taken up into the second.
     monkeypatch.setattr(layout, "SEGMENT_FILES", 1)
-    monkeypatch.setattr(layout, "GONE_SHARE", 1)
+    monkeypatch.setattr(layout, "REMOVED_SHARE", 1)
     module, _, name = place.rpartition(".")
     real = getattr(importlib.import_module(module), name)
     seeds = range(20, 24)

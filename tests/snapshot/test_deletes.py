@@ -7,12 +7,12 @@ import itertools
 import random
 from typing import Any
 
-import logfolder
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from logdump.folder import Folder
 
 import tablefmt
 from tablefmt.data.read import locate_rows, read_files
@@ -123,7 +123,7 @@ def plain(table: Any) -> list[Row]:
 def rows_by_the_log_dump(uri: str, version: int) -> list[Row]:
     """Files read by pyarrow alone, without the positions that the second reader finds gone."""
     document = logdump.read(uri, as_of=version)
-    folder = logfolder.Folder(uri, None)
+    folder = Folder(uri, None)
     assert document["findings"] == []
     rows: list[Row] = []
     for file in document["state"]["files"]:

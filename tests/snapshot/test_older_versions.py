@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tablefmt.snapshot.folded import FoldedFiles
+from tablefmt.snapshot.folded import MaterializedFiles
 from tests.tables import handle, ids, memory, new_table, rows
 
 
-class Overtaken(FoldedFiles):
+class Overtaken(MaterializedFiles):
     """Right after one thread has put files there, another one asks for a version and puts its."""
 
     def __setattr__(self, name: str, value: Any) -> None:

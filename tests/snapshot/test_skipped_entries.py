@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from tablefmt.log.names import entry_key
 from tablefmt.model.entry import Operation, OperationClass, Totals
 from tablefmt.snapshot import folded, skipped
 from tablefmt.snapshot.load import LogView
-from tablefmt.snapshot.state import Snapshot
+from tablefmt.snapshot.state import FileSource
 from tablefmt.store.protocol import Store
 from tablefmt.store.wrap import CountingStore
 from tablefmt.table import Table
@@ -266,5 +266,5 @@ def test_a_history_stays_when_another_is_folded_from_it() -> None:
     for segment, (removed, deleted) in zip(before.history.segments, kept, strict=True):
         assert (segment.removed == removed).all()
         assert (segment.deleted == deleted).all()
-    again = Snapshot(**{f.name: getattr(before, f.name) for f in fields(Snapshot)})
+    again = replace(before, source=FileSource(before.history))
     assert again.files.to_pylist() == files

@@ -18,10 +18,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import golden_maker
 import logdump
-import logvalues
+import logdump.values
 import pyarrow.compute as pc
+from golden import maker
 
 import tablefmt
 from tablefmt.errors import CorruptTableError, TableNotFoundError, UnsupportedFeatureError
@@ -142,7 +142,7 @@ def mutated(base: Base, random: Random) -> bytes:
         _mend_sums(document, base.before)
     style = Style(random) if random.random() < 0.25 else None
     text = _text(document, style)
-    return golden_maker.seal(text.encode("utf-8", "surrogatepass"))
+    return maker.seal(text.encode("utf-8", "surrogatepass"))
 
 
 def _places(value: Any, way: Way = ()) -> Iterator[Way]:
@@ -479,7 +479,7 @@ def _bounds_of(file: Json, schema: Json) -> Json:
         for key, value in file[group].items():
             kind = "long" if group in ("nulls", "nans") else kinds.get(key)
             if value is not None and kind is not None:
-                found[f"{group}.{key}"] = str(logvalues.decode(value, kind))
+                found[f"{group}.{key}"] = str(logdump.values.decode(value, kind))
     return found
 
 
@@ -534,9 +534,11 @@ def _shown_bounds(files: Any, metadata: Any) -> list[Json]:
         kind = "long" if group in ("nulls", "nans") else kinds[key]
         if not isinstance(kind, str) or kind == "variant":
             continue
-        for row, value in zip(rows, logvalues.encode(files[name].combine_chunks()), strict=True):
+        for row, value in zip(
+            rows, logdump.values.encode(files[name].combine_chunks()), strict=True
+        ):
             if value is not None:
-                row[name] = str(logvalues.decode(value, kind))
+                row[name] = str(logdump.values.decode(value, kind))
     return rows
 
 

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import golden_maker
 import hypothesis.strategies as st
+from golden import maker
 
 from tests.places import GOLDEN
 
@@ -51,7 +51,7 @@ def spoil(data: st.DataObject, folder: Path) -> int:
         target = target[step]
     target[key] = data.draw(st.sampled_from([*PLAIN, *NESTED]))
     text = json.dumps(spoiled, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    last.write_bytes(golden_maker.seal(text.encode()))
+    last.write_bytes(maker.seal(text.encode()))
     return int(last.name[:20])
 
 

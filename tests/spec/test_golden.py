@@ -12,10 +12,9 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import golden_maker
 import logdump
-import make_golden
 import pytest
+from golden import maker, tables
 
 import tablefmt
 from tablefmt import errors
@@ -64,7 +63,7 @@ def test_the_package_reads_a_good_table(case: tuple[str, dict[str, Any]]) -> Non
     files = table.scan().files().select(["path", "size", "rows"]).to_pylist()
     assert table.version == expected["version"]
     assert files == [{k: f[k] for k in ("path", "size", "rows")} for f in expected["files"]]
-    assert golden_maker.plain_rows(table.to_arrow().to_pylist()) == expected["rows"]
+    assert maker.plain_rows(table.to_arrow().to_pylist()) == expected["rows"]
     times = [(t, table.scan(timestamp=instant(t)).to_arrow()) for t, _ in expected.get("times", [])]
     versions = [table.scan(version=version).to_arrow() for _, version in expected.get("times", [])]
     assert [shown for _, shown in times] == versions
@@ -149,7 +148,7 @@ def test_making_the_cases_again_changes_none(tmp_path: Path) -> None:
     """The generator leaves existing cases alone, and its catalogue is the one that is kept."""
     copy = tmp_path / "golden"
     shutil.copytree(GOLDEN, copy)
-    assert make_golden.make(copy) == []
+    assert tables.make(copy) == []
     assert (copy / "README.md").read_bytes() == (GOLDEN / "README.md").read_bytes()
 
 
@@ -168,7 +167,7 @@ def test_every_key_of_what_is_expected_is_explained() -> None:
 
 def test_the_generator_still_makes_the_same_cases(tmp_path: Path) -> None:
     """Made anew they hold the same rows and findings; sizes are those of the Parquet writer."""
-    make_golden.make(tmp_path)
+    tables.make(tmp_path)
     made = {
         folder.name: json.loads((folder / "expected.json").read_text(encoding="utf-8"))
         for folder in tmp_path.iterdir()
@@ -191,7 +190,7 @@ def test_versions_that_were_given_up_are_not_shown(case: tuple[str, dict[str, An
     """ENT-13, TIM-4, INC-1: by number, by time, as changes; the first that is kept is shown."""
     uri, expected = case
     table, oldest = tablefmt.open(uri), expected["oldest"]
-    for point in ({"version": oldest - 1}, {"timestamp": instant(golden_maker.START)}):
+    for point in ({"version": oldest - 1}, {"timestamp": instant(maker.START)}):
         with pytest.raises(errors.VersionNotFoundError):
             table.to_arrow(**point)
     with pytest.raises(errors.VersionNotFoundError) as caught:

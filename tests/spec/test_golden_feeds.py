@@ -1,6 +1,6 @@
 """Rows at every version, and of ranges of commits, are those that golden tables expect.
 
-The expected rows were written by hand beside each entry: tools/golden_feeds.py.
+The expected rows were written by hand beside each entry: tools/golden/feeds.py.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import golden_maker
 import logdump
 import pyarrow.parquet as pq
 import pytest
+from golden import maker
 
 import tablefmt
 from tablefmt import errors
@@ -50,7 +50,7 @@ def test_every_version_has_its_rows(name: str, tmp_path: Path) -> None:
     """RPL-1, RPL-4, TIM-4."""
     table = opened(name, tmp_path)
     shown = {
-        version: golden_maker.plain_rows(table.to_arrow(version=int(version)).to_pylist())
+        version: maker.plain_rows(table.to_arrow(version=int(version)).to_pylist())
         for version in EXPECTED[name]["versions"]
     }
     assert shown == EXPECTED[name]["versions"]
@@ -66,7 +66,7 @@ def test_every_range_has_its_rows(name: str, tmp_path: Path) -> None:
                 table.changes(**bounds_of(asked)).to_arrow()
             continue
         rows = table.changes(**bounds_of(asked)).to_arrow().to_pylist()
-        assert golden_maker.plain_rows(rows) == asked["rows"], asked
+        assert maker.plain_rows(rows) == asked["rows"], asked
 
 
 def test_the_log_dump_says_which_rows_came_and_went() -> None:
@@ -87,4 +87,4 @@ def test_the_log_dump_says_which_rows_came_and_went() -> None:
             continue
         rows = [{k: row[k] for k in ("k", "v", "_change_type")} for row in asked["rows"]]
         if version != RESTORE:
-            assert golden_maker.plain_rows(told[version]) == golden_maker.plain_rows(rows), version
+            assert maker.plain_rows(told[version]) == maker.plain_rows(rows), version

@@ -12,24 +12,25 @@ from pathlib import Path
 
 import fsspec
 import hypothesis.strategies as st
+import logdump
 import pytest
 from hypothesis import given, settings
+from logdump import folder as folder_of
+from logdump.rules import parse
+from logdump.text import compact, entry_lines
 
 import tablefmt
 from tablefmt.errors import StoreError
 from tests.places import GOLDEN, ROOT
 from tests.spec.spoiled import spoil
 
-TOOL = ROOT / "tools" / "logdump.py"
-import logdump  # noqa: E402 - tools/ is no package
-import logtext  # noqa: E402
-
+TOOL = ROOT / "tools" / "logdump"
 pytestmark = pytest.mark.broken_tables
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
+def run(*arguments: str, tool: Path = TOOL) -> tuple[int, str, str]:
     done = subprocess.run(
-        [sys.executable, str(TOOL), *arguments], capture_output=True, text=True, encoding="utf-8"
+        [sys.executable, str(tool), *arguments], capture_output=True, text=True, encoding="utf-8"
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -40,11 +41,48 @@ def golden(case: str) -> str:
 
 def test_it_imports_nothing_of_the_package() -> None:
     """An oracle that shares code with what it judges shares its errors."""
-    for path in sorted((ROOT / "tools").glob("*.py")):
-        if not path.name.startswith(("log", "golden", "make_golden")):
-            continue
-        text = path.read_text(encoding="utf-8")
-        assert re.findall(r"^\s*(?:from|import)\s+tablefmt", text, re.MULTILINE) == []
+    paths = [path for top in ("logdump", "golden") for path in (ROOT / "tools" / top).rglob("*.py")]
+    assert len(paths) > 25
+    wrong = [
+        path
+        for path in (*paths, ROOT / "tools" / "logdump.py")
+        if re.search(r"^\s*(?:from|import)\s+tablefmt", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    assert wrong == []
+
+
+def test_it_runs_where_there_is_no_package(tmp_path: Path) -> None:
+    """Nothing that it imports imports the package either."""
+    for folder in ("logdump", "golden"):
+        shutil.copytree(ROOT / "tools" / folder, tmp_path / "tools" / folder)
+    (tmp_path / "tablefmt.py").write_text('raise SystemExit("the package was imported")')
+    code = "import golden.tables, golden.vectors, logdump, sys; sys.exit(logdump.main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, golden("appends")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tmp_path, tmp_path / "tools")))},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_commands_are_one() -> None:
+    """`python tools/logdump` and `python tools/logdump.py`, which the public contract names."""
+    one = run(golden("appends"), "--json")
+    assert one == run(golden("appends"), "--json", tool=ROOT / "tools" / "logdump.py")
+    assert (one[0], one[2]) == (0, "")
+
+
+def test_golden_tables_are_made_by_one_command(tmp_path: Path) -> None:
+    """`python tools/golden` makes what spec/golden and spec/vectors have."""
+    command = [sys.executable, str(ROOT / "tools" / "golden"), "--spec", str(tmp_path)]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    folders = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
+    assert sorted(made.stdout.split()) == folders
+    for name in ("golden/README.md", "vectors/entry-text.json"):
+        assert (tmp_path / name).read_bytes() == (ROOT / "spec" / name).read_bytes()
 
 
 def test_exit_codes(tmp_path: Path) -> None:
@@ -134,8 +172,8 @@ def test_no_content_of_an_entry_throws_it(
     document = logdump.read(str(folder))
     reached = document["state"]["version"] if document["state"] else -1
     assert reached == version or document["findings"] != []
-    logtext.compact(document)
-    assert [line for item in document["entries"] for line in logtext.entry_lines(item)]
+    compact(document)
+    assert [line for item in document["entries"] for line in entry_lines(item)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -191,3 +229,32 @@ def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert {finding["rule"] for finding in logdump.read(str(root))["findings"]} == {"STO-8"}
     with pytest.raises(StoreError, match="link"):
         tablefmt.open(str(root))
+
+
+def test_no_object_is_read_beyond_its_length(tmp_path: Path) -> None:
+    """STO-24: a hint, an entry and a block of many GB, with holes; each kind has its length."""
+    uri = tmp_path / "t"
+    tablefmt.create(str(uri), "id BIGINT").append({"id": [1]})
+    folder = folder_of.Folder(str(uri), None)
+    names = ("_log/hint.json", f"_log/{2:020d}.json", f"_log/history/{0:020d}-{15:020d}.jsonl.gz")
+    for name, most in zip(names, (4096, 64 << 20, 65 << 20), strict=True):
+        path = uri / name
+        path.parent.mkdir(exist_ok=True)
+        with open(path, "wb") as file:
+            file.truncate(20 << 30)
+        assert folder_of.longest(name) == most
+        if most < 1 << 20:
+            assert len(folder.get(name)) == most + 1
+    assert folder_of.longest("_log/checkpoints/parts/x.parquet") == 2 << 30
+    assert folder_of.longest("data/x.parquet") == 2 << 30
+    assert folder_of.longest("_log/checkpoints/x.json") == 256 << 20
+    assert folder_of.longest("_log/other") == 64 << 20
+
+
+@pytest.mark.parametrize("item", [b"[],", b'{"":0},', b'"ab",'])
+def test_json_of_many_values_is_not_parsed(item: bytes) -> None:
+    """STO-25: megabytes that would be gigabytes of objects."""
+    count = 2 << 20 if item != b'"ab",' else 5 << 20
+    document, refusals = parse(b'{"x":[' + item * count + b"0]}")
+    assert document is None
+    assert ("STO-25", "holds more values than may be parsed") in refusals

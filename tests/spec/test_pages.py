@@ -45,6 +45,30 @@ def test_lines_are_short(page: Path) -> None:
     assert {at: line for at, line in prose(page) if len(line) > WIDTH} == {}
 
 
+WORDS = 35
+"""The longest sentence of a page; most have at most 25."""
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield a page's sentences: code counts as one word, parentheses as none."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\([^()]*\)", "", re.sub(r"`[^`]*`", "x", text))
+    for paragraph in re.split(r"\n\s*\n|\n\s*(?:[-*>]|\d+\.)\s|\n(?=\|)| \| |\n(?=#)", text):
+        yield from re.split(r"(?<=[.:;?!])\s+", " ".join(paragraph.split()))
+
+
+@pytest.mark.parametrize("page", [SPEC / "README.md", *FORMAT_PAGES], ids=name)
+def test_sentences_are_short(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert [s for s in sentences(text) if len(s.split()) > WORDS] == []
+
+
+def test_a_long_sentence_is_found() -> None:
+    words = "word " * WORDS
+    found = [len(s.split()) for s in sentences(f"A {words}`a b` (left out) end.\n- Short one.")]
+    assert found == [WORDS + 3, 2]
+
+
 @pytest.mark.parametrize("page", [p for p in FORMAT_PAGES if p.stem != "security"], ids=name)
 def test_the_format_speaks_of_no_implementation_and_of_no_day(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

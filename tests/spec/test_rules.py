@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import spec_coverage
+from checks import spec_coverage
 
 from tests.places import ROOT
 

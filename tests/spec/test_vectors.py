@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import logdump
-import logvalues
-import make_vectors
 import pytest
+from golden.vectors import vectors
+from logdump import values
 
 import tablefmt
 from tablefmt.errors import CorruptEntryError
@@ -52,7 +52,7 @@ def bits(value: float) -> str:
 
 def test_the_vectors_are_those_that_the_tool_makes() -> None:
     """And each has a name of its own."""
-    assert make_vectors.vectors() == DOCUMENT
+    assert vectors() == DOCUMENT
     assert len({vector["name"] for vector in VECTORS}) == len(VECTORS) > 60
 
 
@@ -70,7 +70,7 @@ def test_both_readers_take_any_text_of_a_value(vector: Json, tmp_path: Path) -> 
         package = shown[f"lower.{key}"][0].as_py()
         assert bits(package) == vector["double"]
         kind = {"1": "double", "2": "float"}[key]
-        assert bits(logvalues.decode(file["lower"][key], kind)) == vector["double"]
+        assert bits(values.decode(file["lower"][key], kind)) == vector["double"]
     if "code_points" in vector:
         ours = decode(bytes_of(vector), 1).entry.user_metadata["t"]
         theirs = document["entries"][1]["entry"]["user_metadata"]["t"]

@@ -39,7 +39,7 @@ def test_the_specification_says_the_same_lengths() -> None:
     """STO-24: by kind, in bytes."""
     page = Path("spec/store.md").read_text().partition("### STO-24")[2].partition("###")[0]
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([0-9,]+) \|", page, re.MULTILINE)
-    said = {name: int(most.replace(",", "")) for name, most in rows}
+    said = {name.strip("`"): int(most.replace(",", "")) for name, most in rows}
     assert said == {kind.name: kind.most for kind in KINDS}
 
 

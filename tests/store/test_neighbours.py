@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from tablefmt.store import neighbours
+from tablefmt.store.clocks import elapsed
 from tablefmt.store.neighbours import Slate, neighbours_turn
 
 SOON = 30.0
@@ -95,6 +97,30 @@ def test_damage_is_nothing_left(folder: Path, at: int) -> None:
     file.write_bytes(body)
     with neighbours_turn("a", SOON) as slate:
         assert slate is not None
+        assert slate.read() == []
+        slate.leave([(7, b"seven")])
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is not None
+        assert slate.read() == [(7, b"seven")]
+
+
+FOREIGN = {
+    "a head cut short": b"\0" * 5,
+    "an entry cut short": struct.pack("<QI", 3, 9) + b"three",
+    "a long entry": struct.pack("<QI", 3, 0xFFFFFFFF) + b"three",
+    "a head after an entry": struct.pack("<QI", 3, 1) + b"x" + b"\0" * 3,
+    "a gap": struct.pack("<QI", 3, 1) + b"x" + struct.pack("<QI", 5, 1) + b"y",
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_foreign_bytes_are_nothing_left(folder: Path, kind: str) -> None:
+    """STO-14: with a checksum that is right; another program may have written them."""
+    with neighbours_turn("a", SOON) as slate:
+        assert slate is not None
+        body, when = FOREIGN[kind], elapsed()
+        head = neighbours._LEFT.pack(len(body), neighbours._checksum(body, when), when)
+        os.pwrite(slate._fd, head + body, neighbours._HEADER.size)
         assert slate.read() == []
         slate.leave([(7, b"seven")])
     with neighbours_turn("a", SOON) as slate:

@@ -348,7 +348,7 @@ def test_a_disk_is_probed_by_one_race(tmp_path: Path):
 
 def test_a_disk_that_replaces_names_is_refused(tmp_path: Path):
     """STO-12."""
-    with pytest.raises(UnsafeStoreError, match="told 4 of 4 writers"):
+    with pytest.raises(UnsafeStoreError, match="confirmed one object to 4 of 4"):
         probe(Overwriting(LocalStore(tmp_path)), "abc")
 
 
@@ -359,7 +359,7 @@ def test_a_store_that_is_honest_to_one_after_another_alone_is_refused(store: Mem
         assert at_fault.put_if_absent("_log/0", b"y" * 1000) == Exists()
         store.delete("_log/0")
         for _ in "12":
-            with pytest.raises(UnsafeStoreError, match="of 4 writers at once that one object"):
+            with pytest.raises(UnsafeStoreError, match="of 4 simultaneous writers"):
                 ensure_safe(at_fault, "n")
         assert list(store.list_after("")) == []
     with pytest.raises(UnsafeStoreError):
@@ -450,11 +450,15 @@ def test_the_probe_gives_up_in_bounds_and_says_why(
         ([Exists(), Exists(), NoAnswer("lost"), Exists()], 2, ""),
         ([Exists(), Exists(), Exists(), Exists()], 1, ""),
         ([Written(), NoAnswer("503"), Refused("no"), Exists()], 0, ""),
-        ([Written(), Written(), Exists(), Exists()], 0, "told 2 of 4 writers at once"),
-        ([Written(), Exists(), Exists(), Exists()], 1, "ignores the condition"),
-        ([Written(), NoAnswer("lost"), Exists(), Exists()], 1, "ignores the condition"),
-        ([Written(), Exists(), Exists(), Exists()], None, "ignores the condition"),
-        ([Exists(), Exists(), Exists(), Exists()], None, "ignores the condition"),
+        ([Written(), Written(), Exists(), Exists()], 0, "confirmed one object to 2 of 4"),
+        ([Written(), Exists(), Exists(), Exists()], 1, "ignores the put-if-absent condition"),
+        (
+            [Written(), NoAnswer("lost"), Exists(), Exists()],
+            1,
+            "ignores the put-if-absent condition",
+        ),
+        ([Written(), Exists(), Exists(), Exists()], None, "ignores the put-if-absent condition"),
+        ([Exists(), Exists(), Exists(), Exists()], None, "ignores the put-if-absent condition"),
     ],
 )
 def test_what_the_answers_to_a_race_show(replies: list[PutReply], kept: int | None, expected: str):

@@ -1,1 +1,1 @@
-"""The state at a version as objects of its own: a root, and immutable Parquet parts. Spec: CKP."""
+"""Checkpoints: the state at a version as a root object and immutable Parquet parts. Spec: CKP."""

@@ -1,7 +1,8 @@
-"""Whether the lines of a checkpoint's part are such as the log may hold. Pure.
+"""Checks that the lines of a checkpoint's part obey the rules of the log. Pure.
 
-A checksum says that the bytes are those that somebody wrote, not that they are right. So every
-column that is read meets the rules of its entry before anything uses it.
+A checksum shows that the bytes are unchanged, not that they are right. So every column is checked
+against the rules of its entry before use.
+
 Spec: CKP-3, CKP-9.
 """
 
@@ -50,44 +51,43 @@ DELETE_NEEDED = (*DELETE_COLUMNS.names, "version")
 _MAPS = ("deleted", "updated")
 
 DENSE = 64
-"""Numbers are looked up in an array of their whole range if that is at most so many times as long
-as there are numbers."""
+"""Maximum ratio of an id range to the number of ids for a lookup array over the whole range."""
 
 
 SPAN_MAX = 1 << 24
-"""Numbers of such an array, at most."""
+"""Maximum length of such an array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a checkpoint's root says that its parts have to keep to."""
+    """Limits in a checkpoint's root that its parts must obey."""
 
     version: int
     next_id: int
     deleted: int
-    """Rows of all live files that are gone."""
+    """Number of deleted rows in all live files."""
     last_id: int
-    """Of the schema: no field has an id above."""
+    """Highest field id of the schema."""
     fields: Mapping[int, Field]
-    """The columns of the version, by id."""
+    """Columns of the version, by id."""
     partition_ids: frozenset[int]
 
 
 def columns_problem(schema: pa.Schema, limits: Limits) -> str | None:
-    """Return what is wrong with a segment's columns, by the footer; None for nothing."""
+    """Return the error in a manifest segment's columns, from the footer; None if there is none."""
     names = schema.names
     values = [f"partition.{i}" for i in sorted(limits.partition_ids)]
     missing = [name for name in (*_NEEDED, *values) if name not in names]
     if missing:
         return f"it lacks the column {missing[0]!r}"
     if len(set(names)) != len(names):
-        return "it has a column twice"
+        return "it has two columns of one name"
     for column in schema:
         expected = _TYPES.get(column.name)
         if expected is None:
             problem = _field_problem(column, limits)
         else:
-            problem = None if _is_like(column.type, expected) else f"is of {column.type}"
+            problem = None if _is_like(column.type, expected) else f"has type {column.type}"
         if problem is not None:
             return f"its column {column.name[:100]!r} {problem}"
     return None
@@ -96,36 +96,38 @@ def columns_problem(schema: pa.Schema, limits: Limits) -> str | None:
 def _field_problem(column: pa.Field, limits: Limits) -> str | None:
     group, dot, field_id = column.name.partition(".")
     if not dot or no_columns([column.name]) or f"{group}." not in _GROUPS:
-        return "is none that files have"
+        return "is not a column of files"
     known = int(field_id)
     if known > limits.last_id:
         return "is of a field that the table never had"
     if group in ("nulls", "nans"):
-        return None if column.type == pa.int64() else f"is of {column.type}"
+        return None if column.type == pa.int64() else f"has type {column.type}"
     if group == "partition" and known not in limits.partition_ids:
-        return "is of no partition column"
+        return "is not of a partition column"
     try:
         (found,) = from_arrow(pa.schema([pa.field("x", column.type)])).fields
     except SchemaMismatchError:
-        return f"is of {column.type}"
+        return f"has type {column.type}"
     field = limits.fields.get(known)
-    # Of a column that was dropped since, nothing but that it is a value is known.
+    # For a column that was dropped since, the only known fact is that it is not nested.
     fits = not is_nested(found.type) if field is None else share_origin(found.type, field.type)
-    return None if fits else f"is of {column.type}, which is no type of its column"
+    return None if fits else f"has type {column.type}, which its column never had"
 
 
 _GROUPS = frozenset({"partition.", "lower.", "upper.", "nulls.", "nans."})
 
 
 def deletes_problem(schema: pa.Schema) -> str | None:
-    """The same of a part of `deletes`."""
+    """Return the error in the columns of a part of `deletes`, from the footer; None if there is
+    none.
+    """
     if sorted(schema.names) != sorted(DELETE_NEEDED):
-        return "it has not the columns of rows that are gone"
+        return "it does not have the columns of deleted rows"
     for column in schema:
         is_map = column.name in _MAPS
         expected = pa.binary() if is_map else pa.int64()
         if not _is_like(column.type, expected):
-            return f"its column {column.name!r} is of {column.type}"
+            return f"its column {column.name!r} has type {column.type}"
     return None
 
 
@@ -135,12 +137,12 @@ def _is_like(kind: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def lines_problem(columns: pa.Table, segment: SegmentPart, limits: Limits) -> str | None:
-    """Return what is wrong with values of some lines of a segment; None for nothing.
+    """Return the error in the values of some lines of a manifest segment; None if there is none.
 
     Args:
         columns: some of its columns, at any lines.
-        segment: what the root says of it.
-        limits: of the checkpoint.
+        segment: its description in the root.
+        limits: the limits of the checkpoint.
     """
     most = {
         "id": segment.ids[1],
@@ -155,13 +157,13 @@ def lines_problem(columns: pa.Table, segment: SegmentPart, limits: Limits) -> st
         if name in _LEAST:
             least = segment.ids[0] if name == "id" else _LEAST[name]
             if _is_outside(column, least, most.get(name)):
-                return f"a file has a number in {name!r} that none can have"
+                return f"a file has an invalid number in {name!r}"
         elif name == "path":
             problem = first_path_problem(column)
             if problem is not None:
                 return f"{problem} (rule KEY-2)"
         elif not _is_text(column):
-            return f"its column {name!r} holds what is no Unicode text"
+            return f"its column {name!r} holds text that is not Unicode"
     if {"written", "added"} <= set(columns.column_names) and (
         np.any(columns["written"].to_numpy() > columns["added"].to_numpy())
     ):
@@ -170,7 +172,7 @@ def lines_problem(columns: pa.Table, segment: SegmentPart, limits: Limits) -> st
 
 
 def _values_problem(columns: pa.Table, limits: Limits) -> str | None:
-    """Partition values that the bounds, or the NULLs, of the same column rule out."""
+    """Return the error in partition values that the bounds or NULLs of the same column exclude."""
     names = set(columns.column_names)
     for field_id in limits.partition_ids:
         name = f"partition.{field_id}"
@@ -184,12 +186,12 @@ def _values_problem(columns: pa.Table, limits: Limits) -> str | None:
                 unlike.append(beyond(value, columns[bound]))
                 unlike.append(pc.and_(pc.is_null(value), pc.is_valid(columns[bound])))
         if {"rows", f"nulls.{field_id}"} <= names:
-            # All rows of a file have one value.
+            # All rows of a file have the same partition value.
             nulls, rows = columns[f"nulls.{field_id}"], columns["rows"]
             some = pc.or_(pc.greater(nulls, 0), pc.and_(pc.is_null(value), pc.greater(rows, 0)))
             unlike.append(pc.and_(some, pc.xor(pc.is_null(value), pc.equal(nulls, rows))))
         if any(pc.any(one).as_py() for one in unlike):
-            return f"a file has a value in {name!r} that its bounds and NULLs rule out"
+            return f"a file has a value in {name!r} that its bounds or NULLs exclude"
     return None
 
 
@@ -211,22 +213,23 @@ def _is_text(column: pa.ChunkedArray) -> bool:
 
 
 def numbers_problem(ids: Numbers, added: Numbers, segment: SegmentPart) -> str | None:
-    """Return what is wrong with the ids of all lines, and the versions that added them.
+    """Return the error in the ids of all lines and the versions that added them; None if there is
+    none.
 
-    Ids are given out in the order of versions (ADD-2), each once.
+    Ids are assigned in the order of versions (ADD-2), each once.
     """
     if (int(ids.min()), int(ids.max())) != segment.ids or int(added.max()) != segment.added:
-        return "it has other ids or versions than the root says"
+        return "its ids or versions differ from the root"
     in_order = _by_id(ids, added)
     if in_order is None:
         return "it has a file twice"
     if np.any(in_order[1:] < in_order[:-1]):
-        return "a file has an id that is not of the version that added it"
+        return "a file has an id that does not fit the version that added it"
     return None
 
 
 def _by_id(ids: Numbers, added: Numbers) -> Numbers | None:
-    """The versions in the order of ids; None if an id is there twice."""
+    """Return the versions in the order of ids; None if an id occurs twice."""
     first = int(ids.min())
     span = int(ids.max()) - first + 1
     if span > min(DENSE * len(ids), SPAN_MAX):
@@ -240,15 +243,15 @@ def _by_id(ids: Numbers, added: Numbers) -> Numbers | None:
 
 
 def sums_problem(columns: pa.Table, segment: SegmentPart, limits: Limits) -> str | None:
-    """Return what is wrong with columns of all lines beside what the root says of them together.
+    """Return the error in columns of all lines, compared with the root; None if there is none.
 
     Raises:
-        CorruptEntryError, pyarrow.ArrowException: the root says what no column can have.
+        CorruptEntryError, pyarrow.ArrowException: the root holds a value of another type.
     """
     if "rows" not in columns.column_names:
         return None
     if total_rows(columns) != segment.rows:
-        return "it has another number of rows than the root says"
+        return "its number of rows differs from the root"
     for name in {name.partition(".")[2] for name in columns.column_names}:
         known, field = segment.bounds.get(name), limits.fields.get(int(name or 0))
         if known is None or field is None or is_nested(field.type):
@@ -256,7 +259,7 @@ def sums_problem(columns: pa.Table, segment: SegmentPart, limits: Limits) -> str
         found = summary(columns, field.id, field.id in limits.partition_ids)
         for column, value in summary_of(known, field).items():
             if column in found and _is_beyond(column, found[column], value):
-                return f"it has a value in {column!r} that is not within what the root says"
+                return f"it has a value in {column!r} outside the bounds in the root"
     return None
 
 
@@ -267,10 +270,10 @@ def _is_beyond(column: str, found: Any, said: pa.Array) -> bool:
 
 
 def summary_of(known: Mapping[str, Any], field: Field) -> dict[str, pa.Array]:
-    """Return what a root says of a column, as Arrow arrays of one element.
+    """Return a root's summary of a column, as Arrow arrays of one element.
 
     Raises:
-        CorruptEntryError, pyarrow.ArrowException: it is none of the column's type.
+        CorruptEntryError, pyarrow.ArrowException: a value does not have the column's type.
     """
     arrays = {
         f"{side}.{field.id}": decode([known[side]], field.type)
@@ -286,12 +289,12 @@ def summary_of(known: Mapping[str, Any], field: Field) -> dict[str, pa.Array]:
 
 
 def delta_problem(columns: pa.Table, limits: Limits) -> str | None:
-    """What is wrong with lines of a part of `deletes`. Sets of positions are checked when used."""
+    """Return the error in lines of a part of `deletes`. Position sets are checked when used."""
     most = {"file": limits.next_id - 1, "version": limits.version, "rows": None}
     least = {"file": 1, "version": 0, "rows": 1}
     for name, highest in most.items():
         if columns[name].null_count or _is_outside(columns[name], least[name], highest):
-            return f"a line has a number in {name!r} that none can have"
+            return f"a line has an invalid number in {name!r}"
     both = pc.and_(*(pc.is_null(columns[name]) for name in _MAPS))
     return "a line has no set of positions" if pc.any(both).as_py() else None
 
@@ -299,17 +302,17 @@ def delta_problem(columns: pa.Table, limits: Limits) -> str | None:
 def deletes_sum_problem(
     files: Numbers, versions: Numbers, rows: Numbers, live: Mask, deleted: int
 ) -> str | None:
-    """Return what is wrong with all lines of all parts of `deletes` together.
+    """Return the error in all lines of all parts of `deletes` together; None if there is none.
 
     Args:
-        files: of each line.
-        versions: of each line.
-        rows: of each line.
-        live: whether the file of each line is live.
-        deleted: how many rows of live files are gone, as the entry says.
+        files: the file of each line.
+        versions: the version of each line.
+        rows: the number of rows of each line.
+        live: for each line, True if its file is live.
+        deleted: the number of deleted rows of live files in the entry.
     """
     if exact_sum(rows[live]) != deleted:
-        return "the rows taken out of its files are not as many as its entry says"
+        return "the number of deleted rows of its files differs from its entry"
     order = np.lexsort((versions, files))
     same = (np.diff(files[order]) == 0) & (np.diff(versions[order]) == 0)
-    return "an entry takes rows out of a file twice" if np.any(same) else None
+    return "an entry deletes rows of a file twice" if np.any(same) else None

@@ -1,4 +1,4 @@
-"""Which files of a checkpoint stay in the segments of the one before, and which are written. Pure.
+"""Reuse of an earlier checkpoint's manifest segments: which to keep, which files to write. Pure.
 
 Spec: CKP-7.
 """
@@ -17,43 +17,42 @@ from pyroaring import BitMap64
 from tablefmt.snapshot.checkpoints.root import SegmentPart
 from tablefmt.snapshot.segments import SEGMENT_FILES, Mask
 
-GONE_SHARE = 4
-"""A segment of which more than one line in so many is gone is written anew."""
+REMOVED_SHARE = 4
+"""A manifest segment is rewritten if more than 1/REMOVED_SHARE of its lines are removed files."""
 
 DENSE = 64
-"""Ids are looked up in an array of all ids, if that is at most so many times as long as the live
-ones."""
+"""Maximum ratio of the id range to the number of live ids for a lookup array of all ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSegment:
-    """A segment of an earlier checkpoint."""
+    """Manifest segment of an earlier checkpoint."""
 
     part: SegmentPart
     ids: NDArray[np.int64]
-    """Of all of its lines."""
+    """Ids of all its lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One that goes on to be of use."""
+    """Manifest segment that the new checkpoint keeps."""
 
     known: KnownSegment
     gone: BitMap64 | None
-    """The lines that are no files any more."""
+    """Lines whose files were removed."""
 
 
 def members(ids: NDArray[np.int64], of: NDArray[np.int64]) -> Mask:
-    """Say which of the ids are among others, each of which is at least 1."""
+    """Return a mask of the ids that are among others. Each of these is at least 1."""
     return among(of, len(ids))(ids)
 
 
 def among(of: NDArray[np.int64], asked: int) -> Callable[[NDArray[np.int64]], Mask]:
-    """Return `members` of the same ids, for several calls: the table of ids is made once.
+    """Return `members` of a fixed set of ids, for several calls. Its lookup table is built once.
 
     Args:
         of: the ids, each at least 1.
-        asked: how many ids all calls together ask about.
+        asked: the number of ids that all calls together pass.
     """
     if not len(of) or not asked:
         return lambda ids: np.zeros(len(ids), bool)
@@ -71,14 +70,14 @@ def among(of: NDArray[np.int64], asked: int) -> Callable[[NDArray[np.int64]], Ma
 
 
 def kept_segments(known: Sequence[KnownSegment], live: NDArray[np.int64]) -> list[Kept]:
-    """The segments that stay; whatever is live and in none of them is written anew.
+    """Return the manifest segments to keep. Live files in none of them are written again.
 
-    Like a binary counter: small segments are taken up into what is written, so that every file is
-    written O(log n) times over a long life, and there are few small ones.
+    Like a binary counter, small segments are merged into the new ones. So every file is written
+    O(log n) times over a long life, and few segments are small.
 
     Args:
-        known: of the checkpoint before.
-        live: ids of the files of this one.
+        known: the manifest segments of the checkpoint before.
+        live: ids of the files of this checkpoint.
     """
     kept = []
     written = len(live)
@@ -86,7 +85,7 @@ def kept_segments(known: Sequence[KnownSegment], live: NDArray[np.int64]) -> lis
     for segment in known:
         alive = is_live(segment.ids)
         count = int(np.count_nonzero(alive))
-        if count * GONE_SHARE >= len(alive) * (GONE_SHARE - 1) and count:
+        if count * REMOVED_SHARE >= len(alive) * (REMOVED_SHARE - 1) and count:
             gone = None if count == len(alive) else BitMap64(np.flatnonzero(~alive).tolist())
             kept.append((count, Kept(segment, gone)))
             written -= count
@@ -100,7 +99,7 @@ def kept_segments(known: Sequence[KnownSegment], live: NDArray[np.int64]) -> lis
 
 
 def in_order(files: pa.Table, partition_by: Sequence[int]) -> pa.Table:
-    """The files by partition, then by the bounds that tell them apart best, then by id."""
+    """Return the files sorted by partition, then by the most selective bounds, then by id."""
     partitions = [f"partition.{i}" for i in partition_by if f"partition.{i}" in files.column_names]
     keys = [*partitions, *clustering(files, frozenset(partition_by))]
     order = [(name, "ascending") for name in [*keys, "id"]]
@@ -110,11 +109,13 @@ def in_order(files: pa.Table, partition_by: Sequence[int]) -> pa.Table:
 
 
 SAMPLE = 1 << 12
-"""Files looked at for what tells them apart."""
+"""Number of files sampled to find the most selective bounds."""
 
 
 def clustering(files: pa.Table, partition_ids: frozenset[int]) -> list[str]:
-    """The lower bounds that files are best sorted by: those whose ranges overlap least; or none."""
+    """Return the lower bound column to sort files by: the one whose ranges overlap least; empty if
+    none.
+    """
     step = max(1, files.num_rows // SAMPLE)
     some = files.take(pa.array(np.arange(0, files.num_rows, step)))
     best: tuple[float, str] | None = None
@@ -129,7 +130,7 @@ def clustering(files: pa.Table, partition_ids: frozenset[int]) -> list[str]:
 
 
 def _overlap(files: pa.Table, lower: str, upper: str) -> float | None:
-    """Of neighbours by lower bound, the share that overlaps; None where that cannot be told."""
+    """Return the share of files that overlap the next one by lower bound; None if unknown."""
     if upper not in files.column_names or files.num_rows < 2:
         return None
     try:

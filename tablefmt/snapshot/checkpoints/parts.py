@@ -1,6 +1,6 @@
-"""One Parquet object of a checkpoint: written once, read by columns and row groups. Spec: CKP-3.
+"""Parquet objects of a checkpoint: written once, read by columns and row groups. Spec: CKP-3.
 
-Nothing is read that is not checked: the footer by its SHA-256, pages by their checksums.
+All data read is checked: the footer by its SHA-256, pages by their checksums.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tablefmt.store.buffers import lent
 from tablefmt.store.protocol import KeyNotFoundError, Range, Store
 
 ROW_GROUP = 1 << 13
-"""Lines of a row group: who needs all columns of few files reads so many lines."""
+"""Lines per row group. A reader of all columns of few files reads this many lines."""
 
 GAP_BYTES = 64 << 10
-"""Ranges that are no further apart are asked for as one."""
+"""Ranges with at most this gap are requested as one."""
 
 _DELTA = ("id", "added", "size", "rows", "footer", "written", "file", "version")
 
 
 def encode_part(columns: pa.Table) -> bytes:
-    """The bytes of a Parquet object with these columns."""
+    """Return the bytes of a Parquet object with these columns."""
     sink = pa.BufferOutputStream()
     encodings = {name: "DELTA_BINARY_PACKED" for name in _DELTA if name in columns.column_names}
     encodings |= {name: "DELTA_BYTE_ARRAY" for name in ("path",) if name in columns.column_names}
@@ -54,7 +54,7 @@ def encode_part(columns: pa.Table) -> bytes:
 
 
 def write_part(store: Store, nonce: str, columns: pa.Table) -> Part:
-    """Store columns under a name of their own."""
+    """Store columns as a part with a name of its own."""
     body = encode_part(columns)
     key = part_key(nonce)
     store.put(key, body)
@@ -70,39 +70,39 @@ def write_part(store: Store, nonce: str, columns: pa.Table) -> Part:
 
 
 class PartFile:
-    """Reads one part."""
+    """Reader of one part."""
 
     def __init__(self, store: Store, part: Part) -> None:
         self.part = part
         self._store = store
 
     def lost(self, reason: object) -> LostCheckpointError:
-        """The error that names this part."""
+        """Return the error that names this part."""
         text = str(reason).splitlines()[0][:200]
         message = f"a part of a checkpoint cannot be read: {text}"
         return LostCheckpointError(message, key=self.part.path, rule="CKP-3")
 
     @cached_property
     def footer(self) -> pq.FileMetaData:
-        """The Parquet footer. Raises LostCheckpointError."""
+        """Return the Parquet footer. Raises LostCheckpointError."""
         part = self.part
         try:
             end = self._store.get_range(part.path, part.size - part.footer, part.footer + 1)
         except KeyNotFoundError:
             raise self.lost("it is missing") from None
         if digest(end) != part.footer_sha256:
-            raise self.lost("its end is not what the root says")
+            raise self.lost("its footer differs from the root")
         try:
             footer = footer_of(end)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise self.lost(error) from None
         if not rows_are(footer, part.files):
-            raise self.lost("it has other lines than the root says")
+            raise self.lost("its number of lines differs from the root")
         return footer
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Of its columns. Raises LostCheckpointError."""
+        """Return the Arrow schema of its columns. Raises LostCheckpointError."""
         try:
             return self.footer.schema.to_arrow_schema()
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -110,16 +110,16 @@ class PartFile:
 
     @cached_property
     def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The first line of each row group, and the number of lines."""
+        """Return the first line of each row group, and the number of lines."""
         footer = self.footer
         rows = [footer.row_group(at).num_rows for at in range(footer.num_row_groups)]
         return np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
 
     def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
-        """Columns of all lines, or of those in some row groups, ascending; one chunk each.
+        """Return columns of all lines, or of some row groups, ascending; one chunk each.
 
         Raises:
-            LostCheckpointError: the part is missing or damaged. StoreError: the store is silent.
+            LostCheckpointError: the part is missing or damaged. StoreError: no answer.
         """
         known = list(names)
         chosen = list(range(self.footer.num_row_groups) if groups is None else groups)
@@ -133,14 +133,16 @@ class PartFile:
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             raise self.lost(error) from None
         if columns.column_names != known or columns.num_rows != sum(map(self._lines_of, chosen)):
-            raise self.lost("it does not hold the lines that its footer says")
+            raise self.lost("its number of lines differs from its footer")
         return columns
 
     def _lines_of(self, group: int) -> int:
         return int(self.starts[group + 1] - self.starts[group])
 
     def _fetched(self, names: Collection[str], groups: Iterable[int]) -> io.RawIOBase:
-        """The object, with what these columns need of it, asked for at once."""
+        """Return the object as a file that holds these columns, fetched in one round of
+        requests.
+        """
         spans = []
         wanted = set(names)
         for at in groups:
@@ -169,14 +171,14 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class _Ranges(io.RawIOBase):
-    """Parts of an object as a file of its length; what is not there reads as an early end."""
+    """Parts of an object as a file of its full length. A read outside them returns no bytes."""
 
     def __init__(self, size: int, ranges: Sequence[Range], bodies: Sequence[bytes]) -> None:
         self._size, self._at = size, 0
         self._held = [(start, body) for (_, start, _), body in zip(ranges, bodies, strict=True)]
 
     def read(self, size: int = -1) -> bytes:
-        """As of any file."""
+        """Read as any file does."""
         for start, body in self._held:
             if start <= self._at < start + len(body):
                 end = len(body) if size < 0 else self._at - start + size
@@ -186,19 +188,19 @@ class _Ranges(io.RawIOBase):
         return b""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """As of any file."""
+        """Seek as any file does."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = base + offset
         return self._at
 
     def tell(self) -> int:
-        """As of any file."""
+        """Return the position."""
         return self._at
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True

@@ -1,4 +1,4 @@
-"""A checkpoint as what a log stands on: found, checked against the log, read when asked for.
+"""Checkpoint as the base of a log: find it, check it against the log, read parts on demand.
 
 Spec: CKP-5, CKP-6.
 """
@@ -27,16 +27,17 @@ from tablefmt.store.protocol import Store
 logger = logging.getLogger(__name__)
 
 TRIED_MAX = 8
-"""Checkpoints looked at before a log is read from its beginning, where it has one: those of a log
-that was here before may be many."""
+"""Maximum number of checkpoints to try before reading the log from its beginning, if it has one.
+There may be many of an earlier log at this location.
+"""
 
 
 def sound_root(root_body: bytes | None, entry_body: bytes | None, key: str) -> Root:
-    """The root, if it is of this log: it names the bytes of the entry of its version (CKP-5).
+    """Return the root if it belongs to this log: it names the bytes of its version's entry (CKP-5).
 
     Args:
-        root_body: the object's; None: there is none.
-        entry_body: those of the entry of the version in the root's name.
+        root_body: the root's bytes; None: there is none.
+        entry_body: the bytes of the entry of the version in the root's name.
         key: the root's name.
 
     Raises:
@@ -47,16 +48,16 @@ def sound_root(root_body: bytes | None, entry_body: bytes | None, key: str) -> R
     root = decode_root(root_body, key)
     head = root.head
     if head.version != root_version(key) or digest(entry_body) != head.digest:
-        raise CorruptTableError("the checkpoint is of another log", key=key, rule="CKP-5")
+        raise CorruptTableError("the checkpoint belongs to another log", key=key, rule="CKP-5")
     entry = decode(entry_body, head.version).entry
     same = (entry.table, entry.timestamp, entry.time_version, entry.totals)
     if same != (head.table, head.timestamp, head.time_version, head.totals):
-        raise CorruptTableError("the checkpoint is not of its version", key=key, rule="CKP-5")
+        raise CorruptTableError("the checkpoint differs from its entry", key=key, rule="CKP-5")
     return replace(root, head=replace(head, ended=entry.ends))
 
 
 def base_of(store: Store, root: Root, key: str) -> Base:
-    """What a root says, as the base of a log. Reads nothing."""
+    """Return the content of a root as the base of a log. This reads nothing."""
     head = root.head
     metadata = head.metadata
     fields = {field.id: field for field in metadata.schema.fields}
@@ -71,7 +72,7 @@ def base_of(store: Store, root: Root, key: str) -> Base:
     segments = []
     for part in root.segments:
         files = StoredColumns(PartFile(store, part), part, limits)
-        # One number for all: how many there are is anybody's word until the part is read.
+        # A broadcast value uses no memory: the count is not trusted until the part is read.
         live = np.broadcast_to(np.int64(NEVER), len(files))
         segments.append(Segment(files, live, None))
     stored = [segment.files for segment in segments]
@@ -101,20 +102,20 @@ def base_of(store: Store, root: Root, key: str) -> Base:
 
 
 def read_base(store: Store, key: str) -> Base:
-    """The base that a checkpoint is.
+    """Return the base of a checkpoint.
 
     Raises:
         CorruptTableError, UnsupportedFeatureError: as `sound_root`. StoreError: no answer.
     """
     version = root_version(key)
     if version is None:
-        raise CorruptTableError("this is no name of a checkpoint", key=key, rule="KEY-1")
+        raise CorruptTableError("this is not the name of a checkpoint", key=key, rule="KEY-1")
     root_body, entry_body = store.get_many([key, entry_key(version)])
     return base_of(store, sound_root(root_body, entry_body, key), key)
 
 
 def listed_roots(store: Store) -> list[str]:
-    """The names of the roots that a listing shows, newest first."""
+    """Return the names of the roots in a listing, newest first."""
     listed = [(root_version(each.key), each.key) for each in store.list_after(f"{CHECKPOINTS}0")]
     return [key for version, key in sorted(listed, reverse=True) if version is not None]
 
@@ -122,14 +123,13 @@ def listed_roots(store: Store) -> list[str]:
 def usable_bases(
     store: Store, last: int, without: frozenset[str] = frozenset(), tries: float = math.inf
 ) -> Iterator[Base]:
-    """The checkpoints of versions up to `last`, newest first; those that are not sound are left
-    out.
+    """Yield the sound checkpoints of versions up to `last`, newest first.
 
     Args:
         store: the table's root.
         last: the version.
-        without: names of roots that are not to be looked at.
-        tries: so many are looked at, at most.
+        without: names of roots to skip.
+        tries: the maximum number of roots to try.
     """
     tried = 0
     for key in listed_roots(store):
@@ -142,4 +142,4 @@ def usable_bases(
         try:
             yield read_base(store, key)
         except (CorruptTableError, UnsupportedFeatureError) as error:
-            logger.warning("a checkpoint is not used: %s", error)
+            logger.warning("skipping a checkpoint: %s", error)

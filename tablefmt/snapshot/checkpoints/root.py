@@ -1,4 +1,4 @@
-"""Between the root of a checkpoint and its bytes. Pure, strict. Spec: CKP-1 .. CKP-4."""
+"""Checkpoint root to bytes and back. Pure, strict. Spec: CKP-1 .. CKP-4."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tablefmt.snapshot.head import Head
 from tablefmt.store.lengths import PARQUET_BYTES_MAX, ROOT_BYTES_MAX
 
 FORMAT = 1
-"""Of a root."""
+"""Format version of a root."""
 
 SEGMENT_LINES_MAX = 1 << 20
-"""CKP-3. Eight times what a writer puts into a segment."""
+"""Maximum lines of a manifest segment (CKP-3): eight times the number that a writer uses."""
 
 LINES_MAX = 1 << 27
-"""CKP-3. Files of all segments, and lines of all parts of rows that are gone, together."""
+"""Maximum lines of all manifest segments and of all parts of deleted rows together (CKP-3)."""
 
 _NAMES = frozenset(
     {
@@ -57,50 +57,50 @@ class Part:
     size: int
     sha256: str
     footer: int
-    """Length of its last bytes in which the Parquet footer is."""
+    """Length of the last bytes with the Parquet footer."""
     footer_sha256: str
-    """Of those bytes: what is read of the object without the rest is checked by it."""
+    """SHA-256 of the footer bytes. A partial read checks the footer with it."""
     files: int
-    """Its lines."""
+    """Number of lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentPart(Part):
-    """Files of a checkpoint, one a line."""
+    """Manifest segment: files of a checkpoint, one per line."""
 
     gone: BitMap64 | None
-    """Places of lines that are no files of this checkpoint; None: there are none."""
+    """Lines whose files are not in this checkpoint; None: there are none."""
     rows: int | None
-    """Rows of all lines together; None if one has none."""
+    """Number of rows of all lines together; None if a file has no rows."""
     ids: tuple[int, int]
-    """The least and the greatest."""
+    """Lowest and highest file id."""
     added: int
-    """The newest version that added one."""
+    """Newest version that added one of the files."""
     bounds: Mapping[str, Mapping[str, Any]]
-    """By field id: what is known of all lines together, in the form of the log (CKP-4)."""
+    """Summary of all lines by field id, in the form of the log (CKP-4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """The state at `head.version`."""
+    """State at `head.version`."""
 
     head: Head
     created: int
     """Commit timestamp of version 0, µs UTC."""
     described: int
-    """The version that brought the metadata in force."""
+    """Version that wrote the metadata in force."""
     segments: tuple[SegmentPart, ...]
     deletes: tuple[Part, ...]
 
 
 def encode_root(root: Root) -> bytes:
-    """The one form of the bytes of a root.
+    """Return the canonical bytes of a root.
 
     Raises:
         UnsupportedFeatureError: CKP-2, it holds more than a reader accepts.
     """
     head = root.head
-    # Left out where there are none: a reader of before knows the root then.
+    # Left out if empty, so that older readers accept the root.
     cursors = {"cursors": _cursors_to_json(head.cursors)} if head.cursors else {}
     whole = seal(
         {
@@ -127,7 +127,7 @@ def encode_root(root: Root) -> bytes:
     problem = amount_problem(whole)
     problem = problem or _lines_problem((*root.segments, *root.deletes), root.segments)
     if len(whole) > ROOT_BYTES_MAX:
-        problem = f"its {len(whole)} bytes are more than {ROOT_BYTES_MAX}"
+        problem = f"it has {len(whole)} bytes; at most {ROOT_BYTES_MAX} are allowed"
     if problem is not None:
         raise UnsupportedFeatureError(
             f"the checkpoint cannot be written: {problem}. Compact the table, and shorten "
@@ -138,10 +138,10 @@ def encode_root(root: Root) -> bytes:
 
 
 def decode_root(body: bytes, key: str) -> Root:
-    """Check and parse the bytes of a root.
+    """Return the root from its bytes, after all checks.
 
     Raises:
-        CorruptTableError: CKP-2, CKP-3; a root with anything that is not known is none either.
+        CorruptTableError: CKP-2, CKP-3. A root with unknown content is refused too.
     """
     try:
         document = object_of(unseal(body, ROOT_BYTES_MAX) + b"}")
@@ -159,7 +159,7 @@ def decode_root(body: bytes, key: str) -> Root:
 
 def _root(document: Mapping[str, Any]) -> Root:
     if not is_transaction(document["table"]) or not DIGEST.fullmatch(document["digest"]):
-        raise bad("CKP-2", "`table` or `digest` is none")
+        raise bad("CKP-2", "`table` or `digest` is invalid")
     head = Head(
         table=document["table"],
         version=integer(document, "version", low=0),
@@ -186,13 +186,13 @@ def _root(document: Mapping[str, Any]) -> Root:
 
 
 def _check_sums(root: Root) -> None:
-    """Refuse parts that cannot be those of the entry (CKP-9)."""
+    """Refuse parts whose counts or versions contradict the entry (CKP-9)."""
     head, totals, parts = root.head, root.head.totals, (*root.segments, *root.deletes)
     problem = _lines_problem(parts, root.segments)
     if problem is not None:
         raise bad("CKP-3", problem)
     if sum(map(live_files, root.segments)) != totals.files:
-        raise bad("CKP-3", "its segments do not hold as many files as there are")
+        raise bad("CKP-3", "the number of files of its segments differs from `totals`")
     if len({part.path for part in parts}) != len(parts):
         raise bad("CKP-3", "it names a part twice")
     if any(s.ids[1] >= totals.next_id or s.added > head.version for s in root.segments):
@@ -202,9 +202,9 @@ def _check_sums(root: Root) -> None:
         known = sum(count or 0 for count in rows)
         has_gone = any(segment.gone is not None for segment in root.segments)
         if known < totals.rows or (known > totals.rows and not has_gone):
-            raise bad("CKP-3", "its segments do not hold as many rows as there are")
+            raise bad("CKP-3", "the number of rows of its segments differs from `totals`")
     if totals.deleted and not root.deletes:
-        raise bad("CKP-3", "it lacks the rows that are gone")
+        raise bad("CKP-3", "it lacks the deleted rows")
     times = (root.created, head.time_version, head.timestamp)
     versions = [root.described, *(at for _, at in head.applications.values())]
     versions += [cursor.at for cursor in head.cursors.values()]
@@ -213,7 +213,9 @@ def _check_sums(root: Root) -> None:
 
 
 def _lines_problem(parts: Sequence[Part], segments: Sequence[Part]) -> str | None:
-    """Return what is wrong with numbers of lines: arrays are made of them before parts are read."""
+    """Return the error in the numbers of lines. Readers allocate arrays before they read the
+    parts.
+    """
     if max((part.files for part in segments), default=0) > SEGMENT_LINES_MAX:
         return f"a segment has more than {SEGMENT_LINES_MAX} lines"
     if sum(part.files for part in parts) > LINES_MAX:
@@ -222,7 +224,7 @@ def _lines_problem(parts: Sequence[Part], segments: Sequence[Part]) -> str | Non
 
 
 def live_files(segment: SegmentPart) -> int:
-    """How many lines are files of the checkpoint."""
+    """Return the number of lines that are files of the checkpoint."""
     return segment.files - (0 if segment.gone is None else len(segment.gone))
 
 
@@ -251,12 +253,12 @@ def _cursors(value: Sequence[Mapping[str, Any]]) -> Cursors:
     cursors: dict[tuple[str, str], Cursor] = {}
     for each in value:
         if each.keys() - {"location"} != _CURSOR:
-            raise bad("CKP-2", "a cursor has other fields")
+            raise bad("CKP-2", "a cursor has unknown or missing fields")
         at, location = integer(each, "at", low=0), location_from_json(each, "CKP-2")
         key = key_from_json(each, "CKP-2")
         cursors[key] = Cursor(*state_from_json(each, "CKP-2"), at, location)
     if not cursors or list(cursors) != sorted(cursors) or len(cursors) != len(value):
-        raise bad("CKP-2", "`cursors` is not ascending, or empty")
+        raise bad("CKP-2", "`cursors` is empty or not ascending")
     return cursors
 
 
@@ -284,13 +286,13 @@ def _segment_to_json(segment: SegmentPart) -> dict[str, Any]:
 
 def _part_fields(value: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
     if value.keys() != names or not is_part_key(value["path"]):
-        raise bad("CKP-3", "it names a part otherwise than a root does")
+        raise bad("CKP-3", "a part has unknown or missing fields, or an invalid name")
     if not (DIGEST.fullmatch(value["sha256"]) and DIGEST.fullmatch(value["footer_sha256"])):
         raise bad("CKP-3", "a part has no SHA-256")
     size = integer(value, "size", low=12)
     footer = integer(value, "footer", low=8)
     if footer > min(size, FOOTER_BYTES_MAX) or size > PARQUET_BYTES_MAX:
-        raise bad("CKP-3", "a part, or its footer, is longer than one may be")
+        raise bad("CKP-3", "a part, or its footer, is too long")
     return {
         "path": value["path"],
         "size": size,
@@ -312,10 +314,10 @@ def _segment(value: Mapping[str, Any]) -> SegmentPart:
         raise bad("CKP-3", "a segment has no range of ids")
     bounds = value["bounds"]
     if any(each.keys() - _BOUNDS or not is_field_id(name) for name, each in bounds.items()):
-        raise bad("CKP-4", "a segment has bounds of no column")
+        raise bad("CKP-4", "a segment has bounds with an unknown field")
     for each in bounds.values():
         if not are_counts([each[name] for name in ("nulls", "nans") if name in each], 0):
-            raise bad("CKP-4", "a segment has a number of NULLs or NaN that is none")
+            raise bad("CKP-4", "a segment has an invalid number of NULLs or NaN")
     segment = SegmentPart(
         **fields,
         gone=None if value["gone"] is None else _gone(value["gone"], fields["files"]),
@@ -332,5 +334,5 @@ def _segment(value: Mapping[str, Any]) -> SegmentPart:
 def _gone(text: str, files: int) -> BitMap64:
     places = decode_positions(text)
     if not len(places) or places.max() >= files:
-        raise bad("CKP-3", "it says that lines are gone which are none")
+        raise bad("CKP-3", "`gone` names lines that do not exist")
     return places

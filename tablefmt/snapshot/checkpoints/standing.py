@@ -1,4 +1,4 @@
-"""What the files of a log stand on, and what else they may when that turns out to be damaged.
+"""Current checkpoint base of a log's files, and its replacement when it turns out to be damaged.
 
 Spec: CKP-6.
 """
@@ -23,50 +23,50 @@ from tablefmt.store.protocol import Store
 logger = logging.getLogger(__name__)
 
 BLAMED_MAX = 2
-"""After so many roots that did not go with the log its entries are read, without any checkpoint."""
+"""Maximum number of roots that contradicted the log. After that, the entries alone are read."""
 
 
-class Standing:
-    """The base of a view's files.
+class CheckpointBase:
+    """Checkpoint base of a view's files.
 
-    Threads may use one beside each other, for none is to wait for what another one asks of a store.
-    Where they overtake each other, a base that is no good may be in use again: who reads finds so.
+    Threads may use it concurrently, and none waits for another one's store requests. A race can
+    bring a damaged base back into use. The next reader then detects the damage again.
     """
 
     def __init__(self, base: Base) -> None:
         self.base = base
         self._lost: dict[str, str] = {}
-        """Names of parts that could not be read, and of roots that did not go with the log; why."""
+        """Names of unreadable parts and of roots that contradict the log, with the reasons."""
         self._blamed = 0
-        """How many roots did not."""
+        """Number of roots that contradicted the log."""
 
     def another(self, store: Store, lost: LostCheckpointError, version: int) -> Base:
-        """Another base without the part that could not be read, from here on the one in use.
+        """Replace the base by one without the unreadable part, and return it.
 
         Args:
             store: the table's root.
-            lost: says which part.
-            version: of which files are asked for, or the base's if that is above: what the base was
-                may have been given up since, with all before it.
+            lost: the error that names the part.
+            version: the version whose files are needed. A higher version of the current base counts
+                instead, because earlier versions may have expired since.
         """
         self.without(lost)
-        # The fault of an entry shows on every checkpoint: by the entries alone it is told apart.
+        # A damaged entry contradicts every checkpoint. Reading entries alone shows the difference.
         last = -1 if self._blamed >= BLAMED_MAX else max(version, self.base.version)
         base = self.base = self._usable(store, last)
         return base
 
     def without(self, lost: LostCheckpointError) -> None:
-        """Use no checkpoint any more that needs a part that could not be read."""
-        logger.warning("a checkpoint is given up: %s", lost)
+        """Stop using checkpoints that need an unreadable part."""
+        logger.warning("a checkpoint is no longer used: %s", lost)
         self._blamed += lost.key not in self._lost and root_version(lost.key) is not None
         self._lost = {**self._lost, lost.key: lost.detail}
 
     def older(self, store: Store, files: FileHistory, version: int) -> FileHistory:
-        """The files of a version that those of late do not answer for, from the entries up to it.
+        """Return the files of an older version, from a checkpoint and the entries up to it.
 
         Args:
             store: the table's root.
-            files: of some version before, perhaps.
+            files: a cached history that may start at or before the version.
             version: a known one.
 
         Raises:
@@ -84,7 +84,7 @@ class Standing:
                 files = self._usable(store, last).files
 
     def _usable(self, store: Store, last: int) -> Base:
-        """The newest base up to a version, with nothing in it that is known to be lost."""
+        """Return the newest base up to a version without any lost part."""
         if last < 0:
             return NOTHING
         if 0 <= self.base.version <= last and not self._is_lost(self.base):
@@ -97,8 +97,10 @@ class Standing:
 
     @contextmanager
     def state_kept_at(self, version: int) -> Iterator[None]:
-        """Where files of a version are looked for: it may have been given up since it was known, or
-        its state was in checkpoints that are lost.
+        """Run work that needs the state of a version, and report expired or lost state.
+
+        The version may have expired since it was known. Its state may also have been in lost
+        checkpoints.
 
         Raises:
             VersionNotFoundError, CorruptTableError: LOG-8.
@@ -112,9 +114,7 @@ class Standing:
 
 
 def names_part(files: FileHistory, key: str) -> bool:
-    """Whether some of the files, or of the rows that are gone from them, are in one part, or were
-    read from one root.
-    """
+    """Return True if some files or deleted rows come from this part, or from this root."""
     segments = (s.files.path for s in files.segments if isinstance(s.files, StoredColumns))
     deltas = (d.path for d in files.deltas if isinstance(d, StoredDeltas))
     return key == files.checkpoint or key in segments or key in deltas

@@ -1,4 +1,4 @@
-"""The files of a checkpoint, read as they are asked for: columns, and rows that were taken out.
+"""Files and deleted rows of a checkpoint, read on demand by column.
 
 Spec: CKP-3, CKP-4, CKP-6.
 """
@@ -38,13 +38,13 @@ from tablefmt.snapshot.segments import FileColumns, Mask, Places
 
 _NUMBERS = ("id", "added")
 _KEPT = frozenset({"id", "added", "path"})
-"""Columns that are asked for rarely, or of few files: they are not kept here."""
+"""Columns that are read rarely or for few files, so they are not cached."""
 
 
 class StoredColumns(FileColumns):
-    """The files of one segment of a checkpoint.
+    """Files of one manifest segment of a checkpoint.
 
-    Columns that were asked for of all files are kept, but for the paths.
+    Columns that were read for all files are cached, except paths.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class StoredColumns(FileColumns):
         places: Places | None = None,
         later: Mapping[int, Field] | None = None,
     ) -> None:
-        """The lines of a part that are files.
+        """Take the lines of a part that are files.
 
         Args:
             file: the part.
-            segment: what the root says of it.
-            limits: what the root says of all parts.
-            places: the lines, ascending; by default those that are not gone.
-            later: columns in whose types bounds and partition values are given, if others.
+            segment: its description in the root.
+            limits: the root's limits for all parts.
+            places: the lines, ascending; by default the lines of files in this checkpoint.
+            later: columns whose types bounds and partition values are converted to, if different.
         """
         self.segment = segment
         self._file = file
@@ -77,12 +77,12 @@ class StoredColumns(FileColumns):
 
     @property
     def path(self) -> str:
-        """The part's."""
+        """Return the name of the part."""
         return self._file.part.path
 
     @cached_property
     def _places(self) -> Places | None:
-        """The lines that are files, ascending; None: all are."""
+        """Return the lines that are files, ascending; None: all of them."""
         gone = self.segment.gone
         if self._chosen is not None or gone is None:
             return self._chosen
@@ -92,17 +92,17 @@ class StoredColumns(FileColumns):
 
     @cached_property
     def lines(self) -> Places:
-        """The line of each file in the part."""
+        """Return the line of each file in the part."""
         return np.arange(self._count) if self._places is None else self._places
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """As the base class."""
+        """Return the names, as the base class."""
         return [name for name in self._columns if name not in _NUMBERS]
 
     @cached_property
     def _columns(self) -> Sequence[str]:
-        """The names of the part's columns, each of a type that it may have."""
+        """Return the names of the part's columns, after a check of their types."""
         self._refuse(columns_problem(self._file.schema, self._limits))
         names: list[str] = self._file.schema.names
         return names
@@ -113,7 +113,7 @@ class StoredColumns(FileColumns):
 
     @cached_property
     def _numbers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Ids, and the versions that added them, of all lines."""
+        """Return the ids, and the versions that added them, of all lines."""
         columns = self._lines(_NUMBERS)
         ids, added = (columns[name].to_numpy() for name in _NUMBERS)
         self._refuse(numbers_problem(ids, added, self.segment))
@@ -121,29 +121,29 @@ class StoredColumns(FileColumns):
 
     @cached_property
     def ids(self) -> NDArray[np.int64]:
-        """As the base class."""
+        """Return the ids, as the base class."""
         ids = self._numbers[0]
         return ids if self._places is None else ids[self._places]
 
     @cached_property
     def added(self) -> NDArray[np.int64]:
-        """As the base class."""
+        """Return the versions, as the base class."""
         added = self._numbers[1]
         return added if self._places is None else added[self._places]
 
     @property
     def all_ids(self) -> NDArray[np.int64]:
-        """Of every line of the part, whether or not it is a file still."""
+        """Return the ids of every line of the part, including removed files."""
         return self._numbers[0]
 
     def added_by(self, version: int) -> Mask:
-        """As the base class; as a rule nothing is read."""
+        """Return the mask, as the base class. Usually this reads nothing."""
         if version >= self.segment.added:
             return np.ones(self._count, bool)
         return super().added_by(version)
 
     def find(self, ids: NDArray[np.int64]) -> tuple[Places, Places]:
-        """As the base class."""
+        """Return the places, as the base class."""
         first, last = self.segment.ids
         inside = np.flatnonzero((ids >= first) & (ids <= last))
         if not len(inside):
@@ -152,7 +152,7 @@ class StoredColumns(FileColumns):
         return places, inside[lines]
 
     def columns(self, names: Iterable[str]) -> pa.Table:
-        """As the base class."""
+        """Return the columns, as the base class."""
         there = set(self._columns)
         asked = [name for name in names if name in there]
         missing = [name for name in asked if name not in self._known]
@@ -166,16 +166,16 @@ class StoredColumns(FileColumns):
         return pa.table(columns) if columns else pa.table({"": np.zeros(self._count)}).select([])
 
     def take(self, places: Places, names: Iterable[str] | None = None) -> pa.Table:
-        """As the base class; at places in any order."""
+        """Return the rows, as the base class, at places in any order."""
         asked = list(self.names if names is None else names)
         if len(places) * 2 > self._count or all(name in self._known for name in asked):
             return self.columns(asked).take(pa.array(places))
         return self._read_at(asked, self.lines[places])
 
     def _lines(self, names: Sequence[str]) -> pa.Table:
-        """Columns of every line of the part, held against what the root says of them together."""
+        """Return columns of every line of the part, compared with the root's summary."""
         asked = [name for name in names if name in self._columns]
-        # Counts mean something beside the number of rows.
+        # Counts can be checked only together with the number of rows.
         counted = "rows" not in asked and any("." in name for name in asked)
         columns = self._checked(self._file.read([*asked, "rows"] if counted else asked))
         with self._readable():
@@ -184,14 +184,14 @@ class StoredColumns(FileColumns):
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Return where values of the root are read."""
+        """Report invalid values in the root as a lost part."""
         try:
             yield
         except (CorruptEntryError, pa.ArrowException, TypeError, OverflowError) as error:
             raise self._file.lost(error) from None
 
     def _checked(self, columns: pa.Table) -> pa.Table:
-        """Columns as the log may have them, the bounds typed."""
+        """Return the columns after the checks of the log's rules, with typed bounds."""
         typed = typed_bounds(columns, self._limits.fields.values())
         self._refuse(lines_problem(typed, self.segment, self._limits))
         return typed
@@ -203,7 +203,7 @@ class StoredColumns(FileColumns):
         return typed_bounds(columns, self._later.values())
 
     def _read_at(self, names: Sequence[str], lines: Places) -> pa.Table:
-        """Columns at some lines, from the row groups that these are in."""
+        """Return columns at some lines, read from the row groups of these lines."""
         names = [name for name in names if name in self._columns]
         starts = self._file.starts
         groups, group_of = np.unique(
@@ -216,17 +216,17 @@ class StoredColumns(FileColumns):
         return typed_bounds(read.take(pa.array(at)).combine_chunks(), self._later.values())
 
     def narrowed(self, places: Places) -> FileColumns:
-        """As the base class."""
+        """Return the files, as the base class."""
         chosen = self.lines[places]
         return StoredColumns(self._file, self.segment, self._limits, chosen, self._later)
 
     def retyped(self, column: Field) -> FileColumns:
-        """As the base class."""
+        """Return the columns, as the base class."""
         later = {**self._later, column.id: column}
         return StoredColumns(self._file, self.segment, self._limits, self._places, later)
 
     def summary(self, field_id: int, is_partition: bool) -> Mapping[str, Any]:
-        """As the base class: by the root. Spec: CKP-4."""
+        """Return the summary, as the base class, from the root. Spec: CKP-4."""
         known = self.segment.bounds.get(str(field_id), {})
         field = self._limits.fields.get(field_id)
         if field is None or not known:
@@ -238,15 +238,16 @@ class StoredColumns(FileColumns):
 
     @property
     def total_rows(self) -> int | None:
-        """As the base class."""
+        """Return the number of rows, as the base class."""
         return self.segment.rows
 
 
 class StoredDeletes:
-    """All parts of `deletes` of a checkpoint; read together, when somebody asks for one.
+    """All parts of `deletes` of a checkpoint, read together at the first access.
 
-    They are held against the entry's sum, for which the ids of all live files are read too: a row
-    that is gone must not come back because its file has another id in the checkpoint.
+    The parts are compared with the entry's number of deleted rows. This needs the ids of all live
+    files too. Otherwise a deleted row could come back because the checkpoint gives its file another
+    id.
     """
 
     def __init__(
@@ -259,7 +260,7 @@ class StoredDeletes:
 
     @cached_property
     def columns(self) -> Sequence[pa.Table]:
-        """Those of each part."""
+        """Return the columns of each part."""
         parts = [self._of(file) for file in self._files]
         whole = pa.concat_tables(parts)
         files, versions, rows = (whole[n].to_numpy() for n in ("file", "version", "rows"))
@@ -284,9 +285,10 @@ class StoredDeletes:
 
 
 class StoredDeltas(Deltas):
-    """The rows that one part of a checkpoint says are gone."""
+    """Deleted rows in one part of a checkpoint."""
 
     def __init__(self, whole: StoredDeletes, at: int, part: Part) -> None:
+        # The base class is a frozen dataclass, so set the attributes directly.
         self.__dict__["whole"] = whole
         self.__dict__["at"] = at
         self.__dict__["part"] = part
@@ -297,7 +299,7 @@ class StoredDeltas(Deltas):
 
     @property
     def path(self) -> str:
-        """The part's."""
+        """Return the name of the part."""
         return str(self.__dict__["part"].path)
 
     @property
@@ -307,28 +309,28 @@ class StoredDeltas(Deltas):
 
     @cached_property
     def file(self) -> NDArray[np.int64]:
-        """As the base class."""
+        """Return the file ids, as the base class."""
         file: NDArray[np.int64] = self._columns["file"].to_numpy()
         return file
 
     @cached_property
     def version(self) -> NDArray[np.int64]:
-        """As the base class."""
+        """Return the versions, as the base class."""
         version: NDArray[np.int64] = self._columns["version"].to_numpy()
         return version
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """As the base class."""
+        """Return the row counts, as the base class."""
         rows: NDArray[np.int64] = self._columns["rows"].to_numpy()
         return rows
 
     @cached_property
     def takes(self) -> NDArray[np.bool_]:
-        """As the base class."""
+        """Return the mask, as the base class: all rows are deleted."""
         return np.ones(self._columns.num_rows, bool)
 
     @cached_property
     def maps(self) -> pa.Table:
-        """As the base class."""
+        """Return the bitmaps, as the base class."""
         return self._columns.select(DELETE_COLUMNS.names)

@@ -1,7 +1,7 @@
-"""A checkpoint of a version: parts first, then the root that names them. Spec: CKP-1 .. CKP-7.
+"""Checkpoint writer: first the parts, then the root that names them. Spec: CKP-1 .. CKP-7.
 
-Every object has a name of its own, so nobody is in anybody's way, and what is broken off half-way
-is named by nobody.
+Every object has a name of its own, so concurrent writers do not collide. No root names the objects
+of an interrupted writer.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from tablefmt.snapshot.segments import SEGMENT_FILES, summary, total_rows
 from tablefmt.store.protocol import Store, Written
 
 DELETE_PARTS_MAX = 8
-"""Most parts of rows that are gone; then they are written as one."""
+"""Maximum number of parts of deleted rows. Beyond it, they are rewritten as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An earlier checkpoint of the same log, whose parts the next one uses again."""
+    """Earlier checkpoint of the same log whose parts the next one reuses."""
 
     root: Root
     segments: tuple[KnownSegment, ...]
@@ -53,7 +53,9 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint that was written, as a horizon names it (ENT-13), and what to build on."""
+    """Checkpoint that was written, as a retention horizon names it (ENT-13), and its reusable
+    parts.
+    """
 
     path: str
     size: int
@@ -61,39 +63,39 @@ class Checkpoint:
     version: int
     files: int
     parts: int
-    """Parts that it names."""
+    """Number of parts that it names."""
     written_parts: int
-    """Those of them that were written for it."""
+    """Number of these parts that were newly written."""
     written_bytes: int
-    """With the root."""
+    """Bytes written, including the root."""
     known: Known = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a checkpoint says."""
+    """Content of a checkpoint."""
 
     head: Head
-    """With the applications of its version."""
+    """Head with the applications of its version."""
     created: int
     described: int
     files: FileHistory
-    """That answers for the version."""
+    """History that includes the version."""
 
 
 def write_checkpoint(
     store: Store, state: State, nonce: Callable[[], str], before: Known | None = None
 ) -> Checkpoint:
-    """Write the parts that are new, and a root.
+    """Write the new parts and a root.
 
     Args:
         store: the table's root.
-        state: of the version.
-        nonce: gives 32 hex digits that nobody else has.
-        before: an earlier checkpoint of the same log, whose parts are used again.
+        state: the state of the version.
+        nonce: returns 32 unique hex digits.
+        before: an earlier checkpoint of the same log, whose parts are reused.
 
     Raises:
-        StoreError: the store does not do it. CorruptTableError: the files cannot be read.
+        StoreError: the store fails. CorruptTableError: the files cannot be read.
     """
     head, files = state.head, state.files
     version = head.version
@@ -101,14 +103,14 @@ def write_checkpoint(
     ids = [s.files.ids[mask] for s, mask in zip(files.segments, live, strict=True)]
     all_ids = np.concatenate([np.zeros(0, np.int64), *ids])
     if len(all_ids) != head.totals.files:
-        raise _wrong(version, "its files are not as many as it says")
+        raise _wrong(version, "the number of its files differs from its `totals`")
     kept = kept_segments(before.segments if before else (), all_ids)
     old = np.concatenate([np.zeros(0, np.int64), *(one.known.ids for one in kept)])
     is_kept = among(old, sum(map(len, files.segments)))
     rest = []
     for segment, mask in zip(files.segments, live, strict=True):
         moves = mask & ~is_kept(segment.files.ids)
-        # Columns of a segment that stays as it is are not read.
+        # Do not read the columns of a segment that is kept unchanged.
         if moves.any():
             rest.append(segment.only(moves))
     parts = [_again(one, head.metadata, before) for one in kept]
@@ -145,7 +147,9 @@ def write_checkpoint(
 
 
 def known_of(files: FileHistory, root: Root) -> Known:
-    """A checkpoint that a base was made of, to build on. Reads the ids of its files."""
+    """Return the reusable parts of the checkpoint that a base was made of. This reads its file
+    ids.
+    """
     stored = {
         segment.files.path: segment.files
         for segment in files.segments
@@ -156,7 +160,9 @@ def known_of(files: FileHistory, root: Root) -> Known:
 
 
 def _again(kept: Kept, metadata: Metadata, before: Known | None) -> SegmentPart:
-    """What a root says of a segment that stays: its bounds in the types of now."""
+    """Return the root's description of a kept manifest segment, with bounds in the current
+    types.
+    """
     part = kept.known.part
     assert before is not None
     if before.root.head.metadata == metadata:
@@ -177,7 +183,7 @@ def _counts_of(known: Any) -> dict[str, Any]:
 
 
 def _new_segments(segments: Sequence[Any], metadata: Metadata) -> list[pa.Table]:
-    """Files as the columns of parts, sorted."""
+    """Return files as the columns of parts, sorted."""
     if not segments:
         return []
     tables = []
@@ -189,7 +195,7 @@ def _new_segments(segments: Sequence[Any], metadata: Metadata) -> list[pa.Table]
             table = table.add_column(at, name, values)
         tables.append(table)
     whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-    # A partition value that is NULL is known; a bound that is null is not.
+    # A NULL partition value is known; a null bound is unknown.
     kept = [
         name
         for name in whole.column_names
@@ -228,7 +234,7 @@ def _write_segment(store: Store, nonce: str, columns: pa.Table, metadata: Metada
 
 
 def bounds_of(known: dict[str, Any], column: Field) -> dict[str, Any]:
-    """The summary of a column as a root has it (CKP-4)."""
+    """Return the summary of a column in the form of a root (CKP-4)."""
     bounds = {}
     for name, values in known.items():
         side = name.partition(".")[0]
@@ -245,7 +251,7 @@ def _deletes(
     nonce: Callable[[], str],
     before: Known | None,
 ) -> tuple[tuple[Part, ...], list[Part]]:
-    """The parts with the rows that are gone from live files, and those of them that are new."""
+    """Return the parts with the deleted rows of live files, and the new ones among them."""
     if state.head.totals.deleted == 0:
         return (), []
     deltas, version = state.files.all_deltas, state.head.version
@@ -262,7 +268,7 @@ def _deletes(
         fresh[fresh] = members(deltas.file[fresh], ids)
         old = ()
         if int(np.sum(deltas.rows[fresh])) != state.head.totals.deleted:
-            raise _wrong(version, "the rows taken out of its files are not as many as it says")
+            raise _wrong(version, "the number of its deleted rows differs from its `totals`")
     part = write_part(store, nonce(), _delta_columns(deltas.only(fresh)))
     return (*old, part), [part]
 

@@ -6,13 +6,15 @@ import logging
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
+from tablefmt.model.case_folding import folded
 from tablefmt.spark.backends.arrow.backend import ArrowBackend
 from tablefmt.spark.backends.base import Backend
 from tablefmt.spark.backends.native import s3
 from tablefmt.spark.backends.native.backend import NativeBackend
 from tablefmt.spark.backends.workers import check_workers
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import has_jvm
 from tablefmt.spark.runtime.frames import Session
 from tablefmt.store.protocol import Store
 
@@ -47,7 +49,7 @@ def backend_for(spark: Session, store: Store) -> Backend:
     Raises:
         UnsupportedFeatureError: memory://, which neither can reach; `SETTING` asks for native, and
             that cannot be; arrow, and Spark's workers lack tablefmt.
-        InvalidRangeError: `SETTING` asks for something else.
+        InvalidArgumentError: `SETTING` asks for something else.
     """
     check_shared(store)
     choice = choose(spark, store)
@@ -81,7 +83,7 @@ def spark_reads_files(spark: Session, store: Store) -> bool:
 
 def for_session(spark: Session) -> Choice | None:
     """What a session has whatever the store is; None: it goes by the store."""
-    if getattr(spark, "_jsparkSession", None) is None:
+    if not has_jvm(spark):
         return Choice("arrow", "a Spark Connect session has no JVM at hand")
     missing = loader.problem(spark)
     return Choice("arrow", missing) if missing else None
@@ -96,15 +98,15 @@ def asked_for(spark: Session) -> Name | None:
     """What the session's `SETTING` says; None: auto.
 
     Raises:
-        InvalidRangeError: nothing that there is.
+        InvalidArgumentError: nothing that there is.
     """
-    given = str(spark.conf.get(SETTING, "auto")).casefold()
+    given = folded(str(spark.conf.get(SETTING, "auto")))
     names: tuple[Name, ...] = get_args(Name)
     for name in names:
         if given == name:
             return name
     if given != "auto":
-        raise InvalidRangeError(f"{SETTING} is {given!r:.100}; it is native, arrow or auto")
+        raise InvalidArgumentError(f"{SETTING} is {given!r:.100}; it is native, arrow or auto")
     return None
 
 

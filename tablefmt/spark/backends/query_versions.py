@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import re
 
+from tablefmt.model.case_folding import folded
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark.backends.native.relation import snapshot_identity
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import java_rows_if_any
 from tablefmt.spark.runtime.frames import DataFrame
 from tablefmt.store.protocol import Store
 
@@ -33,7 +35,7 @@ def version_read(store: Store, view: LogView, query: DataFrame) -> int | None:
 
     None: it does not read the table, or only at versions that were asked for.
     """
-    plan = getattr(query, "_jdf", None)
+    plan = java_rows_if_any(query)
     spark = query.sparkSession
     if plan is None or loader.problem(spark):
         return _version_in_text(view, query)
@@ -54,7 +56,7 @@ def _version_in_text(view: LogView, query: DataFrame) -> int | None:
     """`version_read` by the text of the plan. The newest version known here is not above the one
     that a scan by format() will take when it runs.
     """
-    plan = getattr(query, "_jdf", None)
+    plan = java_rows_if_any(query)
     if plan is not None:
         text = plan.queryExecution().analyzed().toString()
     elif _is_local(query):
@@ -74,7 +76,7 @@ def _labelled(view: LogView, text: str) -> list[int]:
 
 def _scheme(place: str) -> str:
     given = _SCHEME.match(place)
-    scheme = given[1].casefold() if given else "file"
+    scheme = folded(given[1]) if given else "file"
     return {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
 
 

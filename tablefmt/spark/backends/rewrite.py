@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tablefmt.session.files import TransactionFiles
 from tablefmt.session.measurements import REWRITE
 from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.backends.base import Destination, Rewritten
@@ -41,8 +40,3 @@ def rewrite(
     backend = backend_for(spark, pinned.store)
     with pinned.measured.timed(REWRITE):
         return backend.rewrite_rows(frame, to, names, part)
-
-
-def files_of(spark: Session, pinned: TransactionSnapshot) -> TransactionFiles:
-    """The transaction's files, as who writes them leaves and removes them."""
-    return backend_for(spark, pinned.store).files_of(pinned.transaction)

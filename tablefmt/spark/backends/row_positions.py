@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Field, Schema
 from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.backends.choice import backend_for
@@ -46,7 +47,7 @@ def with_positions(
         SchemaMismatchError: a column of the table is called as one of the two.
         UnsupportedFeatureError: no backend reaches the store.
     """
-    taken = [f.name for f in schema.fields if f.name.casefold() in (FILE, ROW)]
+    taken = [f.name for f in schema.fields if folded(f.name) in (FILE, ROW)]
     if taken:
         raise SchemaMismatchError(
             f"the column {taken[0]!r} has a name that changes of rows need; rename it", taken

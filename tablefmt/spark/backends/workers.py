@@ -11,6 +11,7 @@ import threading
 import weakref
 from typing import Any
 
+from tablefmt.spark.jvm.pyspark_parts import has_jvm
 from tablefmt.spark.runtime.failures import workers_without
 from tablefmt.spark.runtime.frames import Session, functions_of
 from tablefmt.spark.runtime.jobs import job_description
@@ -27,7 +28,7 @@ def check_workers(spark: Session) -> None:
     Raises:
         UnsupportedFeatureError: it has not. The message names the interpreter.
     """
-    connect = getattr(spark, "_jsparkSession", None) is None
+    connect = not has_jvm(spark)
     owner: Any = spark if connect else spark.sparkContext
     python = "" if connect else str(owner.pythonExec)
     with _lock:

@@ -12,6 +12,7 @@ from typing import Any
 from tablefmt.expressions.assignments import Over, Parts
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Field, Schema, Struct, Type
 from tablefmt.model.schema_views import nullable
 from tablefmt.spark.columns.conditions import as_column
@@ -46,10 +47,10 @@ def cast_column(functions: Functions, value: Column, given: DataType, kind: Data
         return value
     kinds = given.typeName(), kind.typeName()
     if kinds == ("struct", "struct"):
-        known = {field.name.casefold(): field for field in given.fields}
+        known = {folded(field.name): field for field in given.fields}
         fields = []
         for field in kind.fields:
-            there = known.get(field.name.casefold())
+            there = known.get(folded(field.name))
             if there is None:
                 inner = functions.lit(None).cast(field.dataType)
             else:
@@ -94,10 +95,10 @@ def overlaid(
     """
     if {kind.typeName() for kind in (given, there, result)} != {"struct"}:
         return cast_column(functions, value, given, result)
-    new, known = ({f.name.casefold(): f for f in kind.fields} for kind in (given, there))
+    new, known = ({folded(f.name): f for f in kind.fields} for kind in (given, there))
     fields = []
     for field in result.fields:
-        theirs, ours = new.get(field.name.casefold()), known.get(field.name.casefold())
+        theirs, ours = new.get(folded(field.name)), known.get(folded(field.name))
         if theirs is None:
             assert ours is not None
             inner = cast_column(functions, old.getField(ours.name), ours.dataType, field.dataType)
@@ -121,9 +122,9 @@ def overlaid(
 
 
 def _lacks(given: DataType, there: DataType) -> bool:
-    new = {field.name.casefold(): field.dataType for field in given.fields}
+    new = {folded(field.name): field.dataType for field in given.fields}
     for field in there.fields:
-        kind = new.get(field.name.casefold())
+        kind = new.get(folded(field.name))
         if kind is None:
             return True
         both = kind.typeName(), field.dataType.typeName()

@@ -6,6 +6,9 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from tablefmt.model.case_folding import folded
+from tablefmt.spark.jvm.pyspark_parts import active_jvm, java_column
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -23,9 +26,9 @@ def text_of(column: Column, names: Collection[str]) -> str:
         names: columns of the table: what is called like one stays as it is, a variable too.
     """
     text = _plain(column)
-    if "->" not in text and "lambdafunction(" not in text.casefold():
+    if "->" not in text and "lambdafunction(" not in folded(text):
         return text
-    seen = {name.casefold() for name in names}
+    seen = {folded(name) for name in names}
     numbers: dict[str, int] = {}
 
     def renamed(match: re.Match[str]) -> str:
@@ -38,14 +41,13 @@ def text_of(column: Column, names: Collection[str]) -> str:
 
 def _plain(column: Column) -> str:
     text = str(column).removeprefix("Column<'").removesuffix("'>")
-    java = getattr(column, "_jc", None)
+    java = java_column(column)
     if java is None or _PLACE_IN_MEMORY.search(text) is None:
         return text
     from py4j.protocol import Py4JError
-    from pyspark import SparkContext
 
     # Spark shows bytes, and functions of Python, by where they are; its SQL says what they are.
-    classic = SparkContext._active_spark_context._jvm.org.apache.spark.sql.classic
+    classic = active_jvm().org.apache.spark.sql.classic
     converter = getattr(classic, "ColumnNodeToExpressionConverter$")
     try:
         return str(getattr(converter, "MODULE$").apply(java.node()).sql())

@@ -19,6 +19,7 @@ from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predica
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.session.condition import AnalyzedCondition, kept_text
 from tablefmt.spark.columns.column_text import text_of
+from tablefmt.spark.jvm.pyspark_parts import column_from, has_rows, java_rows, jvm_of
 from tablefmt.spark.runtime.frames import functions_of
 from tablefmt.spark.runtime.sql_text import parsed
 
@@ -251,14 +252,12 @@ def bound(rows: DataFrame, column: Column) -> Column:
     Raises: AnalysisException.
     """
     chosen = rows.select(column.alias("bound"))
-    if getattr(chosen, "_jdf", None) is None:
+    if not has_rows(chosen):
         chosen.schema  # noqa: B018
         return column
-    from pyspark.sql.classic.column import Column
-
-    expression = chosen._jdf.queryExecution().analyzed().projectList().apply(0).child()
-    classic = chosen.sparkSession._jvm.org.apache.spark.sql.classic
-    return Column(classic.ExpressionUtils.column(expression))
+    expression = java_rows(chosen).queryExecution().analyzed().projectList().apply(0).child()
+    classic = jvm_of(chosen.sparkSession).org.apache.spark.sql.classic
+    return column_from(classic.ExpressionUtils.column(expression))
 
 
 def check_zoned(text: str, schema: Schema) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.default_text import CURRENT_DEFAULT, say_values
+from tablefmt.model.case_folding import folded
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import nullable
@@ -40,8 +41,8 @@ def widened_columns(metadata: Metadata, described: Mapping[str, Any], how: Any) 
     """
     fields = [dict(field) for field in described["fields"]]
     if not how["byName"]:
-        fixed = {name.casefold() for name in how.get("fixed", ())}
-        there = [name for name in metadata.schema.names if name.casefold() not in fixed]
+        fixed = {folded(name) for name in how.get("fixed", ())}
+        there = [name for name in metadata.schema.names if folded(name) not in fixed]
         names = how.get("columns") or there
         for field, name in zip(fields, names, strict=False):
             field["name"] = name

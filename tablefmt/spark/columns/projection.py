@@ -13,6 +13,7 @@ from typing import Any
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ddl import schema_from, to_spark_json
 from tablefmt.expressions.default_text import default_sql
+from tablefmt.model.case_folding import folded
 from tablefmt.model.match_names import match_names
 from tablefmt.model.numbering import number_fields
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, walk
@@ -112,7 +113,7 @@ def with_lengths(frame: DataFrame, schema: Schema, functions: Functions) -> Data
 def check_frame(given: Any) -> None:
     """Refuse what is no DataFrame, before anything is done with it."""
     if not hasattr(given, "sparkSession"):
-        hint = " (rows come before a condition)" if isinstance(given, str) else ""
+        hint = " (pass the rows before the condition)" if isinstance(given, str) else ""
         raise SchemaMismatchError(
             f"{type(given).__name__} is no DataFrame{hint}: make one with "
             "spark.createDataFrame(), or write it with tablefmt.open()"
@@ -170,10 +171,10 @@ def _column(
 
 def narrowed(frame: DataFrame, schema: Schema) -> list[Field]:
     """Return the table's columns that the data has in another type: a value may not fit."""
-    given = {field.name.casefold(): field for field in frame.schema.fields}
+    given = {folded(field.name): field for field in frame.schema.fields}
     casts = []
     for field in schema.fields:
-        theirs = given.get(field.name.casefold())
+        theirs = given.get(folded(field.name))
         if theirs is not None and _type_of(theirs) != str(field.type):
             casts.append(field)
     return casts
@@ -221,10 +222,10 @@ def _extra(given: Any, target_type: Type, where: str) -> list[str]:
     """`given` is Spark's type, which may be one that no table can hold."""
     kind = given.typeName()
     if kind == "struct" and isinstance(target_type, Struct):
-        known = {f.name.casefold(): f for f in target_type.fields}
+        known = {folded(f.name): f for f in target_type.fields}
         extra = []
         for field in given.fields:
-            target = known.get(field.name.casefold())
+            target = known.get(folded(field.name))
             inner = f"{where}.{field.name}"
             extra += [inner] if target is None else _extra(field.dataType, target.type, inner)
         return extra

@@ -19,6 +19,7 @@ from tablefmt.spark.entry import (
     write_verbs,
 )
 from tablefmt.spark.entry.refusals import REFUSALS
+from tablefmt.spark.jvm import messages
 from tablefmt.spark.runtime.failures import answered
 from tablefmt.spark.runtime.frames import JavaObject
 
@@ -37,4 +38,11 @@ VERBS: Mapping[str, Callable[..., Any]] = {
 def answer(request: JavaObject) -> Any:
     """Answer one call of Bridge.java. Errors go back as values: py4j would wrap them in text."""
     verb, arguments = request[0], list(request[1])
-    return answered(VERBS[verb], *arguments)
+    return answered(_carried_out, verb, arguments)
+
+
+def _carried_out(verb: str, arguments: list[Any]) -> Any:
+    messages.check_request(verb, arguments)
+    answer = VERBS[verb](*arguments)
+    messages.check_answer(verb, answer)
+    return answer

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import InvalidArgumentError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Schema
 from tablefmt.session.context import TableContext
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import frame_from, has_jvm, java_session, jvm_of, session_from
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
 from tablefmt.spark.runtime.sql_text import parser_of
@@ -28,26 +30,21 @@ _sessions: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictiona
 
 def remember(spark: Session) -> None:
     """Use this session object whenever the JVM names its session."""
-    _sessions[spark._jsparkSession.sessionUUID()] = spark
+    _sessions[java_session(spark).sessionUUID()] = spark
 
 
 def session_of(given: JavaObject) -> Session:
     """PySpark's object of a session of the JVM."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
     key = given.sessionUUID()
     spark = _sessions.get(key)
     if spark is None:
-        spark = _sessions[key] = SparkSession(SparkContext._active_spark_context, given)
+        spark = _sessions[key] = session_from(given)
     return spark
 
 
 def frame_of(session: JavaObject, data: JavaObject) -> DataFrame:
     """A Dataset of the JVM, in a session."""
-    from pyspark.sql import DataFrame
-
-    return DataFrame(data, session_of(session))
+    return frame_from(data, session_of(session))
 
 
 def store_of(uri: str, storage: str) -> Store:
@@ -81,7 +78,7 @@ def follow(spark: Session, name: str, schema: Schema) -> None:
     identifier = _identifier(spark, name)
     if "/" in identifier.table():
         return
-    catalog = spark._jsparkSession.sessionState().catalog()
+    catalog = java_session(spark).sessionState().catalog()
     catalog.alterTableSchema(identifier, java_columns(spark, schema))
 
 
@@ -102,9 +99,9 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
         spark: a classic session.
         name: as SQL has it: with its database and catalog or not, or `tablefmt` and a path.
     """
-    state = spark._jsparkSession.sessionState()
+    state = java_session(spark).sessionState()
     words = name_parts(spark, name)
-    if len(words) == 2 and words[0].casefold() == "tablefmt" and "/" in words[1]:
+    if len(words) == 2 and folded(words[0]) == "tablefmt" and "/" in words[1]:
         return CatalogTable(place(words[1]), {}, name)
     if not _in_session_catalog(state.catalogManager(), words):
         return None
@@ -113,14 +110,14 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
         return None
     entry = catalog.getTableMetadata(identifier)
     provider = entry.provider()
-    if not provider.isDefined() or provider.get().casefold() != "tablefmt":
+    if not provider.isDefined() or folded(provider.get()) != "tablefmt":
         return None
     options = dict(
-        spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(entry.storage().properties())
+        jvm_of(spark).scala.jdk.javaapi.CollectionConverters.asJava(entry.storage().properties())
     )
     for extra in ("path", "serialization.format"):
         options.pop(extra, None)
-    uri = place(spark._jvm.org.apache.hadoop.fs.Path(entry.location()).toString())
+    uri = place(jvm_of(spark).org.apache.hadoop.fs.Path(entry.location()).toString())
     storage = parse_options(options).storage_options
     return CatalogTable(uri, storage, entry.identifier().quotedString())
 
@@ -129,9 +126,9 @@ def catalog_table_or_none(spark: Session, given: object) -> CatalogTable | None:
     """The table of ours that text names in a classic session; None for what is a place."""
     from pyspark.errors import ParseException
 
-    if not isinstance(given, str) or getattr(spark, "_jsparkSession", None) is None:
+    if not isinstance(given, str) or not has_jvm(spark):
         return None
-    if "/" in given and not given.casefold().startswith("tablefmt.`"):
+    if "/" in given and not folded(given).startswith("tablefmt.`"):
         return None
     try:
         return catalog_table(spark, given)
@@ -141,10 +138,10 @@ def catalog_table_or_none(spark: Session, given: object) -> CatalogTable | None:
 
 
 def check_no_folder(name: str, table: CatalogTable) -> None:
-    """Refuse a name that a table in a local folder has too. Raises InvalidRangeError."""
+    """Refuse a name that a table in a local folder has too. Raises InvalidArgumentError."""
     folder = os.path.abspath(name)
     if folder != table.uri and open_if_there(open_store(folder)) is not None:
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             f"{name!r} is a table of Spark's catalog at {table.uri}, and the folder {folder} is a "
             f"table too; write {table.quoted!r} for the one, and './{name}' for the other"
         )
@@ -152,7 +149,7 @@ def check_no_folder(name: str, table: CatalogTable) -> None:
 
 def is_view(spark: Session, name: str) -> bool:
     """Return whether SQL calls a view so: a temporary one, or one of the session's catalog."""
-    state = spark._jsparkSession.sessionState()
+    state = java_session(spark).sessionState()
     words = name_parts(spark, name)
     if not _in_session_catalog(state.catalogManager(), words):
         return False
@@ -166,14 +163,14 @@ def is_view(spark: Session, name: str) -> bool:
 
 def name_parts(spark: Session, name: str) -> list[str]:
     """The parts of a name in SQL, without quotes."""
-    parts = parser_of(spark._jvm).parseMultipartIdentifier(name)
+    parts = parser_of(jvm_of(spark)).parseMultipartIdentifier(name)
     return [parts.apply(at) for at in range(parts.size())]
 
 
 def _in_session_catalog(catalogs: JavaObject, words: Sequence[str]) -> bool:
     """Whether Spark would look for a name there, and not in a catalog that somebody added."""
     if len(words) == 3:
-        return words[0].casefold() == "spark_catalog"
+        return folded(words[0]) == "spark_catalog"
     if len(words) == 2 and catalogs.isCatalogRegistered(words[0]):
         return False
     return len(words) < 3 and bool(catalogs.currentCatalog().name() == "spark_catalog")
@@ -181,16 +178,18 @@ def _in_session_catalog(catalogs: JavaObject, words: Sequence[str]) -> bool:
 
 def _identifier(spark: Session, name: str) -> JavaObject:
     """Of a table of the session catalog, with that catalog's name before it or not."""
-    parser = parser_of(spark._jvm)
+    parser = parser_of(jvm_of(spark))
     parts = parser.parseMultipartIdentifier(name)
     last = [quote_name(parts.apply(at)) for at in range(parts.size())][-2:]
     return parser.parseTableIdentifier(".".join(last))
 
 
 def path_of(given: str | None) -> str:
-    """The option `path`. Raises InvalidRangeError: there is none."""
+    """The option `path`. Raises InvalidArgumentError: there is none."""
     if not given:
-        raise InvalidRangeError("there is no path; give one to load() or save(), or option 'path'")
+        raise InvalidArgumentError(
+            "there is no path; give one to load() or save(), or option 'path'"
+        )
     return given
 
 

@@ -11,22 +11,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.commit.plan import Staged
+from tablefmt.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.constraints import with_constraint
 from tablefmt.expressions.ddl import schema_from
+from tablefmt.model.case_folding import folded
 from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations.create import create_as, definition
 from tablefmt.operations.overwrite import overwrite_files
+from tablefmt.session import statement as session_statement
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.metadata_changes import afresh, redefined
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
-from tablefmt.session.staging import commit_staged
+from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.session.staging import autocommit
 from tablefmt.spark.columns.declared import declared_by, different, shown
 from tablefmt.spark.entry.write import overwrite_rows, write_first
-from tablefmt.spark.options import WriteOptions, folded
+from tablefmt.spark.options import WriteOptions, option_key
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.spark.statements.alter import check_of, with_defaults
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
@@ -120,7 +124,7 @@ def check_only_storage(options: Mapping[str, Any]) -> None:
     """
     for name in options:
         if not (
-            name.casefold().startswith("storage.") or folded(name) in ("path", "storageoptions")
+            folded(name).startswith("storage.") or option_key(name) in ("path", "storageoptions")
         ):
             raise UnsupportedFeatureError(
                 f"option {name!r} means nothing to CREATE TABLE without rows: its OPTIONS are path "
@@ -198,16 +202,18 @@ def replace_table(spark: Session, store: Store, statement: Statement) -> Schema:
     context = open_if_there(store)
     if context is None:
         return create_as(store, definition_asked).view.head.metadata.schema
-    head = context.begin()
-    staged = overwrite_files(
-        context.environment.nonce(),
-        None,
-        head.metadata,
-        read_version=head.version,
-        name=REPLACE,
-        evolved=redefined(head.metadata, definition_asked),
-    )
-    commit_staged(context, staged, CommitOptions())
+
+    def stage(pinned: TransactionSnapshot, _: None) -> Staged:
+        return overwrite_files(
+            pinned.transaction,
+            None,
+            pinned.metadata,
+            read_version=pinned.version,
+            name=REPLACE,
+            evolved=redefined(pinned.metadata, definition_asked),
+        )
+
+    autocommit(context, session_statement.Statement(name=REPLACE, stage=stage), CommitOptions())
     return context.view.head.metadata.schema
 
 
@@ -227,10 +233,10 @@ def replace_rows(
     """REPLACE TABLE AS SELECT, in one commit, also where the query reads the table itself.
 
     Raises:
-        InvalidRangeError: an option that replaces only a part. As `tablefmt.spark.write`.
+        InvalidArgumentError: an option that replaces only a part. As `tablefmt.spark.write`.
     """
     if options.replace_where or options.dynamic_partitions:
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             "replaceWhere and partitionOverwriteMode replace a part of the rows, and REPLACE TABLE "
             "the table as a whole"
         )

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.model.case_folding import folded
 from tablefmt.model.properties import PROPERTIES
-from tablefmt.spark.options import flag, folded
+from tablefmt.spark.jvm.pyspark_parts import java_conf
+from tablefmt.spark.options import flag, option_key
 from tablefmt.spark.runtime.frames import Session
 
 PREFIX = "spark.databricks.delta."
@@ -34,7 +36,7 @@ def _given(value: str) -> bool:
 
 
 def _false(value: str) -> bool:
-    return value.casefold() == "false"
+    return folded(value) == "false"
 
 
 SETTINGS: Mapping[str, Setting] = {
@@ -90,7 +92,7 @@ def with_settings(spark: Session, options: Mapping[str, Any]) -> dict[str, Any]:
         UnsupportedFeatureError: as `check_settings`.
     """
     check_settings(spark)
-    said = {folded(name) for name in options}
+    said = {option_key(name) for name in options}
     if said & {"mergeschema", "overwriteschema"} or not merges_schemas(spark):
         return dict(options)
     return {**options, "mergeSchema": True}
@@ -114,7 +116,7 @@ def default_properties(spark: Session) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     start = PREFIX + DEFAULTS
-    of_jvm = getattr(spark.conf, "_jconf", None)
+    of_jvm = java_conf(spark)
     # A call into the JVM for each setting would cost more than a small table.
     if of_jvm is not None and start not in of_jvm.getAllAsJava().keySet().toString():
         return found

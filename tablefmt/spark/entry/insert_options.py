@@ -10,7 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from tablefmt.model.case_folding import folded
 from tablefmt.spark.entry.callers import catalog_table
+from tablefmt.spark.jvm.pyspark_parts import java_writer
 
 _TOLD = "_tablefmt_format_told"
 
@@ -66,7 +68,7 @@ def _to_table(original: Any) -> Any:
 
 
 def _has_options(writer: Any) -> bool:
-    options = getattr(getattr(writer, "_jwrite", None), "extraOptions", None)
+    options = getattr(java_writer(writer), "extraOptions", None)
     return options is not None and not options().isEmpty()
 
 
@@ -79,4 +81,4 @@ def _is_ours(spark: Any, name: str) -> bool:
     except (Py4JError, PySparkException):
         found = None
     # Spark itself says what is wrong with a path.
-    return found is not None or name.casefold().startswith("tablefmt.")
+    return found is not None or folded(name).startswith("tablefmt.")

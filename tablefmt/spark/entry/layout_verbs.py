@@ -10,8 +10,8 @@ from tablefmt.model.arguments import check_flags
 from tablefmt.operations.cluster import Cluster, cluster
 from tablefmt.operations.compact import Compaction, compact, plan_of
 from tablefmt.operations.compact_plan import LayoutPlan
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.options import CommitKeywords, commit_options
-from tablefmt.session.receipt import Commit
 from tablefmt.spark.statements.layout import cluster_by, compact_by, files_where
 from tablefmt.table import Table
 

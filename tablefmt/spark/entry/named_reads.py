@@ -8,6 +8,7 @@ from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.case_folding import folded
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.spark.columns.conditions import session_zone
 from tablefmt.spark.entry.callers import (
@@ -19,17 +20,18 @@ from tablefmt.spark.entry.callers import (
     storage_texts,
 )
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import java_session
 from tablefmt.spark.options import (
     OF_STREAMS,
     READ_OPTIONS,
     ReadOptions,
-    folded,
+    option_key,
     parse_read_options,
     pop_option,
 )
 from tablefmt.spark.runtime.frames import JavaObject, Session
 
-_OURS = frozenset(map(folded, (*READ_OPTIONS, *OF_STREAMS)))
+_OURS = frozenset(map(option_key, (*READ_OPTIONS, *OF_STREAMS)))
 _SPARKS_OWN = frozenset({"versionasof", "timestampasof"})
 """Options that Spark itself obeys or refuses, whatever it reads by name; in lower case."""
 
@@ -87,14 +89,14 @@ def _check_place(table: CatalogTable, asked: ReadOptions) -> None:
 
 def _check_no_view(spark: Session, name: str, options: Mapping[str, str]) -> None:
     """Refuse options of ours for a view over a table of ours: Spark gives views none."""
-    given = [each for each in options if folded(each) in _OURS]
+    given = [each for each in options if option_key(each) in _OURS]
     if not given or not is_view(spark, name):
         return
     walker = loader.kept(
         spark, "SourceVersions", lambda: loader.new_instance(spark, "SourceVersions")
     )
-    read = spark._jsparkSession.table(name)
-    if not walker.isOurs(read) or all(each.casefold() in _SPARKS_OWN for each in given):
+    read = java_session(spark).table(name)
+    if not walker.isOurs(read) or all(folded(each) in _SPARKS_OWN for each in given):
         return
     raise UnsupportedFeatureError(
         f"{name} is a view, and Spark does not hand options on to what a view reads, so "
@@ -111,7 +113,7 @@ def _unread(given: str) -> None:
         given: the options of a scan, as JSON.
     """
     parse_read_options(json.loads(given), "UTC")
-    others = [each for each in json.loads(given) if each.casefold() not in _SPARKS_OWN]
+    others = [each for each in json.loads(given) if folded(each) not in _SPARKS_OWN]
     if others:
         raise UnsupportedFeatureError(
             f"{', '.join(sorted(others))} cannot be obeyed here by a table's name: the session "

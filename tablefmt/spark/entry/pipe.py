@@ -16,7 +16,7 @@ from tablefmt.changes.commit_rows import INSERT
 from tablefmt.changes.contents import known_content
 from tablefmt.errors import (
     ConstraintViolationError,
-    InvalidRangeError,
+    InvalidArgumentError,
     MergeCardinalityError,
     SchemaMismatchError,
 )
@@ -39,9 +39,9 @@ from tablefmt.pipes.pipe import PipeRun, checked_keys, known_name, next_of, noth
 from tablefmt.pipes.renewed import takes_both_ends
 from tablefmt.pipes.rows import changed_rows, check_transform, takes_all
 from tablefmt.pipes.taking import first_taken
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.handle import Handle
-from tablefmt.session.receipt import Commit
 from tablefmt.spark.backends.base import SOURCE
 from tablefmt.spark.columns.conditions import as_column, bound, without_filters
 from tablefmt.spark.columns.projection import check_frame
@@ -100,7 +100,9 @@ class SparkPipe:
         merges = parsed.merge_schema
         columns = checked_keys(keys, self.content, parsed.commit, merge_schema=merges)
         if parsed.replace_where or parsed.overwrite_schema or parsed.dynamic_partitions:
-            raise InvalidRangeError("a pipe appends or merges; it takes no options of overwriting")
+            raise InvalidArgumentError(
+                "a pipe appends or merges; it takes no options of overwriting"
+            )
         failures.install()
         place = target.table if isinstance(target, SparkTable) else target
         store, context = target_of(place, parsed.storage_options, open_if_there)
@@ -293,7 +295,7 @@ def pipe(
     Column, or filter tuples. A pipe may be run here and there by turns: the cursor is the same.
 
     Raises:
-        InvalidRangeError: a content, a function or a name that is none.
+        InvalidArgumentError: a content, a function or a name that is none.
         TableNotFoundError, CorruptTableError, StoreError: as `tablefmt.open`.
     """
     known_content(content)

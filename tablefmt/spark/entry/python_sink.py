@@ -33,6 +33,7 @@ from tablefmt.spark.streams.sink import (
     options_of,
     sink_of,
 )
+from tablefmt.store.clocks import Moment
 
 _UNNUMBERED = Batch(number=0, query=None, run=None)
 
@@ -50,6 +51,8 @@ class BatchFiles(WriterCommitMessage):  # type: ignore[misc]
     """None: there was no table."""
     table: str | None
     """Id of the table that was there."""
+    began: Moment
+    """When the transaction began."""
 
 
 class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -64,7 +67,8 @@ class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchFiles:
         """In a worker: write the rows of one attempt of a task."""
         body, prepared = self.prepared.write(iterator), self.prepared
-        return BatchFiles(body, prepared.task.transaction, prepared.read_version, self.table)
+        transaction, version = prepared.task.transaction, prepared.read_version
+        return BatchFiles(body, transaction, version, self.table, prepared.began)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         """Make one commit of the files of all tasks, unless the batch was applied before.
@@ -77,14 +81,12 @@ class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         written: list[BatchFiles] = [message for message in messages if message is not None]
         options = options_of(self.sink, batch)
         with carrying():
-            try:
+            with self._files(written).discarded_on_failure():
                 table = written[0].table if written else self.table
                 context = open_for(batch, self.sink, self.prepared.task.store, table)
+                # A table that was made meanwhile may hold this very batch.
                 applied = None if context is None else context.applied(options.commit, None, NAME)
                 prepared = self._begun(written, context)
-            except Exception:
-                self._files(written).discard()
-                raise
             if applied is not None:
                 prepared.discard()
                 return
@@ -119,7 +121,7 @@ class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         elif version != prepared.read_version and context is not None:
             under = context.view.metadata_at(version)
             to = evolved(under, self.rows, sink.options, sink.partition_by)
-        return prepared.since(transaction, version, under, to)
+        return prepared.since(transaction, version, under, to, written[0].began)
 
 
 def make_stream_writer(

@@ -46,6 +46,7 @@ from tablefmt.spark.entry.python_sink import TablefmtStreamWriter, make_stream_w
 from tablefmt.spark.entry.python_stream import StreamReader, stream_reader, stream_schema
 from tablefmt.spark.entry.python_writer import TablefmtWriter, make_writer, source_store
 from tablefmt.spark.entry.stream_hints import READ_STREAM, SESSION_ZONE
+from tablefmt.spark.jvm.pyspark_parts import has_jvm, java_session, jvm_of
 from tablefmt.spark.options import parse_read_options
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
@@ -216,12 +217,12 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc]
 @contextmanager
 def _active(spark: Any) -> Iterator[None]:
     """Spark looks for sources of the same name in the session that is active, whoever registers."""
-    if getattr(spark, "_jsparkSession", None) is None:
+    if not has_jvm(spark):
         yield
         return
-    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    sessions = jvm_of(spark).org.apache.spark.sql.classic.SparkSession
     before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
+    sessions.setActiveSession(java_session(spark))
     try:
         yield
     finally:

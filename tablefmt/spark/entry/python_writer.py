@@ -11,30 +11,36 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from tablefmt.commit.environment import SYSTEM
+from tablefmt.commit.plan import Staged
 from tablefmt.data.bounds import stats_of
-from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.model.entry import Metadata
+from tablefmt.model.entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import nullable
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import definition
-from tablefmt.operations.first_rows import check_partitioning
-from tablefmt.operations.overwrite import check_overwritable, overwrite_files
+from tablefmt.operations.create import prepare as prepare_place
+from tablefmt.operations.first_rows import check_partitioning, commit_first
+from tablefmt.operations.overwrite import OVERWRITE, check_overwritable, overwrite_files
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.files import TransactionFiles
-from tablefmt.session.receipt import Commit
-from tablefmt.session.staging import commit_staged
+from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.session.staging import autocommit, newest_snapshot
+from tablefmt.session.statement import Begun, Statement
 from tablefmt.spark.backends.arrow.tasks import WriteTask, check_columns
 from tablefmt.spark.backends.choice import check_shared
 from tablefmt.spark.backends.layout import Layout, layout
 from tablefmt.spark.backends.task_results import described, merged, read_back
 from tablefmt.spark.backends.workers import for_workers
 from tablefmt.spark.columns.conditions import check_zoned
-from tablefmt.spark.entry.write import commit_first, evolved, prepare_first
+from tablefmt.spark.entry.write import check_first, evolved
 from tablefmt.spark.options import WriteOptions, parse_options, pop_option, pop_partition_by
 from tablefmt.spark.runtime.failures import carrying
+from tablefmt.spark.statements.execution import rows_of
 from tablefmt.spark.statements.open_logs import open_context, open_if_there
+from tablefmt.store.clocks import Moment
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
 
@@ -56,18 +62,25 @@ class Prepared:
     """None: there is no table yet."""
     written_under: Metadata
     """The metadata of `read_version`; the files are written under the task's."""
+    began: Moment
 
     def since(
-        self, transaction: str, version: int | None, under: Metadata, to: Metadata
+        self,
+        transaction: str,
+        version: int | None,
+        under: Metadata,
+        to: Metadata,
+        began: Moment,
     ) -> Prepared:
         """The same write, as another one has begun it: only to be committed, or discarded.
 
         Args:
             transaction: whose files they are.
             version: `read_version`. under: `written_under`. to: what its files are written under.
+            began: when it began.
         """
         task = replace(self.task, transaction=transaction, metadata=to)
-        return replace(self, task=task, read_version=version, written_under=under)
+        return replace(self, task=task, read_version=version, written_under=under, began=began)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> bytes:
         """In a worker: write the rows of one attempt of a task. What it wrote, packed."""
@@ -97,30 +110,47 @@ class Prepared:
         files = TransactionFiles(store, transaction)
         files.keep_winners(added)
         if self.read_version is None:
-            exist_ok = not self.overwrite
-            return commit_first(store, metadata, transaction, added, options, exist_ok=exist_ok)
-        context = there or open_context(store)
-        with files.removed_on_failure():
-            staged = (
-                overwrite_files(
-                    transaction,
-                    added,
-                    self.written_under,
-                    read_version=self.read_version,
-                    evolved=metadata,
-                    where=options.replace_where,
-                    dynamic_partitions=options.dynamic_partitions,
-                )
-                if self.overwrite
-                else append_files(
-                    transaction,
-                    added,
-                    self.written_under,
-                    read_version=self.read_version,
-                    evolved=metadata,
-                )
+            return commit_first(
+                store,
+                metadata,
+                transaction,
+                added,
+                options.commit,
+                exist_ok=not self.overwrite,
+                began=self.began,
+                digest=options.digest,
             )
-        return context, commit_staged(context, staged, options.commit)
+        with files.discarded_on_failure():
+            context = there or open_context(store)
+        begun = Begun(transaction=transaction, version=self.read_version, began=self.began)
+        statement = self._statement(added, options)
+        return context, autocommit(context, statement, options.commit, begun=begun)
+
+    def _statement(self, added: AddedFiles | None, options: WriteOptions) -> Statement:
+        """Return the append or overwrite of files that tasks wrote."""
+
+        def stage(pinned: TransactionSnapshot, _: None) -> Staged:
+            pinned.target = self.task.metadata
+            if not self.overwrite:
+                return append_files(
+                    pinned.transaction,
+                    added,
+                    self.written_under,
+                    read_version=pinned.version,
+                    evolved=pinned.target,
+                )
+            return overwrite_files(
+                pinned.transaction,
+                added,
+                self.written_under,
+                read_version=pinned.version,
+                where=options.replace_where,
+                dynamic_partitions=options.dynamic_partitions,
+                evolved=pinned.target,
+            )
+
+        name = OVERWRITE if self.overwrite else NAME
+        return Statement(name=name, stage=stage, engine=rows_of(options))
 
     def discard(self) -> None:
         """Remove what tasks wrote."""
@@ -180,28 +210,33 @@ def prepare(
     Raises as `tablefmt.spark.write`.
     """
     rows = nullable(schema_from(schema))
-    transaction = SYSTEM.nonce()
+    began = SYSTEM.moment(store)
     context = open_if_there(store)
     if context is None:
-        prepare_first(store, options)
+        check_first(options)
+        prepare_place(store)
+        transaction = SYSTEM.nonce()
         metadata = definition(rows, partition_by, {})
         task = _task(store, transaction, metadata, rows, layout(options.files, metadata, None))
-        return Prepared(task, overwrite, None, metadata), None
-    head = context.begin()
+        return Prepared(task, overwrite, None, metadata, began), None
+    pinned = newest_snapshot(context)
+    under = pinned.metadata
     if not options.overwrite_schema:
-        check_partitioning(head.metadata, partition_by)
+        check_partitioning(under, partition_by)
     elif not overwrite:
-        raise InvalidRangeError("overwriteSchema means nothing with mode='append'; use mergeSchema")
+        raise InvalidArgumentError(
+            "overwriteSchema means nothing with mode='append'; use mergeSchema"
+        )
     if overwrite:
         where, dynamic = options.replace_where, options.dynamic_partitions
-        check_overwritable(head.metadata, where, dynamic)
+        check_overwritable(under, where, dynamic)
         if where is not None:
-            check_zoned(where, head.metadata.schema)
-    metadata = evolved(head.metadata, rows, options, partition_by)
+            check_zoned(where, under.schema)
+    metadata = evolved(under, rows, options, partition_by)
     check_columns(rows, metadata.schema)
-    spread = layout(options.files, metadata, head)
-    task = _task(store, transaction, metadata, rows, spread)
-    return Prepared(task, overwrite, head.version, head.metadata), context
+    spread = layout(options.files, metadata, context.view.head)
+    task = _task(store, pinned.transaction, metadata, rows, spread)
+    return Prepared(task, overwrite, pinned.version, under, began), context
 
 
 def _task(

@@ -8,6 +8,7 @@ from typing import Any
 
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.model.case_folding import folded
 from tablefmt.model.entry import Metadata
 from tablefmt.model.integers import number_in_text
 from tablefmt.model.times import Time, from_micros
@@ -27,6 +28,7 @@ from tablefmt.spark.entry.callers import (
 )
 from tablefmt.spark.entry.stream_hints import SESSION_ZONE
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import java_rows
 from tablefmt.spark.options import ReadOptions, parse_read_options
 from tablefmt.spark.runtime.frames import JavaObject
 from tablefmt.spark.statements.changes import changes_frame
@@ -67,13 +69,13 @@ def _row_changes(
     table = Table(open_context(open_store(uri, options.storage_options)))
     assert options.changes is not None
     frame = changes_frame(spark, table.changes(**options.changes))
-    if columns is not None and declared(columns) != declared(frame._jdf.schema().json()):
+    if columns is not None and declared(columns) != declared(java_rows(frame).schema().json()):
         raise SchemaMismatchError(
             "the reader was told other columns than those of the changes; leave schema() out, and "
             "choose columns with select()",
             [],
         )
-    return loader.new_instance(spark, "ChangesRelation", frame._jdf)
+    return loader.new_instance(spark, "ChangesRelation", java_rows(frame))
 
 
 def _open(
@@ -160,7 +162,7 @@ def _exists(path: str) -> bool:
 
 def _reads_files(session: JavaObject, path: str, given: str) -> bool:
     """Whether Spark itself reads and writes the files of the table there."""
-    stored = {k: v for k, v in json.loads(given).items() if k.casefold().startswith("storage")}
+    stored = {k: v for k, v in json.loads(given).items() if folded(k).startswith("storage")}
     storage = parse_read_options(stored, None).storage_options
     return spark_reads_files(session_of(session), open_store(path, storage))
 

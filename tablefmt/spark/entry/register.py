@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.spark.backends import choice
 from tablefmt.spark.entry import bridge, callers, insert_options, statement_hints
 from tablefmt.spark.entry.session import check_classic, is_connect
@@ -88,12 +88,12 @@ def sync(spark: Session, name: str) -> None:
         name: of a table USING tablefmt, with or without its database.
 
     Raises:
-        InvalidRangeError: no such table in the catalog, or not one of tablefmt.
+        InvalidArgumentError: no such table in the catalog, or not one of tablefmt.
         TableNotFoundError: nothing is where the catalog says it is.
     """
     check_classic(spark)
     found = callers.catalog_table(spark, name)
     if found is None:
-        raise InvalidRangeError(f"Spark's catalog has no table {name} USING tablefmt")
+        raise InvalidArgumentError(f"Spark's catalog has no table {name} USING tablefmt")
     context = open_context(open_store(found.uri, found.storage_options))
     callers.follow(spark, found.quoted, context.view.head.metadata.schema)

@@ -11,15 +11,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.jvm import internals, pyspark_parts
+from tablefmt.spark.jvm.pyspark_parts import has_jvm
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import Session
 from tablefmt.store.private_folders import PrivateFolder
 
 JAVA_MIN = 17
-PYSPARK_MIN = (4, 1)
+PYSPARK_MIN = internals.MINORS[0]
 
 _VARIABLE = "SPARK_LOCAL_DIRS"
 
@@ -66,7 +67,6 @@ def session(
     """
     check_java()
     check_pyspark()
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     failures.install()
@@ -82,8 +82,8 @@ def session(
         if "SPARK_DRIVER_MEMORY" not in os.environ:
             settings.setdefault("spark.driver.memory", f"{driver_megabytes(_machine_bytes())}m")
         settings.setdefault("spark.sql.files.openCostInBytes", OPEN_COST)
-    if SparkContext._gateway is not None:
-        _add_to_running(SparkContext, jars)
+    if pyspark_parts.is_jvm_started():
+        _add_to_running(jars)
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -137,24 +137,23 @@ def _jars(folder: str | None) -> list[str]:
     return [str(path) for path in s3_jars(folder)]
 
 
-def _add_to_running(context: Any, jars: list[str]) -> None:
+def _add_to_running(jars: list[str]) -> None:
     """Jars are read when a JVM starts; one that runs with no session in it can still take them."""
     from tablefmt.spark.backends.native.s3 import has_s3a
 
-    class Running:
-        _jvm = context._jvm
-
-    if not jars or has_s3a(Running):
+    running = pyspark_parts.started_jvm()
+    if not jars or has_s3a(running):
         return
-    if context._active_spark_context is not None:
+    if pyspark_parts.has_active_context():
         raise UnsupportedFeatureError(
             "the running Spark session was made without the jars for S3; stop it first "
             "(spark.stop()), then make one with s3=True",
             ["spark:s3-jars"],
         )
-    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    jvm = pyspark_parts.jvm_of(running)
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for jar in jars:
-        loader.addURL(context._jvm.java.io.File(jar).toURI().toURL())
+        loader.addURL(jvm.java.io.File(jar).toURI().toURL())
 
 
 def check_pyspark() -> None:
@@ -215,8 +214,7 @@ def is_stopped(spark: Session) -> bool:
     """Whether a session, classic or Connect, was stopped."""
     if is_connect(spark):
         return bool(spark.is_stopped)
-    context = spark.sparkContext._jsc
-    return context is None or bool(context.sc().isStopped())
+    return pyspark_parts.is_stopped(spark)
 
 
 def check_classic(spark: Session) -> None:
@@ -231,7 +229,7 @@ def check_classic(spark: Session) -> None:
             "temporary views there, or tablefmt.spark.read() and write()",
             ["spark:connect"],
         )
-    if getattr(spark, "_jsparkSession", None) is None:
+    if not has_jvm(spark):
         raise UnsupportedFeatureError(
             f"{type(spark).__name__} is no Spark session with a JVM at hand; use a classic session",
             ["spark:classic"],

@@ -13,10 +13,11 @@ from tablefmt.expressions.table_statements import TableStatement, read_statement
 from tablefmt.maintenance.vacuum_plan import DOOMED
 from tablefmt.model.times import from_micros
 from tablefmt.operations import detail, history
-from tablefmt.session.receipt import Commit
+from tablefmt.session.commit_result import Commit
 from tablefmt.spark.entry.callers import catalog_table, follow, session_of
 from tablefmt.spark.entry.delta_settings import may_break_transactions
 from tablefmt.spark.entry.table import SparkTable
+from tablefmt.spark.jvm.pyspark_parts import java_rows, java_session
 from tablefmt.spark.runtime.frames import JavaObject, Session
 from tablefmt.spark.statements.open_logs import open_context
 from tablefmt.store.open import open_store
@@ -128,9 +129,9 @@ def _maintain(session: JavaObject, described: str) -> JavaObject:
     after = context.view.head.metadata.schema
     if after != before:
         follow(spark, given["name"], after)
-    if asked.verb == "RESTORE" and not spark._jsparkSession.sharedState().cacheManager().isEmpty():
+    if asked.verb == "RESTORE" and not java_session(spark).sharedState().cacheManager().isEmpty():
         spark.catalog.refreshTable(given["name"])
-    return spark.createDataFrame(answer)._jdf
+    return java_rows(spark.createDataFrame(answer))
 
 
 VERBS: Mapping[str, Callable[..., Any]] = {"statement": _statement, "maintain": _maintain}

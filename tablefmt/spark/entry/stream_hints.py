@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.model.case_folding import folded
 from tablefmt.spark.columns.conditions import session_zone
 from tablefmt.spark.entry.session import is_connect
-from tablefmt.spark.options import CLUSTERING_COLUMNS, PARTITION_COLUMNS, TIMES, folded
+from tablefmt.spark.jvm.pyspark_parts import java_reader, java_writer
+from tablefmt.spark.options import CLUSTERING_COLUMNS, PARTITION_COLUMNS, TIMES, option_key
 from tablefmt.spark.runtime.frames import Session
 
 READ_STREAM = "__read_stream"
@@ -21,7 +23,7 @@ READ_STREAM = "__read_stream"
 SESSION_ZONE = "__session_zone"
 """Given to what `read` and `readStream` load by a time: the session's time zone (TIM-5)."""
 
-_TIMES = frozenset(map(folded, TIMES))
+_TIMES = frozenset(map(option_key, TIMES))
 
 
 def install(spark: Session) -> None:
@@ -71,7 +73,7 @@ def _zoned(original: Any) -> Any:
 
 
 def _format_of(reader: Any) -> Any:
-    told = getattr(reader, "_jreader", None)
+    told = java_reader(reader)
     return getattr(reader, "_format", None) if told is None else told.source()
 
 
@@ -79,7 +81,7 @@ def _say_zone(reader: Any, named: Mapping[str, Any]) -> None:
     """Hand the session's time zone on, if there is a time among the options."""
     known = getattr(reader, "_options", None)
     # A classic reader does not show its options.
-    if known is None or _TIMES.intersection(map(folded, [*known, *named])):
+    if known is None or _TIMES.intersection(map(option_key, [*known, *named])):
         session = getattr(reader, "_client", None) or reader._spark
         reader.option(SESSION_ZONE, session_zone(session))
 
@@ -112,7 +114,7 @@ def _start(original: Any) -> Any:
 def _to_table(original: Any) -> Any:
     def to_table(self: Any, tableName: str, format: Any = None, *given: Any, **named: Any) -> Any:
         known = format or getattr(getattr(self, "_write_proto", None), "format", None)
-        if _is_ours(known) and not hasattr(self, "_jwrite"):
+        if _is_ours(known) and java_writer(self) is None:
             raise UnsupportedFeatureError(
                 "Spark hands nothing of a catalog's table on to a Python data source, so no batch "
                 "would go there; give the path to start(), or use a classic session",
@@ -124,4 +126,4 @@ def _to_table(original: Any) -> Any:
 
 
 def _is_ours(format: Any) -> bool:
-    return str(format).casefold() == "tablefmt"
+    return folded(str(format)) == "tablefmt"

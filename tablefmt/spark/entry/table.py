@@ -21,9 +21,10 @@ from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.update import UPDATE_CALL, set_fingerprint
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.condition import AnalyzedCondition, kept_text
 from tablefmt.session.options import CommitKeywords, commit_options
-from tablefmt.session.receipt import Commit
+from tablefmt.session.staging import newest, newest_snapshot
 from tablefmt.spark.columns.assignment import new_column
 from tablefmt.spark.columns.column_text import text_of
 from tablefmt.spark.columns.conditions import (
@@ -128,7 +129,7 @@ class SparkTable(LayoutVerbs):
                 append-only.
         """
         if where is not None:
-            schema = self.table.context.begin().metadata.schema
+            schema = newest(self.table.context).metadata.schema
             options["replaceWhere"] = text_condition(where, schema)
         if dynamic_partitions:
             options["partitionOverwriteMode"] = "dynamic"
@@ -150,7 +151,7 @@ class SparkTable(LayoutVerbs):
         """
         if where is None:
             return self.table.truncate(**commit)
-        schema = self.table.context.begin().metadata.schema
+        schema = newest(self.table.context).metadata.schema
         text = text_condition(where, schema)
         target = analyzed_text(text, schema, session_zone(self.spark))
         if not target.exact:
@@ -241,7 +242,7 @@ class SparkTable(LayoutVerbs):
         check_settings(self.spark)
         check_set(set, UPDATE_CALL)
         context = self.table.context
-        schema = context.begin().metadata.schema
+        schema = newest(context).metadata.schema
         functions = functions_of(self.spark)
         values = [
             (field, new_column(functions, field, value, field))
@@ -290,7 +291,7 @@ class SparkTable(LayoutVerbs):
 
         def explain(asked: MergeStatement) -> str:
             context = self.table.context
-            pinned = context.pin(context.begin().version)
+            pinned = newest_snapshot(context)
             with statement_errors():
                 return explain_merge(pinned, merge_of(self.spark, asked, source)(pinned))
 
@@ -301,7 +302,7 @@ class SparkTable(LayoutVerbs):
 
     def _where(self, given: str | Filters | Column | None) -> SparkCondition:
         context = self.table.context
-        schema = context.begin().metadata.schema
+        schema = newest(context).metadata.schema
         given = without_filters(given, schema)
         if given is None or isinstance(given, str):
             target = analyzed_text(given, schema, session_zone(self.spark))

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tablefmt.commit.environment import SYSTEM
+from tablefmt.commit.plan import Staged
 from tablefmt.errors import (
     CommitRejectedError,
-    InvalidRangeError,
+    InvalidArgumentError,
     TableExistsError,
     TablefmtError,
     UnsupportedFeatureError,
 )
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.entry import AddedFiles, Metadata
-from tablefmt.model.fingerprints import without_run
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import nullable
-from tablefmt.operations import first_rows
 from tablefmt.operations.append import NAME, append_files
-from tablefmt.operations.create import definition, prepare
-from tablefmt.operations.first_rows import Partitions, check_partitioning
+from tablefmt.operations.create import definition
+from tablefmt.operations.first_rows import Partitions, check_partitioning, create_by
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
 from tablefmt.operations.write import known_mode
+from tablefmt.session.commit_result import Commit
+from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.context import TableContext
-from tablefmt.session.files import TransactionFiles
-from tablefmt.session.measurements import Measured
 from tablefmt.session.metadata_changes import merged, redefined, replaced
-from tablefmt.session.receipt import Commit
-from tablefmt.session.staging import commit_staged
+from tablefmt.session.snapshot import OtherVersionRead, TransactionSnapshot, check_may_remove
 from tablefmt.snapshot.head import Head
 from tablefmt.spark.backends.base import Destination
 from tablefmt.spark.backends.choice import backend_for
@@ -41,9 +40,9 @@ from tablefmt.spark.options import WriteKeywords, WriteOptions, parse_options
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import DataFrame
 from tablefmt.spark.runtime.stream_batches import with_batch
+from tablefmt.spark.statements.execution import execute, rows_of
 from tablefmt.spark.statements.open_logs import open_if_there
-from tablefmt.spark.statements.replace import replace_rows, replaced_by
-from tablefmt.spark.statements.source_versions import pin_query, with_query
+from tablefmt.spark.statements.replace import replaced_by, stage_replace
 from tablefmt.store.open import open_store
 from tablefmt.store.protocol import Store
 
@@ -74,7 +73,7 @@ def write(
     Raises:
         TableExistsError: mode is error.
         SchemaMismatchError, ConstraintViolationError: the data does not fit.
-        InvalidRangeError: a mode or an option's value that makes no sense.
+        InvalidArgumentError: a mode or an option's value that makes no sense.
         InvalidPredicateError: replaceWhere.
         UnsupportedFeatureError: an unknown option, a table that needs a newer writer (ENT-7),
             memory://. UnsafeStoreError: STO-12. StoreError, CorruptTableError: as `tablefmt.open`.
@@ -122,23 +121,19 @@ def append_rows(
     """
     check_frame(df)
     options = with_batch(options, df.sparkSession)
-    head = context.begin(refresh=refresh)
-    already = context.applied(options.commit, without_run(options.digest), NAME)
-    if already is not None:
-        return already
-    transaction = context.environment.nonce()
-    read = pin_query(context, df)
-    if read is not None and read.version > head.version:
-        head = context.begin()
-    metadata = _evolved(head.metadata, df, options)
-    added = _files(df, context.store, transaction, metadata, options, head)
-    under = head if read is None else read
-    staged = append_files(
-        transaction, added, under.metadata, read_version=under.version, evolved=metadata
-    )
-    if read is not None:
-        staged = with_query(staged, read)
-    return commit_staged(context, staged, options.commit, options.digest)
+
+    def stage(pinned: TransactionSnapshot) -> Staged:
+        pinned.target = _evolved(pinned.metadata, df, options)
+        return append_files(
+            pinned.transaction,
+            _pinned_files(df, pinned, options),
+            pinned.metadata,
+            read_version=pinned.version,
+            evolved=pinned.evolved,
+        )
+
+    spark, rows = df.sparkSession, rows_of(options, df)
+    return execute(context, spark, NAME, stage, options, rows=rows, refresh=refresh)
 
 
 def evolved(
@@ -188,74 +183,66 @@ def overwrite_rows(
     Raises as `write`.
     """
     check_frame(df)
-    options = with_batch(options, df.sparkSession)
-    head = context.begin(refresh=refresh)
-    where, dynamic = options.replace_where, options.dynamic_partitions
-    rows = None
-    if where is not None:
-        where, rows = replaced_by(where, head.metadata, df.sparkSession)
-    if where is not None and rows is not None:
-        metadata = _evolved(head.metadata, df, options, partition_by)
-        try:
-            return replace_rows(context, df, where, rows, metadata, options)
-        except TablefmtError:
-            raise
-        except Exception as error:
-            raise _explained(error, df, metadata) or error from None
-    check_overwritable(head.metadata, where, dynamic)
-    already = context.applied(options.commit, without_run(options.digest), name)
-    if already is not None:
-        return already
-    if wanted is not None:
-        metadata = redefined(head.metadata, wanted)
-    else:
-        metadata = _evolved(head.metadata, df, options, partition_by)
-    return _overwrite(context, df, options, head, metadata, where, name)
+    spark = df.sparkSession
+    options = with_batch(options, spark)
+    dynamic = options.dynamic_partitions
 
+    def replaced(metadata: Metadata) -> tuple[str | None, AnalyzedCondition | None]:
+        given = options.replace_where
+        return (None, None) if given is None else replaced_by(given, metadata, spark)
 
-def _overwrite(
-    context: TableContext,
-    df: DataFrame,
-    options: WriteOptions,
-    head: Head,
-    metadata: Metadata,
-    where: str | None,
-    name: str,
-) -> Commit:
-    """Where partition values decide what goes; the rows are written under `metadata`."""
-    transaction = context.environment.nonce()
-    read = pin_query(context, df)
-    added = _files(df, context.store, transaction, metadata, options, head)
-    under = head if read is None else read
-    with TransactionFiles(context.store, transaction).removed_on_failure():
-        staged = overwrite_files(
-            transaction,
-            added,
-            under.metadata,
-            read_version=under.version,
+    def text(metadata: Metadata) -> tuple[str, ...]:
+        where, by_rows = replaced(metadata)
+        if by_rows is None:
+            check_overwritable(metadata, where, dynamic)
+        else:
+            check_may_remove(metadata)
+        return ()
+
+    def stage(pinned: TransactionSnapshot) -> Staged:
+        where, by_rows = replaced(pinned.metadata)
+        if wanted is not None:
+            pinned.target = redefined(pinned.metadata, wanted)
+        else:
+            pinned.target = _evolved(pinned.metadata, df, options, partition_by)
+        if where is not None and by_rows is not None:
+            with _explaining(df, pinned.target):
+                return stage_replace(pinned, df, where, by_rows, options)
+        return overwrite_files(
+            pinned.transaction,
+            _pinned_files(df, pinned, options),
+            pinned.metadata,
+            read_version=pinned.version,
             where=where,
-            dynamic_partitions=options.dynamic_partitions,
+            dynamic_partitions=dynamic,
             name=name,
-            evolved=metadata,
+            evolved=pinned.evolved,
         )
-    if read is not None:
-        staged = with_query(staged, read)
-    return commit_staged(context, staged, options.commit, options.digest)
+
+    rows = rows_of(options, df)
+    return execute(context, spark, name, stage, options, rows=rows, text=text, refresh=refresh)
 
 
 def _mode(mode: str, options: WriteOptions) -> str:
     folded = known_mode(mode)
     if folded != "overwrite" and options.overwrite_schema:
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             f"overwriteSchema means nothing with mode={mode!r}; use mode='overwrite', or "
             "mergeSchema"
         )
     if folded != "overwrite" and (options.replace_where or options.dynamic_partitions):
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             f"replaceWhere and partitionOverwriteMode mean nothing with mode={mode!r}; "
             "use mode='overwrite'"
         )
     return folded
+
+
+def _pinned_files(
+    df: DataFrame, pinned: TransactionSnapshot, options: WriteOptions
+) -> AddedFiles | None:
+    head, target = pinned.view.head, pinned.target
+    return _files(df, pinned.store, pinned.transaction, target, options, head)
 
 
 def _files(
@@ -270,9 +257,16 @@ def _files(
     spark = df.sparkSession
     backend = backend_for(spark, store)
     layout = session_layout(spark, options.files, metadata, head)
-    try:
+    with _explaining(df, metadata):
         return backend.write_rows(df, Destination(transaction, metadata, layout))
-    except TablefmtError:
+
+
+@contextmanager
+def _explaining(df: DataFrame, metadata: Metadata) -> Iterator[None]:
+    """Raise what a failure of Spark means for the write, if it is not the query's own affair."""
+    try:
+        yield
+    except (TablefmtError, OtherVersionRead):
         raise
     except Exception as error:
         explained = _explained(error, df, metadata)
@@ -302,51 +296,23 @@ def write_first(
         TableExistsError: another one was made meanwhile. As `write`.
     """
     options = with_batch(options, df.sparkSession)
-    measured = Measured.start(SYSTEM.monotonic, store)
-    prepare_first(store, options)
-    transaction = SYSTEM.nonce()
-    added = _files(df, store, transaction, metadata, options, None)
-    return commit_first(
-        store, metadata, transaction, added, options, exist_ok=exist_ok, measured=measured
+    check_first(options)
+
+    def files(transaction: str) -> AddedFiles | None:
+        return _files(df, store, transaction, metadata, options, None)
+
+    return create_by(
+        store, metadata, files, options.commit, exist_ok=exist_ok, digest=options.digest
     )
 
 
-def prepare_first(store: Store, options: WriteOptions) -> None:
-    """Before the files of a table that is not there yet are written.
+def check_first(options: WriteOptions) -> None:
+    """Refuse what a table that is not there yet cannot do.
 
     Raises:
-        UnsupportedFeatureError: replaceWhere. ForeignTableError, UnsafeStoreError.
+        UnsupportedFeatureError: replaceWhere.
     """
     if options.replace_where:
         raise UnsupportedFeatureError(
             "replaceWhere needs a table that is there", ["option:replaceWhere"]
         )
-    prepare(store)
-
-
-def commit_first(
-    store: Store,
-    metadata: Metadata,
-    transaction: str,
-    added: AddedFiles | None,
-    options: WriteOptions,
-    *,
-    exist_ok: bool,
-    measured: Measured | None = None,
-) -> tuple[TableContext, Commit]:
-    """Make a table, and commit files that were written before it was there. Both.
-
-    Raises:
-        TableExistsError: another one was made meanwhile; the files are removed.
-        As `append_files`.
-    """
-    return first_rows.commit_first(
-        store,
-        metadata,
-        transaction,
-        added,
-        options.commit,
-        exist_ok=exist_ok,
-        measured=measured,
-        digest=options.digest,
-    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.model.case_folding import folded
 from tablefmt.operations.overwrite import truncate
 from tablefmt.session.options import CommitOptions
 from tablefmt.spark.entry.callers import (
@@ -22,7 +23,7 @@ from tablefmt.spark.entry.delta_settings import check_settings, default_properti
 from tablefmt.spark.entry.write import write
 from tablefmt.spark.options import (
     check_not_clustered,
-    folded,
+    option_key,
     parse_options,
     pop_option,
     pop_partition_by,
@@ -48,7 +49,7 @@ def _save(session: JavaObject, mode: str, given: str, data: JavaObject) -> None:
     write(
         frame_of(session, data),
         uri,
-        mode={"ErrorIfExists": "error"}.get(mode, mode.casefold()),
+        mode={"ErrorIfExists": "error"}.get(mode, folded(mode)),
         partition_by=by,
         **options,
     )
@@ -59,8 +60,8 @@ def _as_set(spark: Session, uri: str, given: Mapping[str, Any]) -> dict[str, str
 
     Spark's own sources heed this setting too, for tables with partitions.
     """
-    given_names = set(map(folded, given))
-    dynamic = (spark.conf.get(OVERWRITE_MODE, None) or "").casefold() == "dynamic"
+    given_names = set(map(option_key, given))
+    dynamic = folded(spark.conf.get(OVERWRITE_MODE, None) or "") == "dynamic"
     if not dynamic or given_names & {"replacewhere", "partitionoverwritemode"}:
         return {}
     context = open_if_there(open_store(uri, parse_options(dict(given)).storage_options))
@@ -151,7 +152,7 @@ def _rows(
 
 def _is_true(options: Mapping[str, Any]) -> bool:
     """Whether the whole table is to be another."""
-    return str(pop_option(dict(options), "overwriteSchema")).casefold() == "true"
+    return folded(str(pop_option(dict(options), "overwriteSchema"))) == "true"
 
 
 def _truncate(session: JavaObject, uri: str, storage: str, where: str | None) -> None:

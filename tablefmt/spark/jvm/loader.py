@@ -10,6 +10,7 @@ import atexit
 import hashlib
 import logging
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -20,7 +21,8 @@ from importlib import resources
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.jvm import callback_server
+from tablefmt.spark.jvm import callback_server, internals, messages
+from tablefmt.spark.jvm.pyspark_parts import gateway, java_session, jvm_of
 from tablefmt.spark.jvm.sessions import SessionCache
 from tablefmt.spark.runtime.frames import JavaObject, Session
 
@@ -41,6 +43,7 @@ SOURCES = (
     "LiteralsByReference",
     "LiveRows",
     "MergeEvolution",
+    "Messages",
     "NamedReads",
     "NativeScan",
     "NativeWrite",
@@ -62,6 +65,14 @@ SOURCES = (
     "SnapshotTable",
     "SnapshotWrite",
     "SourceVersions",
+    "SparkCallers",
+    "SparkExpressions",
+    "SparkFields",
+    "SparkInternals",
+    "SparkNodes",
+    "SparkQueries",
+    "SparkScans",
+    "SparkSettings",
     "StagedSnapshotTable",
     "StatementParser",
     "StreamRows",
@@ -77,6 +88,7 @@ SOURCES = (
 SESSIONS_KEPT = 1024
 """Sessions of which it is known that they have our rules: those used last."""
 
+_IMPORT = re.compile(r"^import (org\.apache\.spark\.[\w.$]+);", re.MULTILINE)
 _SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 _FOLDER = "tablefmt-classes-"
 _CLASSES = "tablefmt.classes"
@@ -101,16 +113,17 @@ def _sources() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _digest() -> str:
-    return hashlib.sha256("\0".join(_sources().values()).encode()).hexdigest()[:16]
+    texts = [*_sources().values(), messages.text()]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def new_instance(spark: Session, name: str, *arguments: object) -> JavaObject:
-    """A new object of one of `SOURCES`, made by its first public constructor.
+    """A new object of one of `SOURCES`, made by its public constructor: each has one.
 
     Raises:
         UnsupportedFeatureError: this Spark's JVM cannot compile or load the class.
     """
-    plain = kept(spark, "Object", lambda: spark._jvm.java.lang.Object)
+    plain = kept(spark, "Object", lambda: jvm_of(spark).java.lang.Object)
     array = gateway(spark).new_array(plain, len(arguments))
     for at, argument in enumerate(arguments):
         array[at] = argument
@@ -130,7 +143,8 @@ def kept(spark: Session, key: Hashable, make: Callable[[], JavaObject]) -> JavaO
 def problem(spark: Session) -> str | None:
     """Why the JVM of a classic session cannot have the classes; None if it can.
 
-    Found out once a JVM. A Spark that lacks what they need is said so in one warning.
+    Found out once a JVM, and logged as one warning: the Spark is of a minor version that was not
+    tested, cannot compile the classes, or lacks one of `internals.INTERNALS`.
     """
     from py4j.protocol import Py4JError
 
@@ -138,14 +152,22 @@ def problem(spark: Session) -> str | None:
     with _trying:
         if jvm not in _problems:
             try:
-                new_instance(spark, "Bridge")
-                callback_server.ensure_started(jvm)
-                _problems[jvm] = None
+                _problems[jvm] = internals.untested(spark.version) or _lacking(spark)
+                if _problems[jvm] is None:
+                    new_instance(spark, "Messages").connect(messages.text())
+                    callback_server.ensure_started(jvm)
             except (UnsupportedFeatureError, Py4JError, TypeError) as error:
-                _withdraw()
                 _problems[jvm] = str(error).splitlines()[0]
+            if _problems[jvm] is not None:
+                _withdraw()
                 _log.warning("arrow backend: rows go through Python, because %s", _problems[jvm])
         return _problems[jvm]
+
+
+def _lacking(spark: Session) -> str | None:
+    """Compile the classes, and look for the parts of Spark that they use by name."""
+    missing = new_instance(spark, "SparkInternals").missing(internals.as_lines()).split()
+    return internals.lacking(missing) if missing else None
 
 
 def add_rule(spark: Session, *, again: bool = False) -> None:
@@ -162,7 +184,7 @@ def add_rule(spark: Session, *, again: bool = False) -> None:
 
 def _add_rules(spark: Session) -> bool:
     with _ruling:
-        methods = spark._jsparkSession.experimental()
+        methods = java_session(spark).experimental()
         rules = methods.extraOptimizations()
         names = (rules.apply(i).getClass().getName() for i in range(rules.size()))
         if "tablefmt.NativeScan" not in names:
@@ -178,7 +200,7 @@ def _add_analyzer_rule(spark: Session) -> None:
     from py4j.protocol import Py4JError
 
     try:
-        new_instance(spark, "RowCommands").install(spark._jsparkSession)
+        new_instance(spark, "RowCommands").install(java_session(spark))
     except Py4JError as error:
         # NativeScan does the same, later.
         _log.warning("DELETE, UPDATE and MERGE in SQL give no numbers of rows: %s", error)
@@ -192,7 +214,7 @@ def stand_in(spark: Session) -> None:
 
     with _ruling:
         try:
-            new_instance(spark, "SessionCatalog").install(spark._jsparkSession)
+            new_instance(spark, "SessionCatalog").install(java_session(spark))
         except Py4JError as error:
             # Where the setting is ours, it does the same if the thread has an active session.
             setting = spark.conf.get("spark.sql.catalog.spark_catalog", "builtin")
@@ -211,7 +233,7 @@ def add_statements(spark: Session) -> None:
 
     with _ruling:
         try:
-            new_instance(spark, "StatementParser").install(spark._jsparkSession)
+            new_instance(spark, "StatementParser").install(java_session(spark))
         except Py4JError as error:
             _log.warning("OPTIMIZE, VACUUM, RESTORE, DESCRIBE HISTORY are not known: %s", error)
 
@@ -228,7 +250,7 @@ def _loaded(spark: Session, name: str) -> JavaObject:
 
 def _loader(spark: Session) -> JavaObject:
     """The class loader that has the classes: Spark's own one, where it can be added to."""
-    known = kept(spark, "properties", lambda: spark._jvm.java.lang.System.getProperties())
+    known = kept(spark, "properties", lambda: jvm_of(spark).java.lang.System.getProperties())
     with _installing:
         if known.get(_CLASSES) is None:
             known.put(_LOADER, _install(spark))
@@ -242,7 +264,7 @@ def _loader(spark: Session) -> JavaObject:
 
 
 def _install(spark: Session) -> JavaObject:
-    jvm = spark._jvm
+    jvm = jvm_of(spark)
     compiled = _compiled(spark)
     folder = tempfile.mkdtemp(prefix=_FOLDER)
     _folders.append(folder)
@@ -263,9 +285,12 @@ def _install(spark: Session) -> JavaObject:
 
 
 def _withdraw() -> None:
-    """Let Spark find no data source of ours in classes that turned out to be of no use."""
+    """Let Spark find no data source of ours in classes that turned out to be of no use.
+
+    Spark would find `tablefmt.DefaultSource` by the name `tablefmt` too.
+    """
     for folder in _folders:
-        shutil.rmtree(os.path.join(folder, "META-INF"), ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(folder: str, name: str, content: bytes) -> None:
@@ -279,7 +304,7 @@ def _compiled(spark: Session) -> dict[str, bytes]:
     """Class files by name."""
     from py4j.protocol import Py4JError
 
-    jvm = spark._jvm
+    jvm = jvm_of(spark)
     try:
         resource = jvm.org.codehaus.commons.compiler.util.resource
         texts = gateway(spark).new_array(resource.Resource, len(SOURCES))
@@ -299,10 +324,27 @@ def _compiled(spark: Session) -> dict[str, bytes]:
         return {str(name): bytes(classes.get(name)) for name in list(classes.keySet())}
     except (Py4JError, TypeError) as error:
         first = str(getattr(error, "java_exception", error)).splitlines()[0]
+        missing = _missing_classes(spark)
+        problem = internals.lacking(missing) if missing else f"install Spark {internals.tested()}"
         raise UnsupportedFeatureError(
-            f"this Spark cannot compile tablefmt's classes ({first}); Spark 4.1 or later is needed",
-            ["spark:janino"],
+            f"this Spark cannot compile tablefmt's classes ({first}); {problem}", ["spark:janino"]
         ) from None
+
+
+def _missing_classes(spark: Session) -> list[str]:
+    """Classes of Spark that the sources import and this Spark does not have."""
+    from py4j.protocol import Py4JError
+
+    texts = _sources().values()
+    wanted = {name for text in texts for name in _IMPORT.findall(text)}
+    loaded = jvm_of(spark).org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    missing = []
+    for name in sorted(wanted):
+        try:
+            loaded.loadClass(name)
+        except Py4JError:
+            missing.append(name)
+    return missing
 
 
 class Callback:
@@ -327,31 +369,27 @@ def callback(spark: Session, function: Callable[[Any], Any]) -> Callback:
     return Callback(function)
 
 
-def gateway(spark: Session) -> JavaObject:
-    """The py4j gateway of a classic session."""
-    return spark.sparkContext._gateway
-
-
 def scala_map(spark: Session, values: dict[str, str]) -> JavaObject:
     """An immutable Scala Map of text to text."""
-    tools = kept(spark, "PythonUtils", lambda: spark._jvm.org.apache.spark.api.python.PythonUtils)
+    api = jvm_of(spark).org.apache.spark.api
+    tools = kept(spark, "PythonUtils", lambda: api.python.PythonUtils)
     return tools.toScalaMap(values)
 
 
 def java_schema(spark: Session, json: str) -> JavaObject:
     """A JVM StructType from Spark's JSON form of it."""
-    types = kept(spark, "DataType", lambda: spark._jvm.org.apache.spark.sql.types.DataType)
+    types = kept(spark, "DataType", lambda: jvm_of(spark).org.apache.spark.sql.types.DataType)
     return types.fromJson(json)
 
 
 def long(spark: Session, value: int) -> JavaObject:
     """A java.lang.Long: py4j makes an Integer of a small number."""
-    return kept(spark, "Long", lambda: spark._jvm.java.lang.Long).valueOf(str(value))
+    return kept(spark, "Long", lambda: jvm_of(spark).java.lang.Long).valueOf(str(value))
 
 
 def string_array(spark: Session, values: Sequence[str]) -> JavaObject:
     """A String[]."""
-    text = kept(spark, "String", lambda: spark._jvm.java.lang.String)
+    text = kept(spark, "String", lambda: jvm_of(spark).java.lang.String)
     array = gateway(spark).new_array(text, len(values))
     for at, value in enumerate(values):
         array[at] = value

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from tablefmt.spark.jvm.pyspark_parts import is_context_stopped, java_session
 from tablefmt.spark.runtime.frames import JavaObject, Session
 
 Value = TypeVar("Value")
@@ -36,7 +37,7 @@ class SessionCache(Generic[Value]):
 
         Two threads that ask at once may both make it; both get the same one.
         """
-        known = spark._jsparkSession.sessionUUID(), key
+        known = java_session(spark).sessionUUID(), key
         with self._lock:
             value = self._of(spark.sparkContext).get(known)
         if value is None:
@@ -64,6 +65,5 @@ class SessionCache(Generic[Value]):
         return self._by_context.setdefault(context, OrderedDict())
 
     def _forget_stopped(self) -> None:
-        # PySpark itself says so in this way.
-        for context in [each for each in self._by_context if each._jsc is None]:
+        for context in [each for each in self._by_context if is_context_stopped(each)]:
             del self._by_context[context]

@@ -9,7 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.model.case_folding import folded
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import (
+    active_session,
+    frame_from,
+    has_jvm,
+    has_rows,
+    java_rows,
+    java_session,
+    jvm_of,
+    session_from,
+    set_active_session,
+)
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
 
 ANSI = "spark.sql.ansi.enabled"
@@ -21,8 +33,8 @@ _LENIENT = "sql:without-ansi"
 def is_ansi(spark: Session) -> bool:
     """Whether what a session computes by itself is what SQL-1 and SQL-3 say."""
     conf = spark.conf
-    asks = str(conf.get(ANSI, "true")).casefold() == "true"
-    return asks and str(conf.get(_POLICY, "ANSI")).casefold() == "ansi"
+    asks = folded(str(conf.get(ANSI, "true"))) == "true"
+    return asks and folded(str(conf.get(_POLICY, "ANSI"))) == "ansi"
 
 
 def lenient(what: str) -> UnsupportedFeatureError:
@@ -50,7 +62,7 @@ def under_ansi(spark: Session, *, plain: bool = False) -> Iterator[Session]:
     if is_ansi(spark):
         yield spark
         return
-    if getattr(spark, "_jsparkSession", None) is None or loader.problem(spark):
+    if not has_jvm(spark) or loader.problem(spark):
         if not plain:
             raise lenient("the statement")
         yield spark
@@ -61,29 +73,24 @@ def under_ansi(spark: Session, *, plain: bool = False) -> Iterator[Session]:
 
 def copied(spark: Session) -> Session:
     """A copy of a classic session with those settings."""
-    ansi = loader.new_instance(spark, "Ansi", spark._jsparkSession)
-    return wrapped(ansi.session(spark._jsparkSession))
+    ansi = loader.new_instance(spark, "Ansi", java_session(spark))
+    return wrapped(ansi.session(java_session(spark)))
 
 
 def wrapped(session: JavaObject) -> Session:
     """A session of the JVM as PySpark has it."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    return SparkSession(SparkContext._active_spark_context, session)
+    return session_from(session)
 
 
 @contextmanager
 def _active(spark: Session) -> Iterator[Session]:
-    from pyspark.sql import SparkSession
-
-    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
-    before, known = sessions.getActiveSession(), SparkSession._activeSession
-    sessions.setActiveSession(spark._jsparkSession)
+    sessions = jvm_of(spark).org.apache.spark.sql.classic.SparkSession
+    before, known = sessions.getActiveSession(), active_session()
+    sessions.setActiveSession(java_session(spark))
     try:
         yield spark
     finally:
-        SparkSession._activeSession = known
+        set_active_session(known)
         if before.isDefined():
             sessions.setActiveSession(before.get())
         else:
@@ -92,9 +99,7 @@ def _active(spark: Session) -> Iterator[Session]:
 
 def moved(frame: DataFrame, spark: Session) -> DataFrame:
     """The rows of a DataFrame as a query of another session, which works out what comes on top."""
-    from pyspark.sql import DataFrame
-
-    if frame.sparkSession is spark or getattr(frame, "_jdf", None) is None:
+    if frame.sparkSession is spark or not has_rows(frame):
         return frame
-    ansi = loader.new_instance(spark, "Ansi", spark._jsparkSession)
-    return DataFrame(ansi.moved(frame._jdf, spark._jsparkSession), spark)
+    ansi = loader.new_instance(spark, "Ansi", java_session(spark))
+    return frame_from(ansi.moved(java_rows(frame), java_session(spark)), spark)

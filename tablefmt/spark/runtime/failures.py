@@ -31,6 +31,15 @@ from tablefmt.errors import (
     TablefmtError,
     UnsupportedFeatureError,
 )
+from tablefmt.model.case_folding import folded
+from tablefmt.spark.jvm.pyspark_parts import (
+    any_session,
+    has_jvm,
+    is_active_context_stopped,
+    java_exception,
+    java_session,
+    jvm_of,
+)
 from tablefmt.spark.runtime.guards import broken_check
 from tablefmt.spark.runtime.lost_files import lost_file
 from tablefmt.spark.runtime.sql_text import parser_of
@@ -102,8 +111,9 @@ def answered(verb: Callable[..., Any], *arguments: Any) -> Any:
         cause = cause_of(error.java_exception)
         return FAILED + hand_over(cause) if isinstance(cause, TablefmtError) else cause
     except CapturedException as error:
-        if error._origin is not None:
-            return error._origin
+        origin = java_exception(error)
+        if origin is not None:
+            return origin
         return FAILED + str(error)
     except Exception as error:
         _log.debug("tablefmt failed in a callback", exc_info=True)
@@ -112,12 +122,8 @@ def answered(verb: Callable[..., Any], *arguments: Any) -> Any:
 
 def _hidden() -> TablefmtError | None:
     """What was handed over and got lost, once."""
-    from pyspark import SparkContext
-
     error: TablefmtError | None = _handed.__dict__.pop("error", None)
-    context = SparkContext._active_spark_context
-    stopped = context is None or context._jsc is None or context._jsc.sc().isStopped()
-    return error if stopped else None
+    return error if is_active_context_stopped() else None
 
 
 def record_of(error: TablefmtError) -> str:
@@ -313,18 +319,16 @@ def _said(texts: list[str]) -> BaseException | None:
 
 def _refused(texts: list[str]) -> TablefmtError | None:
     """`misfit`, if the table is one of ours: others keep Spark's own words."""
-    from pyspark.sql import SparkSession
-
     refusal = misfit(texts[0]) if texts else None
     # All sessions of a process share the catalog; a thread of its own knows none of them.
-    session = refusal and (SparkSession.getActiveSession() or SparkSession._instantiatedSession)
-    if refusal is None or session is None or not hasattr(session, "_jsparkSession"):
+    session = refusal and (any_session())
+    if refusal is None or session is None or not has_jvm(session):
         return None
-    state = session._jsparkSession.sessionState()
-    name = parser_of(session._jvm).parseTableIdentifier(refusal[0])
+    state = java_session(session).sessionState()
+    name = parser_of(jvm_of(session)).parseTableIdentifier(refusal[0])
     table = state.catalog().getTableMetadata(name)
     provider = table.provider()
-    ours = provider.isDefined() and provider.get().casefold() == "tablefmt"
+    ours = provider.isDefined() and folded(provider.get()) == "tablefmt"
     return refusal[1] if ours else None
 
 

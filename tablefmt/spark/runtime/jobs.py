@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tablefmt.spark.jvm.pyspark_parts import has_jvm, is_context_stopped
 from tablefmt.spark.runtime.frames import Session
 
 _DESCRIPTION = "spark.job.description"
@@ -26,7 +27,7 @@ def job_description(spark: Session, step: str) -> Iterator[None]:
     """
     description = f"tablefmt {step}"
     _log.info("%s", step)
-    if getattr(spark, "_jsparkSession", None) is None:
+    if not has_jvm(spark):
         tag = description.replace(",", "")
         spark.addTag(tag)
         try:
@@ -41,5 +42,5 @@ def job_description(spark: Session, step: str) -> Iterator[None]:
         yield
     finally:
         # A session that the statement saw stopped has no properties any more.
-        if context._jsc is not None:
+        if not is_context_stopped(context):
             context.setLocalProperty(_DESCRIPTION, before)

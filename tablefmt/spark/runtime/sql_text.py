@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.jvm.pyspark_parts import active_jvm, column_from
 from tablefmt.spark.runtime.frames import Functions, functions_of
 
 if TYPE_CHECKING:
@@ -42,12 +43,9 @@ def parsed(functions: Functions, text: str) -> Column:
             return column.alias(name[2].replace("``", "`")) if name[2] else column
         _check_connect(text)
         return functions.expr(text)
-    from pyspark import SparkContext
-    from pyspark.sql.classic.column import Column
-
-    jvm = SparkContext._active_spark_context._jvm
+    jvm = active_jvm()
     expression = parser_of(jvm).parseExpression(text)
-    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return column_from(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
 
 def selected(frame: DataFrame, *texts: str) -> DataFrame:

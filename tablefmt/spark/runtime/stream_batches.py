@@ -15,6 +15,7 @@ from functools import cache
 from uuid import UUID
 
 from tablefmt.model.fingerprints import of_batch
+from tablefmt.spark.jvm.pyspark_parts import context_of, java_session, jvm_of
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.frames import JavaObject, Session
 
@@ -32,7 +33,7 @@ def with_batch(options: WriteOptions, spark: Session) -> WriteOptions:
     the batch, and in a session that cannot ask the JVM, as over Connect.
     """
     application = options.commit.application
-    context = getattr(spark, "_sc", None)
+    context = context_of(spark)
     if application is None or options.digest is not None or context is None:
         return options
     query, number = context.getLocalProperty(QUERY), context.getLocalProperty(NUMBER)
@@ -76,9 +77,9 @@ def _running(spark: Session, query: str) -> JavaObject | None:
         UUID(query)
     except ValueError:
         return None
-    jvm = spark._jvm
+    jvm = jvm_of(spark)
     assert jvm is not None
-    queries = spark._jsparkSession.sharedState().activeStreamingQueries()
+    queries = java_session(spark).sharedState().activeStreamingQueries()
     return queries.get(jvm.java.util.UUID.fromString(query))
 
 

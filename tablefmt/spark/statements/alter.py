@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.default_text import CURRENT_DEFAULT
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.case_folding import folded
 from tablefmt.model.entry import Metadata
 from tablefmt.model.numbering import number_fields
 from tablefmt.model.schema import Field, Schema, Type
@@ -19,9 +20,10 @@ from tablefmt.operations import alter, alterations
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.create import definition
 from tablefmt.session import metadata_changes
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.options import CommitOptions
-from tablefmt.session.receipt import Commit
+from tablefmt.session.staging import newest
 from tablefmt.spark.runtime.frames import Session
 from tablefmt.spark.statements.snapshots import find_row
 
@@ -36,8 +38,7 @@ def alter_table(spark: Session, context: TableContext, changes: Sequence[Change]
         SchemaMismatchError, ConstraintViolationError: as the verbs of `alter`.
         UnsupportedFeatureError: a change that a table cannot make, by name.
     """
-    context.begin()
-    metadata = context.view.head.metadata
+    metadata = newest(context).metadata
     if _replaces_all(metadata, changes):
         changes = _replaced(metadata, changes)
     parts = [_alteration(spark, metadata, change) for change in changes]
@@ -62,13 +63,13 @@ def _replaced(metadata: Metadata, changes: Sequence[Change]) -> list[Change]:
     """The changes of REPLACE COLUMNS: a column that goes on under its name keeps its values."""
     schema = metadata.schema
     given = [change for change in changes if change["kind"] == "AddColumn"]
-    names = {change["path"][0].casefold() for change in given}
+    names = {folded(change["path"][0]) for change in given}
     steps: list[Change] = [
         change
         for change in changes
-        if change["kind"] == "DeleteColumn" and change["path"][0].casefold() not in names
+        if change["kind"] == "DeleteColumn" and folded(change["path"][0]) not in names
     ]
-    order = [name for name in schema.names if name.casefold() in names]
+    order = [name for name in schema.names if folded(name) in names]
     before: str | None = None
     for at, change in enumerate(given):
         name = change["path"][0]
@@ -209,8 +210,8 @@ def check_of(constraint: Mapping[str, Any]) -> tuple[str, str]:
 
 def _drop_constraint(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     name = change["name"]
-    known = {each.casefold() for each in metadata.constraints}
-    if change["ifExists"] and name.casefold() not in known:
+    known = {folded(each) for each in metadata.constraints}
+    if change["ifExists"] and folded(name) not in known:
         return Alteration("DROP CONSTRAINT", lambda metadata: metadata, {"name": name})
     return alterations.drop_constraint(name)
 
@@ -276,7 +277,7 @@ def evaluated(spark: Session, text: str, kind: Type) -> Any:
     """The value of an expression without columns, as an Arrow scalar; None for NULL.
 
     Raises:
-        InvalidRangeError: it cannot be worked out.
+        InvalidArgumentError: it cannot be worked out.
     """
     from pyspark.errors import PySparkException
 
@@ -285,7 +286,7 @@ def evaluated(spark: Session, text: str, kind: Type) -> Any:
         return value if value.is_valid else None
     except PySparkException as error:
         first = str(error).splitlines()[0]
-        raise InvalidRangeError(f"DEFAULT {text[:200]} is no value of {kind}: {first}") from None
+        raise InvalidArgumentError(f"DEFAULT {text[:200]} is no value of {kind}: {first}") from None
 
 
 def with_defaults(spark: Session, described: Mapping[str, Any], schema: Schema) -> Schema:
@@ -297,7 +298,7 @@ def with_defaults(spark: Session, described: Mapping[str, Any], schema: Schema) 
         schema: the same columns.
 
     Raises:
-        SchemaMismatchError, InvalidRangeError: a default that is none.
+        SchemaMismatchError, InvalidArgumentError: a default that is none.
     """
     metadata = definition(schema, (), {})
     for field, column in zip(described["fields"], schema.fields, strict=True):

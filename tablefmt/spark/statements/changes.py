@@ -12,6 +12,7 @@ from tablefmt.changes.commit_rows import INSERT, WENT, FileChanges
 from tablefmt.changes.net import lost_of, may_cancel, together
 from tablefmt.changes.read import Changes
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.case_folding import folded
 from tablefmt.model.given_names import OWN_PREFIX
 from tablefmt.model.schema import Field, Schema
 from tablefmt.spark.backends.base import ChangeRange
@@ -60,7 +61,7 @@ def apart(schema: Schema) -> Schema:
     """The columns, with other names for those that are called like the change columns."""
 
     def named(place: int, field: Field) -> Field:
-        clash = field.name.casefold() in CHANGE_COLUMNS.names
+        clash = folded(field.name) in CHANGE_COLUMNS.names
         return replace(field, name=f"{OWN_PREFIX}column_{place}") if clash else field
 
     return replace(schema, fields=tuple(named(*each) for each in enumerate(schema.fields)))

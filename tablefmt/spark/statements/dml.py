@@ -21,27 +21,27 @@ from tablefmt.model.entry import Metadata
 from tablefmt.model.schema import Field
 from tablefmt.operations.delete import delete_files
 from tablefmt.session.change_plan import Changed, stage_changes
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.context import TableContext
-from tablefmt.session.given_up import told_if_given_up
 from tablefmt.session.measurements import SCAN
 from tablefmt.session.merge_pairs import positions_by_file
-from tablefmt.session.receipt import Commit
-from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
-from tablefmt.session.staging import Stage, Statement, autocommit
+from tablefmt.session.snapshot import OtherVersionRead, TransactionSnapshot, check_may_remove
 from tablefmt.spark.backends.base import FILE, ROW, Rewritten
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.position_sets import find_positions
 from tablefmt.spark.backends.query_versions import version_read
-from tablefmt.spark.backends.rewrite import files_of, rewrite
+from tablefmt.spark.backends.rewrite import rewrite
 from tablefmt.spark.backends.row_positions import with_positions
 from tablefmt.spark.columns.conditions import check_by_row, check_deterministic, non_deterministic
 from tablefmt.spark.columns.misfits import value_misfit
+from tablefmt.spark.jvm.pyspark_parts import java_rows_if_any
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import under_ansi
 from tablefmt.spark.runtime.frames import Column, DataFrame, Session
 from tablefmt.spark.runtime.jobs import job_description
-from tablefmt.spark.statements.source_versions import pinned_to, with_query
+from tablefmt.spark.statements.execution import execute
+from tablefmt.spark.statements.source_versions import with_query
 
 _log = logging.getLogger("tablefmt.spark")
 
@@ -75,7 +75,8 @@ def delete_rows(
         with under_ansi(spark, plain=where.target.exact) as ansi:
             return stage_delete(pinned, ansi, where)
 
-    return _autocommit(context, "DELETE", stage, options, (where.target.text,))
+    text = _text(where.target.text)
+    return execute(context, spark, "DELETE", stage, options, rows=None, text=text)
 
 
 def update_rows(
@@ -109,18 +110,16 @@ def update_rows(
         with under_ansi(spark) as ansi:
             return stage_update(pinned, ansi, where, values, options, by_row=by_row)
 
-    return _autocommit(context, "UPDATE", stage, options, (where.target.text, *texts))
+    text = _text(where.target.text, *texts)
+    return execute(context, spark, "UPDATE", stage, options, rows=None, text=text)
 
 
-def _autocommit(
-    context: TableContext, name: str, stage: Stage, options: WriteOptions, said: tuple[str, ...]
-) -> Commit:
+def _text(*said: str) -> Callable[[Metadata], tuple[str, ...]]:
     def text(metadata: Metadata) -> tuple[str, ...]:
         check_may_remove(metadata)
         return said
 
-    statement = Statement(name=name, text=text, stage=lambda pinned, _: stage(pinned))
-    return autocommit(context, statement, options.commit)
+    return text
 
 
 def stage_delete(pinned: TransactionSnapshot, spark: Session, where: SparkCondition) -> Staged:
@@ -134,8 +133,8 @@ def stage_delete(pinned: TransactionSnapshot, spark: Session, where: SparkCondit
         rows = chosen(rows_with_positions(spark, pinned, files, where), where)
         if not target.exact:
             read = version_read(pinned.store, pinned.view, rows)
-        if read not in (None, pinned.version):
-            return stage_delete(pinned_to(pinned, read), spark, where)
+        if read is not None and read != pinned.version:
+            raise OtherVersionRead(read, wrote=False)
         count = int(pc.sum(files["rows"]).as_py())
         with (
             job_description(spark, f"DELETE: finding rows in {files.num_rows} files"),
@@ -177,15 +176,13 @@ def stage_update(
         ]
         frame = rows.select(*columns, FILE, ROW)
         read = version_read(pinned.store, pinned.view, frame)
-        if read not in (None, pinned.version):
-            return stage_update(
-                pinned_to(pinned, read), spark, where, values, options, by_row=by_row
-            )
+        if read is not None and read != pinned.version:
+            raise OtherVersionRead(read, wrote=False)
         fields = [field for field, _ in values]
         step = f"UPDATE: writing new versions of rows in {files.num_rows} files"
-        with cleaning(spark, pinned, fields), job_description(spark, step):
+        with explaining_misfits(fields), job_description(spark, step):
             written = rewrite(spark, pinned, frame, (FILE, ROW), options)
-            files_of(spark, pinned).keep_winners(written.files)
+            pinned.files.keep_winners(written.files)
         _log.info("UPDATE: %d rows of %d files", written.positions.num_rows, files.num_rows)
         changed = Changed(
             target=target,
@@ -224,7 +221,7 @@ def chosen(rows: DataFrame, where: SparkCondition) -> DataFrame:
     if where.column is None:
         return rows
     chosen_rows = rows.where(where.column)
-    plan = getattr(chosen_rows, "_jdf", None)
+    plan = java_rows_if_any(chosen_rows)
     if plan is None and not where.target.exact:
         check_deterministic(rows, where.column, where.target.text)
     elif plan is not None and not plan.queryExecution().analyzed().deterministic():
@@ -243,24 +240,13 @@ def positions_of(written: Rewritten, files: pa.Table) -> Any:
 
 
 @contextmanager
-def cleaning(
-    spark: Session, pinned: TransactionSnapshot, fields: Iterable[Field]
-) -> Iterator[None]:
-    """If what is done inside fails, the transaction's files are removed.
+def explaining_misfits(fields: Iterable[Field]) -> Iterator[None]:
+    """Raise what Spark says of a value that does not fit its column as SchemaMismatchError.
 
     Args:
-        spark: the session.
-        pinned: the version that is read.
         fields: the columns that get new values.
-
-    Raises:
-        CommitRejectedError: the store refused a file.
-        SchemaMismatchError: Spark met a value that does not fit.
-        VersionNotFoundError: ENT-13, the pinned version was given up meanwhile.
     """
     try:
-        given_up = told_if_given_up(pinned.store, pinned.version)
-        with given_up, files_of(spark, pinned).removed_on_failure():
-            yield
+        yield
     except Exception as error:
         raise value_misfit(str(error), fields) or error from None

@@ -18,8 +18,8 @@ from tablefmt.commit.plan import Staged
 from tablefmt.data.read import read_files
 from tablefmt.expressions.clauses import Action, Side
 from tablefmt.model.entry import AddedFiles
-from tablefmt.model.fingerprints import without_run
 from tablefmt.model.key_hashes import KEYS_MAX
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.context import TableContext
 from tablefmt.session.merge_analysis import NAME, check_may_change
 from tablefmt.session.merge_keys import key_hashes
@@ -31,21 +31,20 @@ from tablefmt.session.merge_pairs import (
     several_changes,
 )
 from tablefmt.session.merge_plan import MergeResult, explanation, stage_merge_result
-from tablefmt.session.receipt import Commit
-from tablefmt.session.snapshot import TransactionSnapshot, joined
-from tablefmt.session.staging import commit_staged
+from tablefmt.session.snapshot import OtherVersionRead, TransactionSnapshot, joined
 from tablefmt.snapshot.file_columns import added_table
 from tablefmt.spark.backends.base import ACTION, FILE, ROW, SOURCE, Rewritten
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.query_versions import version_read
-from tablefmt.spark.backends.rewrite import files_of, rewrite
+from tablefmt.spark.backends.rewrite import rewrite
 from tablefmt.spark.options import WriteOptions
 from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.frames import DataFrame, Session, functions_of
 from tablefmt.spark.runtime.jobs import job_description
 from tablefmt.spark.runtime.stream_batches import with_batch
-from tablefmt.spark.statements.dml import cleaning, rows_with_positions
-from tablefmt.spark.statements.merge_checks import MergeChecks, OtherVersionRead
+from tablefmt.spark.statements.dml import explaining_misfits, rows_with_positions
+from tablefmt.spark.statements.execution import execute, rows_of
+from tablefmt.spark.statements.merge_checks import MergeChecks
 from tablefmt.spark.statements.merge_clauses import Merge
 from tablefmt.spark.statements.merge_columns import MergeColumns
 from tablefmt.spark.statements.source_rows import SourceRows, again_if_lost
@@ -91,36 +90,16 @@ def merge_once(
         files.
     """
     options = with_batch(options, spark)
-    version = context.begin().version
-    already = context.applied(options.commit, without_run(options.digest), NAME)
-    if already is not None:
-        return already
-    with under_ansi(spark) as ansi:
-        return _merged(context, ansi, merge_of, options, version)
 
+    def stage(pinned: TransactionSnapshot) -> Staged:
+        with under_ansi(spark) as ansi:
+            merge = merge_of(pinned)
+            read = version_read(pinned.store, pinned.view, merge.origin or merge.source)
+            if read is not None and read < pinned.version:
+                raise OtherVersionRead(read, wrote=False)
+            return stage_merge(pinned, ansi, merge, options, read)
 
-def _merged(
-    context: TableContext,
-    spark: Session,
-    merge_of: Callable[[TransactionSnapshot], Merge],
-    options: WriteOptions,
-    version: int,
-) -> Commit:
-    while True:
-        pinned = context.pin(version)
-        merge = merge_of(pinned)
-        read = version_read(pinned.store, pinned.view, merge.origin or merge.source)
-        if read is not None:
-            version = min(version, read)
-        if version == pinned.version:
-            try:
-                staged = stage_merge(pinned, spark, merge, options, read)
-            except OtherVersionRead as other:
-                version = other.version
-            else:
-                return commit_staged(context, staged, options.commit, options.digest)
-        if version > context.view.head.version:
-            context.view.refresh()
+    return execute(context, spark, NAME, stage, options, rows=rows_of(options))
 
 
 def stage_merge(
@@ -143,7 +122,7 @@ def stage_merge(
     with SourceRows.stored(merge.source, bound_source, merge.analysis) as source:
         checks = MergeChecks(pinned, merge, read)
         fields = {field.id: field for clause in merge.clauses for field, _ in clause.values}
-        with cleaning(spark, pinned, fields.values()):
+        with explaining_misfits(fields.values()):
             staged = _Work(pinned, spark, merge, options, source, checks).stage()
         return staged if checks.read is None else with_query(staged, pinned)
 
@@ -192,7 +171,7 @@ class _Work:
         rewritten = self._find(files)
         pairs = self._checked(rewritten)
         inserted = self._insert(np.unique(pairs.source[pairs.source >= 0]))
-        files_of(self.spark, pinned).keep_winners(joined([rewritten.files, inserted]))
+        pinned.files.keep_winners(joined([rewritten.files, inserted]))
         result = MergeResult(
             looked_at=looked_at,
             files=files,

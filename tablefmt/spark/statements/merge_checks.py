@@ -7,19 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tablefmt.expressions.clauses import Side
-from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.session.snapshot import OtherVersionRead, TransactionSnapshot
 from tablefmt.spark.backends.query_versions import version_read
 from tablefmt.spark.columns.conditions import check_by_row, check_deterministic
 from tablefmt.spark.runtime.frames import Column, DataFrame
 from tablefmt.spark.statements.merge_clauses import Merge, SparkClause, plain
-
-
-class OtherVersionRead(Exception):
-    """An expression reads another version of the table than the one whose rows are changed."""
-
-    def __init__(self, version: int) -> None:
-        super().__init__(version)
-        self.version = version
 
 
 class MergeChecks:
@@ -47,7 +39,7 @@ class MergeChecks:
         if read is None:
             return
         if read < pinned.version or (read > pinned.version and not self._is_pinned):
-            raise OtherVersionRead(read)
+            raise OtherVersionRead(read, wrote=True)
         self.read = pinned.version
 
     def deterministic(self, rows: DataFrame, first: Column, clauses: Sequence[SparkClause]) -> None:

@@ -11,17 +11,13 @@ import pyarrow.compute as pc
 from tablefmt.commit.plan import Staged
 from tablefmt.errors import ConstraintViolationError
 from tablefmt.model.entry import Metadata
-from tablefmt.model.fingerprints import without_run
 from tablefmt.session.change_plan import Changed, stage_changes
 from tablefmt.session.condition import AnalyzedCondition
-from tablefmt.session.context import TableContext
-from tablefmt.session.receipt import Commit
-from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
-from tablefmt.session.staging import commit_staged
+from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.spark.backends.base import FILE, ROW
 from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
 from tablefmt.spark.backends.position_sets import find_positions
-from tablefmt.spark.backends.rewrite import files_of, rewrite
+from tablefmt.spark.backends.rewrite import rewrite
 from tablefmt.spark.columns.assignment import spark_types
 from tablefmt.spark.columns.conditions import analyzed_text, session_zone
 from tablefmt.spark.columns.projection import with_lengths
@@ -35,11 +31,10 @@ from tablefmt.spark.runtime.statement_errors import statement_errors
 from tablefmt.spark.statements.dml import (
     SparkCondition,
     chosen,
-    cleaning,
+    explaining_misfits,
     ids_of,
     rows_with_positions,
 )
-from tablefmt.spark.statements.source_versions import pin_query, with_query
 
 NAME = "OVERWRITE"
 
@@ -59,42 +54,28 @@ def replaced_by(
     return (target.text if target.exact else where), target
 
 
-def replace_rows(
-    context: TableContext,
+def stage_replace(
+    pinned: TransactionSnapshot,
     df: DataFrame,
     where: str,
     target: AnalyzedCondition,
-    metadata: Metadata,
     options: WriteOptions,
-) -> Commit:
-    """Carry it out, in one commit.
+) -> Staged:
+    """Do the work on the pinned version; new rows are written under `pinned.target`.
 
     Args:
-        context: the table, ready to write (`begin`).
+        pinned: the version that the rows go from.
         df: the new rows.
         where: SQL text as of `replaced_by`: which rows go, and what every new row has to match.
         target: what is understood of it.
-        metadata: to write under.
-        options: of the commit and the files.
+        options: of the files.
 
     Raises:
-        ConstraintViolationError: a new row does not match; the table is append-only.
-        SchemaMismatchError: the rows do not fit. Spark's own exceptions if a query fails.
-        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+        ConstraintViolationError: a new row does not match. SchemaMismatchError: the rows do not
+        fit. Spark's own exceptions if a query fails.
     """
-    head = context.view.head
-    check_may_remove(head.metadata)
-    already = context.applied(options.commit, without_run(options.digest), NAME)
-    if already is not None:
-        return already
-    read = pin_query(context, df)
-    pinned = read or context.pin(head.version)
-    pinned.target = metadata
     with under_ansi(df.sparkSession) as ansi:
-        staged = _stage(pinned, moved(df, ansi), where, target, options)
-    if read is not None:
-        staged = with_query(staged, pinned)
-    return commit_staged(context, staged, options.commit, options.digest)
+        return _stage(pinned, moved(df, ansi), where, target, options)
 
 
 def _stage(
@@ -126,10 +107,10 @@ def _stage(
             spark.createDataFrame([], spark_types(pinned.target.schema.fields)).where(condition)
     with statement_errors():
         checked = df.where(matching.otherwise(always))
-    with cleaning(spark, pinned, pinned.target.schema.fields):
+    with explaining_misfits(pinned.target.schema.fields):
         with job_description(spark, f"{NAME}: writing new rows"):
             written = rewrite(spark, pinned, checked, (), options, part="i")
-        files_of(spark, pinned).keep_winners(written.files)
+        pinned.files.keep_winners(written.files)
         replaced = {}
         if rows is not None:
             count = int(pc.sum(files["rows"]).as_py())

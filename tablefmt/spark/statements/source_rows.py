@@ -32,6 +32,7 @@ from tablefmt.session.merge_analysis import NAME, EquatedColumn, MergeAnalysis
 from tablefmt.session.merge_keys import source_keys
 from tablefmt.spark.backends.base import SOURCE
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import java_rows_if_any
 from tablefmt.spark.runtime.display import shown_rows
 from tablefmt.spark.runtime.frames import Column, DataFrame, functions_of
 from tablefmt.spark.runtime.jobs import job_description
@@ -116,7 +117,7 @@ def stored_once(rows: DataFrame, name: str) -> DataFrame:
 
 def is_repeatable(source: DataFrame) -> bool:
     """Return whether a task of the query gives the same rows if it runs again."""
-    plan = getattr(source, "_jdf", None)
+    plan = java_rows_if_any(source)
     spark = source.sparkSession
     if plan is None or loader.problem(spark):
         return False
@@ -167,7 +168,7 @@ class SourceRows:
     @cached_property
     def _is_slight(self) -> bool:
         """Whether the source is so small that its keys are listed before its rows are counted."""
-        plan = getattr(self.rows, "_jdf", None)
+        plan = java_rows_if_any(self.rows)
         if plan is None or not self._equated:
             return False
         # A small one comes as a number of Python's, another as an object of the JVM.

@@ -18,16 +18,18 @@ from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.schema import Field, Schema, is_nested
 from tablefmt.model.schema_views import nullable
+from tablefmt.session.commit_result import Commit
 from tablefmt.session.condition import AnalyzedCondition
 from tablefmt.session.merge_analysis import AnalyzedClause, EquatedColumn, MergeAnalysis
 from tablefmt.session.merge_statement import EVERY_ROW
 from tablefmt.session.metadata_changes import merged
-from tablefmt.session.receipt import Commit
 from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.session.staging import newest
 from tablefmt.spark.columns.assignment import cast_column
 from tablefmt.spark.columns.conditions import analyzed_parts, non_deterministic
 from tablefmt.spark.columns.projection import incoming
 from tablefmt.spark.columns.store_assignment import store_assigned
+from tablefmt.spark.jvm.pyspark_parts import column_from, frame_from, java_rows, java_session
 from tablefmt.spark.options import parse_options
 from tablefmt.spark.runtime.frames import Column, DataFrame, JavaObject, Session, functions_of
 from tablefmt.spark.statements.dml import SparkCondition, delete_rows, update_rows
@@ -72,7 +74,7 @@ def change_rows(spark: Session, command: JavaObject, uri: str) -> Done:
     commit = merge_rows(context, spark, statement.merge, options)
     if commit.no_op or not statement.evolves:
         return Done(commit)
-    return Done(commit, context.begin().metadata.schema)
+    return Done(commit, newest(context).metadata.schema)
 
 
 def counts(commit: Commit, verb: str) -> str:
@@ -129,7 +131,7 @@ class _Statement:
 
     def merge(self, pinned: TransactionSnapshot) -> Merge:
         """The whole MERGE, for a version of the table."""
-        source = self._frame(self._command.sourceRows(self._spark._jsparkSession))
+        source = self._frame(self._command.sourceRows(java_session(self._spark)))
         if self._stars:
             pinned.target = merged(pinned.target, incoming(source, pinned.target.schema))
         elif self._added:
@@ -160,7 +162,7 @@ class _Statement:
             ),
             source=source,
             bind_target=self._bind,
-            bind_source=lambda rows: self._frame(self._command.stored(rows._jdf)),
+            bind_source=lambda rows: self._frame(self._command.stored(java_rows(rows))),
             fits=store_assigned,
             may_be_chance=False,
         )
@@ -215,7 +217,7 @@ class _Statement:
     def _bind(self, rows: DataFrame) -> DataFrame:
         if self._added:
             rows = self._grown(rows)
-        return self._frame(self._command.rows(rows._jdf))
+        return self._frame(self._command.rows(java_rows(rows)))
 
     def _grown(self, rows: DataFrame) -> DataFrame:
         """The table's rows with what the statement's names stand for besides, NULL."""
@@ -237,14 +239,10 @@ class _Statement:
         return rows.select(*columns, *map(quote_name, there))
 
     def _column(self, number: int) -> Column:
-        from pyspark.sql.classic.column import Column
-
-        return Column(self._command.column(number))
+        return column_from(self._command.column(number))
 
     def _frame(self, data: JavaObject) -> DataFrame:
-        from pyspark.sql import DataFrame
-
-        return DataFrame(data, self._spark)
+        return frame_from(data, self._spark)
 
 
 def _field(schema: Schema, name: str) -> Field:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from tablefmt.errors import (
     ConcurrentTransactionException,
-    InvalidRangeError,
+    InvalidArgumentError,
     TableNotFoundError,
     TableReplacedError,
     UnsupportedFeatureError,
 )
+from tablefmt.model.case_folding import folded
 from tablefmt.model.fingerprints import of_batch
 from tablefmt.spark.options import (
     WriteOptions,
@@ -67,30 +68,30 @@ def sink_of(mode: str, given: Mapping[str, str], partition_by: Sequence[str] = (
 
     Raises:
         UnsupportedFeatureError: update mode, clusterBy, or an option that there is not.
-        InvalidRangeError: no path, or an option's value or presence that makes no sense.
+        InvalidArgumentError: no path, or an option's value or presence that makes no sense.
     """
-    folded = mode.casefold()
-    if folded not in ("append", "complete"):
+    lowered = folded(mode)
+    if lowered not in ("append", "complete"):
         raise UnsupportedFeatureError(
-            f"output mode {folded} is not supported by format('tablefmt'): which rows a batch "
+            f"output mode {lowered} is not supported by format('tablefmt'): which rows a batch "
             "takes the place of, Spark does not say; use writeStream.foreachBatch(…) with "
             "MERGE: SparkTable.merge(batch, on).….execute(application=(query_id, batch_id))",
-            [f"mode:{folded}"],
+            [f"mode:{lowered}"],
         )
-    options = {n: v for n, v in given.items() if n.casefold() not in OF_THE_QUERY}
+    options = {n: v for n, v in given.items() if folded(n) not in OF_THE_QUERY}
     check_not_clustered(options)
     uri = pop_option(options, "path")
     if not uri:
-        raise InvalidRangeError("there is no path; give one to start(), or option 'path'")
+        raise InvalidArgumentError("there is no path; give one to start(), or option 'path'")
     by_options = pop_partition_by(options)
     application = pop_option(options, "txnAppId")
     for name in ("txnVersion", "application"):
         if pop_option(options, name) is not None:
-            raise InvalidRangeError(
+            raise InvalidArgumentError(
                 f"{name} means nothing to a stream: the application version is the number of the "
                 "batch; txnAppId alone may be given"
             )
-    complete = folded == "complete"
+    complete = lowered == "complete"
     return Sink(
         uri=uri,
         complete=complete,
@@ -103,12 +104,12 @@ def sink_of(mode: str, given: Mapping[str, str], partition_by: Sequence[str] = (
 def _checked(options: WriteOptions, *, complete: bool) -> WriteOptions:
     if options.replace_where or options.dynamic_partitions:
         what = "complete mode replaces the whole table" if complete else "append replaces nothing"
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             f"replaceWhere and partitionOverwriteMode mean nothing to a stream: {what}; "
             "foreachBatch can overwrite a part"
         )
     if options.overwrite_schema and not complete:
-        raise InvalidRangeError(
+        raise InvalidArgumentError(
             "overwriteSchema means nothing in append mode; use mergeSchema, or complete mode"
         )
     return options

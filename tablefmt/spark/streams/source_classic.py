@@ -12,6 +12,7 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.snapshot.load import LogView
 from tablefmt.spark.backends.base import ChangeRange
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import java_rows
 from tablefmt.spark.runtime.failures import answered
 from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
 from tablefmt.spark.runtime.sql_text import selected
@@ -42,7 +43,7 @@ def java_stream(spark: Session, view: LogView, options: StreamOptions, pinned: i
     def batch(start: str | None, end: str) -> JavaObject:
         ends = StreamOffset.from_json(end)
         files = source.batch(_read(start), ends)
-        return _frame(spark, source, files)._jdf
+        return java_rows(_frame(spark, source, files))
 
     work: dict[str, Callable[..., Any]] = {
         "available": source.stop_at_head,

@@ -8,6 +8,7 @@ from tablefmt.changes.columns import CHANGE_COLUMNS
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Schema
 from tablefmt.spark.streams.source_options import StreamOptions
 
@@ -21,7 +22,7 @@ def stream_columns(schema: Schema, options: StreamOptions) -> dict[str, Any]:
     described: dict[str, Any] = to_spark_json(schema)
     if not options.changes:
         return described
-    clash = [name for name in schema.names if name.casefold() in CHANGE_COLUMNS.names]
+    clash = [name for name in schema.names if folded(name) in CHANGE_COLUMNS.names]
     if clash:
         raise SchemaMismatchError(
             f"the table's own columns {', '.join(map(repr, clash))} are called like the change "

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import InvalidArgumentError, InvalidRangeError
 from tablefmt.expressions.session_times import in_session
+from tablefmt.model.case_folding import folded
 from tablefmt.model.integers import number_in_text
 from tablefmt.model.times import Time, to_micros
-from tablefmt.spark.options import OF_STREAMS, by_name, flag, folded, size_of, storage_given
+from tablefmt.spark.options import OF_STREAMS, by_name, flag, option_key, size_of, storage_given
 
 STREAM_OPTIONS = {
     "startingVersion": "begin with this version, inclusive; or earliest, or latest: what is yet to "
@@ -36,8 +37,8 @@ FILES_BY_DEFAULT = 1000
 
 EARLIEST, LATEST = "earliest", "latest"
 
-_OF_STREAMS = frozenset(map(folded, OF_STREAMS))
-_NAMES = {name.casefold(): name for name in STREAM_OPTIONS}
+_OF_STREAMS = frozenset(map(option_key, OF_STREAMS))
+_NAMES = {folded(name): name for name in STREAM_OPTIONS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,17 +103,17 @@ def parse_stream_options(given: Mapping[str, Any], zone: str | None) -> StreamOp
 
 def is_of_stream(given: Mapping[str, Any]) -> bool:
     """Whether there are options among these that streams alone have."""
-    return any(folded(name) in _OF_STREAMS for name in given)
+    return any(option_key(name) in _OF_STREAMS for name in given)
 
 
 def limits_in(given: Mapping[str, Any]) -> list[str]:
     """Those among these options that limit how much goes into a batch (STR-4)."""
-    names = {folded(name) for name in given}
-    return [name for name in LIMITS if folded(name) in names]
+    names = {option_key(name) for name in given}
+    return [name for name in LIMITS if option_key(name) in names]
 
 
 def _version(given: Any) -> int | str | None:
-    text = str(given).strip().casefold()
+    text = folded(str(given).strip())
     if given is None or text in (EARLIEST, LATEST):
         return None if given is None else text
     number = number_in_text(text)
@@ -126,5 +127,5 @@ def _version(given: Any) -> int | str | None:
 def _count(given: Any) -> int:
     number = number_in_text(given) or 0
     if not 0 < number < 1 << 62:
-        raise InvalidRangeError(f"maxFilesPerTrigger is {given!r}; it is a whole number from 1")
+        raise InvalidArgumentError(f"maxFilesPerTrigger is {given!r}; it is a whole number from 1")
     return number

@@ -3,7 +3,7 @@
 python -m tests.spark.cluster.soak MASTER WORKERS FOLDER SECONDS SEED CONFIG
 
 Prints a line of JSON when it ends. After each statement the driver reads the whole table and
-compares it with the model. A statement that failed must have left nothing. `tools/logdump.py` reads
+compares it with the model. A statement that failed must have left nothing. `tools/logdump` reads
 the tables now and then. One application; `test_soak.py` starts several.
 """
 

@@ -96,7 +96,7 @@ def of_engine(engine: Engine, name: str, text: str, *, column: bool) -> Any:
     operand = "t" if column else literal_sql(text, "string")
     made = translate(f"CAST({operand} AS {name})", (Relation(schema),))
     (value,) = engine.evaluate(pa.table({"t0": [text]}), [made])
-    kind = cast_target(parse_tree(f"CAST(NULL AS {name})").to)
+    kind = cast_target(parse_tree(f"CAST(NULL AS {name})").args["to"])
     assert kind is not None
     assert value.type == arrow_type(kind)
     (plain,) = encode(value.combine_chunks(), kind)

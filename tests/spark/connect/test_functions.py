@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from tablefmt.session import staging
 from tablefmt.spark import read, write
 from tests.spark.looking import data_files, everything, frame_from, rows_of
 
@@ -302,7 +302,7 @@ def test_files_of_a_commit_that_may_be_there_are_kept(
     def lost(*_: Any, **__: Any) -> Any:
         raise CommitUnknownError("ab" * 16, 2)
 
-    monkeypatch.setattr(import_module("tablefmt.spark.entry.write"), "commit_staged", lost)
+    monkeypatch.setattr(staging, "commit_staged", lost)
     with pytest.raises(CommitUnknownError):
         write(connect.range(0, 5, 1, 1), uri)
     assert len(data_files(uri)) == before + 1

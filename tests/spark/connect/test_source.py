@@ -13,6 +13,7 @@ from tablefmt.errors import (
     CommitRejectedError,
     ConstraintViolationError,
     CorruptDataError,
+    InvalidArgumentError,
     InvalidRangeError,
     SchemaMismatchError,
     TableNotFoundError,
@@ -216,9 +217,9 @@ def test_errors_have_their_attributes(connect: Any, uri: str) -> None:
         ("select 1L as id, 3000000000L as p", {}, SchemaMismatchError, ["p"]),
         ("select bigint(null) as id", {}, ConstraintViolationError, None),
         ("select 1L as id", {"partitionBy": "id"}, SchemaMismatchError, ["id"]),
-        ("select 1L as id", {"overwriteSchema": "true"}, InvalidRangeError, None),
+        ("select 1L as id", {"overwriteSchema": "true"}, InvalidArgumentError, None),
         ("select 1L as id", {"colour": "red"}, UnsupportedFeatureError, None),
-        ("select 1L as id", {"txnAppId": "x"}, InvalidRangeError, None),
+        ("select 1L as id", {"txnAppId": "x"}, InvalidArgumentError, None),
     ],
 )
 def test_a_write_that_does_not_fit_leaves_nothing(

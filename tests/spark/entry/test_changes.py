@@ -137,5 +137,5 @@ def test_types_that_a_restore_split_come_exactly(spark: Any, catalog: None, uri:
     table.append([{"k": 4, "v": 0.12345}])
     with pytest.raises(InvalidRangeError, match=r"decimal\(12,2\) at versions 5 to 7"):
         opened.changes(starting_version=0)
-    with pytest.raises(InvalidRangeError, match="no type holds the values of all"):
+    with pytest.raises(InvalidRangeError, match="no type can hold all of these"):
         feed.option("startingVersion", 0).load(uri).collect()

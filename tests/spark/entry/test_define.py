@@ -457,7 +457,7 @@ REFUSED: dict[str, Callable[[str], bool]] = {
 
 
 def test_what_a_table_does_not_do_is_refused_by_name(spark: Any, t: str) -> None:
-    """ENT-8: spec/examples/sql.md lists it."""
+    """ENT-8: the page tools/docs/pages/guide/sql.md lists it."""
     version = tablefmt.open(t).version
     for statement, fits in REFUSED.items():
         with pytest.raises(UnsupportedFeatureError) as caught:

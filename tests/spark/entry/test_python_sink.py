@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,16 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import tablefmt
-from tablefmt.errors import ConcurrentTransactionException, MetadataChangedException
+from tablefmt.commit.environment import Environment
+from tablefmt.errors import (
+    CommitRejectedError,
+    ConcurrentTransactionException,
+    MetadataChangedException,
+    StoreError,
+)
 from tablefmt.spark.entry import python_sink, python_writer
 from tablefmt.spark.entry.python_sink import TablefmtStreamWriter, make_stream_writer
+from tablefmt.spark.entry.python_writer import make_writer
 from tests.spark.looking import data_files
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("told", StringType())])
@@ -69,7 +77,7 @@ def test_what_a_task_says_has_nothing_that_all_have(uri: str) -> None:
     batch = Batch(uri, [2], [3])
     for message in batch.messages:
         fields = vars(pickle.loads(message))
-        assert sorted(fields) == ["body", "read_version", "table", "transaction"]
+        assert sorted(fields) == ["began", "body", "read_version", "table", "transaction"]
         assert fields["read_version"] == 1
         assert fields["table"] == tablefmt.open(uri).id
         for word in (uri, "told", "Store", "Metadata", "credentials"):
@@ -147,3 +155,44 @@ def test_a_job_that_failed_leaves_what_vacuum_finds_at_most(uri: str) -> None:
     writer.abort([*map(pickle.loads, batch.messages), None], 1)
     assert_no_other_files(uri)
     assert python_sink.BatchFiles is type(pickle.loads(batch.messages[0]))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_batch_whose_tasks_took_too_long_is_refused(
+    uri: str, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """RET-6: a vacuum may have taken its files. The commit is another process's than the start."""
+    if not first:
+        Batch(uri, [1]).commit(0)
+    began = Environment.moment
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Environment,
+            "moment",
+            lambda *given: replace(
+                began(*given), wall_us=began(*given).wall_us - 10**6 * 86_400 * 9
+            ),
+        )
+        batch = Batch(uri, [2])
+    with pytest.raises(CommitRejectedError, match="its files may be gone"):
+        batch.commit(0 if first else 1)
+    assert_no_other_files(uri)
+    assert rows(uri) == ([] if first else of(1))
+
+
+def test_a_table_that_cannot_be_opened_at_the_commit_keeps_no_files(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CMT-1: nothing was asked of the log, so it is certain."""
+
+    def fails(*_: object) -> None:
+        raise StoreError("the disk is away")
+
+    tablefmt.create(uri, "id BIGINT, told STRING")
+    writer = make_writer({"path": uri}, COLUMNS, overwrite=False)
+    message = sent(writer.write(iter([Batch._rows([1])])))
+    assert len(data_files(uri)) == 1
+    monkeypatch.setattr(python_writer, "open_context", fails)
+    with pytest.raises(StoreError, match="the disk is away"):
+        sent(writer).commit([message])
+    assert data_files(uri) == []

@@ -1,4 +1,4 @@
-"""A Spark that lacks a class which its own reading needs: the other backend, and one warning."""
+"""A Spark that lacks what native I/O needs: the Arrow backend, and one warning that names it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ import tablefmt.spark
 PROGRAM = """
 import json, logging, sys
 import tablefmt, tablefmt.errors, tablefmt.spark
-from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm import internals, loader
 
-uri, gone = sys.argv[1:]
-sources = loader._sources()
-assert any(gone in text for text in sources.values())
-changed = {name: text.replace(gone, gone + "IsGone") for name, text in sources.items()}
-loader._sources = lambda: changed
+uri, kind, gone = sys.argv[1:]
+if kind == "class":
+    sources = loader._sources()
+    assert any(gone in text for text in sources.values())
+    changed = {name: text.replace(gone, gone + "IsGone") for name, text in sources.items()}
+    loader._sources = lambda: changed
+elif kind == "name":
+    lines = internals.as_lines()
+    assert gone in lines
+    internals.as_lines = lambda: lines.replace(gone, gone + "IsGone")
+else:
+    internals.untested = lambda version, known=internals.untested: known(gone)
 warnings = []
 
 class Kept(logging.Handler):
@@ -50,18 +57,40 @@ try:
     refused = ""
 except tablefmt.errors.UnsupportedFeatureError as error:
     refused = str(error)
-print(json.dumps({"answers": answers, "warnings": warnings, "refused": refused}))
+spark.conf.set("spark.tablefmt.backend", "native")
+try:
+    tablefmt.spark.read(spark, uri)
+    native = ""
+except tablefmt.errors.UnsupportedFeatureError as error:
+    native = str(error)
+print(json.dumps(
+    {"answers": answers, "warnings": warnings, "refused": refused, "native": native}
+))
 spark.stop()
 """
 
 
-@pytest.mark.soak
-def test_a_lacking_class_means_the_other_plane_the_same_answers_and_one_warning(
-    spark: Any, uri: str
+RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
+
+
+@pytest.mark.parametrize(
+    ("kind", "gone", "named"),
+    [
+        ("name", "hintResolutionRules", "analysis.Analyzer#hintResolutionRulesIsGone;"),
+        pytest.param("class", RELATION, f"{RELATION}IsGone;", marks=pytest.mark.soak),
+        pytest.param(
+            "version",
+            "4.4.1",
+            "not tested with Spark 4.4.1, only with 4.1, 4.2, 4.3; install one of these",
+            marks=pytest.mark.soak,
+        ),
+    ],
+)
+def test_what_is_lacking_means_the_other_backend_the_same_answers_and_one_warning(
+    spark: Any, uri: str, kind: str, gone: str, named: str
 ) -> None:
-    gone = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, uri, gone],
+        [sys.executable, "-c", PROGRAM, uri, kind, gone],
         capture_output=True,
         text=True,
         timeout=600,
@@ -77,5 +106,7 @@ def test_a_lacking_class_means_the_other_plane_the_same_answers_and_one_warning(
     assert found["answers"] == answers
     assert "call tablefmt.spark.open(spark, uri).vacuum(" in found["refused"]
     (warning,) = found["warnings"]
-    assert warning.startswith("arrow backend")
-    assert "HadoopFsRelationIsGone" in warning
+    assert warning.startswith("arrow backend: rows go through Python, because ")
+    assert named in warning
+    assert named in found["native"]
+    assert "spark.tablefmt.backend is native" in found["native"]

@@ -48,7 +48,7 @@ def test_compiled_classes_have_their_serialization_methods_as_java_looks_for_the
         for method in each.getDeclaredMethods()
         if method.getName().rstrip("$") in HOOKS
     }
-    assert found == {("tablefmt.DeletedRows$Constant", "writeReplace"): False}
+    assert found == {("tablefmt.SparkExpressions$Constant", "writeReplace"): False}
 
 
 def condition_of(frame: Any) -> Any:

@@ -503,7 +503,7 @@ def test_a_shorter_log_in_the_place_of_the_one_that_was_read_stops_a_stream_that
             store.put(entry_key(version), body)
     assert source.next_offset(end, limited=True) is end
     now = 5.0
-    with pytest.raises(TableReplacedError, match="version 4, the newest that is known here"):
+    with pytest.raises(TableReplacedError, match="version 4, the newest known here"):
         source.next_offset(end, limited=True)
 
 

@@ -308,7 +308,7 @@ def test_damage_far_away_is_found_by_name() -> None:
         (None, "missing"),
         (body[:-1], "long"),
         (body + b"x", "long"),
-        (bytes(changed), "not those that were written"),
+        (bytes(changed), "do not match the checksum"),
         (b"", "long"),
     ):
         store.inner.delete(key)

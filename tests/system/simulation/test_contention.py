@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tablefmt.commit import protocol
-from tablefmt.commit.protocol import Found, Get, Missing, Put, Reply, Winner, start, wait_seconds
+from tablefmt.commit.protocol import Found, Get, Judged, Missing, Put, Reply, start, wait_seconds
 from tablefmt.commit.results import Committed
 from tablefmt.store.protocol import Exists, Written
 
@@ -63,7 +63,7 @@ class World:
     def _answer(self, transaction: str, request: Put | Get) -> Reply:
         if isinstance(request, Get):
             found = enumerate(self.log[request.version :], request.version)
-            winners = tuple(Winner(version, name) for version, name in found)
+            winners = tuple(Judged(version, name) for version, name in found)
             return Found(winners) if winners else Missing()
         if request.version < len(self.log):
             return Exists()

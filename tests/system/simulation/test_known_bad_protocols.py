@@ -14,10 +14,10 @@ from tablefmt.commit.protocol import (
     Expired,
     Found,
     Get,
+    Judged,
     Missing,
     Put,
     Unreadable,
-    Winner,
     resolve_found,
     step,
 )
@@ -153,7 +153,7 @@ def unreadable_means_rejected(attempt, reply):
 
 def passes_over_what_it_cannot_read(attempt, reply):
     if isinstance(reply, Unreadable):
-        reply = Found((Winner(attempt.version, "somebody"),))
+        reply = Found((Judged(attempt.version, "somebody"),))
     return step(attempt, reply)
 
 

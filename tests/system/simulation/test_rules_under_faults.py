@@ -17,11 +17,11 @@ from itertools import combinations
 import pytest
 
 from tablefmt.commit import protocol
-from tablefmt.commit.protocol import Found, Get, Put, Winner
+from tablefmt.commit.protocol import Found, Get, Judged, Put
 from tablefmt.commit.results import AlreadyApplied, Conflicted
 from tablefmt.conflict import check as rules
 from tablefmt.conflict import rebase
-from tablefmt.conflict.verdict import Conflict, Same
+from tablefmt.conflict.verdict import Conflict, Verdict
 from tablefmt.expressions.predicate import Comparison
 from tablefmt.model.entry import Application, OperationClass
 from tablefmt.testing.scheduler import Choices, run_one
@@ -97,7 +97,7 @@ def replayed(path: tuple[str, ...]) -> tuple[World, dict[str, Staged]]:
     return world, staged
 
 
-def judged(world: World, staged: Staged) -> Conflict | Same | None:
+def judged(world: World, staged: Staged) -> Verdict:
     """What the rules say of the first winner that lets this one not go on top."""
     mine = staged.mine
     for winner in world.log[staged.done :]:
@@ -110,21 +110,21 @@ def judged(world: World, staged: Staged) -> Conflict | Same | None:
 
 
 @cache
-def verdict_of(name: str, path: tuple[str, ...]) -> object:
-    """What the protocol is told of the last of these winners."""
+def verdict_of(name: str, path: tuple[str, ...]) -> Verdict:
+    """The verdict on the last of these winners, which holds the version of its place."""
     world, staged = replayed(path)
     mine = staged[name]
     verdict = judged(world, Staged(mine.mine, mine.files, done=mine.done))
-    if verdict is None:
-        return None
-    return protocol.ALREADY_APPLIED if isinstance(verdict, Same) else path[-1]
+    if isinstance(verdict, Conflict):
+        return replace(verdict, winner_version=len(path))
+    return None if verdict is None else replace(verdict, version=len(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulePlan(WriterPlan):
     """One transaction, judged by the conflict rules."""
 
-    def verdict(self, winner: str) -> object:
+    def verdict(self, winner: str, version: int) -> Verdict:
         """The order of entries is checked afterwards, over the whole log."""
         return None
 
@@ -147,13 +147,13 @@ def rule_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Wri
                     own = entry.transaction == name or name in path
                     path = (*path, entry.transaction)  # type: ignore[assignment]
                     verdict = None if own else verdict_so_far(name, path)
-                    winners.append(Winner(entry.version, entry.transaction, verdict))
+                    winners.append(Judged(entry.version, entry.transaction, verdict))
                 reply = Found(tuple(winners))
         attempt, decision = protocol.step(attempt, reply)  # type: ignore[assignment]
     outcomes[name] = decision
 
 
-def verdict_so_far(name: str, path: tuple[str, ...]) -> object:
+def verdict_so_far(name: str, path: tuple[str, ...]) -> Verdict:
     """None above a winner that decided already: the protocol looks at the first verdict alone."""
     if len(path) > 1 and verdict_so_far(name, path[:-1]) is not None:
         return None

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tablefmt.changes.read import Changes
 from tablefmt.commit.environment import Environment
-from tablefmt.commit.plan import Plan, Replacing
+from tablefmt.commit.plan import Plan, Replacing, Staged
 from tablefmt.data.tabular import as_reader
 from tablefmt.data.write import write_data
 from tablefmt.model.entry import Operation, OperationClass
@@ -127,13 +127,15 @@ class Histories(RuleBasedStateMachine):
         transaction = self.environment.nonce()
         reader = as_reader(handle.to_arrow())
         added = write_data(self.store, transaction, reader, metadata, [])
-        plan = Plan(
-            transaction=transaction,
-            operation=Operation(name="OPTIMIZE", cls=OperationClass.MINOR_COMPACT),
-            written_under=metadata,
-            read_version=handle.version,
-            add=added,
-            replacing=Replacing(None),
+        plan = Plan.of(
+            Staged(
+                transaction=transaction,
+                operation=Operation(name="OPTIMIZE", cls=OperationClass.MINOR_COMPACT),
+                written_under=metadata,
+                read_version=handle.version,
+                add=added,
+                replacing=Replacing(None),
+            )
         )
         commit = context.finish(plan)
         self.model.moved(self.clock)

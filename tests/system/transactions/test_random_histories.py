@@ -145,11 +145,11 @@ def _unfollowed(winner: Winner, mine: PendingCommit) -> tuple[PendingCommit, Reb
 def _as_begun(driver: Driver) -> Removed:
     plan, view = driver.plan, driver.view
     assert view is not None
-    if plan.replacing is None:
+    if plan.staged.replacing is None:
         return _REMOVED(driver)
-    snapshot = view.snapshot(plan.read_version)
+    snapshot = view.snapshot(plan.staged.read_version)
     live = frozenset(view.snapshot().files["id"].to_pylist())
-    files = snapshot.in_scope(plan.replacing.predicate)
+    files = snapshot.in_scope(plan.staged.replacing.predicate)
     still = [file in live for file in files["id"].to_pylist()]
     return removed_from(files.filter(pa.array(still, pa.bool_())))
 
@@ -185,7 +185,7 @@ WRONG = [
         ("copy", "update", "delete"),
         first=11,
     ),
-    Wrong("removed rows do not matter", check, "_gone", _never, ("copy", "update", "delete")),
+    Wrong("removed rows do not matter", check, "_removed", _never, ("copy", "update", "delete")),
     Wrong(
         "what a blind append added is forgotten",
         check,

@@ -93,7 +93,7 @@ def rows_at(table: Table, version: int) -> Rows:
 
 
 def rows_by_specification(store: Store, version: int) -> Rows:
-    """What `tools/logdump.py` and a plain Parquet reader make of the same objects."""
+    """What `tools/logdump` and a plain Parquet reader make of the same objects."""
     document = logdump.read(store.uri, as_of=version)
     assert document["findings"] == [], document["findings"]
     found: list[Row] = []

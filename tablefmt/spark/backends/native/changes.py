@@ -34,6 +34,7 @@ from tablefmt.spark.backends.native.relation import (
     to_dataframe,
 )
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import java_rows
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
 
@@ -123,7 +124,7 @@ class _SharedFiles:
         rows = to_dataframe(spark, store, self.scanned)
         limit = loader.long(spark, DELETED_TASK_BYTES)
         turns = loader.new_instance(spark, "RowTurns", self.packed, self.marks, limit)
-        return DataFrame(turns.marked(rows._jdf, "\t".join(CHANGE_COLUMNS.names)), spark)
+        return DataFrame(turns.marked(java_rows(rows), "\t".join(CHANGE_COLUMNS.names)), spark)
 
 
 def _files(identity: str, schema: Schema, alike: list[FileChanges]) -> Files:

@@ -22,6 +22,7 @@ from tablefmt.expressions.default_text import CURRENT_DEFAULT, EXISTS_DEFAULT, s
 from tablefmt.expressions.predicate import Predicate, all_of
 from tablefmt.expressions.prune import may_match
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts
+from tablefmt.model.case_folding import folded
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import physical
 from tablefmt.session.snapshot import live_rows
@@ -31,6 +32,7 @@ from tablefmt.spark.backends.native.hadoop_text import replaced_name, without_va
 from tablefmt.spark.backends.native.plain_files import connect_plain_files
 from tablefmt.spark.backends.native.s3 import s3_place
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import java_session, jvm_of
 from tablefmt.spark.jvm.sessions import SessionCache
 from tablefmt.spark.runtime.failures import FAILED, hand_over
 from tablefmt.spark.runtime.frames import DataFrame, Session
@@ -126,7 +128,7 @@ def to_dataframe(spark: Session, store: Store, files: Files, *, keep: bool = Fal
     from pyspark.sql import DataFrame
 
     relation = (kept_relation if keep else to_relation)(spark, store, files)
-    return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
+    return DataFrame(java_session(spark).baseRelationToDataFrame(relation), spark)
 
 
 def kept_relation(
@@ -167,7 +169,7 @@ def to_relation(
     _check_names(files.schema)
     given = None
     if storage is not None:
-        given = loader.kept(spark, "HashMap", lambda: spark._jvm.java.util.HashMap)()
+        given = loader.kept(spark, "HashMap", lambda: jvm_of(spark).java.util.HashMap)()
         for name, text in storage.items():
             given.put(name, text)
     # Spark itself would not ask about conditions on partitions and other columns together.
@@ -204,7 +206,7 @@ def to_relation(
         columns,
         _format(spark, files, columns),
         loader.scala_map(spark, {**READ_OPTIONS, **root.settings}),
-        spark._jsparkSession,
+        java_session(spark),
         uri,
         given,
         loader.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
@@ -215,7 +217,7 @@ def to_relation(
 def _check_names(schema: Schema) -> None:
     """Refuse a column that Spark's reader would not read. Raises UnsupportedFeatureError."""
     for name in schema.names:
-        if name.casefold() == POSITION:
+        if folded(name) == POSITION:
             raise UnsupportedFeatureError(
                 f"Spark's reader keeps the name {name!r} for itself; rename the column, or read "
                 "the table through Arrow",
@@ -293,7 +295,7 @@ def _format(spark: Any, files: Files, columns: Any) -> Any:
     named = physical(files.schema)
     initial = [column for column in named.fields if column.initial is not None]
     if named == files.schema and not initial and not needed:
-        return loader.kept(spark, "ParquetFileFormat", lambda: _parquet(spark._jvm))()
+        return loader.kept(spark, "ParquetFileFormat", lambda: _parquet(jvm_of(spark)))()
     described = say_values(to_spark_json(named), named, EXISTS_DEFAULT)
     for column, one in zip(named.fields, described["fields"], strict=True):
         if column.id in needed:

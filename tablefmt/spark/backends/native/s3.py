@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.jvm.pyspark_parts import jvm_of
 from tablefmt.spark.runtime.frames import Session
 from tablefmt.store.protocol import Store
 from tablefmt.store.s3_access import S3Access
@@ -145,7 +146,7 @@ def has_s3a(spark: Session) -> bool:
     """True if the JVM of a classic session has all of `CLASSES`."""
     from py4j.protocol import Py4JError
 
-    jvm = spark._jvm
+    jvm = jvm_of(spark)
     try:
         loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
         for name in CLASSES:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tablefmt.data.footer import describe_files
 from tablefmt.errors import CommitRejectedError
+from tablefmt.model.case_folding import folded
 from tablefmt.model.entry import AddedFiles
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_views import physical
@@ -22,6 +23,7 @@ from tablefmt.spark.backends.native.relation import HadoopRoot, hadoop_root
 from tablefmt.spark.columns.constraints import guard
 from tablefmt.spark.columns.projection import alignment, misfit
 from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm.pyspark_parts import java_rows, java_session, jvm_of
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.frames import DataFrame, Session
 from tablefmt.store.protocol import Store
@@ -172,10 +174,10 @@ class NativeFiles(TransactionFiles):
 def _delete(spark: Session, store: Store, folder: str) -> None:
     """Delete a folder and what is in it, by Hadoop: many objects a request."""
     root = hadoop_root(store)
-    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    conf = java_session(spark).sessionState().newHadoopConf()
     for name, value in root.settings.items():
         conf.set(name, value)
-    path = spark._jvm.org.apache.hadoop.fs.Path(
+    path = jvm_of(spark).org.apache.hadoop.fs.Path(
         root.scheme, root.authority, f"{root.path}/{folder}"
     )
     path.getFileSystem(conf).delete(path, True)
@@ -217,7 +219,9 @@ def _run(
         options.update(POSITION_OPTIONS)
         longs = [column["name"] for column in more if column["type"] == "long"]
         options.update({f"parquet.enable.dictionary#{name}": "false" for name in longs})
-    write = loader.new_instance(frame.sparkSession, "NativeWrite", frame._jdf, json.dumps(settings))
+    write = loader.new_instance(
+        frame.sparkSession, "NativeWrite", java_rows(frame), json.dumps(settings)
+    )
     try:
         write.select(json.dumps(steps.choose))
         if steps.fit is not None:
@@ -266,7 +270,7 @@ def _group_name(schema: Schema) -> str:
 
     Should two partitions ever share its value, the footers show it and the write fails (ADD-4).
     """
-    taken = {field.name.casefold() for field in physical(schema).fields}
+    taken = {folded(field.name) for field in physical(schema).fields}
     group = "__p"
     while group in taken:
         group += "_"

@@ -1,8 +1,5 @@
 package tablefmt;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import java.util.Map;
 import java.util.function.Function;
 import org.apache.spark.unsafe.Platform;
 
@@ -13,7 +10,6 @@ import org.apache.spark.unsafe.Platform;
  */
 public final class Bridge {
   private static final String FAILED = "\u0000tablefmt ";
-  private static final ObjectMapper JSON = new ObjectMapper();
   private static volatile Function python;
 
   public void connect(Function answer) {
@@ -21,7 +17,9 @@ public final class Bridge {
   }
 
   /**
-   * @param verb what to do: see bridge.py
+   * Maps and arrays of text go as JSON: Python would ask for every element with a call of its own.
+   *
+   * @param verb what to do, and with what: see messages.schema.json
    * @return what Python answered; its errors are thrown here, a Java exception as it was
    */
   public static Object call(String verb, Object[] arguments) {
@@ -29,7 +27,7 @@ public final class Bridge {
     if (answer == null) {
       throw new TablefmtException("Python is not connected: call tablefmt.spark.register(spark)");
     }
-    Object[] request = new Object[] {verb, plain(arguments)};
+    Object[] request = new Object[] {verb, Messages.arguments(verb, arguments)};
     return checked(answer.apply(request));
   }
 
@@ -42,23 +40,5 @@ public final class Bridge {
       throw new TablefmtException(((String) result).substring(FAILED.length()));
     }
     return result;
-  }
-
-  /** Maps and arrays of text as JSON: Python would ask for every element with a call of its own. */
-  private static Object[] plain(Object[] arguments) {
-    Object[] plain = new Object[arguments.length];
-    for (int i = 0; i < plain.length; i++) {
-      Object given = arguments[i];
-      plain[i] = given instanceof Map || given instanceof String[] ? json(given) : given;
-    }
-    return plain;
-  }
-
-  private static String json(Object given) {
-    try {
-      return JSON.writeValueAsString(given);
-    } catch (JsonProcessingException e) {
-      throw new IllegalStateException(e);
-    }
   }
 }

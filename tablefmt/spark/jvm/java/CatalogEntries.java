@@ -182,21 +182,4 @@ final class CatalogEntries {
         managed ? TableCatalog.PROP_IS_MANAGED_LOCATION : TableCatalog.PROP_EXTERNAL, "true");
     return properties;
   }
-
-  // Spark asks for the same where a statement says REPLACE TABLE and where a DataFrame is saved
-  // over a table, which keeps what the rows do not say.
-  static boolean isSave() {
-    return isAskedBy("org.apache.spark.sql.classic.DataFrameWriter");
-  }
-
-  /** Whether a class of Spark's is among those that this thread is called by. */
-  static boolean isAskedBy(String name) {
-    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
-    for (int i = 0; i < callers.length; i++) {
-      if (callers[i].getClassName().equals(name)) {
-        return true;
-      }
-    }
-    return false;
-  }
 }

@@ -1,13 +1,10 @@
 package tablefmt;
 
 import org.apache.spark.sql.SQLContext;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.execution.QueryExecution;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.types.StructType;
 
@@ -40,23 +37,20 @@ public class ChangesRelation extends BaseRelation {
     }
 
     public boolean isDefinedAt(Object node) {
-      return node instanceof LogicalRelation
-          && ((LogicalRelation) node).relation() instanceof ChangesRelation;
+      return SparkScans.changes(node) != null;
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
       if (!isDefinedAt(node)) {
         return otherwise.apply(node);
       }
-      LogicalRelation scan = (LogicalRelation) node;
-      QueryExecution known = ((ChangesRelation) scan.relation()).rows.queryExecution();
-      LogicalPlan query = optimised ? known.optimizedPlan() : known.analyzed();
+      LogicalPlan scan = (LogicalPlan) node;
+      Dataset rows = SparkScans.changes(node).rows;
+      LogicalPlan query = optimised ? SparkQueries.optimized(rows) : SparkQueries.analyzed(rows);
       Object[] columns = new Object[scan.output().size()];
       for (int i = 0; i < columns.length; i++) {
         Attribute wanted = (Attribute) scan.output().apply(i);
-        columns[i] = new Alias((Attribute) query.output().apply(i), wanted.name(),
-            wanted.exprId(), ScalaValues.seq(new Object[0]), (scala.Option) scala.None$.MODULE$,
-            ScalaValues.seq(new Object[0]));
+        columns[i] = SparkExpressions.named((Attribute) query.output().apply(i), wanted);
       }
       return new Project(ScalaValues.seq(columns), query);
     }

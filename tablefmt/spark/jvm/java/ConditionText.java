@@ -7,9 +7,6 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
-import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -33,16 +30,12 @@ final class ConditionText {
 
   /** A text a condition, in their order: of those on these columns alone, without a sub-query. */
   static Set of(final scala.collection.immutable.Seq filters, final StructType columns) {
-    // Literals of instants are written in the session's zone, where an hour of every autumn is
-    // written twice; in UTC none is.
-    SQLConf conf = SQLConf$.MODULE$.get().clone();
-    conf.setConfString("spark.sql.session.timeZone", "UTC");
-    return (Set) SQLConf$.MODULE$.withExistingConf(conf, new scala.runtime.AbstractFunction0() {
+    return (Set) SparkSettings.inUtc(new scala.runtime.AbstractFunction0() {
       public Object apply() {
         Set texts = new LinkedHashSet();
         for (int f = 0; f < filters.size(); f++) {
           Expression filter = (Expression) filters.apply(f);
-          if (!SubqueryExpression$.MODULE$.hasSubquery(filter) && isOn(columns, filter)) {
+          if (!SparkExpressions.hasSubquery(filter) && isOn(columns, filter)) {
             texts.add("(" + plainText(filter) + ")");
           }
         }

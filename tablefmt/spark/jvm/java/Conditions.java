@@ -9,10 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
-import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.internal.SQLConf$;
 
 /**
  * What a resolved condition says of the rows of the table, part by part.
@@ -41,7 +38,7 @@ public class Conditions {
     if (part instanceof And) {
       add(((And) part).left());
       add(((And) part).right());
-    } else if (!part.deterministic() || SubqueryExpression$.MODULE$.hasSubquery(part)) {
+    } else if (!part.deterministic() || SparkExpressions.hasSubquery(part)) {
       unknown++;
     } else if (part.references().subsetOf(table)) {
       texts.add(text(part));
@@ -59,7 +56,7 @@ public class Conditions {
    * null where it is not plain: sub-queries, functions of the user's, chance.
    */
   List columns(Expression whole) {
-    if (!whole.deterministic() || SubqueryExpression$.MODULE$.hasSubquery(whole)
+    if (!whole.deterministic() || SparkExpressions.hasSubquery(whole)
         || ofUser(whole)) {
       return null;
     }
@@ -102,10 +99,8 @@ public class Conditions {
   }
 
   private static String text(final Expression given) {
-    SQLConf conf = SQLConf$.MODULE$.get().clone();
-    conf.setConfString("spark.sql.session.timeZone", "UTC");
     final Expression folded = (Expression) given.transformDown(new Folded());
-    return (String) SQLConf$.MODULE$.withExistingConf(conf, new scala.runtime.AbstractFunction0() {
+    return (String) SparkSettings.inUtc(new scala.runtime.AbstractFunction0() {
       public Object apply() {
         return ConditionText.plainText(folded);
       }

@@ -14,7 +14,6 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.streaming.Sink;
 import org.apache.spark.sql.execution.streaming.Source;
-import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
@@ -102,7 +101,7 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
 
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
     // Whoever writes its files, a stream's sink is ours: Python's knows no query.
-    return CatalogEntries.isAskedBy("org.apache.spark.sql.classic.DataStreamWriter")
+    return SparkCallers.isStreamWriter()
         || isNative(new CaseInsensitiveStringMap(properties).get("path"), properties)
         ? new PlaceholderTable(schema, partitioning)
         : arrow().getTable(schema, partitioning, zoned(properties));
@@ -111,17 +110,17 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
   // Python's workers do not know the session: see stream_hints.py.
   private static Map zoned(Map options) {
     Map result = new java.util.HashMap(options);
-    result.put("__session_zone", SQLConf$.MODULE$.get().sessionLocalTimeZone());
+    result.put("__session_zone", SparkSettings.zone());
     return result;
   }
 
   // Hadoop opens local paths: Python need not be asked, unless the session says something.
   private static boolean isNative(String path, Map options) {
     boolean local = path == null || path.indexOf("://") < 0 || path.startsWith("file:");
-    String asked = SQLConf$.MODULE$.get().getConfString("spark.tablefmt.backend", "auto");
+    String asked = SparkSettings.text("spark.tablefmt.backend", "auto");
     return path == null || (local && asked.equalsIgnoreCase("auto"))
         || Boolean.TRUE.equals(Bridge.call("reads_files", new Object[] {
-            SessionCatalog.session(), path, new java.util.HashMap(options)}));
+            SparkQueries.active(), path, new java.util.HashMap(options)}));
   }
 
   private static PythonDataSourceV2 arrow() {

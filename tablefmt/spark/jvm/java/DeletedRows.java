@@ -5,26 +5,7 @@ import java.io.DataInputStream;
 import java.io.IOException;
 import java.util.function.Function;
 import org.apache.spark.SparkContext;
-import org.apache.spark.api.java.JavaSparkContext;
-import org.apache.spark.broadcast.Broadcast;
-import org.apache.spark.sql.catalyst.expressions.Add;
-import org.apache.spark.sql.catalyst.expressions.BitwiseAnd;
-import org.apache.spark.sql.catalyst.expressions.Cast;
-import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.GetArrayItem;
-import org.apache.spark.sql.catalyst.expressions.KnownNotNull;
-import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.Not;
-import org.apache.spark.sql.catalyst.expressions.ShiftRight;
-import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
-import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
-import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.internal.SQLConf$;
-import org.apache.spark.sql.types.ArrayType;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.ObjectType;
 import org.roaringbitmap.RoaringBitmap;
 
 /**
@@ -40,8 +21,6 @@ import org.roaringbitmap.RoaringBitmap;
 public class DeletedRows {
   private static final int PAGE = 12;
   private static final int WORDS = 1 << (PAGE - 6);
-  private static final scala.collection.immutable.Seq NOTHING =
-      (scala.collection.immutable.Seq) scala.collection.immutable.Nil$.MODULE$;
 
   private final int[] files;
   private final long[] firsts;
@@ -115,12 +94,10 @@ public class DeletedRows {
    */
   public Expression left(final SparkContext context, final Expression row, final Expression first) {
     // It is worked out for every row: without checks for overflow, of which there is none.
-    SQLConf plain = SQLConf$.MODULE$.get().clone();
-    plain.setConfString("spark.sql.ansi.enabled", "false");
-    return (Expression) SQLConf$.MODULE$.withExistingConf(
-        plain, new scala.runtime.AbstractFunction0() {
+    return (Expression) SparkSettings.withoutAnsi(
+        new scala.runtime.AbstractFunction0() {
           public Object apply() {
-            return there(context, new KnownNotNull(row), first);
+            return there(context, SparkExpressions.notNull(row), first);
           }
         });
   }
@@ -128,50 +105,38 @@ public class DeletedRows {
   private Expression there(SparkContext context, Expression row, Expression first) {
     Expression word;
     if (paged) {
-      Expression page = item(context, new Add(first, new ShiftRight(row, number(PAGE))));
-      Expression within = new BitwiseAnd(new ShiftRight(row, number(6)), number(WORDS - 1L));
-      word = item(context, new Add(page, within));
+      Expression page =
+          item(context, SparkExpressions.add(first, SparkExpressions.right(row, number(PAGE))));
+      Expression within = SparkExpressions.bits(
+          SparkExpressions.right(row, number(6)), number(WORDS - 1L));
+      word = item(context, SparkExpressions.add(page, within));
     } else {
-      word = item(context, new Add(first, new ShiftRight(row, number(6))));
+      word = item(context, SparkExpressions.add(first, SparkExpressions.right(row, number(6))));
     }
     // A shift looks at the last six bits of how far alone.
-    Expression far = new Cast(row, DataTypes.IntegerType, (scala.Option) scala.None$.MODULE$);
-    Expression bit = new BitwiseAnd(new ShiftRight(word, far), number(1L));
-    return new Not(new EqualNullSafe(bit, number(1L)));
+    Expression far = SparkExpressions.integer(row);
+    Expression bit = SparkExpressions.bits(SparkExpressions.right(word, far), number(1L));
+    return SparkExpressions.differ(bit, number(1L));
   }
 
   private static Expression number(int value) {
-    return new Literal(Integer.valueOf(value), DataTypes.IntegerType);
+    return SparkExpressions.number(value);
   }
 
   private static Expression number(long value) {
-    return new Literal(Long.valueOf(value), DataTypes.LongType);
+    return SparkExpressions.number(value);
   }
 
   /** NULL where the array ends, and before it begins. */
   private Expression item(SparkContext context, Expression at) {
-    return new GetArrayItem(array(context), at, false);
+    return SparkExpressions.item(array(context), at);
   }
 
   private synchronized Expression array(SparkContext context) {
     if (array == null) {
-      ArrayType type = new ArrayType(DataTypes.LongType, false);
-      UnsafeArrayData all = UnsafeArrayData.fromPrimitiveArray(paged ? pages() : words());
-      if (all.getSizeInBytes() <= taskBytes) {
-        array = new Constant(all, type);
-      } else {
-        array = broadcast(context, all, type);
-      }
+      array = SparkExpressions.shared(context, paged ? pages() : words(), taskBytes);
     }
     return array;
-  }
-
-  /** An array that goes to every executor once. */
-  static Expression broadcast(SparkContext context, UnsafeArrayData all, ArrayType type) {
-    Broadcast shared = JavaSparkContext.fromSparkContext(context).broadcast(all);
-    Expression known = new Literal(shared, new ObjectType(Broadcast.class));
-    // Otherwise the optimizer would put the array itself into the plan, and into every task.
-    return new Invoke(new KnownNotNull(known), "value", type, NOTHING, NOTHING, true, false, true);
   }
 
   private long[] words() {
@@ -233,30 +198,6 @@ public class DeletedRows {
       }
     } catch (IOException damaged) {
       throw new IllegalStateException(damaged);
-    }
-  }
-
-  /** A literal that is cheap to compare and to show. To executors it goes as a plain one. */
-  public static final class Constant extends Literal {
-    Constant(Object value, DataType type) {
-      super(value, type);
-    }
-
-    public boolean equals(Object other) {
-      return this == other;
-    }
-
-    public int hashCode() {
-      return System.identityHashCode(this);
-    }
-
-    public String toString() {
-      return "deleted";
-    }
-
-    // Janino makes a private method of a nested class static, and Java does not call it.
-    protected Object writeReplace() {
-      return new Literal(value(), dataType());
     }
   }
 

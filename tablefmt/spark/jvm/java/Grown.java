@@ -1,13 +1,10 @@
 package tablefmt;
 
-import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.InsertAction;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -15,7 +12,6 @@ import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.Metadata$;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -196,26 +192,9 @@ class Grown {
         output[i] = there.dataType().equals(fields[i].dataType())
             ? there : there.withDataType(fields[i].dataType());
       } else {
-        output[i] = new AttributeReference(fields[i].name(), fields[i].dataType(), true,
-            Metadata$.MODULE$.empty(), NamedExpression$.MODULE$.newExprId(),
-            ScalaValues.seq(new Object[0]));
+        output[i] = SparkExpressions.column(fields[i].name(), fields[i].dataType(), true);
       }
     }
-    // How many things a relation has is another number in every release.
-    Object[] parts = new Object[relation.productArity()];
-    for (int i = 0; i < parts.length; i++) {
-      parts[i] = i == 1 ? ScalaValues.seq(output) : relation.productElement(i);
-    }
-    Constructor[] made = DataSourceV2Relation.class.getConstructors();
-    for (int i = 0; i < made.length; i++) {
-      if (made[i].getParameterTypes().length == parts.length) {
-        try {
-          return (LogicalPlan) made[i].newInstance(parts);
-        } catch (ReflectiveOperationException e) {
-          throw new IllegalStateException(e);
-        }
-      }
-    }
-    throw new IllegalStateException("DataSourceV2Relation");
+    return SparkNodes.relation(relation, relation.table(), ScalaValues.seq(output));
   }
 }

@@ -10,7 +10,6 @@ import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
@@ -58,7 +57,7 @@ final class InsertEvolution {
       }
       LogicalPlan given = node instanceof InsertIntoStatement
           ? ((InsertIntoStatement) node).table() : (LogicalPlan) ((V2WriteCommand) node).table();
-      LogicalPlan target = (LogicalPlan) session.sessionState().analyzer().execute(given);
+      LogicalPlan target = SparkQueries.resolved(session, given);
       DataSourceV2Relation found = relation(target);
       if (found == null) {
         return node;
@@ -66,7 +65,7 @@ final class InsertEvolution {
       LogicalPlan query = node instanceof InsertIntoStatement
           ? ((InsertIntoStatement) node).query() : ((V2WriteCommand) node).query();
       if (!query.resolved()) {
-        query = (LogicalPlan) session.sessionState().analyzer().execute(query);
+        query = SparkQueries.resolved(session, query);
       }
       SnapshotTable table = (SnapshotTable) found.table();
       StructType columns = table.schema();
@@ -75,10 +74,9 @@ final class InsertEvolution {
             session, table.uri, table.storage, query.schema().json(), said(node)});
         columns = (StructType) DataType.fromJson(wider);
       }
-      Object[] parts = parts(found);
-      parts[0] = table.wider(columns);
-      parts[1] = DataTypeUtils$.MODULE$.toAttributes(columns);
-      return with((LogicalPlan) node, made(found, parts));
+      LogicalPlan made = SparkNodes.with((LogicalPlan) node, "table", SparkNodes.relation(
+          found, table.wider(columns), DataTypeUtils$.MODULE$.toAttributes(columns)));
+      return SparkNodes.with(made, ASKED, Boolean.FALSE);
     }
   }
 
@@ -116,19 +114,17 @@ final class InsertEvolution {
     if (!RowTarget.isOurs(target)) {
       return null;
     }
-    Object leaf = target.collectLeaves().head();
-    return leaf instanceof DataSourceV2Relation ? (DataSourceV2Relation) leaf : null;
+    return SparkScans.named(target.collectLeaves().head());
   }
 
   private static boolean isWider(LogicalPlan table) {
-    return table instanceof DataSourceV2Relation
-        && ((DataSourceV2Relation) table).table() instanceof SnapshotTable
-        && ((SnapshotTable) ((DataSourceV2Relation) table).table()).isWider();
+    SnapshotTable named = SparkScans.table(table);
+    return named != null && named.isWider();
   }
 
   /** By Delta's setting: see delta_settings.py. */
   static boolean isSetBySession() {
-    return "true".equalsIgnoreCase(SQLConf$.MODULE$.get().getConfString(
+    return "true".equalsIgnoreCase(SparkSettings.text(
         "spark.databricks.delta.schema.autoMerge.enabled", "false"));
   }
 
@@ -144,49 +140,13 @@ final class InsertEvolution {
   }
 
   private static Map options(LogicalPlan write) {
-    Object[] parts = parts(write);
-    for (int i = 0; i < parts.length; i++) {
-      if (write.productElementName(i).equals("writeOptions")) {
-        return ScalaValues.map((scala.collection.immutable.Map) parts[i]);
-      }
-    }
-    return new HashMap();
+    Object given = SparkNodes.part(write, "writeOptions");
+    return given == null
+        ? new HashMap() : ScalaValues.map((scala.collection.immutable.Map) given);
   }
 
   // Which commands can be asked, and where they keep it, differs by release.
   private static boolean asked(LogicalPlan command) {
-    for (int i = 0; i < command.productArity(); i++) {
-      if (command.productElementName(i).equals(ASKED)) {
-        return Boolean.TRUE.equals(command.productElement(i));
-      }
-    }
-    return false;
-  }
-
-  private static LogicalPlan with(LogicalPlan command, Object table) {
-    Object[] parts = parts(command);
-    for (int i = 0; i < parts.length; i++) {
-      String name = command.productElementName(i);
-      parts[i] = name.equals("table") ? table : name.equals(ASKED) ? Boolean.FALSE : parts[i];
-    }
-    return made(command, parts);
-  }
-
-  private static Object[] parts(LogicalPlan of) {
-    Object[] parts = new Object[of.productArity()];
-    for (int i = 0; i < parts.length; i++) {
-      parts[i] = of.productElement(i);
-    }
-    return parts;
-  }
-
-  private static LogicalPlan made(LogicalPlan like, Object[] parts) {
-    try {
-      LogicalPlan made = (LogicalPlan) like.getClass().getConstructors()[0].newInstance(parts);
-      made.copyTagsFrom(like);
-      return made;
-    } catch (ReflectiveOperationException other) {
-      throw new IllegalStateException(other);
-    }
+    return Boolean.TRUE.equals(SparkNodes.part(command, ASKED));
   }
 }

@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.BinaryOperator;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.catalyst.expressions.GetArrayItem;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -17,8 +16,6 @@ import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
@@ -53,12 +50,8 @@ public class LiteralsByReference extends org.apache.spark.sql.execution.SparkStr
     while (below instanceof Project || below instanceof Filter) {
       below = (LogicalPlan) below.children().head();
     }
-    if (!(below instanceof LogicalRelation)
-        || !(((LogicalRelation) below).relation() instanceof HadoopFsRelation)) {
-      return false;
-    }
-    Object files = ((HadoopFsRelation) ((LogicalRelation) below).relation()).location();
-    return files instanceof SnapshotFileIndex && ((SnapshotFileIndex) files).isOfStatement();
+    SnapshotFileIndex files = SparkScans.files(below);
+    return files != null && files.isOfStatement();
   }
 
   /** The parts of a condition one by one: that rows are there is the same text in any case. */
@@ -97,7 +90,7 @@ public class LiteralsByReference extends org.apache.spark.sql.execution.SparkStr
 
   private static class IsItem extends scala.runtime.AbstractFunction1 {
     public Object apply(Object node) {
-      return Boolean.valueOf(node instanceof GetArrayItem);
+      return Boolean.valueOf(SparkExpressions.isItem(node));
     }
   }
 

@@ -11,9 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
-import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
@@ -28,16 +26,15 @@ import org.apache.spark.sql.types.StructType;
  */
 public class LiveRows extends scala.runtime.AbstractPartialFunction {
   // A column of this name Spark's Parquet reader makes itself.
-  private static final String ROW = "_tmp_metadata_row_index";
+  private static final String ROW = SparkScans.rowIndex();
 
   // What `live` and `ahead` made.
   private final Map made = new IdentityHashMap();
 
   public boolean isDefinedAt(Object node) {
-    if (node instanceof LogicalRelation) {
-      return ((LogicalRelation) node).relation() instanceof HadoopFsRelation
-          && files((LogicalRelation) node) instanceof SnapshotFileIndex
-          && ((SnapshotFileIndex) files((LogicalRelation) node)).givesDeletedRows();
+    SnapshotFileIndex files = SparkScans.files(node);
+    if (files != null) {
+      return files.givesDeletedRows();
     }
     return node instanceof Filter && ((Filter) node).deterministic()
         && made.containsKey(((Filter) node).child());
@@ -47,14 +44,7 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     if (!isDefinedAt(node)) {
       return otherwise.apply(node);
     }
-    if (node instanceof LogicalRelation) {
-      return live((LogicalRelation) node);
-    }
-    return ahead((Filter) node);
-  }
-
-  private static FileIndex files(LogicalRelation scan) {
-    return ((HadoopFsRelation) scan.relation()).location();
+    return node instanceof Filter ? ahead((Filter) node) : live((LogicalPlan) node);
   }
 
   // What the query asks for leaves out more rows, at less cost, than those that are gone.
@@ -72,14 +62,14 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     return rest == null ? changed : new Filter(rest, changed);
   }
 
-  private LogicalPlan live(LogicalRelation scan) {
-    HadoopFsRelation all = (HadoopFsRelation) scan.relation();
-    SnapshotFileIndex whole = (SnapshotFileIndex) all.location();
+  private LogicalPlan live(LogicalPlan scan) {
+    HadoopFsRelation all = SparkScans.ofFiles(scan);
+    SnapshotFileIndex whole = SparkScans.files(scan);
     SnapshotFileIndex files = whole.guarded();
     scala.collection.immutable.Seq output = scan.output();
     StructField[] values = files.partitionSchema().fields();
     if (values.length == whole.partitionSchema().fields().length) {
-      return scan(scan, files, all.dataSchema(), output);
+      return SparkScans.with(scan, files, all.dataSchema(), output);
     }
     Attribute first = DataTypeUtils$.MODULE$.toAttribute(values[values.length - 1]);
     output = (scala.collection.immutable.Seq) output.appended(first);
@@ -93,16 +83,9 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     }
     Expression there = files.deletedRows().left(all.sparkSession().sparkContext(), row, first);
     LogicalPlan live =
-        new Project(scan.output(), new Filter(there, scan(scan, files, columns, output)));
+        new Project(scan.output(), new Filter(there, SparkScans.with(scan, files, columns, output)));
     made.put(live, live);
     return live;
-  }
-
-  private static LogicalRelation scan(LogicalRelation scan, SnapshotFileIndex files,
-      StructType columns, scala.collection.immutable.Seq output) {
-    HadoopFsRelation all = (HadoopFsRelation) scan.relation();
-    return new LogicalRelation(SnapshotRelation.with(all, files, columns), output,
-        scan.catalogTable(), scan.isStreaming(), scan.stream());
   }
 
   /** The position of a row, where the scan gives it already; Spark makes it once. */

@@ -70,12 +70,11 @@ public class MergeEvolution extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   private LogicalPlan analysed(LogicalPlan plan) {
-    return plan.analyzed() ? plan : (LogicalPlan) session.sessionState().analyzer().execute(plan);
+    return plan.analyzed() ? plan : SparkQueries.resolved(session, plan);
   }
 
   private boolean isOurs(LogicalPlan target) {
-    return RowTarget.isOurs(
-        (LogicalPlan) session.sessionState().analyzer().execute(target));
+    return RowTarget.isOurs(SparkQueries.resolved(session, target));
   }
 
   private static scala.collection.immutable.Seq starless(scala.collection.immutable.Seq actions) {

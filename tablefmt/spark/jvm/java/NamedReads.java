@@ -1,7 +1,6 @@
 package tablefmt;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
@@ -22,8 +21,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class NamedReads extends org.apache.spark.sql.catalyst.rules.Rule {
-  private static final ObjectMapper JSON = new ObjectMapper();
-
   private final SparkSession session;
 
   public NamedReads(SparkSession session) {
@@ -51,7 +48,7 @@ public class NamedReads extends org.apache.spark.sql.catalyst.rules.Rule {
           session, texts(read.multipartIdentifier()),
           texts(AnalysisContext$.MODULE$.get().catalogAndNamespace()),
           new HashMap(read.options().asCaseSensitiveMap()), Boolean.valueOf(read.isStreaming())});
-      return answer == null ? read : with(read, tree((String) answer));
+      return answer == null ? read : with(read, Messages.answer("named", answer));
     }
   }
 
@@ -70,14 +67,6 @@ public class NamedReads extends org.apache.spark.sql.catalyst.rules.Rule {
     }
     return SubqueryAlias$.MODULE$.apply(ScalaValues.seq(alias),
         session.baseRelationToDataFrame(rows).queryExecution().logical());
-  }
-
-  private static JsonNode tree(String json) {
-    try {
-      return JSON.readTree(json);
-    } catch (java.io.IOException e) {
-      throw new IllegalStateException(e);
-    }
   }
 
   private static Map map(JsonNode said) {

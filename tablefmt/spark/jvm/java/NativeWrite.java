@@ -1,8 +1,6 @@
 package tablefmt;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import java.lang.reflect.Constructor;
 import java.util.Iterator;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
@@ -11,9 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.SortOrder$;
 import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
-import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
@@ -44,14 +40,14 @@ public class NativeWrite {
    */
   public NativeWrite(Dataset rows, String settings) throws Exception {
     this.session = ((SparkSession) rows.sparkSession()).cloneSession();
-    JsonNode read = parsed(settings);
+    JsonNode read = Messages.step("NativeWrite", settings);
     Iterator names = read.fieldNames();
     while (names.hasNext()) {
       String name = (String) names.next();
       session.conf().set(name, field(read, name).asText());
     }
-    this.ansi = Ansi.session(session);
-    this.rows = Dataset$.MODULE$.ofRows(session, rows.logicalPlan());
+    this.ansi = SparkQueries.ansi(session);
+    this.rows = SparkQueries.of(session, SparkQueries.plan(rows));
   }
 
   /** The columns as they are now: Spark's JSON form. */
@@ -66,7 +62,7 @@ public class NativeWrite {
    *     NULL), `name`, `type` (Spark's JSON form, to cast to; absent: as it is), `metadata`
    */
   public void select(String columns) throws Exception {
-    JsonNode wanted = parsed(columns);
+    JsonNode wanted = Messages.step("NativeWrite.select", columns);
     Column[] chosen = new Column[wanted.size()];
     for (int i = 0; i < chosen.length; i++) {
       JsonNode one = (JsonNode) wanted.get(i);
@@ -111,7 +107,7 @@ public class NativeWrite {
    * @param columns a JSON array of the names of the partition columns
    */
   public void group(String name, String columns) throws Exception {
-    JsonNode names = parsed(columns);
+    JsonNode names = Messages.step("NativeWrite.group", columns);
     Column[] parts = new Column[2 * names.size()];
     for (int i = 0; i < names.size(); i++) {
       Column column = named(((JsonNode) names.get(i)).asText());
@@ -128,11 +124,11 @@ public class NativeWrite {
    * @param bytes of shuffled data a task, about
    */
   public void rebalance(String name, long bytes) {
-    LogicalPlan plan = rows.logicalPlan();
+    LogicalPlan plan = SparkQueries.plan(rows);
     Object[] by = name == null ? new Object[0] : new Object[] {column(plan, name)};
     LogicalPlan spread = new RebalancePartitions(
         seq(by), plan, scala.Option$.MODULE$.empty(), scala.Option$.MODULE$.apply(Long.valueOf(bytes)));
-    this.rows = Dataset$.MODULE$.ofRows(session, spread);
+    this.rows = SparkQueries.of(session, spread);
   }
 
   /**
@@ -142,7 +138,7 @@ public class NativeWrite {
    * @param name the column of `group`
    */
   public void keepOrder(String name) throws Exception {
-    LogicalPlan plan = rows.logicalPlan();
+    LogicalPlan plan = SparkQueries.plan(rows);
     scala.collection.immutable.Seq kept = plan.outputOrdering();
     if (kept.isEmpty()) {
       return;
@@ -152,16 +148,7 @@ public class NativeWrite {
     for (int i = 0; i < kept.size(); i++) {
       orders[i + 1] = kept.apply(i);
     }
-    // Spark 4.2 and later know of hints too.
-    Constructor sort = Sort.class.getConstructors()[0];
-    Object[] arguments = new Object[sort.getParameterTypes().length];
-    arguments[0] = seq(orders);
-    arguments[1] = Boolean.FALSE;
-    arguments[2] = plan;
-    for (int i = 3; i < arguments.length; i++) {
-      arguments[i] = scala.Option$.MODULE$.empty();
-    }
-    this.rows = Dataset$.MODULE$.ofRows(session, (LogicalPlan) sort.newInstance(arguments));
+    this.rows = SparkQueries.of(session, SparkNodes.sortWithinTasks(seq(orders), plan));
   }
 
   /**
@@ -174,7 +161,7 @@ public class NativeWrite {
    */
   public long save(String options, String group, String folder) throws Exception {
     org.apache.spark.sql.DataFrameWriter writer = rows.write().format("parquet").mode("append");
-    JsonNode read = parsed(options);
+    JsonNode read = Messages.step("NativeWrite.save", options);
     Iterator names = read.fieldNames();
     while (names.hasNext()) {
       String name = (String) names.next();
@@ -226,10 +213,6 @@ public class NativeWrite {
   private static scala.collection.immutable.Seq seq(Object[] items) {
     return (scala.collection.immutable.Seq)
         scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(items);
-  }
-
-  private static JsonNode parsed(String json) throws Exception {
-    return (JsonNode) new ObjectMapper().readTree(json);
   }
 
   // Janino sees the bridge that returns the supertype.

@@ -3,22 +3,7 @@ package tablefmt;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.And;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
-import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
-import org.apache.spark.sql.catalyst.expressions.Cast;
-import org.apache.spark.sql.catalyst.expressions.Cast$;
-import org.apache.spark.sql.catalyst.expressions.Coalesce;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.In;
-import org.apache.spark.sql.catalyst.expressions.InSet;
-import org.apache.spark.sql.catalyst.expressions.IsNaN;
-import org.apache.spark.sql.catalyst.expressions.IsNotNull;
-import org.apache.spark.sql.catalyst.expressions.IsNull;
-import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.Not;
-import org.apache.spark.sql.catalyst.expressions.Or;
-import org.apache.spark.sql.catalyst.expressions.Remainder;
-import org.apache.spark.sql.catalyst.expressions.StringPredicate;
 
 /**
  * Conditions that give a value for whatever row: they may look at rows that are gone, and fail for
@@ -56,18 +41,6 @@ final class NonFailingExpressions {
         return false;
       }
     }
-    if (given instanceof Remainder) {
-      Expression by = ((Remainder) given).right();
-      return by instanceof Literal && ((Literal) by).value() instanceof Number
-          && ((Number) ((Literal) by).value()).doubleValue() != 0.0;
-    }
-    if (given instanceof Cast) {
-      return Cast$.MODULE$.canUpCast(((Cast) given).child().dataType(), given.dataType());
-    }
-    return given instanceof AttributeReference || given instanceof Literal
-        || given instanceof And || given instanceof Or || given instanceof Not
-        || given instanceof BinaryComparison || given instanceof In || given instanceof InSet
-        || given instanceof IsNull || given instanceof IsNotNull || given instanceof IsNaN
-        || given instanceof Coalesce || given instanceof StringPredicate;
+    return SparkExpressions.neverFails(given);
   }
 }

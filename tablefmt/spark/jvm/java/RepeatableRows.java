@@ -8,9 +8,6 @@ import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /**
  * Says of a query whether a task that runs again gives the same rows.
@@ -31,7 +28,7 @@ public class RepeatableRows {
 
   /** Returns true only if every node and every expression of the query is on the list. */
   public boolean of(Dataset query) {
-    return holds(query.logicalPlan());
+    return holds(SparkQueries.plan(query));
   }
 
   private static boolean holds(LogicalPlan plan) {
@@ -54,14 +51,12 @@ public class RepeatableRows {
   }
 
   private static boolean isKnown(LogicalPlan plan) {
-    if (plan instanceof LogicalRelation) {
-      Object relation = ((LogicalRelation) plan).relation();
-      return relation instanceof HadoopFsRelation
-          && ((HadoopFsRelation) relation).location() instanceof SnapshotFileIndex;
+    if (SparkScans.files(plan) != null) {
+      return true;
     }
-    if (plan instanceof DataSourceV2Relation) {
-      Object table = ((DataSourceV2Relation) plan).table();
-      return table instanceof SnapshotTable && ((SnapshotTable) table).relation() != null;
+    SnapshotTable table = SparkScans.table(plan);
+    if (table != null) {
+      return table.relation() != null;
     }
     return NODES.contains(plan.getClass().getSimpleName());
   }

@@ -1,7 +1,5 @@
 package tablefmt;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -10,22 +8,16 @@ import org.apache.spark.sql.Column;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
-import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.LongType$;
-import org.apache.spark.sql.types.Metadata$;
 
 /**
  * DELETE, UPDATE or MERGE on a table of ours, resolved: its expressions wait here until Python asks
@@ -63,7 +55,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     if (table != null && !RowTarget.isWhole(target)) {
       RowTarget.refuseView(table.name());
     }
-    if (table != null && !Ansi.isOn(SQLConf$.MODULE$.get())) {
+    if (table != null && !SparkSettings.isAnsi()) {
       Bridge.call("lenient", new Object[0]);
     }
     return table == null ? null : new RowCommand(plan, target, table);
@@ -115,20 +107,14 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     this.text = verb + " " + table;
     Object[] columns = new Object[counted.length];
     for (int i = 0; i < columns.length; i++) {
-      columns[i] = new AttributeReference(counted[i], LongType$.MODULE$, false,
-          Metadata$.MODULE$.empty(), NamedExpression$.MODULE$.newExprId(),
-          ScalaValues.seq(new Object[0]));
+      columns[i] = SparkExpressions.column(counted[i], LongType$.MODULE$, false);
     }
     this.counts = ScalaValues.seq(columns);
   }
 
   /** What it is, without the expressions: a JSON object, which statements/sql.py reads. */
   public String described() {
-    try {
-      return new ObjectMapper().writeValueAsString(described);
-    } catch (JsonProcessingException e) {
-      throw new IllegalStateException(e);
-    }
+    return Messages.json("RowCommand.described", "#command", described);
   }
 
   /** An expression over the rows that `rows` and `sourceRows` give. */
@@ -138,7 +124,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
 
   /** The source's rows, as the query has them; null but for MERGE. */
   public Dataset sourceRows(SparkSession session) {
-    return Dataset$.MODULE$.ofRows((org.apache.spark.sql.classic.SparkSession) session, source);
+    return SparkQueries.of(session, source);
   }
 
   /**
@@ -157,7 +143,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
 
   private static Dataset named(
       Dataset given, scala.collection.immutable.Seq columns, boolean inOrder) {
-    LogicalPlan plan = given.logicalPlan();
+    LogicalPlan plan = SparkQueries.plan(given);
     int count = plan.output().size();
     Object[] chosen = new Object[count];
     for (int i = 0; i < count; i++) {
@@ -170,14 +156,11 @@ public class RowCommand extends SaveIntoDataSourceCommand {
               there.dataType().catalogString())) {
             Bridge.call("changed", new Object[] {there.name()});
           }
-          chosen[i] = new Alias(there, wanted.name(), wanted.exprId(),
-              ScalaValues.seq(new Object[0]), (scala.Option) scala.None$.MODULE$,
-              ScalaValues.seq(new Object[0]));
+          chosen[i] = SparkExpressions.named(there, wanted);
         }
       }
     }
-    return Dataset$.MODULE$.ofRows(
-        (org.apache.spark.sql.classic.SparkSession) given.sparkSession(),
+    return SparkQueries.of(given.sparkSession(),
         new Project(ScalaValues.seq(chosen), plan));
   }
 
@@ -186,11 +169,10 @@ public class RowCommand extends SaveIntoDataSourceCommand {
   }
 
   public scala.collection.immutable.Seq run(SparkSession session) {
-    SparkSession ansi = Ansi.session((org.apache.spark.sql.classic.SparkSession) session);
+    SparkSession ansi = SparkQueries.ansi((org.apache.spark.sql.classic.SparkSession) session);
     String[] found = ((String) Bridge.call("change", new Object[] {ansi, session, this}))
         .split(" ");
-    if (!((org.apache.spark.sql.classic.SparkSession) session).sharedState().cacheManager()
-        .isEmpty()) {
+    if (SparkQueries.isAnythingCached(session)) {
       session.catalog().refreshTable(table.name());
     }
     Object[] row = new Object[counts.size()];

@@ -1,7 +1,5 @@
 package tablefmt;
 
-import java.lang.reflect.Field;
-import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
@@ -29,34 +27,10 @@ public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
    * MERGE WITH SCHEMA EVOLUTION, statements in a session that is not ANSI, and reads of changes by
    * name are refused.
    */
-  public void install(SparkSession session) throws IllegalAccessException {
-    add(session, "postHocResolutionRules", this);
-    add(session, "hintResolutionRules", new MergeEvolution(session));
-    add(session, "hintResolutionRules", new NamedReads(session));
-    add(session, "hintResolutionRules", new Ansi(session));
-  }
-
-  private static void add(
-      SparkSession session, String name, org.apache.spark.sql.catalyst.rules.Rule rule)
-      throws IllegalAccessException {
-    Analyzer analyzer = session.sessionState().analyzer();
-    for (Class kind = analyzer.getClass(); kind != null; kind = kind.getSuperclass()) {
-      Field[] fields = kind.getDeclaredFields();
-      for (int i = 0; i < fields.length; i++) {
-        if (fields[i].getName().endsWith(name)) {
-          fields[i].setAccessible(true);
-          scala.collection.immutable.Seq rules =
-              (scala.collection.immutable.Seq) fields[i].get(analyzer);
-          for (int r = 0; r < rules.size(); r++) {
-            if (rules.apply(r).getClass() == rule.getClass()) {
-              return;
-            }
-          }
-          fields[i].set(analyzer, rules.prepended(rule));
-          return;
-        }
-      }
-    }
-    throw new IllegalStateException("the analyzer has no " + name);
+  public void install(SparkSession session) {
+    SparkFields.addRule(session, "postHocResolutionRules", this);
+    SparkFields.addRule(session, "hintResolutionRules", new MergeEvolution(session));
+    SparkFields.addRule(session, "hintResolutionRules", new NamedReads(session));
+    SparkFields.addRule(session, "hintResolutionRules", new Ansi(session));
   }
 }

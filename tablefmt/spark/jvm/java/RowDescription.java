@@ -7,11 +7,6 @@ import java.util.Map;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.Generator;
-import org.apache.spark.sql.catalyst.expressions.Grouping;
-import org.apache.spark.sql.catalyst.expressions.GroupingID;
-import org.apache.spark.sql.catalyst.expressions.WindowExpression;
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteAction;
 import org.apache.spark.sql.catalyst.plans.logical.InsertAction;
@@ -63,9 +58,7 @@ final class RowDescription {
 
   // What needs several rows at once has no value for one of them, and Spark does not look.
   private static void rowwise(String clause, Expression given) {
-    if (given instanceof WindowExpression || given instanceof AggregateExpression
-        || given instanceof Generator || given instanceof Grouping
-        || given instanceof GroupingID) {
+    if (SparkExpressions.needsSeveralRows(given)) {
       Bridge.call("rowwise", new Object[] {clause, given.sql()});
     }
     for (int i = 0; i < given.children().size(); i++) {

@@ -5,10 +5,6 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /**
  * What a DELETE, UPDATE or MERGE changes: a table of ours as a whole, a view of one, or another's.
@@ -64,17 +60,11 @@ final class RowTarget {
     scala.collection.Iterator leaves = target.collectLeaves().iterator();
     while (leaves.hasNext()) {
       Object leaf = leaves.next();
-      if (leaf instanceof LogicalRelation
-          && ((LogicalRelation) leaf).relation() instanceof HadoopFsRelation
-          && ((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location()
-              instanceof SnapshotFileIndex) {
+      if (SparkScans.files(leaf) != null) {
         refuseView(null);
       }
-      DataSourceV2Relation named = leaf instanceof DataSourceV2ScanRelation
-          ? ((DataSourceV2ScanRelation) leaf).relation()
-          : leaf instanceof DataSourceV2Relation ? (DataSourceV2Relation) leaf : null;
-      if (named != null && named.table() instanceof SnapshotTable) {
-        return (SnapshotTable) named.table();
+      if (SparkScans.table(leaf) != null) {
+        return SparkScans.table(leaf);
       }
     }
     return null;

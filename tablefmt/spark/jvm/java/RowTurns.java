@@ -3,34 +3,14 @@ package tablefmt;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.IntBuffer;
-import org.apache.spark.sql.catalyst.expressions.Add;
-import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.BitwiseAnd;
-import org.apache.spark.sql.catalyst.expressions.BitwiseCount;
-import org.apache.spark.sql.catalyst.expressions.Cast;
-import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.GetArrayItem;
-import org.apache.spark.sql.catalyst.expressions.KnownNotNull;
-import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
-import org.apache.spark.sql.catalyst.expressions.ShiftLeft;
-import org.apache.spark.sql.catalyst.expressions.ShiftRight;
-import org.apache.spark.sql.catalyst.expressions.Subtract;
-import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.classic.Dataset$;
-import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.internal.SQLConf$;
-import org.apache.spark.sql.types.ArrayType;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Rows of files out of which several commits took some, and what happened to each, by file and
@@ -43,11 +23,6 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class RowTurns {
-  private static final scala.collection.immutable.Seq NOTHING =
-      (scala.collection.immutable.Seq) scala.collection.immutable.Nil$.MODULE$;
-  private static final scala.Option NONE = (scala.Option) scala.None$.MODULE$;
-  private static final ArrayType LONGS = new ArrayType(DataTypes.LongType, false);
-
   private final long[] words;
   private final long[] firsts;
   private final int[] turns;
@@ -101,86 +76,71 @@ public class RowTurns {
    */
   public Dataset marked(final Dataset rows, final String names) {
     // Numbers are small: without checks for overflow.
-    SQLConf plain = SQLConf$.MODULE$.get().clone();
-    plain.setConfString("spark.sql.ansi.enabled", "false");
-    LogicalPlan plan = (LogicalPlan) SQLConf$.MODULE$.withExistingConf(
-        plain, new scala.runtime.AbstractFunction0() {
+    LogicalPlan plan = (LogicalPlan) SparkSettings.withoutAnsi(
+        new scala.runtime.AbstractFunction0() {
           public Object apply() {
             return project(rows, names.split("\t"));
           }
         });
-    return Dataset$.MODULE$.ofRows(rows.sparkSession(), plan);
+    return SparkQueries.of(rows.sparkSession(), plan);
   }
 
   private LogicalPlan project(Dataset rows, String[] names) {
-    LogicalPlan below = rows.queryExecution().analyzed();
+    LogicalPlan below = SparkQueries.analyzed(rows);
     scala.collection.immutable.Seq output = below.output();
     int given = output.size() - 2;
-    Expression row = new KnownNotNull((Attribute) output.apply(given));
-    Expression far = new Cast(row, DataTypes.IntegerType, NONE);
-    Expression sixth = new ShiftRight(row, number(6));
-    Expression word = new Add(item(constant(firsts, LONGS), (Attribute) output.apply(given + 1)),
-        new ShiftLeft(sixth, number(1)));
-    Expression all = shared(rows, UnsafeArrayData.fromPrimitiveArray(words), LONGS);
-    Expression bits = item(all, new Add(word, number(1L)));
+    SparkContext context = rows.sparkSession().sparkContext();
+    Expression row = SparkExpressions.notNull((Attribute) output.apply(given));
+    Expression far = SparkExpressions.integer(row);
+    Expression sixth = SparkExpressions.right(row, number(6));
+    Expression begin = item(SparkExpressions.constant(firsts, DataTypes.LongType),
+        (Attribute) output.apply(given + 1));
+    Expression word = SparkExpressions.add(begin, SparkExpressions.left(sixth, number(1)));
+    Expression all = SparkExpressions.shared(context, words, taskBytes);
+    Expression bits = item(all, SparkExpressions.add(word, number(1L)));
     // A shift looks at the last six bits of how far alone.
-    Expression meant = new EqualTo(
-        new BitwiseAnd(new ShiftRight(bits, far), number(1L)), number(1L));
-    Expression lower = new Subtract(new ShiftLeft(number(1L), far), number(1L));
-    Expression within = new BitwiseCount(new BitwiseAnd(bits, lower));
-    Expression at = new Add(new Cast(item(all, word), DataTypes.IntegerType, NONE), within);
-    ArrayType kind = new ArrayType(DataTypes.IntegerType, false);
-    Expression turn = item(shared(rows, UnsafeArrayData.fromPrimitiveArray(turns), kind), at);
+    Expression meant = SparkExpressions.equal(
+        SparkExpressions.bits(SparkExpressions.right(bits, far), number(1L)), number(1L));
+    Expression lower =
+        SparkExpressions.subtract(SparkExpressions.left(number(1L), far), number(1L));
+    Expression within = SparkExpressions.bitCount(SparkExpressions.bits(bits, lower));
+    Expression at =
+        SparkExpressions.add(SparkExpressions.integer(item(all, word)), within);
+    Expression turn = item(SparkExpressions.shared(context, turns, taskBytes), at);
     Object[] columns = new Object[given + names.length];
     for (int i = 0; i < given; i++) {
       columns[i] = output.apply(i);
     }
     for (int i = 0; i < names.length; i++) {
-      columns[given + i] = new Alias(item(ofCommits(i), turn), names[i],
-          NamedExpression$.MODULE$.newExprId(), NOTHING, NONE, NOTHING);
+      columns[given + i] = SparkExpressions.named(item(ofCommits(i), turn), names[i]);
     }
     return new Project(ScalaValues.seq(columns), new Filter(meant, below));
   }
 
   private Expression ofCommits(int column) {
     long[] numbers = new long[marks.length];
-    Object[] kinds = new Object[marks.length];
+    String[] kinds = new String[marks.length];
     for (int i = 0; i < marks.length; i++) {
       String cell = marks[i].split("\t")[column];
       if (column == 0) {
-        kinds[i] = UTF8String.fromString(cell);
+        kinds[i] = cell;
       } else {
         numbers[i] = Long.parseLong(cell);
       }
     }
-    if (column == 0) {
-      return new DeletedRows.Constant(
-          new GenericArrayData(kinds), new ArrayType(DataTypes.StringType, false));
-    }
-    DataType kind = column == 1 ? DataTypes.LongType : DataTypes.TimestampType;
-    return constant(numbers, new ArrayType(kind, false));
-  }
-
-  private static Expression constant(long[] numbers, ArrayType kind) {
-    return new DeletedRows.Constant(UnsafeArrayData.fromPrimitiveArray(numbers), kind);
-  }
-
-  private Expression shared(Dataset rows, UnsafeArrayData all, ArrayType kind) {
-    if (all.getSizeInBytes() <= taskBytes) {
-      return new DeletedRows.Constant(all, kind);
-    }
-    return DeletedRows.broadcast(rows.sparkSession().sparkContext(), all, kind);
+    return column == 0 ? SparkExpressions.constant(kinds) : SparkExpressions.constant(
+        numbers, column == 1 ? DataTypes.LongType : DataTypes.TimestampType);
   }
 
   private static Expression item(Expression array, Expression at) {
-    return new KnownNotNull(new GetArrayItem(array, at, false));
+    return SparkExpressions.notNull(SparkExpressions.item(array, at));
   }
 
   private static Expression number(int value) {
-    return new Literal(Integer.valueOf(value), DataTypes.IntegerType);
+    return SparkExpressions.number(value);
   }
 
   private static Expression number(long value) {
-    return new Literal(Long.valueOf(value), DataTypes.LongType);
+    return SparkExpressions.number(value);
   }
 }

@@ -1,6 +1,5 @@
 package tablefmt;
 
-import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -12,7 +11,6 @@ import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.classic.SparkSession$;
 import org.apache.spark.sql.connector.catalog.CatalogExtension;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -29,7 +27,6 @@ import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -55,26 +52,15 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
    * looks that up in the session that the thread knows: one of its own making knows none, and another
    * session's thread the wrong one.
    */
-  public void install(SparkSession session) throws IllegalAccessException {
-    Object manager = session.sessionState().catalogManager();
-    for (Class kind = manager.getClass(); kind != null; kind = kind.getSuperclass()) {
-      Field[] fields = kind.getDeclaredFields();
-      for (int i = 0; i < fields.length; i++) {
-        if (fields[i].getName().endsWith("defaultSessionCatalog")) {
-          fields[i].setAccessible(true);
-          Object there = fields[i].get(manager);
-          if (!(there instanceof SessionCatalog)) {
-            owner = session;
-            initialize("spark_catalog", CaseInsensitiveStringMap.empty());
-            setDelegateCatalog((CatalogPlugin) there);
-            fields[i].set(manager, this);
-          }
-          standBelow(session, (CatalogPlugin) fields[i].get(manager));
-          return;
-        }
-      }
+  public void install(SparkSession session) {
+    CatalogPlugin there = SparkFields.ownCatalog(session);
+    if (!(there instanceof SessionCatalog)) {
+      owner = session;
+      initialize("spark_catalog", CaseInsensitiveStringMap.empty());
+      setDelegateCatalog(there);
+      SparkFields.setOwnCatalog(session, this);
     }
-    throw new IllegalStateException("the session has no catalog of its own");
+    standBelow(session, SparkFields.ownCatalog(session));
   }
 
   /** Have another's catalog ask this one: it was told whom to ask when it was loaded. */
@@ -83,7 +69,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     if (!isAnothers(conf)) {
       return;
     }
-    Object anothers = SQLConf$.MODULE$.withExistingConf(
+    Object anothers = SparkSettings.under(
         conf, new scala.runtime.AbstractFunction0() {
           public Object apply() {
             return session.sessionState().catalogManager().catalog("spark_catalog");
@@ -100,17 +86,12 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return !setting.equals("builtin") && !setting.equals("tablefmt.SessionCatalog");
   }
 
-  /** The session that the thread works for. */
-  static SparkSession session() {
-    return (SparkSession) SparkSession$.MODULE$.active();
-  }
-
   /** The session whose catalog this is; of a copy of a session that is not known, the thread's. */
   private SparkSession own() {
     if (owner != null) {
       return owner;
     }
-    return delegate instanceof SessionCatalog ? ((SessionCatalog) delegate).own() : session();
+    return delegate instanceof SessionCatalog ? ((SessionCatalog) delegate).own() : SparkQueries.active();
   }
 
   private TableCatalog inner() {
@@ -189,11 +170,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       // It is what Spark's catalog is to see: tables go to who asked as they are in the catalog.
       setting = conf.getConfString(CATALOG, "builtin");
     }
-    if (!setting.equals(conf.getConfString(CATALOG, "builtin"))) {
-      conf = conf.clone();
-      conf.setConfString(CATALOG, setting);
-    }
-    return (Table) SQLConf$.MODULE$.withExistingConf(conf, new scala.runtime.AbstractFunction0() {
+    return (Table) SparkSettings.with(conf, CATALOG, setting, new scala.runtime.AbstractFunction0() {
       public Object apply() {
         try {
           return inner().loadTable(ident);
@@ -248,7 +225,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private static void follow(TableIdentifier name, StructType schema) {
-    session().sessionState().catalog().alterTableSchema(name, schema);
+    SparkQueries.active().sessionState().catalog().alterTableSchema(name, schema);
   }
 
   // Who asks the catalog alone, as SHOW TABLE EXTENDED does, is to see them too.
@@ -320,7 +297,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map said = TableChanges.statement(columns, partitioning, properties, constraints);
     create(ident, columns, properties, "define", new Object[] {
-        session(), location(ident, properties), CatalogEntries.storage(properties), said});
+        SparkQueries.active(), location(ident, properties), CatalogEntries.storage(properties), said});
     if (!isAnothers(own().sessionState().conf())) {
       return null;
     }
@@ -420,7 +397,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       Bridge.call("refuse", new Object[] {"REPLACE TABLE with other OPTIONS"});
     }
     return new StagedSnapshotTable(this, ident, there.identifier(), false,
-        CatalogEntries.isSave() ? "save" : "replace", uri, CatalogEntries.options(there),
+        SparkCallers.isSave() ? "save" : "replace", uri, CatalogEntries.options(there),
         CatalogEntries.selected(info.columns()), info);
   }
 
@@ -436,7 +413,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     }
     List changes = new ArrayList();
     java.util.Iterator known = ScalaValues.map(
-        session().sessionState().catalog().getTableMetadata(name).properties()).keySet().iterator();
+        SparkQueries.active().sessionState().catalog().getTableMetadata(name).properties()).keySet().iterator();
     while (known.hasNext()) {
       changes.add(TableChange.removeProperty((String) known.next()));
     }
@@ -492,7 +469,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map said = TableChanges.statement(new Column[0], UNPARTITIONED, properties, null);
     return create(ident, columns, properties, "like", new Object[] {
-        session(), location(ident, properties), CatalogEntries.storage(properties), uri, storage,
+        SparkQueries.active(), location(ident, properties), CatalogEntries.storage(properties), uri, storage,
         said});
   }
 }

@@ -15,7 +15,6 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -236,7 +235,7 @@ public class SnapshotFileIndex implements FileIndex {
     java.util.Arrays.fill(wanted, true);
     for (int f = 0; f < filters.size(); f++) {
       Expression filter = (Expression) filters.apply(f);
-      if (SubqueryExpression$.MODULE$.hasSubquery(filter)) {
+      if (SparkExpressions.hasSubquery(filter)) {
         continue;
       }
       Expression bound = (Expression) filter.transform(new Binding(partitionSchema()));

@@ -43,7 +43,7 @@ import org.apache.spark.sql.types.StructType;
  */
 public class SnapshotFormat extends ParquetFileFormat {
   // A column that Spark's reader makes itself.
-  private static final String ROW_INDEX = "_tmp_metadata_row_index";
+  private static final String ROW_INDEX = SparkScans.rowIndex();
 
   // See relation.py.
   private static final String IN_EVERY_FILE = "tablefmt.in_every_file";

@@ -16,8 +16,6 @@ import org.apache.spark.sql.types.StructType;
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class SnapshotRelation extends HadoopFsRelation implements InsertableRelation {
-  private static final String INSERT =
-      "org.apache.spark.sql.execution.datasources.PreprocessTableInsertion";
   private static final StackWalker CALLERS =
       StackWalker.getInstance(StackWalker.Option.RETAIN_CLASS_REFERENCE);
 
@@ -52,12 +50,13 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
    * it would take the table for a folder of files, and put its own there.
    */
   public StructType partitionSchema() {
-    return CALLERS.getCallerClass().getName().startsWith(INSERT)
+    return SparkCallers.isInsertion(CALLERS.getCallerClass())
         ? new StructType() : super.partitionSchema();
   }
 
   /** @param described a JSON object: what `said` gives */
   public void describe(String described) {
+    Messages.step("SnapshotRelation.describe", described);
     this.described = described;
   }
 
@@ -93,13 +92,6 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
 
   public StructType written() {
     return written;
-  }
-
-  /** The files of a relation through another index, or with other columns. */
-  static HadoopFsRelation with(
-      HadoopFsRelation whole, SnapshotFileIndex files, StructType columns) {
-    return new HadoopFsRelation(files, files.partitionSchema(), columns, whole.bucketSpec(),
-        whole.fileFormat(), whole.options(), whole.sparkSession());
   }
 
   public void insert(Dataset data, boolean overwrite) {

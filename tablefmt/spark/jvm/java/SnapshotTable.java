@@ -92,7 +92,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
 
   public Map properties() {
     Map result = new HashMap(properties);
-    if (relation != null && isAskedBy(".ShowTableProperties", ".ShowTblProperties")) {
+    if (relation != null && SparkCallers.showsProperties()) {
       Map checks = relation.said("constraints");
       Iterator names = checks.keySet().iterator();
       while (names.hasNext()) {
@@ -121,13 +121,13 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
       Bridge.call("refuse", new Object[] {
           "a stream of a table that SQL names by its path", "give the path to start() or load()"});
     }
-    if (CatalogEntries.isAskedBy("org.apache.spark.sql.classic.DataStreamWriter")) {
+    if (SparkCallers.isStreamWriter()) {
       StreamSink.leave(uri, (Map) storage);
       return entry;
     }
     try {
       // Its columns may have followed those of the table meanwhile.
-      return SessionCatalog.session().sessionState().catalog().getTableMetadata(
+      return SparkQueries.active().sessionState().catalog().getTableMetadata(
           entry.identifier());
     } catch (Exception gone) {
       Platform.throwException(gone);
@@ -154,7 +154,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   public boolean truncateTable() {
-    Bridge.call("truncate", new Object[] {SessionCatalog.session(), uri, storage, null});
+    Bridge.call("truncate", new Object[] {SparkQueries.active(), uri, storage, null});
     return true;
   }
 
@@ -172,7 +172,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow wanted) {
     StructType by = partitionSchema();
     String text = (String) Bridge.call("partitions", new Object[] {
-        SessionCatalog.session(), uri, storage});
+        SparkQueries.active(), uri, storage});
     List found = new ArrayList();
     InternalRow[] rows = text == null ? new InternalRow[0] : GroupValues.read(text, by);
     for (int i = 0; i < rows.length; i++) {
@@ -202,7 +202,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   public boolean truncatePartitions(InternalRow[] partitions) {
     if (partitions.length > 0) {
       Bridge.call("truncate", new Object[] {
-          SessionCatalog.session(), uri, storage, condition(partitions)});
+          SparkQueries.active(), uri, storage, condition(partitions)});
     }
     return true;
   }
@@ -280,7 +280,8 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
    * they would be looked at twice.
    */
   public Constraint[] constraints() {
-    Map checks = relation == null || !isAskedBy(".DescribeTable", ".ShowCreateTable") ? new HashMap() : (Map) relation.said("constraints");
+    Map checks = relation == null || !SparkCallers.showsConstraints()
+        ? new HashMap() : relation.said("constraints");
     Constraint[] result = new Constraint[checks.size()];
     Iterator names = checks.keySet().iterator();
     for (int i = 0; i < result.length; i++) {
@@ -290,17 +291,6 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
       result[i] = (Constraint) builder.build();
     }
     return result;
-  }
-
-  private static boolean isAskedBy(String one, String other) {
-    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
-    for (int i = 0; i < callers.length; i++) {
-      String name = callers[i].getClassName();
-      if (name.contains(one) || name.contains(other)) {
-        return true;
-      }
-    }
-    return false;
   }
 
   public boolean equals(Object other) {

@@ -12,8 +12,6 @@ import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.TimestampType;
 
@@ -47,8 +45,8 @@ public class SnapshotWrite
 
   public WriteBuilder overwrite(final Predicate[] predicates) {
     this.mode = "overwrite";
-    final String zone = SQLConf$.MODULE$.get().sessionLocalTimeZone();
-    this.where = (String) inUtc(new scala.runtime.AbstractFunction0() {
+    final String zone = SparkSettings.zone();
+    this.where = (String) SparkSettings.inUtc(new scala.runtime.AbstractFunction0() {
       public Object apply() {
         StringBuilder text = new StringBuilder();
         for (int i = 0; i < predicates.length; i++) {
@@ -92,17 +90,11 @@ public class SnapshotWrite
 
   /** A value as SQL, times in UTC. */
   static String text(final org.apache.spark.sql.catalyst.expressions.Literal literal) {
-    return (String) inUtc(new scala.runtime.AbstractFunction0() {
+    return (String) SparkSettings.inUtc(new scala.runtime.AbstractFunction0() {
       public Object apply() {
         return zoned(literal);
       }
     });
-  }
-
-  private static Object inUtc(scala.Function0 work) {
-    SQLConf conf = SQLConf$.MODULE$.get().clone();
-    conf.setConfString("spark.sql.session.timeZone", "UTC");
-    return SQLConf$.MODULE$.withExistingConf(conf, work);
   }
 
   /** Spark's text of a condition, with its values as SQL and not as JDBC wants them. */

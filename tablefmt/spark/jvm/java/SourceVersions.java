@@ -9,10 +9,7 @@ import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /**
  * Which snapshots of tables of ours a query reads, sub-queries and what was cached included.
@@ -29,7 +26,7 @@ public class SourceVersions {
    */
   public String of(Dataset query) {
     Set found = new LinkedHashSet();
-    add(query.logicalPlan(), found);
+    add(SparkQueries.plan(query), found);
     StringBuilder lines = new StringBuilder();
     java.util.Iterator each = found.iterator();
     while (each.hasNext()) {
@@ -41,21 +38,15 @@ public class SourceVersions {
   /** Whether a query reads a table of ours, as a stream too. */
   public boolean isOurs(Dataset query) {
     Set found = new LinkedHashSet();
-    add(query.logicalPlan(), found);
-    return !found.isEmpty() || query.logicalPlan().toString().contains("StreamingRelation tablefmt");
+    add(SparkQueries.plan(query), found);
+    return !found.isEmpty() || SparkQueries.plan(query).toString().contains("StreamingRelation tablefmt");
   }
 
   private static void add(QueryPlan plan, Set found) {
-    if (plan instanceof LogicalRelation
-        && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
-      HadoopFsRelation files = (HadoopFsRelation) ((LogicalRelation) plan).relation();
-      if (files.location() instanceof SnapshotFileIndex) {
-        found.add(((SnapshotFileIndex) files.location()).snapshot());
-      }
-    } else if (plan instanceof DataSourceV2Relation) {
-      table((DataSourceV2Relation) plan, found);
-    } else if (plan instanceof DataSourceV2ScanRelation) {
-      table(((DataSourceV2ScanRelation) plan).relation(), found);
+    if (SparkScans.files(plan) != null) {
+      found.add(SparkScans.files(plan).snapshot());
+    } else if (SparkScans.named(plan) != null) {
+      table(SparkScans.named(plan), found);
     } else if (plan instanceof InMemoryRelation) {
       add(((InMemoryRelation) plan).cacheBuilder().logicalPlan(), found);
     }

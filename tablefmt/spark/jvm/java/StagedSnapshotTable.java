@@ -50,9 +50,9 @@ public class StagedSnapshotTable extends SnapshotTable implements StagedTable {
   }
 
   public void commitStagedChanges() {
-    Object[] arguments = new Object[] {SessionCatalog.session(), uri, storage, said};
+    Object[] arguments = new Object[] {SparkQueries.active(), uri, storage, said};
     Object schema = written
-        ? Bridge.call("columns", new Object[] {SessionCatalog.session(), uri, storage})
+        ? Bridge.call("columns", new Object[] {SparkQueries.active(), uri, storage})
         : Bridge.call(verb.equals("create") ? "define" : "replace", arguments);
     try {
       catalog.staged(identifier, known, (StructType) schema,

@@ -1,7 +1,6 @@
 package tablefmt;
 
-import com.fasterxml.jackson.databind.ObjectMapper;
-import java.lang.reflect.Field;
+import com.fasterxml.jackson.databind.JsonNode;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -10,7 +9,6 @@ import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import scala.Product;
 
@@ -29,32 +27,20 @@ public class StatementParser implements InvocationHandler {
       "(?:DESC(?:RIBE)?\\b.*\\b(?:HISTORY|DETAIL)|OPTIMIZE|VACUUM|RESTORE)\\b.*",
       Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
 
-  private final ObjectMapper json = new ObjectMapper();
   private final VariableSubstitution variables = new VariableSubstitution();
   private SparkSession session;
   private ParserInterface inner;
 
   /** Stand before a session's parser; once is enough. */
-  public void install(SparkSession session) throws IllegalAccessException {
+  public void install(SparkSession session) {
     this.session = session;
     this.inner = session.sessionState().sqlParser();
     if (Proxy.isProxyClass(inner.getClass())
         && Proxy.getInvocationHandler(inner) instanceof StatementParser) {
       return;
     }
-    for (Class kind = session.sessionState().getClass(); kind != null;
-        kind = kind.getSuperclass()) {
-      Field[] fields = kind.getDeclaredFields();
-      for (int i = 0; i < fields.length; i++) {
-        if (fields[i].getType() == ParserInterface.class) {
-          fields[i].setAccessible(true);
-          fields[i].set(session.sessionState(), Proxy.newProxyInstance(
-              StatementParser.class.getClassLoader(), new Class[] {ParserInterface.class}, this));
-          return;
-        }
-      }
-    }
-    throw new IllegalStateException("the session has no parser that could be changed");
+    SparkFields.setParser(session, (ParserInterface) Proxy.newProxyInstance(
+        StatementParser.class.getClassLoader(), new Class[] {ParserInterface.class}, this));
   }
 
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
@@ -68,7 +54,7 @@ public class StatementParser implements InvocationHandler {
             (String) Bridge.call("statement", new Object[] {session, text, parameters});
         if (described != null) {
           return new TableStatement(
-              text, described, json.readTree(described).get("columns").asText());
+              text, described, columns(Messages.answer("statement", described)));
         }
       }
     }
@@ -77,6 +63,11 @@ public class StatementParser implements InvocationHandler {
     } catch (InvocationTargetException failed) {
       throw failed.getCause();
     }
+  }
+
+  private static String columns(JsonNode said) {
+    JsonNode columns = (JsonNode) said.get("columns");
+    return columns.asText();
   }
 
   /** Where the first word is: behind blanks and comments, of which those of blocks nest. */

@@ -4,9 +4,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Range;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.classic.Dataset$;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /**
  * Rows of a query as rows of a batch of a stream: Spark plans what is above by that, an aggregate
@@ -18,15 +15,13 @@ final class StreamRows {
   private StreamRows() {}
 
   static Dataset of(org.apache.spark.sql.Dataset rows) {
-    Dataset given = (Dataset) rows;
-    LogicalPlan plan = given.queryExecution().analyzed();
+    LogicalPlan plan = SparkQueries.analyzed(rows);
     if (aggregates(plan)) {
       // An aggregate of the rows themselves is no part of the stream's.
-      return given.sparkSession().internalCreateDataFrame(
-          given.queryExecution().toRdd(), given.schema(), true);
+      return SparkQueries.planned(rows, true);
     }
-    return Dataset$.MODULE$.ofRows(
-        given.sparkSession(), (LogicalPlan) plan.transformUp(new Streaming()));
+    return SparkQueries.of(
+        rows.sparkSession(), (LogicalPlan) plan.transformUp(new Streaming()));
   }
 
   private static boolean aggregates(LogicalPlan plan) {
@@ -44,8 +39,7 @@ final class StreamRows {
 
   private static class Streaming extends scala.runtime.AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
-      return node instanceof Range || node instanceof LogicalRelation
-          && ((LogicalRelation) node).relation() instanceof HadoopFsRelation;
+      return node instanceof Range || SparkScans.ofFiles(node) != null;
     }
 
     public Object applyOrElse(Object node, scala.Function1 otherwise) {
@@ -57,9 +51,7 @@ final class StreamRows {
         return new Range(tasks.start(), tasks.end(), tasks.step(), tasks.numSlices(),
             tasks.output(), true);
       }
-      LogicalRelation scan = (LogicalRelation) node;
-      return new LogicalRelation(
-          scan.relation(), scan.output(), scan.catalogTable(), true, scan.stream());
+      return SparkScans.streaming(node);
     }
   }
 }

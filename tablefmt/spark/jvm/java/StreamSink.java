@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SQLContext;
-import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.streaming.Sink;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.StructType;
@@ -29,7 +29,8 @@ public class StreamSink implements Sink {
     this.options = options;
     Object[] left = (Object[]) LEFT.get();
     LEFT.remove();
-    if (left != null && isOfCatalog() && left[0].equals(options.get("path"))) {
+    // Spark may have refused the table that was left here, and this be a sink at its path.
+    if (left != null && SparkCallers.isStreamToTable() && left[0].equals(options.get("path"))) {
       Map stored = new HashMap((Map) left[1]);
       stored.putAll(options);
       options.putAll(stored);
@@ -40,29 +41,16 @@ public class StreamSink implements Sink {
         context.sparkSession(), this.mode, options, partitionBy});
   }
 
-  /** Spark may have refused the table that was left here, and this be a sink at its path. */
-  private static boolean isOfCatalog() {
-    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
-    for (int i = 0; i < callers.length; i++) {
-      if (callers[i].getMethodName().startsWith("writeToV1Table")) {
-        return true;
-      }
-    }
-    return false;
-  }
-
   /** Spark tells a sink the path of a catalog's table, and nothing else of it. */
   static void leave(String uri, Map storage) {
     LEFT.set(new Object[] {uri, storage});
   }
 
   public void addBatch(long number, Dataset data) {
-    SparkSession session = (SparkSession) data.sparkSession();
+    SparkSession session = data.sparkSession();
     // The batch was planned for this number of the stream's, state and watermarks included; another
     // plan of it would be none.
-    org.apache.spark.sql.classic.Dataset planned = (org.apache.spark.sql.classic.Dataset) data;
-    Dataset rows = session.internalCreateDataFrame(
-        planned.queryExecution().toRdd(), planned.schema(), false);
+    Dataset rows = SparkQueries.planned(data, false);
     this.table = (String) Bridge.call("sink_batch", new Object[] {
         session, mode, options, partitionBy, rows, Long.valueOf(number),
         session.sparkContext().getLocalProperty("sql.streaming.queryId"),

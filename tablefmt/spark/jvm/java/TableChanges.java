@@ -3,7 +3,6 @@ package tablefmt;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -66,7 +65,7 @@ final class TableChanges {
       TableChange.AddColumn add = (TableChange.AddColumn) change;
       result.put("type", tree(add.dataType()));
       result.put("nullable", Boolean.valueOf(add.isNullable()));
-      result.put("default", sql(add.defaultValue()));
+      result.put("default", SparkFields.sql(add.defaultValue()));
       result.put("comment", add.comment());
       place(result, add.position());
     } else if (change instanceof TableChange.RenameColumn) {
@@ -95,20 +94,6 @@ final class TableChanges {
       result.put("ifExists", Boolean.valueOf(((TableChange.DropConstraint) change).ifExists()));
     }
     return result;
-  }
-
-  // Where the method is declared differs by release, and in some its class is not public.
-  private static Object sql(Object value) {
-    if (value == null) {
-      return null;
-    }
-    try {
-      Method text = value.getClass().getMethod("getSql", new Class[0]);
-      text.setAccessible(true);
-      return text.invoke(value, new Object[0]);
-    } catch (ReflectiveOperationException other) {
-      throw new IllegalStateException(other);
-    }
   }
 
   private static void place(Map result, TableChange.ColumnPosition position) {

@@ -6,7 +6,6 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.CheckConstraint;
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.AddCheckConstraint;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -18,7 +17,6 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.execution.command.CreateTableLikeCommand;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /**
  * Statements on tables for which Spark has a plan of its own that a table of ours cannot do:
@@ -43,7 +41,7 @@ public class TableCommand extends SaveIntoDataSourceCommand {
   /** @return null for what is no such statement, is not resolved, or is of another's table */
   static LogicalPlan of(LogicalPlan plan) {
     if (plan instanceof AddCheckConstraint) {
-      DataSourceV2Relation found = relation(((AddCheckConstraint) plan).child());
+      DataSourceV2Relation found = SparkScans.relation(((AddCheckConstraint) plan).child());
       // Spark resolves no query in a condition; Python says that there cannot be one.
       return found == null || !plan.resolved() && !queries((AddCheckConstraint) plan)
           ? null : new TableCommand(plan, found);
@@ -60,7 +58,7 @@ public class TableCommand extends SaveIntoDataSourceCommand {
   }
 
   private static boolean queries(AddCheckConstraint plan) {
-    return SubqueryExpression$.MODULE$.hasSubquery(plan.checkConstraint().child());
+    return SparkExpressions.hasSubquery(plan.checkConstraint().child());
   }
 
   /** The same of a new table: Spark calls a query in a condition a fault of its own. */
@@ -76,25 +74,11 @@ public class TableCommand extends SaveIntoDataSourceCommand {
     for (int i = 0; i < spec.constraints().size(); i++) {
       if (spec.constraints().apply(i) instanceof CheckConstraint) {
         CheckConstraint one = (CheckConstraint) spec.constraints().apply(i);
-        if (SubqueryExpression$.MODULE$.hasSubquery(one.child())) {
+        if (SparkExpressions.hasSubquery(one.child())) {
           Bridge.call("queried", new Object[] {one.condition()});
         }
       }
     }
-  }
-
-  private static DataSourceV2Relation relation(LogicalPlan plan) {
-    scala.collection.Iterator leaves = plan.collectLeaves().iterator();
-    while (leaves.hasNext()) {
-      Object leaf = leaves.next();
-      DataSourceV2Relation named = leaf instanceof DataSourceV2ScanRelation
-          ? ((DataSourceV2ScanRelation) leaf).relation()
-          : leaf instanceof DataSourceV2Relation ? (DataSourceV2Relation) leaf : null;
-      if (named != null && named.table() instanceof SnapshotTable) {
-        return named;
-      }
-    }
-    return null;
   }
 
   private static boolean makesOurs(CreateTableLikeCommand like) {
@@ -109,7 +93,7 @@ public class TableCommand extends SaveIntoDataSourceCommand {
 
   private static CatalogTable source(CreateTableLikeCommand like) {
     org.apache.spark.sql.catalyst.catalog.SessionCatalog catalog =
-        SessionCatalog.session().sessionState().catalog();
+        SparkQueries.active().sessionState().catalog();
     try {
       return catalog.getTempViewOrPermanentTableMetadata(like.sourceTable());
     } catch (Exception missing) {
@@ -133,13 +117,13 @@ public class TableCommand extends SaveIntoDataSourceCommand {
   }
 
   private static SessionCatalog catalog() {
-    return (SessionCatalog) SessionCatalog.session().sessionState().catalogManager()
+    return (SessionCatalog) SparkQueries.active().sessionState().catalogManager()
         .v2SessionCatalog();
   }
 
   private void like(CreateTableLikeCommand like) throws Exception {
     org.apache.spark.sql.catalyst.catalog.SessionCatalog known =
-        SessionCatalog.session().sessionState().catalog();
+        SparkQueries.active().sessionState().catalog();
     TableIdentifier named = known.qualifyIdentifier(like.targetTable());
     if (like.ifNotExists() && known.tableExists(named)) {
       return;

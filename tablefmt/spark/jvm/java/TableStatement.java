@@ -1,6 +1,5 @@
 package tablefmt;
 
-import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;

@@ -64,21 +64,11 @@ public class TableStream implements Source, SupportsTriggerAvailableNow {
 
   public Dataset getBatch(scala.Option start, Offset end) {
     String first = start.isDefined() ? ((Offset) start.get()).json() : null;
-    if (isRecovery()) {
+    if (SparkCallers.isRecovery()) {
       // For the sake of other sources Spark asks once more for the last batch, which is done.
       first = end.json();
     }
     return StreamRows.of((Dataset) ask(new Object[] {"batch", first, end.json()}));
-  }
-
-  private static boolean isRecovery() {
-    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
-    for (int i = 0; i < callers.length; i++) {
-      if (callers[i].getMethodName().contains("populateStartOffsets")) {
-        return true;
-      }
-    }
-    return false;
   }
 
   public scala.Option getOffset() {

@@ -1,10 +1,12 @@
-"""What became of an operation, for who asked for it: a `Commit`, or the exception that fits."""
+"""The result of an operation that commits: a `Commit`, or the exception of its outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
+
+import pyarrow as pa
 
 from tablefmt.commit.driver import Done
 from tablefmt.commit.plan import Plan
@@ -16,18 +18,43 @@ from tablefmt.commit.results import (
     Rejected,
     Unknown,
 )
-from tablefmt.conflict.verdict import Conflict, RebasedOver
+from tablefmt.conflict.verdict import RebasedOver
+from tablefmt.data.arrow_report import ArrowReport
 from tablefmt.errors import CommitRejectedError, CommitUnknownError
 from tablefmt.model.entry import StoredEntry
 from tablefmt.model.times import from_micros
-from tablefmt.session.files import TransactionFiles, delete_keys, guest_among
 from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
+
+_OVER = pa.struct(
+    [
+        ("version", pa.int64()),
+        ("operation", pa.string()),
+        ("rule", pa.string()),
+        ("cell", pa.string()),
+    ]
+)
+
+SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("transaction", pa.string()),
+        ("operation", pa.string()),
+        ("metrics", pa.map_(pa.string(), pa.int64())),
+        ("rebased_over", pa.list_(_OVER)),
+        ("already_applied", pa.bool_()),
+        ("no_op", pa.bool_()),
+    ]
+)
+"""Of a commit as a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """What became of an operation. Truth is the log; this is its receipt."""
+class Commit(ArrowReport):
+    """The result of an operation that commits. The log is the truth.
+
+    `to_arrow` has one row; pandas, polars and DuckDB take the commit itself.
+    """
 
     version: int
     """The ID version made; for a no-op the one it was decided on."""
@@ -46,32 +73,32 @@ class Commit:
     no_op: bool = False
     """Nothing to do, so no version was made."""
 
+    def to_arrow(self) -> pa.Table:
+        """Return one row, a column for each field. Concurrent commits are structs of a list."""
+        row = {field.name: getattr(self, field.name) for field in fields(self)}
+        row["metrics"] = list(self.metrics.items())
+        row["rebased_over"] = [vars(over) for over in self.rebased_over]
+        return pa.Table.from_pylist([row], SCHEMA)
 
-def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commit:
-    """The commit, or the exception that its outcome is.
+
+def commit_result(plan: Plan, done: Done, view: LogView | None) -> Commit:
+    """Return the commit, or raise what its outcome is. Deletes nothing: see `remove_leftovers`.
 
     Raises:
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError; what says why no
         entry could be made, or what is wrong with one in the way: UnsupportedFeatureError (ENT-2,
-        ENT-7), CorruptTableError. With these the files are removed too, unless the entry may be in
-        the log.
+        ENT-7), CorruptTableError.
     """
     outcome = done.outcome
     if isinstance(outcome, Committed):
         assert done.entry is not None
-        delete_keys(store, done.left_out)
         return committed(done.entry, tuple(done.rebased_over))
     if isinstance(outcome, Unknown):
         unknown = CommitUnknownError(plan.transaction, outcome.version, outcome.reason)
         raise done.refused or unknown
-    # An entry goes before the files that it names.
-    delete_keys(store, done.left_out)
-    guest = guest_among(plan.add, plan.transaction)
-    TransactionFiles(store, plan.transaction, guest=guest).discard()
     if isinstance(outcome, Rejected):
         raise done.refused or CommitRejectedError(outcome.reason)
     if isinstance(outcome, Conflicted):
-        assert isinstance(outcome.conflict, Conflict)
         raise outcome.conflict.exception()
     assert isinstance(outcome, AlreadyApplied | Overtaken)
     assert view is not None
@@ -80,7 +107,7 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
         version=outcome.version,
         timestamp=when,
         transaction=plan.transaction,
-        operation=plan.operation.name,
+        operation=plan.staged.operation.name,
         rebased_over=tuple(done.rebased_over),
         already_applied=isinstance(outcome, AlreadyApplied),
         no_op=isinstance(outcome, Overtaken),
@@ -88,7 +115,7 @@ def receipt(store: Store, plan: Plan, done: Done, view: LogView | None) -> Commi
 
 
 def committed(stored: StoredEntry, rebased_over: tuple[RebasedOver, ...] = ()) -> Commit:
-    """The receipt of an entry that is in the log."""
+    """Return the result of a commit whose entry is in the log."""
     entry = stored.entry
     return Commit(
         version=entry.version,

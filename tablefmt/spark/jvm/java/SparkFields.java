@@ -1,0 +1,103 @@
+package tablefmt;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+
+/**
+ * Seam: private fields of a Spark session that has been made already. Spark takes analyzer rules, a
+ * catalog and a parser only while it makes a session.
+ *
+ * A field is found by the end of its name, since Scala puts the class before the name of a field
+ * that a subclass overrides. Where one is missing, the caller gets an IllegalStateException that
+ * names it. internals.py lists the fields, and what a session lacks without each.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
+ */
+final class SparkFields {
+  private SparkFields() {}
+
+  /** Add a rule to a list of the analyzer (Analyzer.postHocResolutionRules or hintResolutionRules). */
+  static void addRule(SparkSession session, String list, Rule rule) {
+    Object analyzer = session.sessionState().analyzer();
+    scala.collection.immutable.Seq rules = (scala.collection.immutable.Seq) get(analyzer, list);
+    for (int i = 0; i < rules.size(); i++) {
+      if (rules.apply(i).getClass() == rule.getClass()) {
+        return;
+      }
+    }
+    set(analyzer, list, rules.prepended(rule));
+  }
+
+  /** The catalog that a session falls back to (CatalogManager.defaultSessionCatalog). */
+  static CatalogPlugin ownCatalog(SparkSession session) {
+    return (CatalogPlugin) get(session.sessionState().catalogManager(), "defaultSessionCatalog");
+  }
+
+  static void setOwnCatalog(SparkSession session, CatalogPlugin catalog) {
+    set(session.sessionState().catalogManager(), "defaultSessionCatalog", catalog);
+  }
+
+  /** Replace the parser of a session (SessionState.sqlParser). */
+  static void setParser(SparkSession session, ParserInterface parser) {
+    set(session.sessionState(), "sqlParser", parser);
+  }
+
+  /**
+   * The text of a default value (DefaultValue.getSql). Where the method is declared differs by
+   * release, and in some its class is not public.
+   */
+  static Object sql(Object value) {
+    if (value == null) {
+      return null;
+    }
+    try {
+      Method text = value.getClass().getMethod("getSql", new Class[0]);
+      text.setAccessible(true);
+      return text.invoke(value, new Object[0]);
+    } catch (ReflectiveOperationException other) {
+      throw new IllegalStateException(other);
+    }
+  }
+
+  private static Object get(Object owner, String name) {
+    try {
+      return field(owner.getClass(), name).get(owner);
+    } catch (IllegalAccessException closed) {
+      throw new IllegalStateException(closed);
+    }
+  }
+
+  private static void set(Object owner, String name, Object value) {
+    try {
+      field(owner.getClass(), name).set(owner, value);
+    } catch (IllegalAccessException closed) {
+      throw new IllegalStateException(closed);
+    }
+  }
+
+  private static Field field(Class owner, String name) {
+    Field found = find(owner, name);
+    if (found == null) {
+      throw new IllegalStateException(owner.getName() + " has no field " + name);
+    }
+    found.setAccessible(true);
+    return found;
+  }
+
+  /** The field of a class, or of one above it, whose name ends so; null: there is none. */
+  static Field find(Class owner, String name) {
+    for (Class kind = owner; kind != null; kind = kind.getSuperclass()) {
+      Field[] fields = kind.getDeclaredFields();
+      for (int i = 0; i < fields.length; i++) {
+        if (fields[i].getName().endsWith(name)) {
+          return fields[i];
+        }
+      }
+    }
+    return null;
+  }
+}

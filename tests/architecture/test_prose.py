@@ -1,0 +1,151 @@
+"""Plain English in docstrings and pages: how they open, how long sentences are, which words go."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.places import ROOT
+
+CLEAN_PACKAGES = (
+    *("changes", "cli", "conflict", "data", "demo", "engines", "expressions", "log", "maintenance"),
+    *("model", "pipes", "snapshot", "store", "testing"),
+)
+"""Packages of `tablefmt` whose docstrings follow the rules. Add a package once it does."""
+
+CLEAN_PAGES = (
+    *("README.md", "spec/changes.md", "spec/commit.md", "spec/compaction.md", "spec/properties.md"),
+    *("spec/replay.md", "spec/store.md", "spec/time.md", "spec/versions.md"),
+    *("spec/matrices/README.md", "tools/docs/pages/index.md", "tools/docs/pages/glossary.md"),
+    *("tools/docs/pages/limits.md", "tools/docs/pages/troubleshooting.md"),
+    *("tools/docs/pages/guide/get-started.md", "tools/docs/pages/guide/python.md"),
+    *("tools/docs/pages/guide/pyspark.md", "tools/docs/pages/guide/sql.md"),
+    *("tools/docs/pages/guide/streams.md", "tools/docs/pages/guide/time-travel.md"),
+    *("tools/docs/pages/guide/conflicts.md", "tools/docs/pages/guide/stores.md"),
+)
+"""Pages of the repository that use none of the retired words. Add a page once it does."""
+
+OPENERS = frozenset(
+    {
+        *("as", "how", "nobody", "nothing", "of", "such", "that", "these", "those", "what", "when"),
+        *("where", "whether", "which", "who", "whoever", "whom", "whose"),
+    }
+)
+"""Words that a docstring must not open with: they hide the verb or the noun."""
+
+RETIRED = (
+    *("basis", "doomed", "gone", "guest", "neighbours", "nobody", "on top of", "passed over"),
+    *("pinned", "plane", "portion", "promises", "receipt", "room", "side file", "slate", "spool"),
+    *("whoever", "winner"),
+)
+"""Our own words for things that the field has a word for."""
+
+WORDS_MAX = 35
+"""Words of a sentence in a docstring."""
+
+_CODE = re.compile(r"`[^`\n]*`")
+_ITEM = re.compile(r"\n\s*(?=[\w, *]+:\s|- |\|)|\n\s*\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z`\"(])")
+_TABLE = re.compile(r"(?m)^.*\S {2,}\S.*$|^\s*=+.*$")
+_RETIRED = re.compile(rf"\b(?:{'|'.join(RETIRED)})s?\b", re.IGNORECASE)
+
+
+def plain(text: str) -> str:
+    """Return a text with a placeholder for every name in backticks."""
+    return _CODE.sub("X", text)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text. Arguments, list items and tables are no part of it."""
+    for item in _ITEM.split(_TABLE.sub("", plain(text))):
+        yield from _SENTENCE_END.split(item)
+
+
+def docstring_problems(text: str) -> list[str]:
+    """Return the rules that a docstring breaks."""
+    first = re.match(r"\W*(\w+)", text)
+    found = []
+    if first is not None and first[1].lower() in OPENERS:
+        found.append(f"opens with {first[1]!r}")
+    found += [f"uses {word!r}" for word in retired_words(text)]
+    for sentence in sentences(text):
+        if len(sentence.split()) > WORDS_MAX:
+            found.append(f"has a sentence of {len(sentence.split())} words: {sentence[:60]!r}")
+    return found
+
+
+def retired_words(text: str) -> list[str]:
+    """Return the retired words of a text, except names of arguments and in backticks."""
+    prose = re.sub(r"(?m)^\s+\w+:(?=\s)", "", plain(text))
+    return sorted({match[0].lower() for match in _RETIRED.finditer(prose)})
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield every docstring of a module with its line, including those of attributes."""
+    for node in ast.walk(tree):
+        value = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield value.lineno, value.value
+
+
+def undocumented(tree: ast.Module | ast.ClassDef) -> Iterator[str]:
+    """Yield the public functions and classes without a docstring."""
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+            continue
+        overload = any("overload" in ast.unparse(each) for each in node.decorator_list)
+        if ast.get_docstring(node) is None and not overload:
+            yield node.name
+        if isinstance(node, ast.ClassDef):
+            yield from (f"{node.name}.{name}" for name in undocumented(node))
+
+
+@pytest.mark.parametrize("package", CLEAN_PACKAGES)
+def test_docstrings_are_plain_english(package: str) -> None:
+    paths = sorted((ROOT / "tablefmt" / package).rglob("*.py"))
+    assert paths
+    problems = []
+    for path in paths:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        name = path.relative_to(ROOT).as_posix()
+        for line, text in docstrings(tree):
+            problems += [f"{name}:{line} {problem}" for problem in docstring_problems(text)]
+        problems += [f"{name} {each} has no docstring" for each in undocumented(tree)]
+    assert problems == []
+
+
+def test_pages_use_no_retired_word() -> None:
+    found = {
+        page: words
+        for page in CLEAN_PAGES
+        if (words := retired_words((ROOT / page).read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("Return the files live at `version`.", []),
+        ("Rows as the table stores them. `winner` is a name.", []),
+        ("Return.\n\n    Args:\n        winner: the concurrent commit.\n    ", []),
+        ("What lives then.", ["opens with 'What'"]),
+        ("Whether it goes on top of the winners.", ["opens with 'Whether'"]),
+        ("Return the side files that are gone.", ["uses 'gone'", "uses 'side files'"]),
+        ("Return " + "word " * 34 + "end.", ["has a sentence of 36 words: "]),
+        ("Return " + "word " * 33 + "end. Then " + "word " * 30 + "end.", []),
+    ],
+)
+def test_the_rules_find_what_they_are_for(text: str, problems: list[str]) -> None:
+    found = docstring_problems(text)
+    for each in problems:
+        assert any(one.startswith(each) for one in found), (each, found)
+    assert bool(found) == bool(problems)
+
+
+def test_a_function_without_a_docstring_is_found() -> None:
+    source = "def a(): ...\ndef _b(): ...\nclass C:\n    '''A class.'''\n    def d(self): ...\n"
+    assert list(undocumented(ast.parse(source))) == ["a", "C.d"]
