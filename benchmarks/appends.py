@@ -22,8 +22,8 @@ import pyarrow as pa
 import tablefmt
 from benchmarks.harness import ratio, run_alternating, save, summary
 from tablefmt.commit.driver import commit
-from tablefmt.commit.plan import Plan, Staged
-from tablefmt.model.entry import AddedFiles, Operation, OperationClass
+from tablefmt.commit.transaction_plan import Plan, Staged
+from tablefmt.model.log_entry import AddedFiles, Operation, OperationClass
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.float64())])
 

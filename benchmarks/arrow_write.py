@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 import tablefmt
 from benchmarks.arrow_dml import lineitem
 from benchmarks.harness import CACHE, in_own_process, ratio, run_alternating, save, summary
-from tablefmt.data.file_output import DICTIONARY_BYTES, GROUP_ROWS
+from tablefmt.data.parquet_writer import DICTIONARY_BYTES, GROUP_ROWS
 
 BATCH_ROWS = 65_536
 

@@ -29,10 +29,10 @@ import tablefmt
 from benchmarks.state import following, seconds
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.log.codec import decode
-from tablefmt.log.names import entry_key
-from tablefmt.log.side_files import write_side
+from tablefmt.log.object_names import entry_key
+from tablefmt.log.overflow_metadata import write_side
 from tablefmt.operations.create import create
-from tablefmt.store.open import open_store
+from tablefmt.store.location import open_store
 
 COLUMNS = 10
 PARTITIONS = 1000

@@ -19,12 +19,13 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from benchmarks.harness import run_alternating, save, summary
-from tablefmt.conflict.check import check
-from tablefmt.conflict.facts import NO_IDS, Keys, Marks, PendingCommit, Read, Winner
+from tablefmt.conflict.conflict_check import check
+from tablefmt.conflict.read_write_sets import NO_IDS, Keys, Marks, PendingCommit, Read, Winner
 from tablefmt.conflict.rebase import follow
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.sql_to_predicate import parse_predicate
-from tablefmt.model.entry import (
+from tablefmt.model.content_hashes import encode_hashes
+from tablefmt.model.log_entry import (
     AddedFiles,
     Basis,
     Entry,
@@ -35,7 +36,6 @@ from tablefmt.model.entry import (
     RowUpdate,
     Totals,
 )
-from tablefmt.model.key_hashes import encode_hashes
 from tablefmt.model.positions import encode_positions
 
 SCHEMA = schema_from("id BIGINT, day DATE, name STRING, value DOUBLE")

@@ -24,9 +24,9 @@ import pyarrow as pa
 
 import tablefmt
 from benchmarks.harness import ratio, run_alternating, save, summary
-from tablefmt.store.local import LocalStore
-from tablefmt.store.protocol import PutReply
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import PutReply
+from tablefmt.store.store_wrappers import ForwardingStore
 from tablefmt.table import Table, open_at
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int32()), ("value", pa.float64())])

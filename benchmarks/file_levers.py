@@ -32,9 +32,9 @@ import pyarrow.parquet as pq
 from benchmarks.arrow_dml import lineitem
 from benchmarks.arrow_scan import Query, expression, queries
 from benchmarks.harness import CACHE, save
-from tablefmt.data import file_output
+from tablefmt.data import parquet_writer
 from tablefmt.model.arrow_types import from_arrow
-from tablefmt.store.local import LocalStore
+from tablefmt.store.local_store import LocalStore
 
 CODECS = ("none", "snappy", "lz4", "zstd")
 READS = ("full", "2 columns", "filter", "sorted key")
@@ -71,8 +71,8 @@ def write(rows: pa.Table, folder: Path, files: int, lever: Lever) -> float:
     step = -(-rows.num_rows // files)
     store = LocalStore(str(folder))
     schema = from_arrow(rows.schema)
-    bound = file_output.GROUP_ROWS
-    file_output.GROUP_ROWS = lever.group_rows
+    bound = parquet_writer.GROUP_ROWS
+    parquet_writer.GROUP_ROWS = lever.group_rows
     begun = time.process_time()
     for at, start in enumerate(range(0, rows.num_rows, step)):
         part = rows.slice(start, step)
@@ -84,8 +84,8 @@ def write(rows: pa.Table, folder: Path, files: int, lever: Lever) -> float:
                 writer.write_table(part, lever.group_rows)
             (folder / f"{at}.parquet").write_bytes(body.getbuffer())
         else:
-            file_output.write_file(store, f"{at}.parquet", part, schema, (), lever.codec)
-    file_output.GROUP_ROWS = bound
+            parquet_writer.write_file(store, f"{at}.parquet", part, schema, (), lever.codec)
+    parquet_writer.GROUP_ROWS = bound
     return time.process_time() - begun
 
 
@@ -163,9 +163,9 @@ def column_sizes(rows: pa.Table) -> dict[str, dict[str, int]]:
                 pq.write_table(
                     column,
                     body,
-                    row_group_size=file_output.GROUP_ROWS,
+                    row_group_size=parquet_writer.GROUP_ROWS,
                     compression=codec,
-                    dictionary_pagesize_limit=file_output.DICTIONARY_BYTES,
+                    dictionary_pagesize_limit=parquet_writer.DICTIONARY_BYTES,
                     store_decimal_as_integer=True,
                     store_schema=False,
                     **told,

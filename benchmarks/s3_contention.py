@@ -31,8 +31,8 @@ import tablefmt
 from benchmarks.contention import SCHEMA, rows_of
 from benchmarks.delay import delayed
 from benchmarks.harness import ratio, run_alternating, save, summary
-from tablefmt.store.open import open_store
-from tablefmt.store.wrap import CountingStore
+from tablefmt.store.location import open_store
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import open_at
 
 KEY, SECRET, BUCKET = "bench-key", "bench-secret", "bench"

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 import tablefmt.spark
 from benchmarks.harness import run_alternating, save, summary
-from tablefmt.data.bounds import stats_columns
-from tablefmt.data.footer import describe_files
-from tablefmt.data.write import write_data
-from tablefmt.model.entry import AddedFiles
+from tablefmt.data.column_bounds import stats_columns
+from tablefmt.data.data_writer import write_data
+from tablefmt.data.file_descriptions import describe_files
+from tablefmt.model.log_entry import AddedFiles
 from tablefmt.operations.append import append_files
-from tablefmt.session.options import CommitOptions
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import commit_staged
 
 ROWS = 100

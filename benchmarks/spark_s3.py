@@ -19,7 +19,7 @@ from typing import Any
 import tablefmt.spark
 from benchmarks.harness import in_own_process, save, summary
 from benchmarks.spark_scan_write import source
-from tablefmt.spark.backends.native import s3
+from tablefmt.spark.backends.native import s3a
 from tests.s3server import S3Server
 
 WAYS = ("tablefmt native", "tablefmt arrow", "parquet s3a")
@@ -35,14 +35,14 @@ def timed(action: Callable[[], Any], times: int) -> list[float]:
     return found[1:]
 
 
-def s3a(options: dict[str, Any]) -> dict[str, str]:
+def parquet_settings(options: dict[str, Any]) -> dict[str, str]:
     """What plain Parquet needs to be told: the server, and the committers that this package uses.
 
     Hadoop's older committer renames, and S3 has no rename: against moto it comes to no end.
     """
-    committers = {f"spark.hadoop.{name}": value for name, value in s3.WRITE_OPTIONS.items()}
+    committers = {f"spark.hadoop.{name}": value for name, value in s3a.WRITE_OPTIONS.items()}
     return {
-        **s3.SESSION_CONF,
+        **s3a.SESSION_CONF,
         **committers,
         "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a": (
             "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory"
@@ -63,7 +63,7 @@ def one(way: str, bucket: str, options: dict[str, Any], given: argparse.Namespac
         # moto never says "100 Continue", and S3A would wait seconds for it at every PUT.
         "spark.hadoop.fs.s3a.connection.expect.continue": "false",
     }
-    conf |= s3a(options) if way == "parquet s3a" else {}
+    conf |= parquet_settings(options) if way == "parquet s3a" else {}
     jars = False if way == "tablefmt arrow" else given.jars or True
     spark = tablefmt.spark.session("benchmark", master="local[2]", s3=jars, **conf)
     spark.sparkContext.setLogLevel("ERROR")

@@ -21,11 +21,11 @@ import pyarrow as pa
 
 import tablefmt
 from tablefmt.log.codec import decode, digest, encode
-from tablefmt.log.names import entry_key
-from tablefmt.log.side_files import write_side
-from tablefmt.model.entry import StoredEntry
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.memory import MemoryStore
+from tablefmt.log.object_names import entry_key
+from tablefmt.log.overflow_metadata import write_side
+from tablefmt.model.log_entry import StoredEntry
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.memory_store import MemoryStore
 
 SCHEMA = "id BIGINT, price DOUBLE, name STRING, p INT"
 CONDITIONS = {
@@ -148,7 +148,7 @@ def run(files: int, commits: int, rounds: int) -> dict[str, Any]:
 
 def lines(files: int, commits: int) -> dict[str, Any]:
     """Text to the JVM: seconds and bytes, for all files and for a condition."""
-    from tablefmt.spark.backends.native.relation import Files, survivors
+    from tablefmt.spark.backends.native.native_relation import Files, survivors
 
     snapshot = tablefmt.open("memory://state-benchmark").context.view.snapshot()
     told = survivors(Files("benchmark", snapshot.files, snapshot.schema, snapshot.partition_ids))

@@ -12,7 +12,7 @@ columns that polars would read otherwise than they are, come through Arrow as of
 
 from __future__ import annotations
 
-from tablefmt.data.frames import missing_extra
+from tablefmt.data.arrow_results import missing_extra
 
 try:
     from tablefmt.engines.polars_scan import scan

@@ -8,39 +8,38 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tablefmt.changes.range import Bounds
-from tablefmt.changes.read import Changes
+from tablefmt.changes.change_reader import Changes
+from tablefmt.changes.version_range import Bounds
 from tablefmt.commit.environment import SYSTEM, Environment
-from tablefmt.data.engine import MEMORY_BYTES
 from tablefmt.data.selection import Condition
-from tablefmt.expressions.assignments import Expression
-from tablefmt.expressions.clauses import MergeStatement
+from tablefmt.data.sql_evaluation import MEMORY_BYTES
 from tablefmt.expressions.ddl import is_schema
+from tablefmt.expressions.merge_statement import MergeStatement
+from tablefmt.expressions.set_assignments import Expression
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.append import append
 from tablefmt.operations.create import create as create_table
-from tablefmt.operations.create import is_there
+from tablefmt.operations.create import create_from, is_there
 from tablefmt.operations.delete import delete
-from tablefmt.operations.first_rows import create_from
-from tablefmt.operations.history import history
+from tablefmt.operations.describe import history
 from tablefmt.operations.merge import explain_merge, merge
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.overwrite import overwrite, truncate
 from tablefmt.operations.resolve import resolve
+from tablefmt.operations.save_modes import write as write_rows
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
-from tablefmt.operations.write import write as write_rows
-from tablefmt.pipes.handle import DerivedHandle
+from tablefmt.pipes.replication_lag import DerivedHandle
+from tablefmt.session.commit_options import CommitKeywords, commit_options
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitKeywords, commit_options
-from tablefmt.session.source import source_reader
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.open import Uri, open_store
-from tablefmt.store.protocol import Store
+from tablefmt.session.input_rows import source_reader
+from tablefmt.session.table_context import TableContext
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.location import Uri, open_store
+from tablefmt.store.object_store import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
-from tablefmt.commit.plan import Staged
-from tablefmt.data.read import read_files
-from tablefmt.model.entry import AddedFiles, OperationClass
-from tablefmt.session.compaction import rewrite_groups, rewriting, staged_rewrites
-from tablefmt.session.snapshot import TransactionSnapshot
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.data.row_reader import read_files
+from tablefmt.model.log_entry import AddedFiles, OperationClass
+from tablefmt.operations.compact import rewrite_groups, rewriting, staged_rewrites
 from tablefmt.session.statement import Stage
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
 
 MINOR, MAJOR, CLUSTER = (
     OperationClass.MINOR_COMPACT,

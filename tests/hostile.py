@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import tablefmt
 from tablefmt.log.codec import decode, encode
-from tablefmt.model.entry import Constraint
+from tablefmt.model.log_entry import Constraint
 
 PROPERTY = "tablefmt.was.here"
 """A system property of the JVM that hostile text sets."""

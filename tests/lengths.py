@@ -1,6 +1,6 @@
 """What CHAR(n) and VARCHAR(n) keep of a value, in plain Python, and values to try it with.
 
-Of values alone: no model of a table, which is `tablefmt.testing.reference`.
+Of values alone: no model of a table, which is `tablefmt.testing.reference_model`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from logdump.text import compact
 
 import tablefmt
 from tablefmt.errors import TableNotFoundError
-from tablefmt.snapshot.cursors_of import cursors_at
+from tablefmt.snapshot.log_view import cursors_at
 
 Json = dict[str, Any]
 

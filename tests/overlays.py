@@ -1,6 +1,6 @@
 """MRG-1: what `SET *` and `INSERT *` with schema merging make of structs, in plain Python.
 
-Of values; which rows meet, and what becomes of the table, says `tablefmt.testing.reference`.
+Of values; which rows meet, and what becomes of the table, says `tablefmt.testing.reference_model`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.testing import reference
-from tablefmt.testing.reference import Column, State, When
-from tablefmt.testing.terms import Term, column, compared
+from tablefmt.testing import reference_model
+from tablefmt.testing.reference_model import Column, State, Term, When, column, compared
 
 Row = dict[str, Any]
 Kind = Mapping[str, Any]
@@ -68,7 +67,7 @@ def source_rows(kind: Kind) -> pa.Table:
 def expected(kind: Kind) -> list[Row]:
     """The table's rows after `SET *` and `INSERT *` of `source_rows`."""
     state = State((Column("id", ""), Column("v", "")))
-    state = reference.appended(state, target_rows()).state
+    state = reference_model.appended(state, target_rows()).state
     after = _both(TABLE, kind)
     ids = {"id": column("id", "s")}
     over = Term("v", lambda t, s: _over(s["v"], t["v"], kind, TABLE))
@@ -78,7 +77,7 @@ def expected(kind: Kind) -> list[Row]:
         When("not_matched", None, {**ids, "v": filled}),
     ]
     same = compared(column("id"), "=", column("id", "s"))
-    state = reference.merged(state, source_rows(kind).to_pylist(), same, whens).state
+    state = reference_model.merged(state, source_rows(kind).to_pylist(), same, whens).state
     return sorted(map(state.named, state.rows), key=lambda row: int(row["id"]))
 
 

@@ -1,7 +1,7 @@
 """What a struct comes to when parts of it are set, over plain Python values.
 
 Of values alone: which rows a statement changes, and what becomes of a table, is worked out by
-`tablefmt.testing.reference`, which sets whole columns; `whole_columns` says what to.
+`tablefmt.testing.reference_model`, which sets whole columns; `whole_columns` says what to.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tablefmt.testing.terms import Term, Values
+from tablefmt.testing.reference_model import Term, Values
 
 Row = dict[str, Any]
 

@@ -107,5 +107,5 @@ def race(*works: Callable[[], Any]) -> list[Ended]:
     """
     started = Race(works)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tablefmt.session.context.commit", started.commit)
+        patch.setattr("tablefmt.session.table_context.commit", started.commit)
         return started.run()

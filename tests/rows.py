@@ -2,9 +2,9 @@
 
 Nothing of the package decides what a version holds: the model does, in lists and sets.
 
-It is of files and positions, from which the rows of a version follow. What a statement makes of the
-rows of a table is another thing, and is `tablefmt.testing.reference`: no statement is known here,
-for a test says itself which positions go and which runs move.
+The model holds files and positions; the rows of a version follow from them. It knows no statement:
+a test says itself which positions are deleted and which runs move. The model of statements is
+`tablefmt.testing.reference_model`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pyroaring import BitMap64
 
 import tablefmt
 from tablefmt.log.codec import encode
-from tablefmt.log.names import entry_key
-from tablefmt.log.side_files import write_deletes
-from tablefmt.model.entry import (
+from tablefmt.log.object_names import entry_key
+from tablefmt.log.overflow_metadata import write_deletes
+from tablefmt.model.log_entry import (
     NOT_LOGICAL,
     AddedFiles,
     Basis,

@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 
 from tablefmt.commit.environment import Environment
 from tablefmt.log.codec import decode, encode
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
 from tablefmt.maintenance.verify import verify
-from tablefmt.model.entry import Basis, Entry, Operation, OperationClass
+from tablefmt.model.log_entry import Basis, Entry, Operation, OperationClass
 from tablefmt.operations.create import create
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import PutReply, Store, StoredObject, Written
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import PutReply, Store, StoredObject, Written
+from tablefmt.store.store_wrappers import ForwardingStore
 from tablefmt.table import Table, open_at
 
 _numbers = itertools.count()

@@ -15,7 +15,7 @@ import pytest
 import tablefmt
 from tablefmt import errors
 from tablefmt.errors import TablefmtError
-from tablefmt.store.protocol import InvalidKeyError, KeyNotFoundError
+from tablefmt.store.object_store import InvalidKeyError, KeyNotFoundError
 
 CONFLICT = {
     "winner_version": 7,

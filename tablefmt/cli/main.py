@@ -1,29 +1,38 @@
 """Command line. Exit codes: 0 fine, 1 problem found or failure, 2 usage, 3 not found.
 
-An error is one line on stderr. Only --debug shows a traceback.
+An error is one line on stderr, in which names of Python arguments become command line options. Only
+--debug shows a traceback. The command `demo` runs the main job on real input.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+import tempfile
+import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 import tablefmt
-from tablefmt.cli.arguments import debug_option
-from tablefmt.cli.changes import changes, diff
-from tablefmt.cli.check import checkpoint, maintain, verify
-from tablefmt.cli.demonstration import demo
-from tablefmt.cli.lag import lag
-from tablefmt.cli.layout import cluster, compact
-from tablefmt.cli.log_dump import history, log, show
-from tablefmt.cli.output import WRONG
-from tablefmt.cli.retention import expire_log, restore, vacuum
-from tablefmt.cli.state import describe, files, partitions, schema
-from tablefmt.cli.wording import as_options
+from tablefmt.cli.command_options import debug_option, storage_option
+from tablefmt.cli.log_commands import dump, history, log, show
+from tablefmt.cli.maintenance_commands import (
+    checkpoint,
+    cluster,
+    compact,
+    expire_log,
+    maintain,
+    restore,
+    vacuum,
+    verify,
+)
+from tablefmt.cli.output import WRONG, Json, progress
+from tablefmt.cli.table_commands import changes, describe, diff, files, lag, partitions, schema
+from tablefmt.demo.story import run
 from tablefmt.errors import (
     ChangesExpiredError,
     InvalidPredicateError,
@@ -33,6 +42,73 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.printable import printable
+
+OPTIONS = {
+    "breaks_running_transactions": "--breaks-running-transactions",
+    "starting_version": "--since",
+    "starting_timestamp": "--since",
+    "starting_…": "--since",
+    "after_version": "--after",
+    "after_timestamp": "--after",
+    "after_…": "--after",
+    "ending_version": "--until",
+    "ending_timestamp": "--until",
+    "ending_…": "--until",
+    "target_file_size": "--target-file-size",
+    "commit_every": "--commit-every",
+    "dry_run=False": "--delete",
+    "dry_run": "--dry-run",
+    "storage_options": "--storage-option",
+}
+"""Argument -> option. No other argument has one of these names, and a column need not."""
+
+# An argument name that is not part of an address.
+_BEFORE, _AFTER = r"(?<![\w`'\"/.:-])", r"(?![\w/-]|\.\w)"
+_ARGUMENT = re.compile(f"{_BEFORE}({'|'.join(map(re.escape, OPTIONS))})(=True)?{_AFTER}")
+_TWICE = re.compile(r"(--[a-z-]+)((?:, | and | or )\1)+(?![\w-])")
+
+
+def as_options(message: str) -> str:
+    """Return a message with options in place of arguments, each named once."""
+    named = _ARGUMENT.sub(lambda match: OPTIONS[match[1]], message)
+    return _TWICE.sub(r"\1", named)
+
+
+@click.command()
+@click.option("--uri", help="Folder in any store; by default a new temporary one.")
+@click.option("--master", default="local[2]", show_default=True, help="Spark's master.")
+@click.option(
+    "--rows", type=click.IntRange(min=1000), help="Number of flights instead of all 336,776."
+)
+@storage_option
+@debug_option
+def demo(uri: str | None, master: str, rows: int | None, options: Json) -> None:
+    """Load flights from PySpark, overwrite, copy increments, travel back, and check every result.
+
+    Every line that begins with `ok` or `WRONG` is a comparison with pandas. The tables stay.
+    """
+    # Without it, Spark warns about the machine's name. No other machine needs to reach this
+    # session.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    began = time.monotonic()
+    place = uri or tempfile.mkdtemp(prefix="tablefmt-demo-")
+    with progress("demo") as show:
+        outcome = run(
+            place,
+            storage_options=options,
+            master=master,
+            rows=rows,
+            say=lambda line: click.echo(printable(line)),
+            progress=show,
+        )
+    click.echo("\nLog of the loaded table: tablefmt log " + outcome.source.uri)
+    dump(outcome.source)
+    seconds = time.monotonic() - began
+    click.echo(f"\n{outcome.checks} checks, {outcome.wrong} wrong, {seconds:.0f} s; see {place}")
+    if outcome.wrong:
+        click.get_current_context().exit(1)
+
 
 USAGE, NOT_FOUND, INTERRUPTED = 2, 3, 130
 

@@ -1,6 +1,7 @@
 """The loop in which the commit protocol meets the store and the clock. Decides nothing itself.
 
-Spec: CMT-1 .. CMT-10 (spec/commit.md), TIM-3.
+Large columns of an entry go to files of their own before the entry is sent.
+Spec: CMT-1 .. CMT-10 (spec/commit.md), TIM-3, ADD-6, DEL-3.
 """
 
 from __future__ import annotations
@@ -9,48 +10,45 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.commit.age import check_age
-from tablefmt.commit.environment import Environment
-from tablefmt.commit.machine_queue import CROWDED, MachineQueue
-from tablefmt.commit.plan import (
-    NOTHING,
-    Plan,
-    Removed,
-    entry_on,
-    left_out,
-    removed_from,
-    removed_ids,
-)
-from tablefmt.commit.protocol import (
+from tablefmt.commit.commit_protocol import (
     DEADLINE,
     Attempt,
+    Committed,
     Expired,
     Found,
     Get,
     Judged,
     Missing,
     Next,
+    Outcome,
     Put,
+    Rejected,
     Reply,
+    Unknown,
     Unreadable,
     outcome_of,
     start,
     step,
     wait_seconds,
 )
-from tablefmt.commit.queue import queue_of
-from tablefmt.commit.restoring import restored_on
-from tablefmt.commit.results import (
-    Committed,
-    Outcome,
-    Rejected,
-    Unknown,
+from tablefmt.commit.commit_queue import CROWDED, MachineQueue, queue_of
+from tablefmt.commit.concurrent_commits import WinnerReader
+from tablefmt.commit.environment import Environment
+from tablefmt.commit.restore_plan import restored_on
+from tablefmt.commit.transaction_plan import (
+    NOTHING,
+    Plan,
+    Removed,
+    check_age,
+    entry_on,
+    left_out,
+    removed_from,
+    removed_ids,
 )
-from tablefmt.commit.side_files import SideFileWriter
-from tablefmt.commit.winners import WinnerReader
 from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.errors import (
     CorruptTableError,
@@ -60,15 +58,67 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.codec import decode, digest, encode
-from tablefmt.log.gaps import is_followed
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import Entry, StoredEntry
+from tablefmt.log.log_reader import is_followed
+from tablefmt.log.object_names import entry_key
+from tablefmt.log.overflow_metadata import (
+    DELETES_ABOVE_BYTES,
+    SIDE_ABOVE_BYTES,
+    write_deletes,
+    write_side,
+)
+from tablefmt.model.log_entry import AddedFiles, Entry, RowDeletes, SideFile, StoredEntry
 from tablefmt.model.times import MICROS_MAX
-from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
+from tablefmt.snapshot.file_columns import added_table
 from tablefmt.snapshot.head import Head, advance, check_writable
-from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.head_freshness import ENTRY_SECONDS_MIN
+from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.clocks import seconds_between
-from tablefmt.store.protocol import NoAnswer, Refused, Store, Written
+from tablefmt.store.object_store import NoAnswer, Refused, Store, Written
+
+SIDE_FROM_FILES = 2000
+"""Fewer files than this seldom reach SIDE_ABOVE_BYTES, so their size is not computed."""
+
+
+class SideFileWriter:
+    """The side files of one transaction. What did not change since the last entry stays."""
+
+    def __init__(self, store: Store, plan: Plan) -> None:
+        self.store = store
+        self.plan = plan
+        self._add: tuple[AddedFiles, AddedFiles | SideFile] | None = None
+        self._delete: tuple[RowDeletes, RowDeletes | SideFile] | None = None
+
+    def entry(self, entry: Entry) -> Entry:
+        """The entry with side files in place of what is large; they are durable then.
+
+        Raises:
+            StoreError: a side file cannot be written.
+        """
+        add, delete = entry.add, entry.delete
+        if isinstance(add, AddedFiles) and len(add) >= SIDE_FROM_FILES:
+            if self._add is None or self._add[0] is not add:
+                self._add = (add, self._added(add))
+            entry = replace(entry, add=self._add[1])
+        if isinstance(delete, RowDeletes) and _size(delete) > DELETES_ABOVE_BYTES:
+            if self._delete is None or self._delete[0] != delete:
+                side = write_deletes(self.store, self.plan.transaction, delete)
+                self._delete = (delete, side)
+            entry = replace(entry, delete=self._delete[1])
+        return entry
+
+    def _added(self, add: AddedFiles) -> AddedFiles | SideFile:
+        # The entry may bring the metadata that its files were written under.
+        metadata = self.plan.staged.metadata or self.plan.staged.written_under
+        if metadata is None or len(orjson.dumps(dict(add.columns))) <= SIDE_ABOVE_BYTES:
+            return add
+        return write_side(self.store, self.plan.transaction, added_table(add, metadata))
+
+
+def _size(deletes: RowDeletes) -> int:
+    """Characters of the columns in an entry, about."""
+    texts = (len(text) for column in (deletes.deleted, deletes.updated) for text in column if text)
+    return sum(texts) + 24 * len(deletes)
+
 
 logger = logging.getLogger(__name__)
 
@@ -429,7 +479,7 @@ def commit(
         deadline_seconds: give up after this long; by default DEADLINE_SECONDS.
 
     Returns:
-        One of the outcomes of commit/results.py. Nothing is raised for what the store does, nor for
-        what is in the log: an entry that cannot be judged is in `Done.refused`.
+        One of the outcomes of commit/commit_protocol.py. What the store does, or what is in the
+        log, raises nothing: an entry that cannot be judged is in `Done.refused`.
     """
     return Driver(store, plan, environment, view, deadline_seconds).run()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tablefmt.store.clocks import Moment, elapsed, wall_us
-from tablefmt.store.protocol import Store
+from tablefmt.store.object_store import Store
 
 
 def _nonce() -> str:

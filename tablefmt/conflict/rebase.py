@@ -1,27 +1,315 @@
 """Rebase of a transaction onto a concurrent commit that it may follow, by metadata alone. Pure.
 
 No data file is read or written. The transaction and the live files bound the memory, not the number
-of concurrent commits. Spec: CFL-5, CFL-9, CFL-13 .. CFL-16 (spec/conflicts.md).
+of concurrent commits. Lineage gives the new positions of rows that a compaction moved. A compaction
+applies concurrent deletes, and takes over the files of other compactions.
+Spec: LIN-1 (spec/entry.md), CFL-5, CFL-9, CFL-13 .. CFL-16 (spec/conflicts.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pyroaring import BitMap64
 
-from tablefmt.conflict.appended import may_have_read
-from tablefmt.conflict.cells import is_blind, rule_text
-from tablefmt.conflict.compactions import not_overtaken, taking_over, with_deletes_of
-from tablefmt.conflict.facts import Ids, Marks, PendingCommit, Read, Winner
-from tablefmt.conflict.ids import ascending, is_among, shared, union, without
-from tablefmt.conflict.lineage import Moves, moves_of, place_all, rewritten
-from tablefmt.conflict.matrix import ROW, SERIAL, Cell, matrix_of, transaction_rule
-from tablefmt.conflict.removal_overlap import removed_files
+from tablefmt.conflict.commit_overlap import may_have_read, removed_files, touched_files
+from tablefmt.conflict.conflict_matrix import (
+    ROW,
+    SERIAL,
+    Cell,
+    is_blind,
+    matrix_of,
+    rule_text,
+    transaction_rule,
+)
+from tablefmt.conflict.read_write_sets import (
+    Group,
+    Ids,
+    Marks,
+    Output,
+    PendingCommit,
+    Read,
+    Run,
+    Winner,
+    ascending,
+    is_among,
+    own_file,
+    shared,
+    union,
+    without,
+)
 from tablefmt.conflict.verdict import RebasedOver
-from tablefmt.model.entry import NOT_LOGICAL, OperationClass
+from tablefmt.errors import CorruptEntryError
+from tablefmt.model.log_entry import NOT_LOGICAL, Entry, OperationClass
+from tablefmt.model.positions import decode_positions
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Run of rows of an input, and its position in an output."""
+
+    run: Run
+    output: int
+    """File id, or `own_file`."""
+    offset: int
+    """Position in the output of the first row that was not dropped."""
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows that were not dropped."""
+        return self.run.rows - len(self.run.dropped)
+
+    @property
+    def all(self) -> BitMap64:
+        """Return the positions in the output."""
+        return span(self.offset, self.rows)
+
+    def place(self, positions: BitMap64) -> BitMap64:
+        """Return the output positions of the given input positions that are in the run and not
+        dropped.
+        """
+        run = self.run
+        if not positions:
+            return positions
+        inside = positions
+        if inside.min() < run.start or inside.max() >= run.start + run.rows:
+            inside = inside & span(run.start, run.rows)
+        shift = self.offset - run.start
+        if not run.dropped or not inside:
+            return inside.shift(shift)
+        if run.dropped.max() < inside.min():
+            return inside.shift(shift - len(run.dropped))
+        inside = inside - run.dropped
+        at = _numbers(inside)
+        moved = at + shift - np.searchsorted(_numbers(run.dropped), at)
+        return BitMap64(array("Q", moved.astype(np.uint64).tobytes()))
+
+
+Moves = Mapping[int, list[Move]]
+"""Moves by input, in the order of its rows."""
+
+
+def span(start: int, rows: int) -> BitMap64:
+    """Return `rows` positions from `start` on."""
+    positions = BitMap64()
+    positions.add_range(start, start + rows)
+    return positions
+
+
+def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[Move]]:
+    """Return the moves of the rows of `inputs` (ascending ids) from an entry's lineage.
+
+    The function reads only the lines of outputs that hold rows of `inputs`.
+
+    Raises:
+        CorruptEntryError: DEL-2, an invalid set of positions.
+    """
+    lineage = entry.lineage
+    if lineage is None or entry.add is None or len(inputs) == 0:
+        return {}
+    files = np.asarray(lineage.input, np.int64)
+    of_inputs = is_among(files, inputs)
+    outputs = np.asarray(lineage.output, np.int64)
+    lines = np.flatnonzero(np.isin(outputs, outputs[of_inputs]))
+    first = entry.totals.next_id - len(entry.add)
+    moves: dict[int, list[Move]] = {}
+    output, offset = -1, 0
+    for at in lines.tolist():
+        if outputs[at] != output:
+            output, offset = int(outputs[at]), 0
+        text = lineage.dropped[at]
+        dropped = BitMap64() if text is None else decode_positions(text)
+        if of_inputs[at]:
+            run = Run(lineage.input[at], lineage.start[at], lineage.rows[at], dropped)
+            moves.setdefault(run.file, []).append(Move(run, first + output, offset))
+        offset += lineage.rows[at] - len(dropped)
+    return _in_order(moves)
+
+
+def moves_of_outputs(outputs: Iterable[Output]) -> dict[int, list[Move]]:
+    """Return the moves of a transaction's own rewrite; outputs are `own_file` ids."""
+    moves: dict[int, list[Move]] = {}
+    for index, runs in outputs:
+        offset = 0
+        for run in runs:
+            move = Move(run, own_file(index), offset)
+            moves.setdefault(run.file, []).append(move)
+            offset += move.rows
+    return _in_order(moves)
+
+
+def _in_order(moves: dict[int, list[Move]]) -> dict[int, list[Move]]:
+    for each in moves.values():
+        each.sort(key=lambda move: move.run.start)
+    return moves
+
+
+def place_all(
+    entry: Entry, moves: Iterable[Move], file: int, rows: BitMap64
+) -> dict[int, BitMap64]:
+    """Return the new positions of live rows of one input, by output.
+
+    Raises:
+        CorruptEntryError: LIN-1, the lineage does not place one of the rows.
+    """
+    placed: dict[int, BitMap64] = {}
+    for move in moves if rows else ():
+        rows_moved = move.place(rows)
+        if rows_moved:
+            placed[move.output] = (
+                placed[move.output] | rows_moved if move.output in placed else rows_moved
+            )
+    if sum(map(len, placed.values())) != len(rows):
+        raise CorruptEntryError(
+            f"the lineage of version {entry.version} loses rows of file {file}", rule="LIN-1"
+        )
+    return placed
+
+
+def rewritten(runs: Iterable[Run], moves: Moves) -> tuple[Run, ...]:
+    """Return the same rows in the same order, with runs of moved files replaced by runs of the
+    outputs.
+    """
+    result: list[Run] = []
+    for run in runs:
+        if run.file not in moves:
+            result.append(run)
+            continue
+        for move in moves[run.file]:
+            part = _part(run, move)
+            if part is not None:
+                result.append(part)
+    return tuple(result)
+
+
+def _part(run: Run, move: Move) -> Run | None:
+    """Return the rows that a run and a move share, as a run of the move's output."""
+    start = max(run.start, move.run.start)
+    end = min(run.start + run.rows, move.run.start + move.run.rows)
+    if start >= end:
+        return None
+    dropped = move.run.dropped
+    lead = start - move.run.start - dropped.range_cardinality(move.run.start, start)
+    rows = end - start - dropped.range_cardinality(start, end)
+    if rows == 0:
+        return None
+    inside = run.dropped & span(start, end - start)
+    return Run(move.output, move.offset + lead, rows, move.place(inside))
+
+
+def _numbers(positions: BitMap64) -> Ids:
+    return np.frombuffer(positions.to_array(), np.uint64).astype(np.int64)
+
+
+def with_deletes_of(winner: Winner, pending: PendingCommit) -> PendingCommit:
+    """Return the compaction with the concurrent commit's deletes applied to its outputs
+    (CFL-14).
+    """
+    touched = shared(touched_files(winner), _inputs(pending))
+    if len(touched) == 0:
+        return pending
+    removed = removed_files(winner)
+    whole = frozenset(shared(removed, touched).tolist())
+    moves = moves_of_outputs(output for group in pending.groups for output in group.outputs)
+    deletes = dict(pending.deletes)
+    for file in touched.tolist():
+        for move in moves.get(file, ()):
+            lost = move.all if file in whole else move.place(winner.deletes[file].all)
+            if lost:
+                before = deletes.get(move.output, _NO_MARKS)
+                deletes[move.output] = Marks(before.deleted | lost, before.updated)
+    groups = [replace(group, inputs=without(group.inputs, removed)) for group in pending.groups]
+    return _with_groups(replace(pending, deletes=deletes), [g for g in groups if len(g.inputs)])
+
+
+def not_overtaken(winner: Winner, pending: PendingCommit) -> PendingCommit:
+    """Return the compaction without the groups whose files the concurrent commit replaced
+    (CFL-15).
+    """
+    removed = removed_files(winner)
+    kept = [group for group in pending.groups if len(shared(removed, group.inputs)) == 0]
+    return pending if len(kept) == len(pending.groups) else _with_groups(pending, kept)
+
+
+def cannot_take_over(winner: Winner, pending: PendingCommit) -> set[int]:
+    """Return the files that prevent using a concurrent compaction's outputs as inputs (CFL-16).
+
+    These are inputs that only the concurrent commit has, and files with rows that it dropped but
+    `pending` holds.
+    """
+    removed = removed_files(winner)
+    hit = shared(removed, _inputs(pending))
+    if len(hit) == 0:
+        return set()
+    lineage = winner.entry.lineage
+    if lineage is None:
+        return set(hit.tolist()) if winner.entry.add is not None else set()
+    inputs: dict[int, set[int]] = {}
+    for output, file in zip(lineage.output, lineage.input, strict=True):
+        inputs.setdefault(output, set()).add(file)
+    needed = frozenset(hit.tolist())
+    foreign = {f for files in inputs.values() if files & needed for f in files - needed}
+    return foreign | _kept_but_dropped(pending, moves_of(winner.entry, hit))
+
+
+def taking_over(winner: Winner, pending: PendingCommit) -> PendingCommit:
+    """Return the compaction with the concurrent commit's outputs in place of their inputs
+    (CFL-16).
+    """
+    removed = removed_files(winner)
+    hit = shared(removed, _inputs(pending))
+    if len(hit) == 0:
+        return pending
+    moves: Moves = {**{file: [] for file in hit.tolist()}, **moves_of(winner.entry, hit)}
+    groups: list[Group] = []
+    for group in pending.groups:
+        taken = shared(removed, group.inputs).tolist()
+        outputs = ascending(move.output for file in taken for move in moves[file] if move.rows)
+        inputs = union(without(group.inputs, removed), outputs)
+        group = Group(inputs, tuple((i, rewritten(runs, moves)) for i, runs in group.outputs))
+        # A file that holds rows of two groups joins the groups.
+        tied = [g for g in groups if is_among(inputs, g.inputs).any()]
+        groups = [g for g in groups if not is_among(inputs, g.inputs).any()]
+        groups.append(_joined([*tied, group]))
+    return _with_groups(pending, [group for group in groups if len(group.inputs)])
+
+
+def _kept_but_dropped(pending: PendingCommit, moves: Moves) -> set[int]:
+    """Return the files with rows that `pending` holds but the outputs do not."""
+    files: set[int] = set()
+    for group in pending.groups:
+        for _, runs in group.outputs:
+            for run in runs:
+                for move in moves.get(run.file, ()):
+                    lost = move.run.dropped & span(run.start, run.rows)
+                    if not lost.issubset(run.dropped):
+                        files.add(run.file)
+    return files
+
+
+def _joined(groups: list[Group]) -> Group:
+    if len(groups) == 1:
+        return groups[0]
+    outputs = sorted((o for group in groups for o in group.outputs), key=lambda output: output[0])
+    return Group(union(*(group.inputs for group in groups)), tuple(outputs))
+
+
+def _with_groups(pending: PendingCommit, groups: Iterable[Group]) -> PendingCommit:
+    """Return the commit with only these groups, and only the deletes of their outputs."""
+    kept = tuple(groups)
+    outputs = {own_file(index) for group in kept for index, _ in group.outputs}
+    deletes = {file: marks for file, marks in pending.deletes.items() if file in outputs}
+    return replace(pending, groups=kept, deletes=deletes)
+
+
+def _inputs(pending: PendingCommit) -> Ids:
+    return union(*(group.inputs for group in pending.groups))
+
+
+_NO_MARKS = Marks(BitMap64(), BitMap64())
 
 
 def follow(winner: Winner, pending: PendingCommit) -> tuple[PendingCommit, RebasedOver]:

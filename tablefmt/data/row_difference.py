@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tablefmt.data.range_spool import RangeSpool
 from tablefmt.data.row_keys import row_hashes, row_keys
+from tablefmt.data.spill_buffers import RangeSpool
 
 MEMORY_BYTES = 256 << 20
 PARTS = 64

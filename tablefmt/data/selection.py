@@ -9,21 +9,25 @@ from typing import Union
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.engine import now_us
-from tablefmt.data.evaluation import RowTest, check_carried_out
-from tablefmt.data.matching import RowFilter
-from tablefmt.data.read import physical_schema
+from tablefmt.data.matching_rows import RowFilter
+from tablefmt.data.row_reader import physical_schema
+from tablefmt.data.sql_evaluation import RowTest, check_carried_out, now_us
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
-from tablefmt.expressions.analysis import analyze
 from tablefmt.expressions.arrow_to_predicate import predicates_of
+from tablefmt.expressions.expression_analysis import analyze
 from tablefmt.expressions.filter_tuples import Filters, filters_to_predicate, is_filters
-from tablefmt.expressions.names import Relation
-from tablefmt.expressions.predicate import Predicate, all_of, fields
-from tablefmt.expressions.predicate_to_arrow import to_arrow_expression, to_scan_expression
+from tablefmt.expressions.predicate import (
+    Predicate,
+    all_of,
+    fields,
+    to_arrow_expression,
+    to_scan_expression,
+)
+from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate_condition
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.arrow_types import file_schema
-from tablefmt.model.near_names import there_are
+from tablefmt.model.name_matching import there_are
 from tablefmt.model.schema import Field, Schema, is_float, walk
 
 Condition = Union[str, Filters, pc.Expression, None]  # noqa: UP007 - evaluated at run time in 3.10

@@ -9,31 +9,28 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.data.engine import now_us
-from tablefmt.data.frames import missing_extra
-from tablefmt.data.layouts import KeepEnd, alike_files
+from tablefmt.data.arrow_results import missing_extra
+from tablefmt.data.file_verification import KeepEnd, alike_files
 from tablefmt.data.selection import Condition
-from tablefmt.engines.duckdb_query import LiveRows, condition_text, live_rows
-from tablefmt.engines.duckdb_types import quoted, text
-from tablefmt.engines.opened import opened
+from tablefmt.data.sql_evaluation import now_us
+from tablefmt.engines.duckdb_query import LiveRows, condition_text, live_rows, quoted, text
+from tablefmt.engines.table_argument import opened
 from tablefmt.errors import (
     InvalidArgumentError,
     InvalidPredicateError,
     SchemaMismatchError,
 )
-from tablefmt.expressions.names import Relation
 from tablefmt.expressions.predicate import fields
+from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate_condition
-from tablefmt.model.numbering import is_unicode
 from tablefmt.model.schema import Field
+from tablefmt.model.schema_rules import is_unicode
 from tablefmt.model.times import Time
-from tablefmt.session.given_up import told_if_given_up
-from tablefmt.session.readable import ReadableHandle
-from tablefmt.session.scan import Scan
-from tablefmt.store.local import LocalStore
-from tablefmt.store.open import Uri
-from tablefmt.store.protocol import Store
-from tablefmt.store.readable import SCHEME, StoreFiles, address_of, base_of, keep_end
+from tablefmt.session.table_scan import ReadableHandle, Scan, told_if_given_up
+from tablefmt.store.fsspec_filesystem import SCHEME, StoreFiles, address_of, base_of, keep_end
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.location import Uri
+from tablefmt.store.object_store import Store
 
 _BITS = "tablefmt_bits"
 """Name of the deleted rows in a relation's query."""

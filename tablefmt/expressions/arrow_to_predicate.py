@@ -1,8 +1,12 @@
-"""Conversion of a pyarrow expression to predicates, through Arrow's Substrait message. Pure.
+"""Conditions as pyarrow expressions: converted to predicates, and identified by bytes. Pure.
 
 Arrow binds the expression to the schema first. So names, columns and literal types are exactly
 those that Arrow compares. Only known parts are converted. Unknown parts are left out, and no input
 causes an error. Spec: PRN-15 (spec/pruning.md).
+
+The identity is for the digest of a statement. The text of an expression is not unique: it omits the
+middle of a long list and of long text in it, and a quote inside a text looks like its end.
+Spec: CFL-23.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.predicate import (
     FALSE,
     TRUE,
@@ -27,16 +32,17 @@ from tablefmt.expressions.predicate import (
     all_of,
     any_of,
 )
-from tablefmt.expressions.substrait_literals import (
+from tablefmt.expressions.substrait import (
+    Message,
     NotConvertedError,
     check_only,
     decoded,
+    extended_expression,
     inner,
     literal_of,
     option_in,
     value_in,
 )
-from tablefmt.expressions.substrait_messages import Message, extended_expression
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.schema import Field, Schema, all_fields, is_float, is_nested
 
@@ -289,3 +295,40 @@ def _float_comparison(field: Field, op: str, value: float, truth_value: bool) ->
     if op not in (">", ">="):
         return plain
     return And((plain, Not(IsNaN(field)))) if truth_value else Or((plain, IsNaN(field)))
+
+
+CALLS_MAX = 12
+"""Maximum nested calls for Substrait, which doubles with every level (apache/arrow#48761)."""
+
+
+def expression_identity(expression: pc.Expression, schema: pa.Schema) -> bytes:
+    """Return bytes that differ for different expressions.
+
+    Args:
+        expression: a condition.
+        schema: the columns of the condition.
+
+    Raises:
+        UnsupportedFeatureError: it names columns by position, and Arrow cannot serialize it.
+    """
+    try:
+        (pickled,) = expression.__reduce__()[1]
+        return bytes(pickled)
+    except pa.ArrowException:
+        # Only Substrait supports a column by position.
+        pass
+    text = str(expression)
+    try:
+        if text.count("(") <= CALLS_MAX:
+            return bytes(expression.to_substrait(schema, allow_arrow_extensions=True))
+    except (pa.ArrowException, UnicodeError):
+        # Substrait does not support all of Arrow's functions.
+        pass
+    if "\n" not in text:
+        # The text is unique, because there is no list in it.
+        return text.encode()
+    raise UnsupportedFeatureError(
+        "a pyarrow expression that names columns by position cannot be distinguished from similar "
+        "ones; name the columns, or pass SQL text",
+        ["where:expression-places"],
+    )

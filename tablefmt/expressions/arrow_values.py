@@ -2,7 +2,7 @@
 
 This is a short cut for simple expressions. A call exists only if its values always equal the
 engine's. An error of a call decides nothing, because Arrow also evaluates branches that are not
-taken. The caller then uses the engine (`data.evaluation`). Spec: SQL-1.
+taken. The caller then uses the engine (`data.sql_evaluation`). Spec: SQL-1.
 """
 
 from __future__ import annotations

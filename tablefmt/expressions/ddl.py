@@ -1,4 +1,4 @@
-"""Schema conversion for Spark users: StructType, its JSON form, DDL text. Pure.
+"""Schema conversion for Spark users: StructType, its JSON form, DDL text, defaults as SQL. Pure.
 
 Spec: SCH-5 (spec/entry.md).
 """
@@ -17,12 +17,12 @@ from sqlglot.tokens import Token, TokenType
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.constant_values import cast_target
-from tablefmt.expressions.parse import tokens_of
-from tablefmt.expressions.parse_problems import ddl_problem, misplaced_comma
+from tablefmt.expressions.literals import literal_sql
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.expressions.words import as_quoted, is_typed_name, is_word
+from tablefmt.expressions.sql_parser import ddl_problem, misplaced_comma, tokens_of
+from tablefmt.expressions.sql_vocabulary import as_quoted, is_typed_name, is_word
 from tablefmt.model.arrow_types import from_arrow
-from tablefmt.model.numbering import number_fields
+from tablefmt.model.scalar_values import decode_value
 from tablefmt.model.schema import (
     DEPTH_MAX,
     Array,
@@ -32,9 +32,11 @@ from tablefmt.model.schema import (
     Schema,
     Struct,
     Type,
+    is_length,
+    kind_name,
     primitive,
 )
-from tablefmt.model.text_lengths import is_length
+from tablefmt.model.schema_rules import number_fields
 
 DDL_MAX = 1_000_000
 """Maximum characters of DDL text."""
@@ -336,3 +338,31 @@ def _ddl_name(kind: Type) -> str:
     if isinstance(kind, Map):
         return f"MAP<{_ddl_name(kind.key)}, {_ddl_name(kind.value)}>"
     return _SQL_NAMES.get(str(kind), str(kind).upper())
+
+
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+"""Key in Spark's column metadata for the SQL text of its default."""
+
+EXISTS_DEFAULT = "EXISTS_DEFAULT"
+"""Key in Spark's column metadata for the value that its reader uses if a file lacks the column."""
+
+
+def default_sql(value: Any, kind: Type) -> str:
+    """Return a value of VAL-1 as a Spark literal of exactly that type and value."""
+    name = kind_name(kind)
+    return f"CAST({literal_sql(decode_value(value, kind), name)} AS {str(kind).upper()})"
+
+
+def say_values(described: dict[str, Any], schema: Schema, which: str) -> dict[str, Any]:
+    """Return Spark's JSON form of the schema, with values of its columns under Spark's keys.
+
+    Args:
+        described: the JSON from `to_spark_json`. The function changes it.
+        schema: the same schema.
+        which: CURRENT_DEFAULT or EXISTS_DEFAULT.
+    """
+    for field, one in zip(schema.fields, described["fields"], strict=True):
+        value = field.default if which == CURRENT_DEFAULT else field.initial
+        if value is not None:
+            one["metadata"][which] = default_sql(value, field.type)
+    return described

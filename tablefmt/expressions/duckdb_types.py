@@ -15,16 +15,7 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.ansi_comparisons import cast_text
 from tablefmt.expressions.arrow_values import ConstantValue, Value, cast_value, null_of
 from tablefmt.expressions.literals import text_to_decimal
-from tablefmt.model.schema import (
-    Array,
-    Decimal,
-    Map,
-    Primitive,
-    Struct,
-    Type,
-    is_float,
-    is_nested,
-)
+from tablefmt.model.schema import Array, Decimal, Map, Primitive, Struct, Type, is_float, is_nested
 
 DIGITS_MAX = 38
 

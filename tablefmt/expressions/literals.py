@@ -1,6 +1,7 @@
-"""Literals: the values that Spark's parser and ANSI casts read from text. Pure.
+"""Literals and LIKE patterns: what Spark's parser and ANSI casts read from text. Pure.
 
-Dates are days and timestamps µs since 1970-01-01, because both reach beyond Python's year 9999.
+Dates are days and timestamps µs since 1970-01-01, because both reach beyond Python's year 9999. A
+LIKE pattern keeps the backslash as its only escape, and is checked as in Spark.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import zoneinfo
 from typing import Any
 
-from tablefmt.errors import InvalidPredicateError
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 
 DAY = 86_400_000_000
 """Number of µs in a day."""
@@ -244,3 +245,36 @@ def text_to_bool(text: str) -> bool:
     if word is None:
         raise ValueError("not a BOOLEAN")
     return word
+
+
+_LIKE_ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
+
+
+def exact_pattern(text: str) -> str:
+    """Return the pattern that matches only this text."""
+    return re.sub(r"([\\%_])", r"\\\1", text)
+
+
+def like_pattern(pattern: str, escape: str) -> str:
+    """Return the pattern with a backslash as its escape, checked as in Spark.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: an invalid pattern or escape.
+    """
+    if escape != "\\":
+        if escape in "%_":
+            raise UnsupportedFeatureError("LIKE with a wildcard as its escape", ["sql:escape"])
+        pattern = re.sub(
+            re.escape(escape) + r"(.?)|(\\)",
+            lambda m: "\\\\" if m[2] or m[1] == escape else "\\" + m[1],
+            pattern,
+            flags=re.DOTALL,
+        )
+    for match in _LIKE_ESCAPE.finditer(pattern):
+        if match[1] == "" or match[1] not in "\\%_":
+            if escape != "\\" and match[1] == escape:
+                continue
+            raise InvalidPredicateError(
+                f"LIKE pattern {pattern[:80]!r}: an escape must be followed by %, _ or itself"
+            )
+    return pattern

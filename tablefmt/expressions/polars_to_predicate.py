@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.expressions.like_patterns import quoted
+from tablefmt.expressions.literals import exact_pattern
 from tablefmt.expressions.predicate import (
     And,
     Comparison,
@@ -136,7 +136,7 @@ def _both(left: _Node, right: _Node, schema: Schema, wider: bool) -> Predicate:
 def _function(function: _Node, inputs: list[_Node], schema: Schema, wider: bool) -> Predicate:
     if function == {"StringExpr": "StartsWith"}:
         field = _field(inputs[0]["Column"], schema)
-        return Like(field, quoted(_value(inputs[1], field)) + "%")
+        return Like(field, exact_pattern(_value(inputs[1], field)) + "%")
     name = function["Boolean"]
     if name == "Not":
         return Not(_read(inputs[0], schema, False))

@@ -14,16 +14,20 @@ from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions import duckdb_types
-from tablefmt.expressions.analysis import Kind, kind_of
 from tablefmt.expressions.arrow_values import ColumnValue, ConstantValue, Value
-from tablefmt.expressions.duckdb_conditions import CONDITIONS, negated
 from tablefmt.expressions.duckdb_functions import FUNCTIONS
-from tablefmt.expressions.duckdb_operands import UNKNOWN, not_carried_out, shown, text_literal
+from tablefmt.expressions.duckdb_operators import (
+    CONDITIONS,
+    UNKNOWN,
+    negated,
+    not_carried_out,
+    shown,
+    text_literal,
+)
 from tablefmt.expressions.duckdb_types import BOOLEAN, DATE, STRING, TIMESTAMP, Typed
-from tablefmt.expressions.names import Relation, function_named, no_column, resolve
-from tablefmt.expressions.parse import parse_tree
-from tablefmt.model.case_folding import folded
-from tablefmt.model.near_names import there_are
+from tablefmt.expressions.expression_analysis import Kind, kind_of
+from tablefmt.expressions.sql_parser import Relation, function_named, no_column, parse_tree, resolve
+from tablefmt.model.name_matching import folded, there_are
 from tablefmt.model.schema import Primitive, Struct, Type
 
 

@@ -15,9 +15,7 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions import ansi_comparisons
 from tablefmt.expressions.ansi_comparisons import INTEGERS, Literal
 from tablefmt.expressions.constant_values import constant_value, exact_column_cast
-from tablefmt.expressions.like_patterns import like_pattern, quoted
-from tablefmt.expressions.names import function_named, no_column
-from tablefmt.expressions.parse import conjuncts_of, operands_of, parse_tree, too_deep
+from tablefmt.expressions.literals import exact_pattern, like_pattern
 from tablefmt.expressions.predicate import (
     FALSE,
     NULL,
@@ -32,7 +30,15 @@ from tablefmt.expressions.predicate import (
     Or,
     Predicate,
 )
-from tablefmt.model.case_folding import folded
+from tablefmt.expressions.sql_parser import (
+    conjuncts_of,
+    function_named,
+    no_column,
+    operands_of,
+    parse_tree,
+    too_deep,
+)
+from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Field, Schema, is_float, is_nested, kind_name
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
@@ -309,15 +315,15 @@ class _Reader:
 
     def _starts(self, node: exp.Expression) -> Predicate:
         field, text = self._text_match(node)
-        return Like(field, quoted(text) + "%")
+        return Like(field, exact_pattern(text) + "%")
 
     def _ends(self, node: exp.Expression) -> Predicate:
         field, text = self._text_match(node)
-        return Like(field, "%" + quoted(text))
+        return Like(field, "%" + exact_pattern(text))
 
     def _contains(self, node: exp.Expression) -> Predicate:
         field, text = self._text_match(node)
-        return Like(field, "%" + quoted(text) + "%")
+        return Like(field, "%" + exact_pattern(text) + "%")
 
 
 _READERS: dict[type[exp.Expression], Callable[[_Reader, Any], Predicate]] = {

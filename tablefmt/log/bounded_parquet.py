@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tablefmt.log.parquet_footer import check_footer
-from tablefmt.log.thrift import INT32, fields, zigzag
+from tablefmt.log.parquet_footer import INT32, check_footer, fields, zigzag
 
 FOOTER_BYTES_MAX = 256 << 20
 """Maximum footer of a data file or part: the size for 10,000 columns in 200 row groups."""

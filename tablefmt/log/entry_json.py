@@ -1,6 +1,7 @@
-"""Entry to the JSON object of its bytes and back. Pure.
+"""Entry to the JSON object of its bytes and back, with source cursors and retention horizon.
 
-Spec: ENT-3 .. ENT-6. Columns and metadata of an entry have their own modules.
+Pure, strict. Columns and metadata of an entry have their own modules. Spec: ENT-3 .. ENT-6, ENT-13,
+ENT-15, ENT-16.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tablefmt.errors import TablefmtError
-from tablefmt.log.checks import DIGEST, bad, integer
-from tablefmt.log.columns import (
+from tablefmt.log.entry_columns import (
     add_from_json,
     add_to_json,
     check_lineage,
@@ -21,29 +21,26 @@ from tablefmt.log.columns import (
     lineage_to_json,
     update_from_json,
 )
-from tablefmt.log.cursors_json import (
-    check_cursors,
-    cursors_from_json,
-    cursors_to_json,
-    derived_from_json,
-    derived_to_json,
-)
-from tablefmt.log.horizon_json import horizon_from_json, horizon_to_json
-from tablefmt.log.known import NAMES
 from tablefmt.log.metadata_json import (
     metadata_from_json,
     metadata_to_json,
     protocol_from_json,
     protocol_to_json,
 )
-from tablefmt.log.names import is_transaction
-from tablefmt.model.entry import (
+from tablefmt.log.object_names import is_transaction, root_version
+from tablefmt.log.strict_json import DIGEST, NAMES, bad, integer
+from tablefmt.model.log_entry import (
     FORMAT,
     GRANULARITIES,
     ISOLATIONS,
     Application,
     Basis,
+    CursorBack,
+    DerivedFrom,
     Entry,
+    Horizon,
+    KeptCheckpoint,
+    LogHorizon,
     Operation,
     OperationClass,
     PartitionScope,
@@ -52,6 +49,158 @@ from tablefmt.model.entry import (
     Totals,
 )
 from tablefmt.model.times import MICROS_MAX, MICROS_MIN
+
+NAME_BYTES_MAX = 1024
+"""Maximum length of a pipe's name in UTF-8."""
+
+LOCATION_BYTES_MAX = 4096
+"""Maximum length of a source's location in UTF-8."""
+
+
+def derived_to_json(derived: DerivedFrom) -> dict[str, Any]:
+    """Return the field `derived_from`."""
+    document: dict[str, Any] = {
+        "digest": derived.digest,
+        "from": derived.start,
+        "name": derived.name,
+        "source": derived.source,
+        "to": derived.to,
+    }
+    if derived.location is not None:
+        document["location"] = derived.location
+    return document
+
+
+def derived_from_json(value: Mapping[str, Any]) -> DerivedFrom:
+    """Return the batch range from the field `derived_from`.
+
+    Raises:
+        CorruptEntryError: ENT-15, ENT-2. KeyError, TypeError: a field is missing, or not an object.
+    """
+    source, name = key_from_json(value, "ENT-15")
+    start = None if value["from"] is None else integer(value, "from", low=0)
+    to = integer(value, "to", low=0)
+    if start is not None and to <= start:
+        raise bad("ENT-15", "`derived_from` covers no version: `to` is not above `from`")
+    location = location_from_json(value, "ENT-15")
+    return DerivedFrom(source, name, start, to, _digest(value["digest"], "ENT-15"), location)
+
+
+def cursors_to_json(cursors: Sequence[CursorBack]) -> list[dict[str, Any]]:
+    """Return the field `cursors`."""
+    return [{"digest": c.digest, "name": c.name, "source": c.source, "to": c.to} for c in cursors]
+
+
+def cursors_from_json(value: Any) -> tuple[CursorBack, ...]:
+    """Return the cursors from the field `cursors`. Raises as `derived_from_json`, ENT-16."""
+    if type(value) is not list or not value:
+        raise bad("ENT-16", "`cursors` is not a list with at least one element")
+    cursors = tuple(map(_back, value))
+    keys = [cursor.key for cursor in cursors]
+    if any(after <= before for before, after in itertools.pairwise(keys)):
+        raise bad("ENT-16", "`cursors` is not ascending")
+    return cursors
+
+
+def check_cursors(entry: Entry) -> None:
+    """Refuse cursors in entries that may not have them. Raises CorruptEntryError: ENT-15,
+    ENT-16.
+    """
+    cls, scope = entry.operation.cls, entry.basis.scope
+    if entry.cursors and not (cls is OperationClass.OVERWRITE and scope is None):
+        raise bad("ENT-16", "only an OVERWRITE of the whole table may move cursors back")
+    if entry.derived_from is None:
+        return
+    if entry.cursors or entry.ends or entry.horizon is not None:
+        raise bad(
+            "ENT-15",
+            "an entry with `derived_from` may not have `cursors`, `ends` or `horizon`",
+        )
+
+
+def key_from_json(value: Mapping[str, Any], rule: str) -> tuple[str, str]:
+    """Return `source` and `name`. Raises CorruptEntryError."""
+    source, name = value["source"], value["name"]
+    if type(source) is not str or not is_transaction(source):
+        raise bad(rule, "the source of a cursor is not 32 hex digits")
+    if type(name) is not str or len(name.encode()) > NAME_BYTES_MAX:
+        raise bad(rule, f"the name of a cursor is not text of at most {NAME_BYTES_MAX} bytes")
+    return source, name
+
+
+def location_from_json(value: Mapping[str, Any], rule: str) -> str | None:
+    """Return `location`, or None if it is missing. Raises CorruptEntryError."""
+    if "location" not in value:
+        return None
+    location = value["location"]
+    if type(location) is not str or not 0 < len(location.encode()) <= LOCATION_BYTES_MAX:
+        raise bad(rule, f"the location of a source is not text of 1 to {LOCATION_BYTES_MAX} bytes")
+    return str(location)
+
+
+def state_from_json(value: Mapping[str, Any], rule: str) -> tuple[int | None, str | None]:
+    """Return `to` and `digest`: both, or neither. Raises CorruptEntryError."""
+    if value["to"] is None and value["digest"] is None:
+        return None, None
+    return integer(value, "to", low=0), _digest(value["digest"], rule)
+
+
+def _back(value: Mapping[str, Any]) -> CursorBack:
+    return CursorBack(*key_from_json(value, "ENT-16"), *state_from_json(value, "ENT-16"))
+
+
+def _digest(value: Any, rule: str) -> str:
+    if type(value) is not str or not DIGEST.fullmatch(value):
+        raise bad(rule, "the digest of a cursor is not 64 hex digits")
+    return str(value)
+
+
+CHECKPOINTS_MIN = 2
+"""Minimum number of checkpoints that an entry must name to expire entries. One may be lost."""
+
+
+def horizon_to_json(horizon: Horizon) -> dict[str, Any]:
+    """Return the JSON form in an entry."""
+    document: dict[str, Any] = {"version": horizon.version}
+    if horizon.log is not None:
+        document["log"] = {
+            "checkpoints": [
+                {"path": c.path, "sha256": c.sha256, "size": c.size, "version": c.version}
+                for c in horizon.log.checkpoints
+            ],
+            "previous": horizon.log.previous,
+            "version": horizon.log.version,
+        }
+    return document
+
+
+def horizon_from_json(value: Mapping[str, Any]) -> Horizon:
+    """Return the retention horizon from its JSON form.
+
+    Raises:
+        CorruptEntryError: ENT-13, ENT-2. KeyError, TypeError: a field is missing, or not an object.
+    """
+    version = integer(value, "version", low=1)
+    if "log" not in value:
+        return Horizon(version)
+    log = value["log"]
+    start = integer(log, "version", low=1)
+    checkpoints = log["checkpoints"]
+    if start > version or type(checkpoints) is not list or len(checkpoints) < CHECKPOINTS_MIN:
+        raise bad("ENT-13", "its horizon expires kept entries, or names too few checkpoints")
+    if type(log["previous"]) is not str or not DIGEST.fullmatch(log["previous"]):
+        raise bad("ENT-13", "`previous` of its horizon is not 64 hex digits")
+    return Horizon(version, LogHorizon(start, log["previous"], tuple(map(_kept, checkpoints))))
+
+
+def _kept(value: Mapping[str, Any]) -> KeptCheckpoint:
+    path, sha256 = value["path"], value["sha256"]
+    kept = KeptCheckpoint(path, sha256, integer(value, "size", low=1), integer(value, "version"))
+    sound = type(sha256) is str and DIGEST.fullmatch(sha256)
+    if not sound or type(path) is not str or root_version(path) != kept.version:
+        raise bad("ENT-13", "its horizon names an invalid checkpoint")
+    return kept
+
 
 _OPTIONAL = (
     "protocol", "metadata", "add", "remove", "delete", "lineage", "update", "application",
@@ -150,7 +299,7 @@ def _scope_to_json(scope: Scope) -> dict[str, Any] | None:
 
 
 def entry_from_json(document: dict[str, Any]) -> Entry:
-    """Return the entry from a JSON object with known names (`log.known`).
+    """Return the entry from a JSON object with known names (`log.strict_json`).
 
     Raises:
         CorruptEntryError: ENT-3 .. ENT-16, ADD-1, KEY-2.

@@ -1,20 +1,173 @@
-"""Protocol and metadata to JSON and back: the state that an entry replaces as a whole. Pure.
+"""Protocol, metadata and schema to JSON and back: the state that an entry replaces as a whole.
 
-Spec: ENT-7, ENT-8, ENT-10, ENT-11.
+Pure, strict. Spec: ENT-7, ENT-8, ENT-10, ENT-11, SCH-1 .. SCH-4, SCH-7, SCH-10.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tablefmt.log.checks import bad
-from tablefmt.model.case_folding import folded
+from tablefmt.errors import CorruptEntryError, SchemaMismatchError
+from tablefmt.log.strict_json import bad
 from tablefmt.model.defaults import check_values
-from tablefmt.model.entry import Constraint, Metadata, ProtocolFeatures
-from tablefmt.model.numbering import is_comment
-from tablefmt.model.schema import Schema, is_nested
-from tablefmt.model.schema_json import schema_from_json, schema_to_json
+from tablefmt.model.log_entry import Constraint, Metadata, ProtocolFeatures
+from tablefmt.model.name_matching import folded
+from tablefmt.model.schema import (
+    DEPTH_MAX,
+    ID_MAX,
+    Array,
+    Field,
+    Map,
+    Primitive,
+    Schema,
+    Struct,
+    Type,
+    all_ids,
+    is_float,
+    is_length,
+    is_nested,
+    is_variant,
+    primitive,
+    walk,
+)
+from tablefmt.model.schema_rules import check_names, is_comment
+
+
+def schema_to_json(schema: Schema) -> dict[str, Any]:
+    """Return the JSON form in an entry. Spec: SCH-1."""
+    document = {"fields": [_field_to_json(f) for f in schema.fields], "last_id": schema.last_id}
+    return document | ({"dropped": list(schema.dropped)} if schema.dropped else {})
+
+
+def _field_to_json(field: Field) -> dict[str, Any]:
+    values = {name: getattr(field, name) for name in ("default", "initial", "text", "comment")}
+    return {
+        "id": field.id,
+        "name": field.name,
+        "nullable": field.nullable,
+        "physical": field.physical,
+        "type": type_to_json(field.type),
+    } | {name: value for name, value in values.items() if value is not None}
+
+
+def type_to_json(kind: Type) -> Any:
+    """Return `"long"`, `{"array": …}`, `{"map": [k, v]}` or `{"struct": [field, …]}`. Spec:
+    SCH-1.
+    """
+    if isinstance(kind, Struct):
+        return {"struct": [_field_to_json(f) for f in kind.fields]}
+    if isinstance(kind, Array):
+        return {
+            "array": type_to_json(kind.element),
+            "element_id": kind.element_id,
+            "nullable": kind.nullable,
+        }
+    if isinstance(kind, Map):
+        return {
+            "key_id": kind.key_id,
+            "map": [type_to_json(kind.key), type_to_json(kind.value)],
+            "nullable": kind.nullable,
+            "value_id": kind.value_id,
+        }
+    return str(kind)
+
+
+def schema_from_json(value: Any) -> Schema:
+    """Return the schema of `schema_to_json`'s JSON. Strict.
+
+    Raises:
+        CorruptEntryError: SCH-1 .. SCH-4, anything that is not a schema.
+    """
+    try:
+        fields = tuple(_field_from_json(f, 1) for f in value["fields"])
+        last_id = value["last_id"]
+        if type(last_id) is not int:
+            raise TypeError("last_id is not an integer")
+        dropped = _dropped_from_json(value)
+        _check_siblings(fields)
+    except (KeyError, TypeError, ValueError, AttributeError, SchemaMismatchError) as error:
+        raise CorruptEntryError(f"not a schema: {error}", rule="SCH-1") from None
+    schema = Schema(fields, last_id, dropped)
+    ids = list(all_ids(schema))
+    if len(set(ids)) != len(ids) or any(not 0 < i <= last_id for i in ids):
+        raise CorruptEntryError("field ids are duplicated or above last_id", rule="SCH-4")
+    if last_id > ID_MAX:
+        raise CorruptEntryError(f"last_id is above {ID_MAX}", rule="SCH-4")
+    return schema
+
+
+def _check_siblings(fields: Sequence[Field]) -> None:
+    """Refuse siblings that share a name, or a physical name."""
+    check_names(fields)
+    if len({folded(field.physical) for field in fields}) != len(fields):
+        names = sorted(field.physical for field in fields)
+        message = f"siblings share a physical name: {names!r:.200}"
+        raise CorruptEntryError(message, rule="SCH-8")
+
+
+def _dropped_from_json(value: Mapping[str, Any]) -> tuple[str, ...]:
+    names = value.get("dropped")
+    if names is None and "dropped" not in value:
+        return ()
+    if type(names) is not list or not names or any(type(n) is not str for n in names):
+        raise TypeError("dropped is not a list of names")
+    if sorted(set(names)) != names:
+        raise TypeError("dropped is not sorted, or contains a name twice")
+    return tuple(names)
+
+
+def _field_from_json(value: Mapping[str, Any], depth: int) -> Field:
+    identity, name, physical = value["id"], value["name"], value["physical"]
+    nullable = value["nullable"]
+    if type(identity) is not int or type(name) is not str or type(physical) is not str:
+        raise TypeError("a field's id, name or physical name has the wrong type")
+    if type(nullable) is not bool:
+        raise TypeError("a field's nullable is not a boolean")
+    kind = _type_from_json(value["type"], depth)
+    values = [value.get(key) for key in ("default", "initial")]
+    for key, given in zip(("default", "initial"), values, strict=True):
+        if key in value and type(given) not in (bool, int, float, str):
+            raise TypeError(f"a field's {key} is not a boolean, number or text")
+        if key in value and depth > 1:
+            raise TypeError(f"a field inside a column has a {key}")
+    text = value.get("text")
+    if "text" in value and (depth > 1 or kind != Primitive("string") or not is_length(text)):
+        raise TypeError("a field's text is not a length, or the field is not a string column")
+    if is_float(kind):
+        values = [float(given) if type(given) is int else given for given in values]
+    comment = value.get("comment")
+    if "comment" in value and not is_comment(comment):
+        raise CorruptEntryError(f"field {name!r:.100} has an invalid comment", rule="ENT-11")
+    default, initial = values
+    return Field(identity, name, physical, kind, nullable, default, initial, text, comment)
+
+
+def _type_from_json(value: Any, depth: int) -> Type:
+    if depth > DEPTH_MAX:
+        raise TypeError(f"types nest deeper than {DEPTH_MAX} levels")
+    if isinstance(value, str):
+        return primitive(value)
+    if "struct" in value:
+        fields = tuple(_field_from_json(f, depth + 1) for f in value["struct"])
+        _check_siblings(fields)
+        return Struct(fields)
+    if type(value["nullable"]) is not bool:
+        raise TypeError("nullable is not a boolean")
+    if "array" in value:
+        element = _type_from_json(value["array"], depth + 1)
+        return Array(element, value["nullable"], _id_from_json(value, "element_id"))
+    key, item = (_type_from_json(inner, depth + 1) for inner in value["map"])
+    if any(map(is_variant, walk(key))):
+        raise CorruptEntryError("a variant is the key of a map, or in it", rule="SCH-6")
+    ids = (_id_from_json(value, name) for name in ("key_id", "value_id"))
+    return Map(key, item, value["nullable"], *ids)
+
+
+def _id_from_json(value: Mapping[str, Any], name: str) -> int:
+    if type(value[name]) is not int:
+        raise TypeError(f"{name} is not an integer")
+    return int(value[name])
 
 
 def protocol_to_json(protocol: ProtocolFeatures) -> dict[str, list[str]]:

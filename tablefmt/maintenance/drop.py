@@ -1,5 +1,6 @@
-"""Implementation of `tablefmt.drop`: ends a table, and optionally deletes its data. Spec: ENT-14,
-RET-8.
+"""Implementation of `tablefmt.drop`: ends a table, and optionally deletes its data.
+
+The last entry of a table says that it is one. Spec: ENT-14, RET-8.
 """
 
 from __future__ import annotations
@@ -7,21 +8,46 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tablefmt.commit.environment import SYSTEM, Environment
+from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.errors import StoreError
-from tablefmt.maintenance.ages import now_of
-from tablefmt.maintenance.listing import listed
+from tablefmt.maintenance.removal_plan import FOLDERS, Limits, doomed
+from tablefmt.maintenance.retention import now_of, whole_view
+from tablefmt.maintenance.stored_objects import listed
 from tablefmt.maintenance.vacuum import check_place, remove
-from tablefmt.maintenance.vacuum_plan import FOLDERS, Limits, doomed
-from tablefmt.maintenance.whole import whole_view
-from tablefmt.model.arguments import check_flags
+from tablefmt.model.argument_checks import check_flags
+from tablefmt.model.log_entry import Operation, OperationClass
 from tablefmt.model.properties import transaction_seconds
-from tablefmt.operations.drop import NAME
-from tablefmt.operations.drop import drop as end_table
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitOptions
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
+from tablefmt.session.staging import commit_anew
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
+from tablefmt.snapshot.head import Head
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Store
+
+NAME = "DROP TABLE"
+
+
+def end_table(context: TableContext, options: CommitOptions) -> Commit:
+    """End a table; every file of it goes, and the log stays.
+
+    Raises:
+        TableNotFoundError, TableReplacedError: somebody else dropped it.
+        CommitRejectedError, CommitUnknownError, ConcurrentModificationException.
+    """
+
+    def stage(_: Head, pinned: TransactionSnapshot) -> Staged:
+        return Staged(
+            transaction=pinned.transaction,
+            operation=Operation(name=NAME, cls=OperationClass.PROTOCOL),
+            written_under=pinned.metadata,
+            read_version=pinned.version,
+            replacing=Replacing(None),
+            ends=True,
+        )
+
+    return commit_anew(context, stage, options)
 
 
 def drop_at(

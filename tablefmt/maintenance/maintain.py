@@ -1,4 +1,8 @@
-"""Maintenance run: executes everything that is due, once. For cron, or beside a stream."""
+"""Maintenance run: finds what is due on a table by its log, and executes it, once.
+
+For cron, or beside a stream. To find what is due, data is not listed, and nothing is changed.
+Spec: CMP-1, CKP-7, RET-4.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,138 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.commit.environment import SYSTEM
-from tablefmt.data.arrow_report import ArrowReport
+from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import InvalidArgumentError, TablefmtError
-from tablefmt.maintenance.checkpoint import checkpoint
-from tablefmt.maintenance.due import CHECKPOINT, COMPACT, EXPIRE, VACUUM, WORK, Due, reason_for
-from tablefmt.maintenance.expire import ExpiryReport, expire_log
-from tablefmt.maintenance.vacuum import VacuumReport, vacuum
-from tablefmt.model.arguments import check_flags
+from tablefmt.maintenance.log_expiry import ExpiryReport, expire_log
+from tablefmt.maintenance.manual_checkpoint import checkpoint
+from tablefmt.maintenance.removal_plan import removals
+from tablefmt.maintenance.retention import (
+    kept_by_log,
+    kept_by_store,
+    kept_seconds,
+    log_seconds,
+    now_of,
+    whole_view,
+)
+from tablefmt.maintenance.vacuum import VacuumReport, many_checkpoints, vacuum
+from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import EXPIRY
+from tablefmt.model.log_entry import Totals
+from tablefmt.model.properties import get_property
 from tablefmt.operations.auto_compact import worthwhile
-from tablefmt.operations.compact import Compaction, compact_statement, rewrite_here
+from tablefmt.operations.compact import Compaction, compact_statement, plan_of, rewrite_here
 from tablefmt.printable import printable_lines
-from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitOptions
+from tablefmt.session.checkpoint_writing import newest_checkpoint
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import autocommit
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.open import Uri, open_store
+from tablefmt.session.table_context import TableContext
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.location import Uri, open_store
+
+COMPACT, CHECKPOINT, VACUUM, EXPIRE = "compact", "checkpoint", "vacuum", "expire-log"
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One maintenance task that is due, with the reason."""
+
+    work: str
+    """One of WORK."""
+    reason: str
+
+
+def due(context: TableContext) -> tuple[Due, ...]:
+    """Return the tasks that are due on the newest version, in the order of WORK.
+
+    For vacuum, the log shows how many files were removed long enough ago. For log expiry, it shows
+    only whether none has run yet. The dry runs list the files and entries.
+    """
+    reasons = ((work, reason_for(context, work)) for work in WORK)
+    return tuple(Due(work, reason) for work, reason in reasons if reason is not None)
+
+
+def reason_for(context: TableContext, work: str) -> str | None:
+    """Return why one task of WORK is due on the newest version; None if it is not."""
+    context.view.refresh()
+    return _REASONS[work](context)
+
+
+def _of_files(context: TableContext) -> str | None:
+    """Return why files should be compacted."""
+    plan = plan_of(context, Compaction().plan)
+    groups = worthwhile(plan, rows_gone=True)
+    if not groups:
+        return None
+    ids = pa.array(np.concatenate([group.files for group in groups]))
+    chosen = plan.files.filter(pc.is_in(plan.files["id"], ids))
+    rows, deleted = pc.sum(chosen["rows"]).as_py(), pc.sum(chosen["deleted"]).as_py()
+    return (
+        f"{chosen.num_rows} files can be compacted into {sum(group.outputs for group in groups)}; "
+        f"{deleted} of their {rows} rows are deleted"
+    )
+
+
+def _of_versions(context: TableContext) -> str | None:
+    view = context.view
+    interval = get_property(view.head.metadata.properties, "checkpointInterval")
+    behind = view.head.version - newest_checkpoint(view)
+    if behind < int(interval):
+        return None
+    return f"{behind} versions since the last checkpoint; checkpointInterval is {interval}"
+
+
+def _of_age(context: TableContext) -> str | None:
+    """Return why files should be vacuumed: old removals above the retention horizon (RET-5)."""
+    view, name = context.view, "deletedFileRetentionDuration"
+    seconds, oldest = kept_seconds(view.head.metadata, name), view.head.totals.oldest
+    now_us = now_of(context)
+    kept = kept_by_log(view, now_us, seconds)
+    files = 0
+    if kept > oldest:
+        files = _removed_of(view.totals_at(kept)) - _removed_of(view.totals_at(oldest))
+    if files:
+        # A restore may have brought some files back by the same path.
+        gone = removals(whole_view(context.store).snapshot().history, oldest, kept)
+        stays = kept_by_store(context.store, oldest, int(gone.max(initial=0)), now_us, seconds)
+        files = int(np.count_nonzero(gone <= stays))
+    if files:
+        return f"{files} files were removed longer ago than {name}"
+    if many_checkpoints(context.store, now_us):
+        return "there are many superseded checkpoints"
+    return None
+
+
+def _removed_of(totals: Totals) -> int:
+    """Return the number of files that were ever removed up to a version."""
+    return totals.next_id - 1 - totals.files
+
+
+def _of_entries(context: TableContext) -> str | None:
+    view, name = context.view, "logRetentionDuration"
+    if EXPIRY in view.head.protocol.reader or view.head.version < 2:
+        return None
+    seconds = log_seconds(view.head.metadata)
+    # Entry 0 stays, so entry 1 is the first candidate.
+    now_us = now_of(context)
+    going = kept_by_log(view, now_us, seconds) > 1
+    going = going and kept_by_store(context.store, 0, 2, now_us, seconds) > 1
+    return f"entries are older than {name}" if going else None
+
+
+_REASONS: dict[str, Callable[[TableContext], str | None]] = {
+    COMPACT: _of_files,
+    CHECKPOINT: _of_versions,
+    VACUUM: _of_age,
+    EXPIRE: _of_entries,
+}
+WORK = tuple(_REASONS)
+"""All tasks, in execution order, by their command-line names."""
+
 
 SECONDS = 3600.0
 """Default time in seconds during which a run may begin new work."""

@@ -1,40 +1,144 @@
 """Vacuum: commits the retention horizon, then removes files that no kept version needs.
 
-Spec: RET-4 .. RET-7.
+Checkpoints and compacted log segments that are no longer needed go too.
+Spec: RET-4 .. RET-7, RET-10.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.arrow_report import ArrowReport
-from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.log.names import is_part_key, root_version
-from tablefmt.maintenance import derived
-from tablefmt.maintenance.ages import (
+from tablefmt.data.arrow_results import ArrowReport
+from tablefmt.errors import CorruptTableError, InvalidRangeError, UnsupportedFeatureError
+from tablefmt.log.codec import unseal
+from tablefmt.log.log_reader import read_hint
+from tablefmt.log.object_names import CHECKPOINTS, HINT, HISTORY, is_part_key, root_version
+from tablefmt.maintenance.removal_plan import (
+    DOOMED,
+    FOLDERS,
+    Limits,
+    Needed,
+    doomed,
+    last_removal,
+    roots_that_stay,
+    superseded,
+)
+from tablefmt.maintenance.retention import (
     Retention,
+    before_us,
+    commit_horizon,
     kept_by_log,
     kept_by_store,
     kept_seconds,
     now_of,
     retention_seconds,
+    whole_view,
 )
-from tablefmt.maintenance.horizon import commit_horizon
-from tablefmt.maintenance.listing import bytes_of, listed
-from tablefmt.maintenance.named import Named
-from tablefmt.maintenance.vacuum_plan import DOOMED, FOLDERS, Limits, doomed, last_removal
-from tablefmt.maintenance.whole import whole_view
-from tablefmt.model.arguments import check_flags
-from tablefmt.model.entry import Metadata
+from tablefmt.maintenance.stored_objects import Named, bytes_of, listed
+from tablefmt.model.argument_checks import check_flags
+from tablefmt.model.log_entry import Metadata
 from tablefmt.model.properties import transaction_seconds
 from tablefmt.printable import printable_lines
-from tablefmt.session.context import TableContext
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
+from tablefmt.session.table_context import TableContext
+from tablefmt.snapshot.checkpoint_root import decode_root
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import ROOT_BYTES_MAX, Store
+
+logger = logging.getLogger(__name__)
+
+DERIVED_FOLDERS = (CHECKPOINTS, HISTORY)
+
+DERIVED_SECONDS = 7200.0
+"""Age in seconds at which unneeded checkpoint objects may go. A writer of a checkpoint reuses no
+part whose newest checkpoint is older than half of this.
+"""
+
+MANY_CHECKPOINTS = 40
+"""Number of old checkpoints that makes a vacuum due. A vacuum leaves about half as many, even of
+the longest log.
+"""
+
+
+def many_checkpoints(store: Store, now_us: int) -> bool:
+    """Return whether there are many old checkpoints. Takes one page of a listing."""
+    roots = (one for one in store.list_after(f"{CHECKPOINTS}0") if root_version(one.key))
+    before = before_us(now_us, DERIVED_SECONDS)
+    return (
+        sum(0 < one.modified_us <= before for one in islice(roots, 2 * MANY_CHECKPOINTS))
+        >= MANY_CHECKPOINTS
+    )
+
+
+def unneeded(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.Table:
+    """Return the vacuum candidates in the listing: `DOOMED`, roots before their parts.
+
+    Args:
+        view: a view at the head.
+        listing: listing of FOLDERS, made before the view.
+        named: objects that entries name.
+        limits: the limits of what is kept.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    (hint_body,) = view.store.get_many([HINT])
+    hint = read_hint(hint_body)
+    hinted = () if hint is None or hint.checkpoint is None else (hint.checkpoint,)
+    log = named.log_horizon
+    needed = Needed(
+        head=view.head.version,
+        oldest=limits.oldest,
+        log_start=0 if log is None else log.version,
+        named=frozenset((*hinted, *(() if log is None else (k.path for k in log.checkpoints)))),
+        before_us=before_us(limits.now_us, DERIVED_SECONDS),
+    )
+    times = zip(listing["key"].to_pylist(), listing["modified_us"].to_pylist(), strict=True)
+    # A root without a time counts as young.
+    roots = {k: modified or limits.now_us for k, modified in times if root_version(k) is not None}
+    stay = roots_that_stay(roots, needed)
+    lines = superseded(listing, stay, _parts_of(view.store, sorted(stay)), needed)
+    chosen = listing.take(pa.array([at for at, _ in lines], pa.int64()))
+    columns = [
+        chosen["key"],
+        chosen["size"],
+        chosen["modified_us"].cast(pa.timestamp("us", "UTC")),
+        pa.nulls(len(lines), pa.int64()),
+        pa.array([reason for _, reason in lines], pa.string()),
+    ]
+    return pa.table(columns, schema=DOOMED)
+
+
+def _parts_of(store: Store, roots: Collection[str]) -> frozenset[str] | None:
+    """Return all parts that checkpoints need; None if one of them has a newer form."""
+    parts: set[str] = set()
+    for key, body in zip(roots, store.get_many(list(roots)), strict=True):
+        if body is None:
+            continue
+        try:
+            root = decode_root(body, key)
+        except (CorruptTableError, UnsupportedFeatureError) as error:
+            if _is_whole(body):
+                # The root is intact, but of a form that this version does not know.
+                return None
+            logger.info("ignoring a damaged checkpoint: %s", error)
+            continue
+        parts |= {part.path for part in (*root.segments, *root.deletes)}
+    return frozenset(parts)
+
+
+def _is_whole(body: bytes) -> bool:
+    try:
+        unseal(body, ROOT_BYTES_MAX)
+    except CorruptTableError:
+        return False
+    return True
+
 
 NAME = "VACUUM"
 
@@ -127,7 +231,7 @@ def vacuum(
     seconds, unnamed = _seconds(view.head.metadata, retention, breaks_running_transactions)
     # Read the clock before the log's end: a transaction too old to commit by then stays so (RET-6).
     now_us = now_of(context)
-    listing = listed(store, (*FOLDERS, *derived.FOLDERS))
+    listing = listed(store, (*FOLDERS, *DERIVED_FOLDERS))
     # Refresh, so that concurrently committed files in the listing do not count as left over.
     view.refresh()
     limits = Limits(oldest=kept_from(view, now_us, seconds), now_us=now_us, unnamed_seconds=unnamed)
@@ -226,7 +330,7 @@ def _plan(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.
     if not listing.num_rows:
         return DOOMED.empty_table()
     files = doomed(listing, view.snapshot().history, named.sides, limits)
-    return pa.concat_tables([files, derived.unneeded(view, listing, named, limits)])
+    return pa.concat_tables([files, unneeded(view, listing, named, limits)])
 
 
 def _removed(

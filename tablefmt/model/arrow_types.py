@@ -11,8 +11,8 @@ from functools import lru_cache
 import pyarrow as pa
 
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.model.numbering import number_fields
 from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, Type
+from tablefmt.model.schema_rules import number_fields
 
 _ARROW: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),

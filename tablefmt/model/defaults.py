@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.schema import Primitive, Schema, Type, is_nested, kind_name
-from tablefmt.model.text_lengths import fitted_text
-from tablefmt.model.values import decode, encode
+from tablefmt.model.scalar_values import decode, encode
+from tablefmt.model.schema import Primitive, Schema, Type, fitted_text, is_nested, kind_name
 
 
 def has_values(kind: Type) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.model.entry import RowDeletes
+from tablefmt.model.log_entry import RowDeletes
 
 _NO_RUNS, _RUNS = 12346, 12347
 """Cookies of the 32-bit form: without and with run containers."""

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.model.arguments import checked_mapping, checked_names
-from tablefmt.model.near_names import did_you_mean
+from tablefmt.model.argument_checks import checked_mapping, checked_names
+from tablefmt.model.name_matching import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,22 @@
 """Columns and their types, with field ids. Pure values.
 
 A field has an `id` that never changes, a `name` for people, and a `physical` name that data files
-use. So renames and drops change metadata only. Spec: SCH-1 .. SCH-5 (spec/entry.md).
+use. So renames and drops change metadata only. Also here: views of a schema (physical names, NULL
+allowed everywhere, no comments), paths of fields inside columns (`column.field`, `list.element`,
+`map.value`), and the lengths of CHAR(n) and VARCHAR(n), counted in code points. Spec: SCH-1 ..
+SCH-5, SCH-10 (spec/entry.md).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
-from tablefmt.model.case_folding import folded
+from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
+from tablefmt.model.argument_checks import checked_name
+from tablefmt.model.name_matching import folded
 
 COLUMNS_MAX = 10_000
 """Maximum number of top-level columns: every file has statistics per column."""
@@ -304,3 +309,196 @@ def id_places(schema: Schema) -> dict[int, tuple[int, str]]:
 
     enter_fields(schema.fields, 0)
     return places
+
+
+def physical(schema: Schema) -> Schema:
+    """Return the schema with physical names as names, at every level."""
+    return replace(schema, fields=tuple(map(physical_field, schema.fields)))
+
+
+def physical_field(field: Field) -> Field:
+    """Return the field with physical names as names, at every level."""
+    return replace(field, name=field.physical, type=_each(field.type, physical_field, keep=True))
+
+
+def nullable(schema: Schema) -> Schema:
+    """Return the schema with NULL allowed in every field, element and map value."""
+    return replace(schema, fields=tuple(map(nullable_field, schema.fields)))
+
+
+def nullable_field(field: Field) -> Field:
+    """Return the field with NULL allowed in it and in every part of it."""
+    return replace(field, nullable=True, type=_each(field.type, nullable_field, keep=False))
+
+
+def without_comments(schema: Schema) -> Schema:
+    """Return the schema without comments."""
+    return replace(schema, fields=tuple(map(_uncommented, schema.fields)))
+
+
+def _uncommented(field: Field) -> Field:
+    return replace(field, comment=None, type=_each(field.type, _uncommented, keep=True))
+
+
+def _each(kind: Type, change: Callable[[Field], Field], *, keep: bool) -> Type:
+    """Return `kind` with every field in it changed.
+
+    With `keep`, elements and values keep their nullability. Otherwise they become nullable.
+    """
+    if isinstance(kind, Struct):
+        return Struct(tuple(map(change, kind.fields)))
+    if isinstance(kind, Array):
+        element = _each(kind.element, change, keep=keep)
+        return replace(kind, element=element, nullable=kind.nullable or not keep)
+    if isinstance(kind, Map):
+        key, value = (_each(inner, change, keep=keep) for inner in (kind.key, kind.value))
+        return replace(kind, key=key, value=value, nullable=kind.nullable or not keep)
+    return kind
+
+
+def same_type(one: Type, other: Type) -> bool:
+    """Return True if the types are equal in names, order and nullability. Ids are ignored."""
+    if isinstance(one, Struct) and isinstance(other, Struct):
+        return len(one.fields) == len(other.fields) and all(
+            a.name == b.name and a.nullable == b.nullable and same_type(a.type, b.type)
+            for a, b in zip(one.fields, other.fields, strict=True)
+        )
+    if isinstance(one, Array) and isinstance(other, Array):
+        return one.nullable == other.nullable and same_type(one.element, other.element)
+    if isinstance(one, Map) and isinstance(other, Map):
+        return (
+            one.nullable == other.nullable
+            and same_type(one.key, other.key)
+            and same_type(one.value, other.value)
+        )
+    return one == other
+
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
+    """Return the names along a dotted path.
+
+    A column with the whole text as its name comes first. Otherwise dots separate names, and
+    backticks enclose names that contain a dot. With `new`, a text that is not a path is one name as
+    a whole. A text in backticks is also one name.
+
+    Raises:
+        SchemaMismatchError: it is not a path; with `new`, its first part is not a column.
+    """
+    name = checked_name(name)
+    if schema.find(name) is not None or "." not in name:
+        return (name,)
+    parts = parts_of(name)
+    if not parts:
+        if new:
+            return (name,)
+        raise SchemaMismatchError(
+            f"{name!r:.200} is not a path of a field; expected names separated by dots", [name]
+        )
+    if new and len(parts) > 1 and schema.find(parts[0]) is None:
+        # A typo in the first name must not create a column with a dot in its name.
+        raise SchemaMismatchError(
+            f"there is no column {parts[0]!r:.200} to hold the field {name!r:.200}; for a "
+            "column with a dot in its name, enclose it in backticks",
+            [name],
+        )
+    return parts
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Return the parts of a path without reference to a schema; empty if it is not a path."""
+    return tuple(_parts(name))
+
+
+def _parts(name: str) -> Iterator[str]:
+    parts, at = [], 0
+    while True:
+        match = _PART.match(name, at)
+        if match is None:
+            return
+        quoted, plain = match.groups()
+        parts.append(plain if quoted is None else quoted.replace("``", "`"))
+        at = match.end()
+        if at == len(name):
+            yield from parts
+            return
+        if name[at] != ".":
+            return
+        at += 1
+
+
+LENGTH_MAX = (1 << 31) - 1
+"""Maximum n."""
+
+SHOWN = 100
+"""Maximum characters of a value in an error."""
+
+_LENGTH = re.compile(r"(var)?char\(([1-9][0-9]{0,9})\)")
+
+
+def length_of(text: str) -> tuple[bool, int]:
+    """Return whether values are padded, and their maximum number of characters.
+
+    Args:
+        text: `char(n)` or `varchar(n)`, with n from 1 to `LENGTH_MAX`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    match = _LENGTH.fullmatch(text)
+    if match is None or int(match[2]) > LENGTH_MAX:
+        raise ValueError(f"{text!r:.100} is neither char(n) nor varchar(n)")
+    return match[1] is None, int(match[2])
+
+
+def is_length(value: Any) -> bool:
+    """Return True if `length_of` accepts the value."""
+    try:
+        return isinstance(value, str) and bool(length_of(value))
+    except ValueError:
+        return False
+
+
+def fits_within(old: str | None, new: str | None) -> bool:
+    """Return True if every stored value of `old` is also a stored value of `new`; None: STRING."""
+    if old == new or new is None:
+        return True
+    if old is None:
+        return False
+    padded, most = length_of(new)
+    return not padded and length_of(old)[1] <= most
+
+
+def fitted_text(value: str, text: str) -> str | None:
+    """Return the value as a column of that length stores it; None if it is too long."""
+    padded, most = length_of(text)
+    if len(value) > most:
+        return value[:most] if len(value.rstrip(" ")) <= most else None
+    return value.ljust(most) if padded else value
+
+
+def fitted_default(value: Any, text: str | None, name: str) -> Any:
+    """Return a default of VAL-1 as the column stores it. Raises SchemaMismatchError if it is too
+    long.
+    """
+    if value is None or text is None:
+        return value
+    fitted = fitted_text(value, text)
+    if fitted is None:
+        raise SchemaMismatchError(
+            f"{value!r:.{SHOWN}} cannot be the default of column {name!r} ({text.upper()}): it has "
+            f"{len(value)} characters",
+            [name],
+        )
+    return fitted
+
+
+def too_long(name: str, text: str, characters: int, value: str) -> ConstraintViolationError:
+    """Return the error for a value that is too long; `value` may be cut."""
+    return ConstraintViolationError(
+        f"column {name!r} is {text.upper()}, and a value has {characters} characters: "
+        f"{value!r:.{SHOWN}}; nothing was written",
+        row={name: value},
+    )

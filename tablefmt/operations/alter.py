@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tablefmt.commit.plan import Staged
-from tablefmt.expressions.constraints import (
-    shown_columns,
-)
-from tablefmt.model.display import shown_value
-from tablefmt.model.entry import Operation, OperationClass
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.expressions.check_constraints import shown_columns
+from tablefmt.model.log_entry import Operation, OperationClass
+from tablefmt.model.scalar_values import shown_value
 from tablefmt.operations import alterations
 from tablefmt.operations.alterations import Alteration, Row
+from tablefmt.session.commit_options import CommitKeywords, CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitKeywords, CommitOptions
-from tablefmt.session.scan import Scan
-from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.table_scan import Scan
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

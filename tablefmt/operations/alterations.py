@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
-from tablefmt.expressions.constraints import (
+from tablefmt.expressions.check_constraints import (
     broken,
     shown,
     violation,
@@ -23,13 +23,13 @@ from tablefmt.expressions.constraints import (
 )
 from tablefmt.expressions.ddl import to_ddl
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.arguments import checked_names
-from tablefmt.model.display import shown_value
-from tablefmt.model.entry import Metadata
-from tablefmt.model.near_names import did_you_mean
-from tablefmt.model.numbering import checked_comment
+from tablefmt.model.argument_checks import checked_names
+from tablefmt.model.log_entry import Metadata
+from tablefmt.model.name_matching import did_you_mean
 from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
+from tablefmt.model.scalar_values import shown_value
 from tablefmt.model.schema import Schema
+from tablefmt.model.schema_rules import checked_comment
 from tablefmt.session import metadata_changes
 
 Row = Mapping[str, Any]

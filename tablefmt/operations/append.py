@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.commit.plan import Staged
-from tablefmt.data.tabular import incoming_schema
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.data.input_data import incoming_schema
 from tablefmt.errors import (
     ConstraintViolationError,
     InvalidPredicateError,
@@ -16,19 +16,19 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tablefmt.model.arguments import check_flags
-from tablefmt.model.entry import AddedFiles, Metadata, Operation, OperationClass
+from tablefmt.model.argument_checks import check_flags
+from tablefmt.model.log_entry import AddedFiles, Metadata, Operation, OperationClass
 from tablefmt.model.properties import get_property
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.context import TableContext
+from tablefmt.session.input_rows import is_in_memory, repeatable, without_handles
 from tablefmt.session.metadata_changes import merged, rebound
-from tablefmt.session.options import CommitOptions
-from tablefmt.session.partitions import partition_scope
-from tablefmt.session.scan import Scan
-from tablefmt.session.snapshot import TransactionSnapshot, joined
-from tablefmt.session.source import is_in_memory, repeatable, without_handles
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
+from tablefmt.session.statement_scope import partition_scope
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.table_scan import Scan
+from tablefmt.session.transaction_snapshot import TransactionSnapshot, joined
 
 NAME = "WRITE"
 

@@ -15,14 +15,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow.compute as pc
 
-from tablefmt.model.entry import NOT_LOGICAL, Entry
+from tablefmt.model.log_entry import NOT_LOGICAL, Entry
 from tablefmt.model.properties import get_property
 from tablefmt.operations.compact import Compaction, compact_statement, rewrite_here
 from tablefmt.operations.compact_plan import HOLES, LayoutPlan, PlannedGroup
-from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitOptions
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import autocommit
-from tablefmt.snapshot.load import LogView
+from tablefmt.session.table_context import TableContext
+from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.forks import renew_after_fork
 
 logger = logging.getLogger(__name__)

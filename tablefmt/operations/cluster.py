@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.commit.plan import Staged
-from tablefmt.data.clustering import Clustering
-from tablefmt.data.row_order import CURVES, LINEAR, ZORDER
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.data.clustering_order import CURVES, LINEAR, ZORDER
+from tablefmt.data.file_rewrite import Clustering
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidArgumentError, SchemaMismatchError
-from tablefmt.model.arguments import checked_names
-from tablefmt.model.entry import AddedFiles, Metadata, OperationClass
-from tablefmt.model.near_names import there_are
+from tablefmt.model.argument_checks import checked_names
+from tablefmt.model.log_entry import AddedFiles, Metadata, OperationClass
+from tablefmt.model.name_matching import there_are
 from tablefmt.model.schema import Field, is_nested
 from tablefmt.operations.compact import (
     Progress,
@@ -26,18 +26,20 @@ from tablefmt.operations.compact import (
     files_chosen,
     in_batches,
     partition_columns,
+    rewrite_groups,
+    rewriting,
     shown_where,
+    staged_rewrites,
     still_there,
     target_of,
 )
 from tablefmt.operations.compact_plan import LayoutPlan, PlannedGroup, plan_clustering
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.compaction import rewrite_groups, rewriting, staged_rewrites
-from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitOptions
-from tablefmt.session.snapshot import TransactionSnapshot
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
 
 COLUMNS_MAX = 32
 """Columns that one order may go by: with more, each would have less than two bits of a curve."""

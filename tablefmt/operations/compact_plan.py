@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tablefmt.conflict.facts import Ids
-from tablefmt.data.arrow_report import ArrowReport
-from tablefmt.data.write import codes_of
+from tablefmt.conflict.read_write_sets import Ids
+from tablefmt.data.arrow_results import ArrowReport
+from tablefmt.data.data_writer import codes_of
 from tablefmt.printable import printable_lines
 
 MINOR, MAJOR = "minor", "major"

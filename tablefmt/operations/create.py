@@ -1,14 +1,23 @@
-"""Create a table: version 0, which exactly one of many creators makes (CFL-4)."""
+"""Create a table: version 0, which exactly one of many creators makes (CFL-4); empty or with rows.
+
+With rows the files come first, then the table, then the commit of the files. So rows that cannot be
+had or do not fit leave no table behind. Whoever comes between the last two sees the table empty.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from tablefmt.commit.driver import commit
 from tablefmt.commit.environment import SYSTEM, Environment
-from tablefmt.commit.plan import Plan, Staged
+from tablefmt.commit.transaction_plan import Plan, Staged
+from tablefmt.data.column_bounds import stats_of
+from tablefmt.data.data_writer import write_data
 from tablefmt.errors import (
+    InvalidArgumentError,
     ProtocolChangedException,
     SchemaMismatchError,
     TableExistsError,
@@ -16,23 +25,38 @@ from tablefmt.errors import (
     TableReplacedError,
 )
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.log.names import entry_key
-from tablefmt.model.arguments import check_flags, checked_names
-from tablefmt.model.entry import Metadata, Operation, OperationClass, ProtocolFeatures
-from tablefmt.model.given_names import check_new_names
-from tablefmt.model.near_names import there_are
-from tablefmt.model.numbering import check_comments, checked_comment
+from tablefmt.log.metadata_json import schema_to_json
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.argument_checks import check_flags, checked_names
+from tablefmt.model.log_entry import (
+    AddedFiles,
+    Metadata,
+    Operation,
+    OperationClass,
+    ProtocolFeatures,
+)
+from tablefmt.model.name_matching import folded, there_are
 from tablefmt.model.properties import check_properties
 from tablefmt.model.schema import Schema, is_nested
-from tablefmt.model.schema_json import schema_to_json
-from tablefmt.session.commit_result import commit_result
-from tablefmt.session.context import TableContext
-from tablefmt.session.files import remove_leftovers
+from tablefmt.model.schema_rules import check_comments, check_new_names, checked_comment
+from tablefmt.operations.append import NAME, append_files
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.session.commit_result import Commit, commit_result
+from tablefmt.session.input_rows import source_reader
+from tablefmt.session.measurements import Measured
 from tablefmt.session.metadata_changes import with_properties
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.foreign import check_place
-from tablefmt.store.probe import ensure_safe
-from tablefmt.store.protocol import KeyNotFoundError, Store
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Begun, EngineRows, Statement
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import (
+    TransactionFiles,
+    TransactionSnapshot,
+    remove_leftovers,
+)
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.clocks import Moment
+from tablefmt.store.location_checks import check_place, ensure_safe
+from tablefmt.store.object_store import KeyNotFoundError, Store
 
 
 def create(
@@ -209,3 +233,166 @@ def _without_ids(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _without_ids(v) for k, v in value.items() if k not in _NOT_COMPARED}
     return value
+
+
+Partitions = str | Sequence[str] | None
+"""Names of columns, or one name; None: not said."""
+
+
+def create_from(
+    store: Store,
+    data: Any,
+    partition_by: Partitions = None,
+    properties: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+    *,
+    exist_ok: bool = False,
+) -> TableContext:
+    """`create` by rows in the place of a schema.
+
+    Raises:
+        TableExistsError: before anything is read. InvalidArgumentError: exist_ok.
+        As `source_reader` and `create_with_rows`.
+    """
+    check_flags(exist_ok=exist_ok)
+    if exist_ok:
+        raise InvalidArgumentError(
+            "exist_ok goes with a schema alone: whether the rows are there already is not known. "
+            "tablefmt.write(data, uri) appends to a table that is there"
+        )
+    if is_there(store):
+        raise TableExistsError(store.uri)
+    made, _ = create_with_rows(
+        store,
+        source_reader(data),
+        CommitOptions(),
+        partition_by=partition_by,
+        properties=properties,
+        comment=comment,
+    )
+    return made
+
+
+def create_with_rows(
+    store: Store,
+    rows: pa.RecordBatchReader,
+    options: CommitOptions,
+    *,
+    partition_by: Partitions = None,
+    properties: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+    exist_ok: bool = False,
+) -> tuple[TableContext, Commit]:
+    """Make a table with the columns of some rows, and append these. No table was there just now.
+
+    Arguments as of `create` and `commit_first`.
+
+    Raises:
+        SchemaMismatchError: the columns are none that a table can have; SCH-5, a value of theirs.
+        ConstraintViolationError: DAT-3. UnsafeStoreError. As `commit_first`.
+    """
+    metadata = definition(rows.schema, partition_by, properties, comment)
+
+    def write(transaction: str) -> AddedFiles | None:
+        stats = stats_of(metadata)
+        return write_data(store, transaction, rows, metadata, stats, prefix="0-")
+
+    return create_by(store, metadata, write, options, exist_ok=exist_ok)
+
+
+def create_by(
+    store: Store,
+    metadata: Metadata,
+    write: Callable[[str], AddedFiles | None],
+    options: CommitOptions,
+    *,
+    exist_ok: bool,
+    digest: str | None = None,
+) -> tuple[TableContext, Commit]:
+    """Make a table, and commit its first rows, whoever writes their files.
+
+    Args:
+        store: where. No table was there just now.
+        metadata: the table's.
+        write: writes the rows to the folder of a transaction, given its id.
+        options, exist_ok, digest: as of `commit_first`.
+
+    Raises:
+        UnsafeStoreError. What `write` raises. As `commit_first`.
+    """
+    measured = Measured.start(SYSTEM.monotonic, store)
+    prepare(store)
+    transaction = SYSTEM.nonce()
+    with TransactionFiles(store, transaction).removed_on_failure():
+        added = write(transaction)
+    return commit_first(
+        store,
+        metadata,
+        transaction,
+        added,
+        options,
+        exist_ok=exist_ok,
+        measured=measured,
+        digest=digest,
+    )
+
+
+def commit_first(
+    store: Store,
+    metadata: Metadata,
+    transaction: str,
+    added: AddedFiles | None,
+    options: CommitOptions,
+    *,
+    exist_ok: bool,
+    measured: Measured | None = None,
+    began: Moment | None = None,
+    digest: str | None = None,
+) -> tuple[TableContext, Commit]:
+    """Make a table, and commit files that were written before it was there.
+
+    Args:
+        store: where.
+        metadata: the table's, and what the files were written under.
+        transaction: whose folder they are in.
+        added: the files; None for none.
+        options: what every commit takes.
+        exist_ok: append to a table that was made meanwhile, if it is of the same definition.
+        measured: the measurement since the work began; None: another process began it.
+        began: when that was.
+        digest: of the content, where it is known.
+
+    Raises:
+        IdempotenceError: CFL-7, what another has applied meanwhile.
+        TableExistsError, ProtocolChangedException: another one was made meanwhile; the files are
+            removed. CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+    """
+    with TransactionFiles(store, transaction).discarded_on_failure():
+        context = create_as(store, metadata, exist_ok=exist_ok, checked=True)
+        if context.view.head.metadata != metadata:
+            raise TableExistsError(store.uri, "made meanwhile, with other columns")
+
+    def stage(pinned: TransactionSnapshot, _: None) -> Staged:
+        return append_files(transaction, added, metadata, read_version=pinned.version)
+
+    # Who made it meanwhile may have been this very write.
+    statement = Statement(name=NAME, stage=stage, engine=EngineRows(digest=digest))
+    begun = Begun(
+        transaction=transaction,
+        version=context.view.head.version,
+        measured=measured,
+        began=began,
+    )
+    return context, autocommit(context, statement, options, begun=begun)
+
+
+def check_partitioning(there: Metadata, partition_by: Partitions) -> None:
+    """Refuse another partitioning than the table's. Raises SchemaMismatchError."""
+    names = checked_names(partition_by, "partition_by")
+    known = there.partition_names
+    if names and [folded(n) for n in names] != [folded(n) for n in known]:
+        raise SchemaMismatchError(
+            f"the table is partitioned by {', '.join(map(repr, known)) or 'nothing'}, not by "
+            f"{', '.join(map(repr, names))}; leave partition_by out",
+            names,
+        )

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tablefmt.commit.plan import Staged
+from tablefmt.commit.transaction_plan import Staged
 from tablefmt.data.selection import Condition
-from tablefmt.model.entry import Metadata, Operation, OperationClass
-from tablefmt.session.change_plan import Changed, stage_changes, target_rows
+from tablefmt.model.log_entry import Metadata, Operation, OperationClass
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.condition import AnalyzedCondition, analyzed_condition
-from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitOptions
-from tablefmt.session.partitions import scope_of
-from tablefmt.session.selected_rows import select
-from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove, live_rows
+from tablefmt.session.row_changes import Changed, select, stage_changes, target_rows
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
+from tablefmt.session.statement_scope import AnalyzedCondition, analyzed_condition, scope_of
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot, check_may_remove, live_rows
 
 NAME = "DELETE"
 

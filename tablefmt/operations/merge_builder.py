@@ -11,15 +11,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.expressions.assignments import Expression
-from tablefmt.expressions.clauses import (
-    Action,
-    Clause,
-    MergeStatement,
-    Side,
-    check_clauses,
-)
-from tablefmt.session.options import CommitKeywords
+from tablefmt.expressions.merge_statement import Action, Clause, MergeStatement, Side, check_clauses
+from tablefmt.expressions.set_assignments import Expression
+from tablefmt.session.commit_options import CommitKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

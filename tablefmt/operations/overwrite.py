@@ -1,18 +1,21 @@
 """Overwrite and truncate: what is in scope when it commits goes, the new rows come.
 
-Scopes are the whole table, the partitions of the new rows, or a condition that partition values
-alone decide. What goes is decided anew at every re-base (CFL-3).
+Scopes are the whole table, the partitions of the new rows, or a condition. What partition values
+alone decide is decided anew at every re-base (CFL-3). A condition that looks at rows keeps the
+removals that it computed, so its class is UPDATE. Spec: CFL-3, MRG-6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.commit.plan import Replacing, Staged
+from tablefmt.commit.transaction_plan import Replacing, Staged
+from tablefmt.data.column_cast import cast_to_schema, match_columns
+from tablefmt.data.matching_rows import RowFilter
 from tablefmt.data.selection import Condition, no_condition
 from tablefmt.errors import (
     ConstraintViolationError,
@@ -21,13 +24,13 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.expressions.arrow_to_predicate import predicates_of
+from tablefmt.expressions.file_pruning import decided_by_partitions, partition_match
 from tablefmt.expressions.filter_tuples import filters_to_predicate, is_filters
 from tablefmt.expressions.predicate import Predicate, all_of, to_sql
-from tablefmt.expressions.prune import decided_by_partitions, partition_match
 from tablefmt.expressions.sql_to_predicate import parse_predicate
-from tablefmt.model.arguments import check_flags
-from tablefmt.model.arrow_types import from_arrow
-from tablefmt.model.entry import (
+from tablefmt.model.argument_checks import check_flags
+from tablefmt.model.arrow_types import file_schema, from_arrow
+from tablefmt.model.log_entry import (
     AddedFiles,
     Metadata,
     Operation,
@@ -36,18 +39,87 @@ from tablefmt.model.entry import (
     Scope,
 )
 from tablefmt.model.schema import Schema
-from tablefmt.operations.replace import needs_rows, stage_replace
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.condition import analyzed_condition
-from tablefmt.session.context import TableContext
+from tablefmt.session.input_rows import is_in_memory
 from tablefmt.session.metadata_changes import replaced
-from tablefmt.session.options import CommitOptions
-from tablefmt.session.partitions import partition_scope, partitions_of
-from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
-from tablefmt.session.source import is_in_memory
+from tablefmt.session.row_changes import Changed, select, stage_changes
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
+from tablefmt.session.statement_scope import analyzed_condition, partition_scope, partitions_of
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.snapshot.file_columns import added_table
+
+
+def needs_rows(where: Condition, metadata: Metadata) -> bool:
+    """Whether partition values do not decide the condition.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: as `analyzed_condition`.
+    """
+    if where is None:
+        return False
+    target = analyzed_condition(where, metadata.schema)
+    return not target.decided_by(frozenset(metadata.partition_by))
+
+
+def stage_replace(
+    pinned: TransactionSnapshot, reader: pa.RecordBatchReader | None, where: Condition, name: str
+) -> Staged:
+    """The replacement at the pinned version; with nothing to do, a plan that is empty.
+
+    Args:
+        pinned: the version, and where files go.
+        reader: the new rows; None for none.
+        where: which rows go, and what every new row has to match.
+        name: of the operation.
+
+    Raises:
+        ConstraintViolationError: the table is append-only; a new row does not match.
+        InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError, CorruptDataError.
+    """
+    check_may_remove(pinned.metadata)
+    target = analyzed_condition(where, pinned.metadata.schema)
+    selected = select(pinned, target)
+    added = None
+    if reader is not None:
+        checked = _matching(reader, pinned.target.schema, target.rows, target.text)
+        added = pinned.write(pa.RecordBatchReader.from_batches(reader.schema, checked))
+    changed = Changed(
+        target=target,
+        files=selected.files,
+        deleted=selected.rows,
+        inserted_files=added,
+        parameters={"mode": "Overwrite"} if name == "OVERWRITE" else {},
+    )
+    return stage_changes(pinned, name, changed)
+
+
+def _matching(
+    reader: pa.RecordBatchReader, schema: Schema, condition: RowFilter | None, text: str
+) -> Iterator[pa.RecordBatch]:
+    """The same batches, each of whose rows matches."""
+    positions, shape = match_columns(reader.schema, schema), file_schema(schema)
+    for batch in reader:
+        if condition is not None and batch.num_rows:
+            rows = cast_to_schema(pa.Table.from_batches([batch]), positions, schema, shape)
+            short = batch.num_rows - sum(_count(part, condition) for part in rows.to_batches())
+            if short:
+                raise ConstraintViolationError(
+                    f"{short} new rows or more do not match the condition {text}; nothing was "
+                    "written"
+                )
+        yield batch
+
+
+def _count(rows: pa.RecordBatch, condition: RowFilter) -> int:
+    test = condition.pushed if condition.exact is None else condition.exact
+    if isinstance(test, pc.Expression):
+        return int(rows.filter(test).num_rows)
+    assert test is not None
+    return int(pc.sum(test(rows)).as_py() or 0)
+
 
 OVERWRITE, TRUNCATE = "OVERWRITE", "TRUNCATE"
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from tablefmt.commit.protocol import Found, Judged, Missing, Remaining, resolve_found
-from tablefmt.commit.results import Committed, NotCommitted, Untold
+from tablefmt.commit.commit_protocol import (
+    Committed,
+    Found,
+    Judged,
+    Missing,
+    NotCommitted,
+    Remaining,
+    Untold,
+    resolve_found,
+)
 from tablefmt.errors import (
     CommitUnknownError,
     InvalidArgumentError,
@@ -12,14 +20,13 @@ from tablefmt.errors import (
     TableReplacedError,
     VersionNotFoundError,
 )
-from tablefmt.log.gaps import newest_entry
-from tablefmt.log.names import VERSION_MAX, entry_key, is_transaction
-from tablefmt.log.reader import kept_from, read_tail
-from tablefmt.model.entry import StoredEntry
-from tablefmt.model.integers import whole_from_0
+from tablefmt.log.log_reader import kept_from, newest_entry, read_tail
+from tablefmt.log.object_names import VERSION_MAX, entry_key, is_transaction
+from tablefmt.model.argument_checks import whole_from_0
+from tablefmt.model.log_entry import StoredEntry
 from tablefmt.session.commit_result import Commit, committed
-from tablefmt.session.context import TableContext
-from tablefmt.store.protocol import Store
+from tablefmt.session.table_context import TableContext
+from tablefmt.store.object_store import Store
 
 
 def resolve(context: TableContext, transaction: str, version: int | None = None) -> Commit | None:

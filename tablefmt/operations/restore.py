@@ -9,22 +9,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tablefmt.commit.plan import Staged
-from tablefmt.commit.restoring import Restoring
+from tablefmt.commit.restore_plan import Restoring
+from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import InvalidRangeError
-from tablefmt.model.entry import Metadata, Operation, OperationClass
-from tablefmt.model.integers import whole_number
-from tablefmt.model.new_ids import dropped_names, roots_gone
+from tablefmt.model.argument_checks import whole_number
+from tablefmt.model.log_entry import Metadata, Operation, OperationClass
 from tablefmt.model.schema import id_places
+from tablefmt.model.schema_rules import dropped_names, roots_gone
 from tablefmt.model.times import Time, show_time, to_micros
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.context import TableContext
 from tablefmt.session.metadata_changes import with_schema
-from tablefmt.session.options import CommitOptions
-from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
-from tablefmt.snapshot.cursors_of import cursors_at
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot, check_may_remove
+from tablefmt.snapshot.log_view import cursors_at
 
 NAME = "RESTORE"
 

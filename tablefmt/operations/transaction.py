@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tablefmt.commit.age import check_age
-from tablefmt.commit.plan import Staged
-from tablefmt.data.engine import MEMORY_BYTES
+from tablefmt.commit.transaction_plan import Staged, check_age
 from tablefmt.data.selection import Condition
+from tablefmt.data.sql_evaluation import MEMORY_BYTES
 from tablefmt.errors import InvalidArgumentError, InvalidRangeError, TransactionStateError
-from tablefmt.expressions.assignments import Expression
-from tablefmt.expressions.clauses import MergeStatement
-from tablefmt.model.entry import OperationClass
-from tablefmt.model.integers import whole_number
+from tablefmt.expressions.merge_statement import MergeStatement
+from tablefmt.expressions.set_assignments import Expression
+from tablefmt.model.argument_checks import whole_number
+from tablefmt.model.log_entry import OperationClass
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter_statement
 from tablefmt.operations.alterations import Alteration
@@ -27,14 +26,14 @@ from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.overwrite import overwrite_statement, truncate_statement
 from tablefmt.operations.restore import restore_statement
 from tablefmt.operations.update import update_statement
+from tablefmt.session.commit_options import CommitKeywords, CommitOptions, commit_options
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.condition import analyzed_condition
-from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitKeywords, CommitOptions, commit_options
-from tablefmt.session.scan import Scan
-from tablefmt.session.source import source_reader, with_reads
+from tablefmt.session.input_rows import source_reader, with_reads
 from tablefmt.session.staging import OpenTransaction, commit_staged
 from tablefmt.session.statement import Content, Stage, Statement
+from tablefmt.session.statement_scope import analyzed_condition
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.table_scan import Scan
 from tablefmt.store.clocks import seconds_between
 
 if TYPE_CHECKING:

@@ -9,27 +9,31 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from tablefmt.commit.plan import Staged
-from tablefmt.data.assignment import computed, new_values
-from tablefmt.data.engine import LazyEngine, now_us
-from tablefmt.data.read import answer_schema
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.data.assigned_values import computed, new_values
+from tablefmt.data.row_reader import answer_schema
 from tablefmt.data.selection import Condition
-from tablefmt.expressions.assignments import Expression, assigned
-from tablefmt.expressions.names import Relation
-from tablefmt.model.arguments import check_set
+from tablefmt.data.sql_evaluation import LazyEngine, now_us
+from tablefmt.expressions.set_assignments import Expression, assigned
+from tablefmt.expressions.sql_parser import Relation
+from tablefmt.model.argument_checks import check_set
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.entry import Metadata
+from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field
-from tablefmt.session.change_plan import Changed, stage_changes
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.condition import analyzed_condition
-from tablefmt.session.context import TableContext
-from tablefmt.session.options import CommitOptions
-from tablefmt.session.row_changes import Change, change_rows
-from tablefmt.session.selected_rows import select_and_read
-from tablefmt.session.snapshot import TransactionSnapshot, check_may_remove
+from tablefmt.session.row_changes import (
+    Change,
+    Changed,
+    change_rows,
+    select_and_read,
+    stage_changes,
+)
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
+from tablefmt.session.statement_scope import analyzed_condition
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot, check_may_remove
 
 NAME = "UPDATE"
 

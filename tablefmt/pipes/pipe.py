@@ -12,20 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tablefmt.changes.columns import KINDS
-from tablefmt.changes.contents import known_content
+from tablefmt.changes.change_schema import KINDS
+from tablefmt.changes.feed_plan import known_content
 from tablefmt.commit.environment import SYSTEM
-from tablefmt.data.arrow_report import ArrowReport
+from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidArgumentError, TableNotFoundError
-from tablefmt.log.cursors_json import NAME_BYTES_MAX
+from tablefmt.log.entry_json import NAME_BYTES_MAX
 from tablefmt.model.arrow_types import to_arrow
-from tablefmt.model.entry import DerivedFrom
+from tablefmt.model.log_entry import DerivedFrom
 from tablefmt.operations.append import append_statement
-from tablefmt.operations.create import open_if_there
-from tablefmt.operations.first_rows import Partitions, check_partitioning, create_with_rows
+from tablefmt.operations.create import (
+    Partitions,
+    check_partitioning,
+    create_with_rows,
+    open_if_there,
+)
 from tablefmt.operations.merge import MatchCheck, merge
-from tablefmt.pipes.keyed import (
+from tablefmt.pipes.keyed_merge import (
     FRESH,
     check_taken,
     known_keys,
@@ -34,26 +38,27 @@ from tablefmt.pipes.keyed import (
     several_rows,
     upserts,
 )
-from tablefmt.pipes.left import left_in
-from tablefmt.pipes.renewed import takes_both_ends
-from tablefmt.pipes.rows import (
+from tablefmt.pipes.pipe_batch import (
     Taken,
     Transform,
+    check_apart,
     check_transform,
+    first_taken,
+    left_in,
     pieces,
     taken_rows,
+    takes_both_ends,
     transformed,
 )
-from tablefmt.pipes.taking import check_apart, first_taken
+from tablefmt.session.commit_options import CommitKeywords, CommitOptions, commit_options
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.context import TableContext
-from tablefmt.session.handle import Handle
-from tablefmt.session.options import CommitKeywords, CommitOptions, commit_options
 from tablefmt.session.staging import autocommit
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.table_scan import Handle
 from tablefmt.snapshot.cursors import NO_CURSORS
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.open import Uri, open_store
-from tablefmt.store.protocol import Store
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.location import Uri, open_store
+from tablefmt.store.object_store import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -8,9 +8,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from tablefmt.commit.driver import Done
-from tablefmt.commit.plan import Plan
-from tablefmt.commit.results import (
+from tablefmt.commit.commit_protocol import (
     AlreadyApplied,
     Committed,
     Conflicted,
@@ -18,12 +16,14 @@ from tablefmt.commit.results import (
     Rejected,
     Unknown,
 )
+from tablefmt.commit.driver import Done
+from tablefmt.commit.transaction_plan import Plan
 from tablefmt.conflict.verdict import RebasedOver
-from tablefmt.data.arrow_report import ArrowReport
+from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import CommitRejectedError, CommitUnknownError
-from tablefmt.model.entry import StoredEntry
+from tablefmt.model.log_entry import StoredEntry
 from tablefmt.model.times import from_micros
-from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.log_view import LogView
 
 _OVER = pa.struct(
     [

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tablefmt.data.read import LocatedRows
+from tablefmt.data.row_reader import LocatedRows
 from tablefmt.store.clocks import Moment, wall_us
-from tablefmt.store.protocol import Store
-from tablefmt.store.tally import Request
+from tablefmt.store.object_store import Request, Store
 
 SCAN, REWRITE = "scanTimeMs", "rewriteTimeMs"
 """Looking for rows, and writing files; where one pass does both, it counts as the second."""

@@ -1,8 +1,10 @@
-"""What a MERGE is, whoever wrote it down and whatever engine carries it out. Pure.
+"""Analysis of a MERGE, whoever wrote it down and whatever engine carries it out. Pure.
 
 Which rows it looks at, which columns its clauses really set, by which columns rows have a key. The
-engines fill it in, and find pairs of rows, work out expressions and write rows; nothing else.
-Spec: MRG-1 .. MRG-5, CFL-8, CFL-17, CFL-18.
+engines fill it in, and find pairs of rows, work out expressions and write rows; nothing else. A
+MERGE written as text is read here too. Text that cannot be understood, or what is no text, says
+nothing: it costs a look at every file, and at files instead of rows. Spec: MRG-1 .. MRG-5, CFL-8,
+CFL-17, CFL-18, CFL-21.
 """
 
 from __future__ import annotations
@@ -12,14 +14,28 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.duckdb_types import is_integer
+from tablefmt.expressions.merge_statement import (
+    Action,
+    Clause,
+    Equated,
+    MergeStatement,
+    Side,
+    SourceValues,
+    Step,
+    TargetCondition,
+    analyze_merge_condition,
+    analyze_target_condition,
+    predicate_of_source,
+)
 from tablefmt.expressions.predicate import TRUE, Predicate, all_of, any_of
-from tablefmt.expressions.source_bounds import Equated, SourceValues, predicate_of_source
-from tablefmt.model.entry import Metadata
+from tablefmt.expressions.sql_parser import Relation
+from tablefmt.expressions.sql_to_duckdb import translate
+from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field, Type, is_float, is_nested
-from tablefmt.session.condition import AnalyzedCondition, kept_text
-from tablefmt.session.snapshot import check_may_remove
+from tablefmt.session.statement_scope import AnalyzedCondition, kept_text
+from tablefmt.session.transaction_snapshot import check_may_remove
 
 NAME = "MERGE"
 
@@ -215,3 +231,106 @@ def _any_of(bounds: Sequence[Predicate | None]) -> Predicate | None:
 def _union(columns: Sequence[frozenset[int] | None]) -> frozenset[int] | None:
     known = [each for each in columns if each is not None]
     return frozenset().union(*known) if len(known) == len(columns) else None
+
+
+EVERY_ROW = AnalyzedCondition("TRUE", None, None, True)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementReader:
+    """What names and times in the text of a MERGE mean."""
+
+    target: Relation
+    """The table as it is read."""
+    source: Relation
+    time_zone: str = "UTC"
+    """Of times without one (SQL-4)."""
+    now_us: int = 0
+    """The statement's time."""
+
+    def analyze(self, statement: MergeStatement, steps: Sequence[Step]) -> MergeAnalysis:
+        """The statement, as far as it is understood.
+
+        Args:
+            statement: expressions are SQL text, or what only an engine knows.
+            steps: its clauses as of `resolve_clauses`.
+
+        Returns:
+            An analysis in which `EquatedColumn.value` is an `Equality`.
+
+        Raises:
+            InvalidPredicateError: a condition that cannot be parsed.
+        """
+        on, equated, complete = self._on(statement.on)
+        keyed = frozenset(each.field.id for each in equated)
+        return MergeAnalysis(
+            on=on,
+            equated=equated,
+            clauses=tuple(self._clause(step, keyed) for step in steps),
+            only_equates=complete,
+        )
+
+    def _on(self, text: Any) -> tuple[AnalyzedCondition, tuple[EquatedColumn, ...], bool]:
+        if not isinstance(text, str):
+            return not_understood(text), (), False
+        condition = analyze_merge_condition(
+            text, self.target, self.source, self.time_zone, self.now_us
+        )
+        equated = tuple(
+            EquatedColumn(each.field, each.value.sql, each, each.null_safe)
+            for each in condition.equalities
+            if are_comparable(each.field, each.value.type)
+        )
+        complete = condition.complete and len(equated) == len(condition.equalities)
+        return _analyzed(text, condition.target), equated, complete
+
+    def _clause(self, step: Step, keyed: frozenset[int]) -> AnalyzedClause:
+        clause = step.clause
+        rows = None
+        if clause.side is Side.NOT_MATCHED_BY_SOURCE:
+            rows = self._target_rows(clause.condition)
+        matters = clause.action is Action.UPDATE and clause.side is Side.MATCHED
+        return AnalyzedClause(
+            side=clause.side,
+            action=clause.action,
+            condition=None if clause.condition is None else str(clause.condition),
+            values=tuple(
+                (field, self._expression(field, value) if matters and field.id in keyed else None)
+                for field, value in step.assignments
+            ),
+            rows=rows,
+        )
+
+    def _target_rows(self, condition: Any) -> AnalyzedCondition:
+        if condition is None:
+            return EVERY_ROW
+        if not isinstance(condition, str):
+            return not_understood(condition)
+        understood = analyze_target_condition(condition, self.target, self.time_zone)
+        return _analyzed(condition, understood)
+
+    def _expression(self, field: Field, value: Any) -> str | None:
+        """What a column is set to, as `EquatedColumn.source`; None where that is not known."""
+        if not isinstance(value, str):
+            return None
+        try:
+            translated = translate(value, (self.target, self.source), self.now_us)
+        except (InvalidPredicateError, UnsupportedFeatureError):
+            return None
+        return translated.sql if are_comparable(field, translated.type) else None
+
+
+def not_understood(condition: Any) -> AnalyzedCondition:
+    """A condition of which nothing is known but how it is shown."""
+    return AnalyzedCondition(kept_text(str(condition)), None, None, False, reasoned=False)
+
+
+def _analyzed(text: str, condition: TargetCondition) -> AnalyzedCondition:
+    return AnalyzedCondition(
+        kept_text(text),
+        condition.predicate,
+        None,
+        exact=False,
+        reasoned=condition.columns is not None,
+        columns=condition.columns,
+    )

@@ -1,20 +1,25 @@
-"""Pairs of a target row and a source row that a MERGE found, and the rule of one change for a row.
+"""Pairs of target and source rows that a MERGE found, and keys of the rows that it inserts.
 
-Pure, over arrays of one length; what found the pairs makes no difference. Spec: MRG-4.
+Pairs are pure, over arrays of one length; what found them makes no difference. A row changes once.
+Spec: MRG-4, ADD-8, CFL-18.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
+from tablefmt.conflict.read_write_sets import Keys
 from tablefmt.errors import MergeCardinalityError
-from tablefmt.expressions.clauses import Action
+from tablefmt.expressions.merge_statement import Action
+from tablefmt.model.content_hashes import KEYS_MAX, hash_keys
+from tablefmt.model.schema import Field
 from tablefmt.session.merge_analysis import MergeAnalysis
 
 KEPT, DELETED, UPDATED = range(3)
@@ -114,3 +119,53 @@ def positions_by_file(
     return {
         int(ids[place]): BitMap64(part) for place, part in zip(files[starts], parts, strict=True)
     }
+
+
+def source_keys(
+    analysis: MergeAnalysis,
+    rows: int,
+    columns: Callable[[], Sequence[pa.ChunkedArray]],
+    *,
+    later: bool = False,
+) -> Keys | None:
+    """The keys that the source holds (CFL-18); None if nothing can be said by them.
+
+    Args:
+        analysis: the statement.
+        rows: how many the source has.
+        columns: gives the values of `key_parts`, of the types of `key_fields`.
+        later: it can be asked when the statement is done too. Then it is when a winner is to be
+            judged: hardly ever.
+    """
+    fields = analysis.key_fields
+    if not fields or rows > KEYS_MAX:
+        return None
+    ids = tuple(field.id for field in fields)
+    if later:
+        return _LaterKeys(ids, lambda: key_hashes(columns(), fields))
+    return Keys(ids, key_hashes(columns(), fields))
+
+
+def key_hashes(columns: Sequence[pa.ChunkedArray], fields: Sequence[Field]) -> NDArray[np.uint64]:
+    """The hashes of the keys that rows have, as of ADD-8."""
+    return hash_keys([column.combine_chunks() for column in columns], [f.type for f in fields])
+
+
+class _LaterKeys(Keys):
+    """Keys whose hashes are worked out when somebody asks for them."""
+
+    __slots__ = ("_hash", "_hashes")
+    _hash: Callable[[], NDArray[np.uint64]]
+    _hashes: NDArray[np.uint64] | None
+
+    def __init__(self, columns: tuple[int, ...], hash: Callable[[], NDArray[np.uint64]]) -> None:
+        for name, value in (("columns", columns), ("_hash", hash), ("_hashes", None)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """As of `Keys`."""
+        if self._hashes is None:
+            object.__setattr__(self, "_hashes", self._hash())
+        assert self._hashes is not None, "it was worked out above"
+        return self._hashes

@@ -11,22 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.data.bounds import STATS_PROPERTY, stats_columns, stats_problem
+from tablefmt.data.column_bounds import STATS_PROPERTY, stats_columns, stats_problem
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.expressions.constraints import check_columns_stay
+from tablefmt.expressions.check_constraints import check_columns_stay
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model import evolve
-from tablefmt.model.arguments import checked_name, checked_names
+from tablefmt.model import schema_evolution
+from tablefmt.model.argument_checks import checked_name, checked_names
 from tablefmt.model.defaults import default_of
-from tablefmt.model.entry import AddedFiles, Metadata
-from tablefmt.model.merge_schema import merged_schema
-from tablefmt.model.near_names import there_are
-from tablefmt.model.numbering import number_fields
-from tablefmt.model.paths import path_of
-from tablefmt.model.replace_schema import replaced_schema
-from tablefmt.model.schema import Field, Schema, Type, is_nested
-from tablefmt.model.text_lengths import fitted_default
+from tablefmt.model.log_entry import AddedFiles, Metadata
+from tablefmt.model.name_matching import there_are
+from tablefmt.model.schema import Field, Schema, Type, fitted_default, is_nested, path_of
+from tablefmt.model.schema_evolution import merged_schema, replaced_schema
+from tablefmt.model.schema_rules import number_fields
 
 
 def column_of(name: str, kind: Any, default: Any = None, *, required: bool = False) -> Field:
@@ -82,7 +79,7 @@ def _one_column(name: str, kind: Any) -> Field:
 
 def added(metadata: Metadata, name: str, column: Field, after: str | None, first: bool) -> Metadata:
     """With one more column or field. Raises SchemaMismatchError."""
-    schema = evolve.with_field(metadata.schema, name, column, after=after, first=first)
+    schema = schema_evolution.with_field(metadata.schema, name, column, after=after, first=first)
     return with_schema(metadata, schema)
 
 
@@ -93,7 +90,7 @@ def renamed(metadata: Metadata, name: str, to: str) -> Metadata:
         SchemaMismatchError: as for `alter`; a constraint looks at it.
     """
     _check_unused(metadata, name, "renamed")
-    return with_schema(metadata, evolve.renamed(metadata.schema, name, to))
+    return with_schema(metadata, schema_evolution.renamed(metadata.schema, name, to))
 
 
 def dropped(metadata: Metadata, name: str) -> Metadata:
@@ -104,12 +101,14 @@ def dropped(metadata: Metadata, name: str) -> Metadata:
     """
     _check_not_partition(metadata, name, "dropped")
     _check_unused(metadata, name, "dropped")
-    return with_schema(metadata, evolve.without_field(metadata.schema, name))
+    return with_schema(metadata, schema_evolution.without_field(metadata.schema, name))
 
 
 def moved(metadata: Metadata, name: str, after: str | None, first: bool) -> Metadata:
     """With a column or field at another place. Raises SchemaMismatchError."""
-    return with_schema(metadata, evolve.moved(metadata.schema, name, after=after, first=first))
+    return with_schema(
+        metadata, schema_evolution.moved(metadata.schema, name, after=after, first=first)
+    )
 
 
 def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
@@ -120,13 +119,13 @@ def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
     """
     _check_not_partition(metadata, name, "widened")
     _check_unused(metadata, name, "widened")
-    schema = evolve.widened(metadata.schema, name, wider.type, wider.text)
+    schema = schema_evolution.widened(metadata.schema, name, wider.type, wider.text)
     return with_schema(metadata, schema)
 
 
 def with_default(metadata: Metadata, name: str, value: Any) -> Metadata:
     """With another default for rows to come. Raises SchemaMismatchError."""
-    return with_schema(metadata, evolve.with_default(metadata.schema, name, value))
+    return with_schema(metadata, schema_evolution.with_default(metadata.schema, name, value))
 
 
 def with_comment(metadata: Metadata, name: str | None, comment: str | None) -> Metadata:
@@ -137,7 +136,7 @@ def with_comment(metadata: Metadata, name: str | None, comment: str | None) -> M
     """
     if name is None:
         return replace(metadata, comment=comment)
-    return with_schema(metadata, evolve.with_comment(metadata.schema, name, comment))
+    return with_schema(metadata, schema_evolution.with_comment(metadata.schema, name, comment))
 
 
 def with_nullable(metadata: Metadata, name: str, nullable: bool) -> Metadata:

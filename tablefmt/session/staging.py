@@ -13,31 +13,41 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.commit.age import check_age
-from tablefmt.commit.plan import Plan, Staged, pending_of
-from tablefmt.commit.restoring import restores_nothing
-from tablefmt.conflict.check import RUN_AGAIN
-from tablefmt.conflict.facts import Read
+from tablefmt.commit.restore_plan import restores_nothing
+from tablefmt.commit.transaction_plan import Plan, Staged, check_age, pending_of
+from tablefmt.conflict.conflict_check import RUN_AGAIN
+from tablefmt.conflict.read_write_sets import Read
 from tablefmt.errors import (
     ConcurrentModificationException,
     ConcurrentTransactionException,
 )
-from tablefmt.model.entry import AddedFiles, DerivedFrom, OperationClass
-from tablefmt.model.fingerprints import without_run
+from tablefmt.model.content_hashes import without_run
+from tablefmt.model.log_entry import AddedFiles, DerivedFrom, OperationClass
 from tablefmt.model.properties import DECISIVE, get_property, transaction_seconds
+from tablefmt.session.commit_options import CommitOptions, application_of
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.context import TableContext
-from tablefmt.session.files import TransactionFiles, guest_among
-from tablefmt.session.fingerprint import digest_of, digest_of_all
-from tablefmt.session.given_up import told_if_given_up
+from tablefmt.session.input_rows import own_scan, read_of, read_of_all, with_reads
 from tablefmt.session.measurements import Measured
-from tablefmt.session.options import CommitOptions, application_of
-from tablefmt.session.snapshot import OtherVersionRead, TransactionSnapshot
-from tablefmt.session.source import own_scan, read_of, read_of_all, with_reads
-from tablefmt.session.statement import Begun, Content, EngineRows, Stage, Statement
+from tablefmt.session.statement import (
+    Begun,
+    Content,
+    EngineRows,
+    Stage,
+    Statement,
+    digest_of,
+    digest_of_all,
+)
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.table_scan import told_if_given_up
+from tablefmt.session.transaction_snapshot import (
+    OtherVersionRead,
+    TransactionFiles,
+    TransactionSnapshot,
+    guest_among,
+)
 from tablefmt.snapshot.cursors import position
-from tablefmt.snapshot.cursors_of import cursors_at
 from tablefmt.snapshot.head import Head
+from tablefmt.snapshot.log_view import cursors_at
 from tablefmt.store.clocks import Moment, seconds_between
 
 ATTEMPTS = 16

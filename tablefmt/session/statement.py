@@ -1,22 +1,297 @@
-"""A verb with its arguments, and the content that tells one call from another (CFL-7)."""
+"""A statement: a verb with its arguments, and the digest that tells one call from another.
+
+Equal content, equal digest. Rows go in by their values, in their order: columns by name, case
+ignored, whatever their places. How Arrow holds a value makes no difference: chunks, slices,
+dictionaries, views, widths, units, metadata, and what lies beneath a NULL. Numbers are equal across
+integers, floats and decimals where their values are; there is one zero and one NaN.
+Spec: CFL-6, CFL-7, CFL-23.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from tablefmt.commit.plan import Staged
-from tablefmt.model.entry import Metadata
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.data.value_conversion import plain_values
+from tablefmt.model.arrow_types import is_list
+from tablefmt.model.content_hashes import ROWS, TEXT
+from tablefmt.model.log_entry import Metadata
+from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Schema
-from tablefmt.session.files import TransactionFiles
-from tablefmt.session.fingerprint import ContentDigest, digest_of
+from tablefmt.session.input_rows import source_reader, without_handles
 from tablefmt.session.measurements import Measured
-from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.session.source import source_reader, without_handles
+from tablefmt.session.transaction_snapshot import TransactionFiles, TransactionSnapshot
 from tablefmt.store.clocks import Moment
+
+PIECE_ROWS = 65_536
+"""Rows whose parts are laid out at once: bounds memory. The digest does not depend on it."""
+
+
+class ContentDigest:
+    """Of rows, read once, and of the statement's text."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[str, int], _Values] = {}
+        self._rows = 0
+
+    def through(self, reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """The same rows; they are in the digest once they were read to the end."""
+        return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
+
+    def of(self, *parameters: str) -> str:
+        """The digest: its form, and 64 hex digits, of the rows read and the statement's text."""
+        whole = hashlib.sha256(self._rows.to_bytes(8, "little"))
+        for (name, at), values in sorted(self._columns.items(), key=lambda pair: pair[0]):
+            whole.update(_framed(f"{name}\0{at}".encode()))
+            whole.update(values.digest())
+        whole.update("\0".join(parameters).encode())
+        return f"{ROWS}:{whole.hexdigest()}"
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        names: dict[str, int] = {}
+        keys = []
+        for name in reader.schema.names:
+            lowered = folded(name)
+            keys.append((lowered, names.setdefault(lowered, 0)))
+            names[lowered] += 1
+        self._columns = {key: _Values() for key in keys}
+        for batch in reader:
+            yield batch
+            self._rows += batch.num_rows
+            for start in range(0, batch.num_rows, PIECE_ROWS):
+                piece = batch.slice(start, PIECE_ROWS)
+                for key, column in zip(keys, piece.columns, strict=True):
+                    self._columns[key].take(column)
+
+
+_NULL, _BOOL, _INTEGER, _FLOAT, _DECIMAL, _STRING, _BINARY = range(7)
+_DATE, _INSTANT, _INSTANT_NS, _LOCAL, _LOCAL_NS, _LIST, _STRUCT, _MAP, _OTHER = range(7, 16)
+"""What a value is."""
+
+_EXACT = pa.decimal256(76, 38)
+"""Every decimal that a column can have, exactly."""
+
+_DIGITS_OF_INT64 = 18
+_WHOLE = pa.decimal256(38, 0)
+
+
+class _Values:
+    """The values of a column, or of a part of one: for each what it is, and by kinds what it says.
+
+    Each is a stream of bytes to which the values of a batch are added, so batches leave no trace.
+    """
+
+    def __init__(self) -> None:
+        self._streams: dict[str, Any] = {}
+        self._parts: dict[str, _Values] = {}
+        self._known = False
+
+    def digest(self) -> bytes:
+        """Of all values taken."""
+        whole = hashlib.sha256()
+        for name, stream in sorted(self._streams.items()):
+            whole.update(_framed(name.encode()) + stream.digest())
+        for name, part in sorted(self._parts.items()):
+            # A field that is NULL throughout is as good as none.
+            if part._known:
+                whole.update(_framed(b"." + name.encode()) + part.digest())
+        return whole.digest()
+
+    def take(self, values: pa.Array) -> None:
+        """Add values, in order."""
+        values = _plain(values)
+        there = values.is_valid().to_numpy(zero_copy_only=False)
+        kinds = np.zeros(len(values), np.uint8)
+        if there.any():
+            self._known = True
+            kinds[there] = self._present(values)
+        self._add("kinds", kinds)
+
+    def _add(self, name: str, values: NDArray[Any] | pa.Buffer) -> None:
+        if len(values):
+            stream = self._streams.setdefault(name, hashlib.sha256())
+            stream.update(
+                np.ascontiguousarray(values) if isinstance(values, np.ndarray) else values
+            )
+
+    def _part(self, name: str) -> _Values:
+        return self._parts.setdefault(name, _Values())
+
+    def _present(self, values: pa.Array) -> int | NDArray[np.uint8]:
+        """Take the values that are not NULL; gives what they are, one by one or all of them."""
+        kind = values.type
+        if pa.types.is_struct(kind):
+            fields = values.drop_null().flatten()
+            for name, field in zip(_names(kind), fields, strict=True):
+                self._part(name).take(field)
+            return _STRUCT
+        if pa.types.is_map(kind):
+            values = values.drop_null()
+            offsets = values.offsets.to_numpy()
+            self._add("lengths", np.diff(offsets).astype("<i8"))
+            start, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+            self._part("key").take(values.keys.slice(start, count))
+            self._part("value").take(values.items.slice(start, count))
+            return _MAP
+        if is_list(kind):
+            lengths = pc.list_value_length(values).drop_null()
+            self._add("lengths", lengths.cast(pa.int64()).to_numpy())
+            self._part("element").take(values.flatten())
+            return _LIST
+        return self._flat(values)
+
+    def _flat(self, values: pa.Array) -> int | NDArray[np.uint8]:
+        kind = values.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_view(kind, "string"):
+            return self._bytes(values.cast(pa.large_string()), _STRING)
+        if pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind):
+            return self._bytes(values.cast(pa.large_binary()), _BINARY)
+        if pa.types.is_large_binary(kind) or _is_view(kind, "binary"):
+            return self._bytes(values.cast(pa.large_binary()), _BINARY)
+        values = values.drop_null()
+        if pa.types.is_boolean(kind):
+            self._add("booleans", values.cast(pa.uint8()).to_numpy())
+            return _BOOL
+        if pa.types.is_integer(kind):
+            return self._integers(values)
+        if pa.types.is_floating(kind):
+            return self._floats(values.to_numpy(zero_copy_only=False).astype("<f8"))
+        if pa.types.is_decimal(kind):
+            return self._decimals(values)
+        if pa.types.is_date(kind):
+            days = values.cast(pa.date32(), safe=False)
+            self._add("dates", days.cast(pa.int32()).to_numpy())
+            return _DATE
+        if pa.types.is_timestamp(kind):
+            return self._times(values)
+        # No column has such values, so nothing of them was ever applied.
+        self._add(f"other {kind}", np.ones(len(values), np.uint8))
+        return _OTHER
+
+    def _bytes(self, values: pa.Array, kind: int) -> int:
+        values = values.drop_null()
+        offsets = np.frombuffer(values.buffers()[1], np.int64)
+        offsets = offsets[values.offset : values.offset + len(values) + 1]
+        self._add("lengths", np.diff(offsets).astype("<i8"))
+        body = values.buffers()[2]
+        if body is not None:
+            self._add("bytes", body.slice(int(offsets[0]), int(offsets[-1] - offsets[0])))
+        return kind
+
+    def _integers(self, values: pa.Array) -> int | NDArray[np.uint8]:
+        if pa.types.is_uint64(values.type):
+            return self._decimals(values.cast(pa.decimal128(20, 0)))
+        self._add("integers", values.cast(pa.int64()).to_numpy())
+        return _INTEGER
+
+    def _floats(self, values: NDArray[np.float64]) -> NDArray[np.uint8]:
+        whole = (values >= -(2.0**63)) & (values < 2.0**63) & (np.floor(values) == values)
+        self._add("integers", values[whole].astype("<i8"))
+        rest = values[~whole]
+        self._add("floats", np.where(np.isnan(rest), np.nan, rest).astype("<f8"))
+        return np.where(whole, _INTEGER, _FLOAT).astype(np.uint8)
+
+    def _decimals(self, values: pa.Array) -> int | NDArray[np.uint8]:
+        if values.type.precision <= _DIGITS_OF_INT64 and values.type.scale >= 0:
+            return self._short_decimals(values)
+        try:
+            exact = values.cast(_EXACT)
+        except pa.ArrowInvalid:
+            # Of more digits than a column can have.
+            self._add(f"other {values.type}", np.ones(len(values), np.uint8))
+            return _OTHER
+        cut = exact.cast(_WHOLE, safe=False)
+        low, high = (pa.scalar(v, pa.decimal128(20, 0)).cast(_WHOLE) for v in (-(2**63), 2**63 - 1))
+        fits = pc.and_(pc.greater_equal(cut, low), pc.less_equal(cut, high))
+        whole = pc.and_(pc.equal(cut.cast(_EXACT), exact), fits)
+        self._add("integers", cut.filter(whole).cast(pa.int64()).to_numpy())
+        rest = exact.filter(pc.invert(whole))
+        if len(rest):
+            self._add("decimals", rest.buffers()[1].slice(rest.offset * 32, len(rest) * 32))
+        kinds = np.where(whole.to_numpy(zero_copy_only=False), _INTEGER, _DECIMAL)
+        return kinds.astype(np.uint8)
+
+    def _short_decimals(self, values: pa.Array) -> NDArray[np.uint8]:
+        """What `_decimals` takes of decimals whose unscaled values are 64-bit integers, faster."""
+        kind = pa.decimal128(_DIGITS_OF_INT64, values.type.scale)
+        values = values.cast(kind)
+        halves = np.frombuffer(values.buffers()[1], "<i8")[2 * values.offset :]
+        unscaled = halves[: 2 * len(values) : 2]
+        whole = unscaled % 10**kind.scale == 0
+        self._add("integers", unscaled[whole] // 10**kind.scale)
+        rest = values.filter(pa.array(~whole)).cast(_EXACT)
+        if len(rest):
+            self._add("decimals", rest.buffers()[1].slice(rest.offset * 32, len(rest) * 32))
+        return np.where(whole, _INTEGER, _DECIMAL).astype(np.uint8)
+
+    def _times(self, values: pa.Array) -> NDArray[np.uint8]:
+        unit, zoned = values.type.unit, values.type.tz is not None
+        ticks = values.cast(pa.int64()).to_numpy()
+        micros = ticks // 1000 if unit == "ns" else ticks
+        exact = micros * 1000 == ticks if unit == "ns" else np.ones(len(ticks), np.bool_)
+        factor = {"s": 1_000_000, "ms": 1000}.get(unit, 1)
+        beyond = np.abs(micros) > (2**63 - 1) // factor
+        if beyond.any():
+            # No column has such times.
+            self._add(f"other {values.type}", ticks)
+            return np.full(len(ticks), _OTHER, np.uint8)
+        self._add("times", (micros * factor)[exact])
+        self._add("nanoseconds", ticks[~exact])
+        fine, finer = (_INSTANT, _INSTANT_NS) if zoned else (_LOCAL, _LOCAL_NS)
+        return np.where(exact, fine, finer).astype(np.uint8)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """The values themselves, not places in a dictionary, runs, or what an extension makes of it."""
+    while True:
+        if isinstance(values, pa.ExtensionArray):
+            values = values.storage
+        elif pa.types.is_dictionary(values.type) or pa.types.is_run_end_encoded(values.type):
+            values = plain_values(values)
+        else:
+            return values
+
+
+def _names(kind: pa.StructType) -> list[str]:
+    return [folded(kind.field(at).name) for at in range(kind.num_fields)]
+
+
+def _is_view(kind: pa.DataType, of: str) -> bool:
+    test = getattr(pa.types, f"is_{of}_view", None)
+    return test is not None and bool(test(kind))
+
+
+def _framed(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "little") + part
+
+
+def digest_of(rows: pa.RecordBatchReader | None, *parameters: str) -> str:
+    """Of a statement's text and of the rows that it takes, if it takes some: these are read."""
+    if rows is None:
+        return f"{TEXT}:{hashlib.sha256(chr(0).join(parameters).encode()).hexdigest()}"
+    content = ContentDigest()
+    for _ in content.through(rows):
+        pass
+    return content.of(*parameters)
+
+
+def digest_of_all(digests: list[str | None]) -> str | None:
+    """Of several statements in their order; None if one is not known, or there is none."""
+    known = [digest for digest in digests if digest is not None]
+    if len(known) < len(digests) or not known:
+        return None
+    if len(known) == 1:
+        return known[0]
+    return f"{ROWS}:{hashlib.sha256(''.join(known).encode()).hexdigest()}"
+
 
 Stage = Callable[[TransactionSnapshot], Staged]
 """Reads the pinned version, writes data files through it, and says what is to be committed."""

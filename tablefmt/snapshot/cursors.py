@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import CursorBack, DerivedFrom, Entry
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import CursorBack, DerivedFrom, Entry
 
 Key = tuple[str, str]
 """Id of a source, and name of a pipe."""

@@ -1,6 +1,6 @@
 """File columns of an entry or an overflow metadata file, as typed Arrow columns. Pure.
 
-Spec: ADD-1, ADD-6, ADD-9, SCH-9, VAL-1, VAL-4.
+Sums of their 64-bit numbers do not overflow. Spec: ADD-1, ADD-6, ADD-9, SCH-9, VAL-1, VAL-4.
 """
 
 from __future__ import annotations
@@ -14,12 +14,28 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.log.checks import INTEGER_MAX
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
+from tablefmt.log.strict_json import INTEGER_MAX
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.entry import AddedFiles, Entry, Metadata
+from tablefmt.model.log_entry import AddedFiles, Entry, Metadata
+from tablefmt.model.scalar_values import decode, has_negative_zero
 from tablefmt.model.schema import Field, Primitive, Schema, Type, is_nested
-from tablefmt.model.values import decode, has_negative_zero
+
+_LOW = (1 << 32) - 1
+
+
+def exact_sum(values: NDArray[np.int64]) -> int:
+    """Return the sum of up to 2**31 integers of 64 bits. numpy's own sum wraps around beyond 2**63.
+
+    A wrapped sum of stored numbers could match a wrong value in the log.
+    """
+    if not len(values):
+        return 0
+    if max(int(values.max()), -int(values.min())) * len(values) < 1 << 63:
+        return int(values.sum())
+    high, low = np.sum(values >> 32), np.sum(values & _LOW)
+    return (int(high) << 32) + int(low)
+
 
 _COUNTED = frozenset({"nulls", "nans"})
 _LONG = Primitive("long")

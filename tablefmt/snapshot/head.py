@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tablefmt.errors import CorruptEntryError, TableReplacedError, UnsupportedFeatureError
-from tablefmt.log.names import VERSION_MAX, entry_key
-from tablefmt.model.case_folding import folded
-from tablefmt.model.entry import (
+from tablefmt.log.object_names import VERSION_MAX, entry_key
+from tablefmt.model.features import EXPIRY, READER_FEATURES, WRITER_FEATURES, needs_newer
+from tablefmt.model.log_entry import (
     NOT_LOGICAL,
     Application,
     Entry,
@@ -23,12 +23,12 @@ from tablefmt.model.entry import (
     StoredEntry,
     Totals,
 )
-from tablefmt.model.features import EXPIRY, READER_FEATURES, WRITER_FEATURES, needs_newer
-from tablefmt.model.new_ids import roots_gone
+from tablefmt.model.name_matching import folded
+from tablefmt.model.scalar_values import decode, has_negative_zero
 from tablefmt.model.schema import Schema, all_fields, all_ids, id_places, id_types
+from tablefmt.model.schema_rules import roots_gone
 from tablefmt.model.times import next_time
-from tablefmt.model.values import decode, has_negative_zero
-from tablefmt.model.widening import is_widening, same_kind, share_origin
+from tablefmt.model.type_widening import is_widening, same_kind, share_origin
 from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, moved
 
 

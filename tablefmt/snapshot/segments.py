@@ -19,14 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tablefmt.expressions.file_pruning import may_match
 from tablefmt.expressions.predicate import Predicate, fields
-from tablefmt.expressions.prune import may_match
-from tablefmt.log.checks import INTEGER_MAX
-from tablefmt.model.cached import cached_property
+from tablefmt.log.strict_json import INTEGER_MAX
+from tablefmt.model.cached_property import cached_property
 from tablefmt.model.schema import Field
-from tablefmt.model.sums import exact_sum
-from tablefmt.snapshot.deletes import Deltas
-from tablefmt.snapshot.file_columns import typed_bounds
+from tablefmt.snapshot.deletion_vectors import Deltas
+from tablefmt.snapshot.file_columns import exact_sum, typed_bounds
 
 NEVER = np.iinfo(np.int64).max
 """`removed` of a live file."""

@@ -6,11 +6,10 @@ Spark's Python workers. Importing this package imports no PySpark; its functions
 
 from __future__ import annotations
 
-from tablefmt.spark.entry.pipe import pipe
-from tablefmt.spark.entry.read import read
-from tablefmt.spark.entry.register import register, sync
-from tablefmt.spark.entry.session import session
-from tablefmt.spark.entry.table import SparkTable, create, open
-from tablefmt.spark.entry.write import write
+from tablefmt.spark.entry.dataframe_io import read, write
+from tablefmt.spark.entry.registration import register, sync
+from tablefmt.spark.entry.spark_pipe import pipe
+from tablefmt.spark.entry.spark_session import session
+from tablefmt.spark.entry.spark_table import SparkTable, create, open
 
 __all__ = ["SparkTable", "create", "open", "pipe", "read", "register", "session", "sync", "write"]

@@ -1,6 +1,7 @@
-"""Building blocks of the local store: open directories, and files that have no name yet.
+"""Files of the local store: open directories, files without a name, reads, removal, errors.
 
-Spec: STO-2, STO-3, STO-7 (spec/store.md).
+Reads do not follow links. Files are removed folder by folder, with one fsync for each folder. Spec:
+STO-2, STO-3, STO-6 .. STO-8 (spec/store.md).
 """
 
 from __future__ import annotations
@@ -10,13 +11,77 @@ import fcntl
 import os
 import random
 import secrets
+import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import groupby
 
+from tablefmt.errors import StoreError
 from tablefmt.store.clocks import wall_us
 from tablefmt.store.forks import renew_after_fork
+from tablefmt.store.object_store import TooLong, most_of
+
+_CAUSES = {
+    errno.ENOSPC: "the disk is full; free some space",
+    errno.EDQUOT: "the disk quota is used up; free some space or raise it",
+    errno.EFBIG: "the file is larger than the system allows; raise the limit",
+    errno.EROFS: "the file system is read-only; mount it for writing",
+    errno.EACCES: "permission is denied; give this user access",
+    errno.EPERM: "permission is denied; give this user access",
+    errno.ELOOP: "a symbolic link is in the way; links below the root are not followed",
+    errno.ENOTDIR: "a part of the path is a file or a symbolic link; move it away",
+    errno.EISDIR: "a directory has this name; move it away",
+    errno.ENXIO: "a pipe, socket or device has this name; move it away",
+    errno.ENAMETOOLONG: "the file system takes no name this long; use a shorter one",
+    errno.ESTALE: "the table's directory was removed or replaced since it was opened; open the "
+    "table again",
+    errno.EMFILE: "too many files are open; raise the limit",
+    errno.EIO: "the disk reports an input/output error; check its health",
+}
+
+
+@contextmanager
+def translated(verb: str, key: str) -> Iterator[None]:
+    """Convert an OSError of the block into a StoreError."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(verb, key, error) from error
+
+
+LINK_REFUSALS = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EMLINK,
+        errno.EXDEV,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+    }
+)
+"""Errors of link(2) that prove that no link was made. Any other error leaves the outcome open."""
+
+
+def store_error(verb: str, key: str, error: OSError) -> StoreError:
+    """Return the error for a failed operation, with its cause."""
+    retryable = error.errno in (errno.EIO, errno.EMFILE, errno.ETIMEDOUT, errno.EAGAIN)
+    return StoreError(f"cannot {verb} {key!r}: {explain(error)}.", retryable=retryable)
+
+
+def explain(error: OSError) -> str:
+    """Return one clause: the cause, and the remedy."""
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    cause = _CAUSES.get(error.errno or 0, os.strerror(error.errno or 0))
+    return f"{cause} ({name})"
+
 
 TEMPORARY_PREFIX = ".tmp-"
 MAX_HANDLES = 64
@@ -308,3 +373,114 @@ def time_of_disk(directories: Directories) -> int:
         return wall_us()
     finally:
         staged.discard()
+
+
+READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+"""Flags that refuse a symbolic link and do not block on a pipe."""
+
+
+def is_taken(directory: Handle, name: str) -> bool:
+    """Return whether the name exists, for a file of any type."""
+    try:
+        os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def read_or_none(directory: Handle, name: str, key: str) -> bytes | None:
+    """Return a whole file; None if it is missing."""
+    # A probe for the head of the log misses often, and stat is cheaper than a failed open.
+    if not is_taken(directory, name):
+        return None
+    with translated("read", key):
+        try:
+            fd = os.open(name, READ_FLAGS, dir_fd=directory.fd)
+        except FileNotFoundError:
+            return None
+        try:
+            return read_whole(fd, key)
+        finally:
+            os.close(fd)
+
+
+def read_whole(fd: int, key: str) -> bytes:
+    """Return a whole open file, or TooLong if it is over the limit for its key (STO-24)."""
+    size = regular_size(fd)
+    return read_at(fd, 0, size) if size <= most_of(key) else TooLong(size)
+
+
+def range_or_none(directory: Handle, name: str, key: str, start: int, length: int) -> bytes | None:
+    """Return a range of a file, clipped at its end; None if the file is missing."""
+    # No context manager: this runs for every data file of a scan.
+    fd = -1
+    try:
+        fd = os.open(name, READ_FLAGS, dir_fd=directory.fd)
+        return read_at(fd, start, max(0, min(length, regular_size(fd) - start)))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise store_error("read", key, error) from error
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def regular_size(fd: int) -> int:
+    """Return the length in bytes. Raises OSError if it is no regular file (STO-8)."""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        is_folder = stat.S_ISDIR(status.st_mode)
+        raise OSError(errno.EISDIR if is_folder else errno.ENXIO, "not a regular file")
+    return status.st_size
+
+
+def read_at(fd: int, start: int, length: int) -> bytes:
+    """Return `length` bytes from `start`; fewer if the file ends before."""
+    parts: list[bytes] = []
+    while length > 0:
+        part = os.pread(fd, length, start)
+        if not part:
+            break
+        parts.append(part)
+        start += len(part)
+        length -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+_THREADS = 8
+
+
+def remove_many(directories: Directories, keys: Sequence[str]) -> dict[str, str]:
+    """Remove files by their keys. Return the keys that remain, each with the reason."""
+    by_folder = [
+        (folder, [key.rpartition("/")[2] for key in group])
+        for folder, group in groupby(sorted(keys), lambda key: key.rpartition("/")[0])
+    ]
+    with ThreadPoolExecutor(max(1, min(_THREADS, len(by_folder)))) as pool:
+        results = pool.map(lambda each: remove_names(directories, *each), by_folder)
+        return {key: explain(error) for failures in results for key, error in failures.items()}
+
+
+def remove_names(directories: Directories, folder: str, names: Sequence[str]) -> dict[str, OSError]:
+    """Remove files of one folder; absent files are fine. Return the errors by key."""
+    keys = [f"{folder}/{name}" if folder else name for name in names]
+    failures: dict[str, OSError] = {}
+    try:
+        directory = directories.open(folder, create=False)
+    except FileNotFoundError:
+        return failures
+    except OSError as error:
+        return dict.fromkeys(keys, error)
+    for key, name in zip(keys, names, strict=True):
+        try:
+            os.unlink(name, dir_fd=directory.fd)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            failures[key] = error
+    try:
+        os.fsync(directory.fd)
+    except OSError as error:
+        return dict.fromkeys(keys, error)
+    return failures

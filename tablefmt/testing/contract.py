@@ -9,7 +9,7 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from tablefmt.store.protocol import (
+from tablefmt.store.object_store import (
     Exists,
     InvalidKeyError,
     KeyNotFoundError,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import IO, Literal, TypeAlias, TypeVar, get_args
 
 from tablefmt.errors import StoreError
-from tablefmt.store.protocol import (
+from tablefmt.store.object_store import (
     Exists,
     NoAnswer,
     PutReply,
@@ -18,7 +18,7 @@ from tablefmt.store.protocol import (
     Store,
     StoredObject,
 )
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.store.store_wrappers import ForwardingStore
 
 Fault: TypeAlias = Literal[
     "lost_request",

@@ -14,12 +14,21 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tablefmt.commit.protocol import Found, Get, Judged, Missing, Next, Put, start, step
-from tablefmt.commit.results import Committed
-from tablefmt.maintenance.ages import before_us, last_old
-from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
+from tablefmt.commit.commit_protocol import (
+    Committed,
+    Found,
+    Get,
+    Judged,
+    Missing,
+    Next,
+    Put,
+    start,
+    step,
+)
+from tablefmt.maintenance.retention import before_us, last_old
+from tablefmt.snapshot.head_freshness import ENTRY_SECONDS_MIN
 from tablefmt.store.clocks import Moment, seconds_between, was_set_back
-from tablefmt.store.protocol import Exists, Written
+from tablefmt.store.object_store import Exists, Written
 
 SECOND, HOUR, DAY = 1_000_000, 3_600_000_000, 86_400_000_000
 TRANSACTION_SECONDS = 3600.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,12 +39,12 @@ LINES = [
 """From low to high; rooms on one line know nothing of each other. "" is the package itself."""
 
 SPARK_LINES = [
-    ["options", "runtime.frames"],
+    ["spark_options", "pyspark_objects"],
     ["jvm"],
     ["runtime"],
     ["columns"],
-    ["backends.layout", "backends.task_results", "backends.workers"],
-    ["backends.base"],
+    ["backends.python_workers"],
+    ["backends.backend_protocol"],
     ["backends.native", "backends.arrow"],
     ["backends"],
     ["statements"],
@@ -60,41 +61,35 @@ OUTSIDE = {"testing", "demo", "__main__"}
 
 PURE = ("model", "expressions", "conflict")
 PURE_MODULES = {
-    "tablefmt.commit.protocol",
-    "tablefmt.commit.plan",
-    "tablefmt.commit.results",
+    "tablefmt.commit.commit_protocol",
+    "tablefmt.commit.transaction_plan",
     "tablefmt.snapshot.head",
-    "tablefmt.snapshot.base",
+    "tablefmt.snapshot.checkpoint_base",
     "tablefmt.snapshot.cursors",
-    "tablefmt.snapshot.deletes",
+    "tablefmt.snapshot.deletion_vectors",
     "tablefmt.snapshot.file_columns",
-    "tablefmt.snapshot.files",
-    "tablefmt.snapshot.folded",
+    "tablefmt.snapshot.file_history",
     "tablefmt.snapshot.folding",
     "tablefmt.snapshot.segments",
-    "tablefmt.snapshot.skipped",
-    "tablefmt.snapshot.timeline",
-    "tablefmt.snapshot.versions",
-    "tablefmt.snapshot.state",
-    "tablefmt.snapshot.trust",
-    "tablefmt.expressions.prune",
+    "tablefmt.snapshot.version_history",
+    "tablefmt.snapshot.table_state",
+    "tablefmt.expressions.file_pruning",
     "tablefmt.log.codec",
-    "tablefmt.log.columns",
-    "tablefmt.log.names",
-    "tablefmt.maintenance.derived_plan",
-    "tablefmt.maintenance.vacuum_plan",
+    "tablefmt.log.entry_columns",
+    "tablefmt.log.object_names",
+    "tablefmt.maintenance.removal_plan",
     "tablefmt.operations.compact_plan",
-    "tablefmt.snapshot.checkpoints.checks",
-    "tablefmt.snapshot.checkpoints.layout",
-    "tablefmt.snapshot.checkpoints.root",
-    "tablefmt.commit.restoring",
+    "tablefmt.snapshot.checkpoint_checks",
+    "tablefmt.snapshot.segment_reuse",
+    "tablefmt.snapshot.checkpoint_root",
+    "tablefmt.commit.restore_plan",
 }
 IMPURE = {"time", "random", "secrets", "os", "io", "socket", "threading", "subprocess", "pathlib"}
 
 # (module, what it may import all the same, because)
 ALLOWED = {
     ("tablefmt.table", "os"),  # os.PathLike, for a type alone
-    ("tablefmt.commit.queue", "os"),  # os.getpid: a forked child stands in no line of its parent
+    ("tablefmt.commit.commit_queue", "os"),  # os.getpid: a forked child has a queue of its own
 }
 
 
@@ -156,12 +151,10 @@ def test_rooms_of_spark_know_only_lower_rooms() -> None:
 BACKENDS = ("tablefmt.spark.backends.native", "tablefmt.spark.backends.arrow")
 
 KNOWS_A_BACKEND = {
-    ("tablefmt.spark.entry.session", "native.jars"),  # s3=True brings the jars of Hadoop's S3A
-    ("tablefmt.spark.entry.session", "native.s3"),
-    ("tablefmt.spark.entry.python_source", "arrow.changes"),  # Spark calls it for Arrow batches
-    ("tablefmt.spark.entry.python_source", "arrow.tasks"),
-    ("tablefmt.spark.entry.python_stream", "arrow.changes"),
-    ("tablefmt.spark.entry.python_writer", "arrow.tasks"),
+    ("tablefmt.spark.entry.spark_session", "native.hadoop_aws_jars"),  # for s3=True
+    ("tablefmt.spark.entry.spark_session", "native.s3a"),
+    ("tablefmt.spark.entry.python_source", "arrow.arrow_tasks"),  # Spark asks for Arrow batches
+    ("tablefmt.spark.entry.python_writer", "arrow.arrow_tasks"),
 }
 """Modules that need something of one backend alone, and what."""
 
@@ -217,13 +210,19 @@ def test_spark_commits_by_the_one_door_alone() -> None:
     assert drivers == []
     assert doors == {
         "tablefmt.spark.statements.execution",  # whatever a session of Spark carries out
-        "tablefmt.spark.entry.define",  # REPLACE TABLE without rows
+        "tablefmt.spark.entry.table_definition",  # REPLACE TABLE without rows
         "tablefmt.spark.entry.python_writer",  # files that tasks wrote in other processes
     }
 
 
-PURE_COMMIT = {"tablefmt.commit.plan", "tablefmt.commit.environment"}
+PURE_COMMIT = {"tablefmt.commit.transaction_plan", "tablefmt.commit.environment"}
 """What `spark` may know of `commit`: staged work as a value; clock and nonces."""
+
+
+def test_names_of_modules_and_packages_are_unique() -> None:
+    """A reader who meets a name finds one module or package, wherever it is."""
+    named = Counter(name.rpartition(".")[2] for name in MODULES)
+    assert sorted(name for name, count in named.items() if count > 1) == []
 
 
 def test_every_module_is_in_a_room() -> None:
@@ -379,4 +378,4 @@ def test_names_are_folded_in_one_place() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "casefold"
     ]
-    assert {place.split(":")[0] for place in bare} == {"tablefmt.model.case_folding"}, bare
+    assert {place.split(":")[0] for place in bare} == {"tablefmt.model.name_matching"}, bare

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from tablefmt.spark.backends.native.writer import SESSION_CONF
+from tablefmt.spark.backends.native.native_writer import SESSION_CONF
 from tests.architecture.test_architecture import MODULES, PACKAGE, TREES, room
 
 GATE = "tablefmt.spark.runtime.sql_text"
 
 USERS_OWN = {
     # The text of DEFAULT, and of a time: the user's, which SQL has read before.
-    ("tablefmt.spark.statements.alter", "sql"),
+    ("tablefmt.spark.statements.alter_table", "sql"),
     ("tablefmt.spark.entry.statement_verbs", "sql"),
 }
 """What reaches a session's parser all the same, because."""

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 import tablefmt
-from tablefmt.model.entry import OperationClass
-from tablefmt.session.options import CommitOptions
+from tablefmt.model.log_entry import OperationClass
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
 from tests.compactions import CLUSTER, MAJOR, MINOR, compact

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.change_schema import CHANGE_COLUMNS
 from tests.changes.histories import Column, History, Test
 
 

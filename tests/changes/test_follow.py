@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tablefmt.changes.follow import with_cursors
+from tablefmt.changes.version_range import with_cursors
 from tablefmt.errors import ChangesExpiredError, InvalidRangeError
-from tablefmt.log.names import entry_key
-from tablefmt.store.wrap import CountingStore
+from tablefmt.log.object_names import entry_key
+from tablefmt.store.store_wrappers import CountingStore
 from tests.changes.histories import History
 from tests.tables import Clock, behind, memory, new_table, rows
 

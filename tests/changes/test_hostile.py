@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.model.entry import OperationClass
+from tablefmt.model.log_entry import OperationClass
 from tests.rows import StagedTable
 
 _numbers = itertools.count()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pyroaring import BitMap64
 
-from tablefmt.changes import answer, commit_rows, contents, net, plan, rows
+from tablefmt.changes import change_reader, changed_rows, commit_rows, feed_plan
 from tablefmt.changes.commit_rows import FileChanges, Touched
 from tablefmt.data import row_difference
 from tablefmt.errors import CorruptEntryError, InvalidPredicateError
@@ -47,7 +47,7 @@ def checks(tmp_path_factory: pytest.TempPathFactory) -> list[Check]:
 
 
 def _planned_otherwise(change: Callable[[FileChanges], FileChanges]) -> Any:
-    right = plan.plan_changes
+    right = feed_plan.plan_changes
     return lambda *asked: [change(each) for each in right(*asked)]
 
 
@@ -78,20 +78,24 @@ BAD: dict[str, tuple[object, str, Any]] = {
         "_went",
         _without_marks(Touched._went),
     ),
-    "rows of an update are inserts": (contents, "plan_changes", _planned_otherwise(_as_insert)),
+    "rows of an update are inserts": (feed_plan, "plan_changes", _planned_otherwise(_as_insert)),
     "a commit has the number of the one before": (
-        contents,
+        feed_plan,
         "plan_changes",
         _planned_otherwise(lambda change: replace(change, version=change.version - 1)),
     ),
-    "a restore tells what it moved": (net, "may_cancel", lambda _: False),
+    "a restore tells what it moved": (changed_rows, "may_cancel", lambda _: False),
     "of equal rows all stay or none": (
         row_difference,
         "_ranks",
         lambda codes: np.zeros(len(codes), np.int64),
     ),
-    "a dropped column has what files hold": (rows, "schema_of_files", lambda schema, _: schema),
-    "a condition is asked before rows cancel": (answer, "lost_of", lambda _: frozenset()),
+    "a dropped column has what files hold": (
+        changed_rows,
+        "schema_of_files",
+        lambda schema, _: schema,
+    ),
+    "a condition is asked before rows cancel": (change_reader, "lost_of", lambda _: frozenset()),
     "a file is decoded once for other columns": (
         commit_rows.FileChanges,
         "is_like",

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
-from tablefmt.changes.range import SETTLE_US, Bounds, Covered, covered
+from tablefmt.changes.version_range import SETTLE_US, Bounds, Covered, covered
 from tablefmt.commit.environment import Environment
 from tablefmt.errors import (
     ChangesExpiredError,
@@ -24,10 +24,10 @@ from tablefmt.errors import (
 )
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.operations.create import create
-from tablefmt.snapshot.timeline import Timeline
-from tablefmt.store.local import LocalStore
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.snapshot.version_history import Timeline
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.store_wrappers import ForwardingStore
 from tablefmt.table import Table
 from tests.log.test_horizon import raise_horizon
 from tests.tables import new_table

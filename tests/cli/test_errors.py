@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import tablefmt
-from tablefmt.cli.main import main
-from tablefmt.cli.wording import OPTIONS, as_options
+from tablefmt.cli.main import OPTIONS, as_options, main
 from tests.cli.conftest import run
 from tests.places import GOLDEN
 
@@ -161,7 +160,7 @@ def test_a_foreign_exception_is_one_line_unless_debug(monkeypatch: pytest.Monkey
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("first\nsecond \x1b[0m hunter22")
 
-    monkeypatch.setattr("tablefmt.cli.arguments.open_store", broken)
+    monkeypatch.setattr("tablefmt.cli.command_options.open_store", broken)
     secret = ["--storage-option", "secret=hunter22"]
     done = run("log", "x", *secret)
     assert (done.code, done.out) == (1, "")
@@ -177,7 +176,7 @@ def test_storage_options_nest_and_keep_secrets_as_text(monkeypatch: pytest.Monke
         seen.append(options)
         raise tablefmt.errors.TableNotFoundError(uri)
 
-    monkeypatch.setattr("tablefmt.cli.arguments.open_store", remember)
+    monkeypatch.setattr("tablefmt.cli.command_options.open_store", remember)
     given = ("key=0123", "secret=a=b", "client_kwargs.region_name=r", "anon=false",
              "config_kwargs.max_pool_connections=50", "client_kwargs.verify=True")  # fmt: skip
     run("log", "x", *(part for text in given for part in ("--storage-option", text)))

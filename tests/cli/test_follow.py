@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 import tablefmt
-from tablefmt.cli.following import landing
-from tablefmt.log.names import entry_key
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.wrap import CountingStore
+from tablefmt.cli.command_options import landing
+from tablefmt.log.object_names import entry_key
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.store_wrappers import CountingStore
 from tests.cli.conftest import run
 from tests.tables import memory, new_table, rows
 

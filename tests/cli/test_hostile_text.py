@@ -16,7 +16,7 @@ import tablefmt
 from tablefmt import errors
 from tablefmt.cli.main import main
 from tablefmt.log.codec import decode, encode
-from tablefmt.model.entry import DerivedFrom
+from tablefmt.model.log_entry import DerivedFrom
 from tablefmt.printable import printable, printable_json, printable_lines
 from tests.places import ROOT
 

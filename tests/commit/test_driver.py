@@ -14,9 +14,9 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from tablefmt.commit.commit_protocol import Committed
 from tablefmt.commit.driver import commit
-from tablefmt.commit.plan import Plan, Replacing, Staged
-from tablefmt.commit.results import Committed
+from tablefmt.commit.transaction_plan import Plan, Replacing, Staged
 from tablefmt.errors import (
     CommitRejectedError,
     CommitUnknownError,
@@ -38,14 +38,14 @@ from tablefmt.errors import (
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.log import codec
 from tablefmt.log.codec import decode, digest
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import Metadata, Operation, OperationClass
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import Metadata, Operation, OperationClass
 from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.model.times import MICROS_MAX, from_micros, to_micros
 from tablefmt.operations.create import create
-from tablefmt.store.local import LocalStore
-from tablefmt.store.protocol import NoAnswer, Store, Written
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import NoAnswer, Store, Written
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table, open_at
 from tablefmt.testing.faults import FaultyStore
 from tests.log.test_codec import signed
@@ -909,7 +909,11 @@ def test_an_append_reads_hardly_any_winner(monkeypatch: pytest.MonkeyPatch) -> N
         decoded.append(version)
         return decode(body, version)
 
-    for module in ("tablefmt.commit.winners", "tablefmt.snapshot.skipped", "tablefmt.log.reader"):
+    for module in (
+        "tablefmt.commit.concurrent_commits",
+        "tablefmt.snapshot.version_history",
+        "tablefmt.log.log_reader",
+    ):
         monkeypatch.setattr(f"{module}.decode", counted)
     receipt = late.append(rows(9))
     assert decoded == [2, 6, 8]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tablefmt.commit.machine_queue import CROWDED
+from tablefmt.commit.commit_queue import CROWDED
 from tablefmt.errors import CommitRejectedError, ConcurrentDeleteReadException
-from tablefmt.log.names import entry_key
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore
+from tablefmt.log.object_names import entry_key
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import assert_sound, behind, by_hand, handle, ids, new_table, rows
 

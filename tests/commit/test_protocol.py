@@ -8,37 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tablefmt.commit.protocol import (
+from tablefmt.commit.commit_protocol import (
     BACKOFF_CAP_SECONDS,
     RACE_CAP_SECONDS,
+    AlreadyApplied,
     Attempt,
+    Committed,
+    Conflicted,
     Expired,
     Found,
     Get,
     Judged,
     Missing,
+    NotCommitted,
+    Overtaken,
     Put,
+    Rejected,
     Remaining,
+    Unknown,
     Unreadable,
+    Untold,
     backoff_seconds,
     resolve_found,
     start,
     step,
     wait_seconds,
 )
-from tablefmt.commit.results import (
-    AlreadyApplied,
-    Committed,
-    Conflicted,
-    NotCommitted,
-    Overtaken,
-    Rejected,
-    Unknown,
-    Untold,
-)
 from tablefmt.conflict.verdict import Conflict
 from tablefmt.errors import ConcurrentModificationException
-from tablefmt.store.protocol import Exists, NoAnswer, Refused, Written
+from tablefmt.store.object_store import Exists, NoAnswer, Refused, Written
 
 TIMEOUT = NoAnswer("timeout")
 

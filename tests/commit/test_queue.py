@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tablefmt.commit import queue
-from tablefmt.commit.queue import CommitQueue, Turn, queue_of
-from tablefmt.log.names import entry_key
-from tablefmt.store.wrap import CountingStore
+from tablefmt.commit import commit_queue
+from tablefmt.commit.commit_queue import CommitQueue, Turn, queue_of
+from tablefmt.log.object_names import entry_key
+from tablefmt.store.store_wrappers import CountingStore
 from tests.tables import assert_sound, behind, handle, ids, new_table, rows
 
 SOON = 30.0
@@ -87,8 +87,8 @@ def test_what_is_kept_for_others_is_bounded_in_number_and_in_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """CMT-2: entries of large commits are megabytes each; the newest stay, in order."""
-    monkeypatch.setattr(queue, "HANDED_MAX", 4)
-    monkeypatch.setattr(queue, "HANDED_BYTES", 10)
+    monkeypatch.setattr(commit_queue, "HANDED_MAX", 4)
+    monkeypatch.setattr(commit_queue, "HANDED_BYTES", 10)
     kept: deque[tuple[int, bytes]] = deque()
     for version, size, left in (
         (1, 1, [1]),
@@ -101,7 +101,7 @@ def test_what_is_kept_for_others_is_bounded_in_number_and_in_bytes(
         (8, 11, []),
         (9, 10, [9]),
     ):
-        queue.keep_newest(kept, [(version, b"x" * size)])
+        commit_queue.keep_newest(kept, [(version, b"x" * size)])
         assert [v for v, _ in kept] == left
     line, behind_it = CommitQueue(), threading.Event()
     with line.turn(9) as turn:
@@ -121,13 +121,13 @@ def _found(line: CommitQueue, as_expected: threading.Event) -> None:
 
 def test_nobody_waits_behind_one_who_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
     """CMT-8: nor beyond the deadline; and the line goes on when the first one wakes up."""
-    monkeypatch.setattr(queue, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(commit_queue, "PATIENCE_SECONDS", 0.01)
     crowd = Crowd(CommitQueue())
     with crowd.line.turn(SOON):
         crowd.join("b", (7, b"seven"))
         crowd.join("c")
         assert crowd.found() == {"b": [], "c": []}
-        monkeypatch.setattr(queue, "PATIENCE_SECONDS", SOON)
+        monkeypatch.setattr(commit_queue, "PATIENCE_SECONDS", SOON)
         crowd.join("d")
         assert len(crowd.turns) == 2
     assert sorted(crowd.found()) == ["b", "c", "d"]
@@ -149,7 +149,7 @@ def test_a_line_is_of_one_table_and_one_process(monkeypatch: pytest.MonkeyPatch)
     mine = queue_of("file:///a")
     assert queue_of("file:///a") is mine
     assert queue_of("file:///b") is not mine
-    monkeypatch.setattr(queue, "os", SimpleNamespace(getpid=lambda: -1))
+    monkeypatch.setattr(commit_queue, "os", SimpleNamespace(getpid=lambda: -1))
     assert queue_of("file:///a") is not mine
 
 

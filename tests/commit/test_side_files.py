@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tablefmt.commit import side_files
-from tablefmt.model.entry import SideFile
+from tablefmt.commit import driver
+from tablefmt.model.log_entry import SideFile
 from tests.tables import assert_sound, handle, new_table, rows
 
 
@@ -14,8 +14,8 @@ def test_files_that_come_with_new_columns_keep_their_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """ADD-6, SCH-8: the side file has the types of the schema that the same entry brings."""
-    monkeypatch.setattr(side_files, "SIDE_FROM_FILES", 1)
-    monkeypatch.setattr(side_files, "SIDE_ABOVE_BYTES", 0)
+    monkeypatch.setattr(driver, "SIDE_FROM_FILES", 1)
+    monkeypatch.setattr(driver, "SIDE_ABOVE_BYTES", 0)
     table = new_table(partitioned=True)
     table.append(rows(1, 2, p=["a", "b"]))
     data = pa.table({"id": [3, 4], "p": ["a", "b"], "x": ["u", "v"]})

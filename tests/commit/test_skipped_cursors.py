@@ -14,7 +14,7 @@ import pytest
 import tablefmt
 from tablefmt.errors import ConcurrentModificationException
 from tablefmt.session.commit_result import Commit
-from tablefmt.store.wrap import CountingStore
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import assert_sound, behind, handle, ids, new_table, rows
 

@@ -9,11 +9,11 @@ import pytest
 
 from tablefmt.errors import CorruptTableError
 from tablefmt.log.codec import encode
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import AddedFiles
-from tablefmt.model.sums import exact_sum
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.memory import MemoryStore
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import AddedFiles
+from tablefmt.snapshot.file_columns import exact_sum
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.memory_store import MemoryStore
 from tablefmt.table import Table
 from tests.tables import handle, ids, memory, new_table, next_entry, rows
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tablefmt.commit.queue import CommitQueue, queue_of
+from tablefmt.commit.commit_queue import CommitQueue, queue_of
 from tablefmt.errors import CommitRejectedError
-from tablefmt.log import side_files
-from tablefmt.log.names import entry_key
-from tablefmt.session.context import TableContext
-from tablefmt.session.scan import Scan
-from tablefmt.store.protocol import NoAnswer
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.log import overflow_metadata
+from tablefmt.log.object_names import entry_key
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.table_scan import Scan
+from tablefmt.store.object_store import NoAnswer
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.tables import assert_sound, behind, handle, ids, new_table, rows
 
@@ -234,15 +234,15 @@ def test_readers_do_not_wait_for_the_log_to_be_read(verb: str) -> None:
 
 def test_readers_do_not_wait_for_side_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """CMT-11: one thread gets the columns of a large commit, another reads an older version."""
-    monkeypatch.setattr("tablefmt.commit.side_files.SIDE_FROM_FILES", 2)
-    monkeypatch.setattr("tablefmt.commit.side_files.SIDE_ABOVE_BYTES", 1)
+    monkeypatch.setattr("tablefmt.commit.driver.SIDE_FROM_FILES", 2)
+    monkeypatch.setattr("tablefmt.commit.driver.SIDE_ABOVE_BYTES", 1)
     table = new_table(partitioned=True)
     table.append(rows(1))
     reader = handle(table.context.store)
     old = reader.scan()
     table.append(rows(2, 3, p=["a", "b"]))
     commit = table.history(1)["transaction"][0].as_py()
-    slow = Slow(table.context.store, "get", side_files.side_key(commit))  # type: ignore[attr-defined]
+    slow = Slow(table.context.store, "get", overflow_metadata.side_key(commit))  # type: ignore[attr-defined]
     late = behind(reader, slow)
     late.context.view = reader.context.view
     reader.context.view.store = slow

@@ -2,7 +2,7 @@
 
 Each is said twice: staged on a `World`, and as a function from rows to rows. The function is over
 four whole numbers and knows neither NULL nor types, and is called again for every order that is
-tried; statements as users say them are in `tablefmt.testing.reference`.
+tried; statements as users say them are in `tablefmt.testing.reference_model`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tablefmt.expressions.predicate import And, Comparison, In, Predicate
-from tablefmt.model.entry import OperationClass, PredicateScope
-from tablefmt.testing.histories import interleaved, serial_order
+from tablefmt.model.log_entry import OperationClass, PredicateScope
+from tablefmt.testing.schedules import interleaved, serial_order
 from tests.conflict.world import (
     COLUMNS,
     Level,

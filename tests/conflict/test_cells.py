@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tablefmt.conflict.matrix import Kind
+from tablefmt.conflict.conflict_matrix import Kind
 from tablefmt.conflict.verdict import Conflict
 from tablefmt.expressions.predicate import And, Comparison
-from tablefmt.model.entry import OperationClass
+from tablefmt.model.log_entry import OperationClass
 from tests.conflict.world import COLUMNS, Level, Row, Rows, Staged, World, touched_of
 from tests.places import MATRICES
 

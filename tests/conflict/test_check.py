@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
-from tablefmt.conflict.check import check
-from tablefmt.conflict.facts import Marks, PendingCommit, Read, Winner
+from tablefmt.conflict.conflict_check import check
+from tablefmt.conflict.read_write_sets import Marks, PendingCommit, Read, Winner
 from tablefmt.conflict.rebase import follow
 from tablefmt.conflict.verdict import AlreadyApplied, Conflict, RebasedOver, Verdict
 from tablefmt.errors import ConcurrentModificationException
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import Comparison, In
-from tablefmt.model.entry import (
+from tablefmt.model.log_entry import (
     AddedFiles,
     Application,
     Metadata,

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from tablefmt.conflict.facts import Group, Marks, Output, PendingCommit, Read, Run
+from tablefmt.conflict.read_write_sets import Group, Marks, Output, PendingCommit, Read, Run
 from tablefmt.conflict.rebase import follow
 from tablefmt.errors import CorruptEntryError
-from tablefmt.model.entry import OperationClass
+from tablefmt.model.log_entry import OperationClass
 from tests.conflict.world import Level, Row, Rows, Staged, World, live
 
 MINOR, MAJOR = OperationClass.MINOR_COMPACT, OperationClass.MAJOR_COMPACT

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from tablefmt.conflict.cells import rule_text
-from tablefmt.conflict.check import check
-from tablefmt.conflict.facts import PendingCommit, Winner
-from tablefmt.conflict.matrix import (
+from tablefmt.conflict.conflict_check import check
+from tablefmt.conflict.conflict_matrix import (
     FILE_AND_ROW,
     KIND_OF,
     TRANSACTION,
@@ -20,11 +18,13 @@ from tablefmt.conflict.matrix import (
     Rule,
     file_and_row_rule,
     matrix_of,
+    rule_text,
     transaction_rule,
 )
+from tablefmt.conflict.read_write_sets import PendingCommit, Winner
 from tablefmt.conflict.verdict import AlreadyApplied, Conflict
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.model.entry import (
+from tablefmt.model.log_entry import (
     Application,
     Basis,
     Entry,

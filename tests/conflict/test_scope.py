@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tablefmt.conflict.scope import overlap
+from tablefmt.conflict.commit_overlap import shared_partitions
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.model.entry import Metadata, PartitionScope, PredicateScope
+from tablefmt.model.log_entry import Metadata, PartitionScope, PredicateScope
 
 SINGLE = 0.10000000149011612
 """0.1 as the double that a FLOAT of it is."""
@@ -33,7 +33,7 @@ def test_a_partition_is_the_same_whatever_text_its_value_has(
     """VAL-1: another writer may write the number of a FLOAT with other digits."""
     metadata = Metadata(schema_from(f"p {kind}, x BIGINT"), (1,))
     scopes = (PartitionScope(((theirs,),)), PartitionScope(((mine,),)))
-    assert overlap(*scopes, metadata) == frozenset(shared)
+    assert shared_partitions(*scopes, metadata) == frozenset(shared)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,6 @@ def test_a_condition_that_cannot_be_read_overlaps(text: str) -> None:
     metadata = Metadata(schema_from("p STRING, x BIGINT"), (1,))
     listed, readable = PartitionScope((("a",),)), PredicateScope("p = 'b'")
     for mine in (listed, readable, PredicateScope(text)):
-        assert overlap(PredicateScope(text), mine, metadata) is None
-        assert overlap(mine, PredicateScope(text), metadata) is None
-    assert overlap(readable, listed, metadata) == frozenset()
+        assert shared_partitions(PredicateScope(text), mine, metadata) is None
+        assert shared_partitions(mine, PredicateScope(text), metadata) is None
+    assert shared_partitions(readable, listed, metadata) == frozenset()

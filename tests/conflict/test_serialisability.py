@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from pyroaring import BitMap64
 
-from tablefmt.conflict import appended, check, lineage, rebase
-from tablefmt.conflict.facts import Marks, PendingCommit, Read, Winner
-from tablefmt.conflict.lineage import Move, Moves, span
+from tablefmt.conflict import commit_overlap, conflict_check, rebase
+from tablefmt.conflict.read_write_sets import Marks, PendingCommit, Read, Winner
+from tablefmt.conflict.rebase import Move, Moves, span
 from tablefmt.errors import CorruptEntryError
 from tests.conflict.histories import (
     CLUSTER,
@@ -109,7 +109,7 @@ def _no_offset(move: Move, positions: BitMap64) -> BitMap64:
 
 _PLACE = Move.place
 _DELETES = rebase._moved_deletes
-_SETS = appended._sets_nothing_read
+_SETS = commit_overlap._sets_nothing_read
 _READ = rebase._moved_read
 
 
@@ -172,7 +172,7 @@ class Wrong:
 WRONG = [
     Wrong(
         "rows a blind insert added are forgotten",
-        check,
+        conflict_check,
         "_may_have_seen",
         _never,
         ROW,
@@ -181,20 +181,22 @@ WRONG = [
     ),
     Wrong(
         "an overwrite removes what it read",
-        check,
+        conflict_check,
         "_may_have_seen",
         _no_overwrite,
         ROW,
         WIPED,
         first=1667,
     ),
-    Wrong("added rows do not matter", check, "_appended", _never),
-    Wrong("removed rows do not matter", check, "_removed", _never),
-    Wrong("removals are not compared", check, "overlap_with_removals", _never, first=96),
-    Wrong("new versions never match", appended, "_sets_nothing_read", _any_columns, ROW, VALUES),
-    Wrong("no key is ever met", appended, "_without_other_keys", _no_keys_match),
-    Wrong("dropped rows are counted", lineage.Move, "place", _no_rank, first=836),
-    Wrong("every input starts at 0", lineage.Move, "place", _no_offset),
+    Wrong("added rows do not matter", conflict_check, "_appended", _never),
+    Wrong("removed rows do not matter", conflict_check, "_removed", _never),
+    Wrong("removals are not compared", conflict_check, "overlap_with_removals", _never, first=96),
+    Wrong(
+        "new versions never match", commit_overlap, "_sets_nothing_read", _any_columns, ROW, VALUES
+    ),
+    Wrong("no key is ever met", commit_overlap, "_without_other_keys", _no_keys_match),
+    Wrong("dropped rows are counted", rebase.Move, "place", _no_rank, first=836),
+    Wrong("every input starts at 0", rebase.Move, "place", _no_offset),
     Wrong("removals stay where they were", rebase, "_moved_deletes", _deletes_stay),
     Wrong("rows are taken out twice", rebase, "_moved_deletes", _twice, ROW, UPDATES, first=744),
     Wrong("reads stay where they were", rebase, "_moved_read", _read_stays, first=1018),
@@ -204,8 +206,16 @@ WRONG = [
     Wrong("compaction brings deleted rows back", rebase, "with_deletes_of", _stays),
     Wrong("overtaken groups stay", rebase, "not_overtaken", _stays),
     Wrong("nothing is taken over", rebase, "taking_over", _stays, SCOPES, first=48),
-    Wrong("a part is taken over", check, "cannot_take_over", _never_any, SCOPES, TAKEN, first=83),
-    Wrong("scopes are never shared", check, "overlap", _disjoint, SCOPES),
+    Wrong(
+        "a part is taken over",
+        conflict_check,
+        "cannot_take_over",
+        _never_any,
+        SCOPES,
+        TAKEN,
+        first=83,
+    ),
+    Wrong("scopes are never shared", conflict_check, "overlap", _disjoint, SCOPES),
 ]
 
 

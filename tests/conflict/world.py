@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from tablefmt.conflict import check as rules
+from tablefmt.conflict import conflict_check as rules
 from tablefmt.conflict import rebase
-from tablefmt.conflict.facts import (
+from tablefmt.conflict.read_write_sets import (
     Group,
     Keys,
     Marks,
@@ -35,7 +35,8 @@ from tablefmt.conflict.facts import (
 from tablefmt.conflict.verdict import Conflict, RebasedOver
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import Predicate
-from tablefmt.model.entry import (
+from tablefmt.model.content_hashes import encode_hashes, hash_keys
+from tablefmt.model.log_entry import (
     AddedFiles,
     Basis,
     Entry,
@@ -48,7 +49,6 @@ from tablefmt.model.entry import (
     Scope,
     Totals,
 )
-from tablefmt.model.key_hashes import encode_hashes, hash_keys
 from tablefmt.model.positions import encode_positions, row_deletes
 from tablefmt.model.schema import Field, Primitive
 

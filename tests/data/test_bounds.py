@@ -14,18 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tablefmt.data.bounds import file_bounds, nan_counts, stats_columns
+from tablefmt.data.column_bounds import file_bounds, nan_counts, stats_columns
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.model.schema import (
-    PRIMITIVES,
-    Array,
-    Decimal,
-    Field,
-    Primitive,
-    Schema,
-    Struct,
-    Type,
-)
+from tablefmt.model.schema import PRIMITIVES, Array, Decimal, Field, Primitive, Schema, Struct, Type
 
 D = decimal.Decimal
 

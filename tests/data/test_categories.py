@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
-from tablefmt.data import plain_values
-from tablefmt.data.plain_values import decoded
+from tablefmt.data import value_conversion
+from tablefmt.data.value_conversion import decoded
 from tablefmt.errors import SchemaMismatchError
 
 WORDS = ["a", None, "b", "a"]
@@ -102,7 +102,7 @@ def test_a_long_text_repeated_is_decoded_a_piece_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A small dictionary with many rows does not take the memory of all its values at once."""
-    monkeypatch.setattr(plain_values, "PIECE_BYTES", 1 << 20)
+    monkeypatch.setattr(value_conversion, "PIECE_BYTES", 1 << 20)
     places = pa.array([0, 1] * 5_000, pa.int32())
     column = pa.DictionaryArray.from_arrays(places, pa.array(["x" * 1_000, "y" * 1_000]))
     batches = list(decoded(pa.table({"c": column}).to_reader()))

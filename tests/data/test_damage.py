@@ -18,17 +18,16 @@ import pytest
 from pyroaring import BitMap64
 
 import tablefmt
-from tablefmt.data.checksum import END_BYTES, footer_checksum, read_ends
-from tablefmt.data.damage import check_masks
-from tablefmt.data.layouts import alike_files
-from tablefmt.data.read import count_rows, locate_rows, read_files
+from tablefmt.data.file_checksum import END_BYTES, footer_checksum, read_ends
+from tablefmt.data.file_verification import alike_files, check_masks
+from tablefmt.data.row_reader import count_rows, locate_rows, read_files
 from tablefmt.data.selection import filter_of
 from tablefmt.errors import CorruptDataError
 from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.positions import pack_positions
-from tablefmt.session.scan import Scan
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store
+from tablefmt.session.table_scan import Scan
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Store
 from tests.system.requests.test_scans import Far
 
 ROWS = pa.table(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
-from tablefmt.data.engine import Engine
+from tablefmt.data.sql_evaluation import Engine
 from tablefmt.errors import InvalidPredicateError
 from tests.tables import memory
 

@@ -12,7 +12,7 @@ from tests.tables import new_table, rows
 def test_text_that_is_no_text_stops_one_statement_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQL-1: DuckDB calls its whole instance invalid then, and others share it."""
     # A writer of ours refuses such text; another's may not.
-    monkeypatch.setattr("tablefmt.data.cast._check_sound", lambda values, name: None)
+    monkeypatch.setattr("tablefmt.data.column_cast._check_sound", lambda values, name: None)
     offsets = pa.py_buffer(b"\0\0\0\0\1\0\0\0")
     broken = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"\xff")])
     bad, good = new_table(), new_table()

@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tablefmt.data.engine import LazyEngine
-from tablefmt.data.evaluation import by_arrow, evaluate
+from tablefmt.data.sql_evaluation import LazyEngine, by_arrow, evaluate
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.names import Relation
+from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Decimal, Field, Primitive, Schema, Type

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
-from tablefmt.data.file_output import GROUP_BYTES, GROUP_ROWS, group_rows
-from tablefmt.data.side_by_side import side_by_side
+from tablefmt.data.parallel_jobs import side_by_side
+from tablefmt.data.parquet_writer import GROUP_BYTES, GROUP_ROWS, group_rows
 from tests.places import GOLDEN
 
 D = decimal.Decimal
@@ -36,7 +36,7 @@ def test_decimals_are_integers_as_far_as_they_fit(
     precision: int, physical: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DAT-15: both ends of the type come back, and conditions find them in whatever row group."""
-    monkeypatch.setattr("tablefmt.data.file_output.GROUP_ROWS", 2)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 2)
     end = D(10**precision - 1).scaleb(-1)
     values = [end, -end, D(0), None, D("0.1"), D("-0.1"), end - D("0.1")]
     rows = pa.table({"d": pa.array(values, pa.decimal128(precision, 1)), "x": range(7)})
@@ -68,8 +68,8 @@ def test_row_groups_are_bounded_by_rows_and_by_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DAT-16: of narrow rows by their number, of wide ones by their bytes; no page index."""
-    monkeypatch.setattr("tablefmt.data.file_output.GROUP_ROWS", 400)
-    monkeypatch.setattr("tablefmt.data.file_output.GROUP_BYTES", 100_000)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 400)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_BYTES", 100_000)
     rows = pa.table({"x": range(1000), "s": [None if i % 7 else "é" * i for i in range(1000)]})
     wide = pa.table({"x": range(1000), "s": ["w" * 1000] * 1000})
     table = tablefmt.create(tmp_path / "t", rows.schema)
@@ -110,7 +110,7 @@ def test_nan_in_one_row_group_leaves_none_with_statistics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DAT-9: readers that order NaN above all numbers would drop the row groups without it, too."""
-    monkeypatch.setattr("tablefmt.data.file_output.GROUP_ROWS", 10)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 10)
     with_nan = [math.nan if i == 25 else float(i) for i in range(40)]
     rows = pa.table({"f": with_nan, "g": [float(i) for i in range(40)], "x": range(40)})
     table = tablefmt.create(tmp_path / "t", rows.schema)
@@ -171,7 +171,7 @@ def test_rows_in_memory_are_written_as_several_files_in_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DAT-6: side by side, in whatever chunks they are held."""
-    monkeypatch.setattr("tablefmt.data.write.FLUSH_BYTES", 40_000)
+    monkeypatch.setattr("tablefmt.data.data_writer.FLUSH_BYTES", 40_000)
     whole = pa.table({"x": range(50_000)})
     uneven = pa.concat_tables([whole.slice(0, 3), whole.slice(3, 9_997), whole.slice(10_000)])
     for name, rows in (("whole", whole), ("uneven", uneven)):
@@ -187,7 +187,7 @@ def test_rows_in_memory_are_written_as_several_files_in_their_order(
 
 def test_a_stream_is_held_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written is let go of before more is read."""
-    monkeypatch.setattr("tablefmt.data.write.FLUSH_BYTES", 8 << 20)
+    monkeypatch.setattr("tablefmt.data.data_writer.FLUSH_BYTES", 8 << 20)
     shape = pa.schema([("x", pa.int64())])
     start = pa.total_allocated_bytes()
     held = []

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tablefmt.data.bounds import stats_columns
-from tablefmt.data.footer import describe_files
+from tablefmt.data.column_bounds import stats_columns
+from tablefmt.data.file_descriptions import describe_files
 from tablefmt.errors import ConstraintViolationError, CorruptDataError
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.arrow_types import from_arrow
-from tablefmt.model.entry import AddedFiles, Metadata
-from tablefmt.store.local import LocalStore
+from tablefmt.model.log_entry import AddedFiles, Metadata
+from tablefmt.store.local_store import LocalStore
 
 
 def describe(
@@ -122,7 +122,7 @@ def test_null_where_none_may_be_is_found(
     """DAT-3: the files allow NULL everywhere, as an engine may write them."""
     metadata = Metadata(schema_from(ddl))
     from tablefmt.model.arrow_types import to_arrow
-    from tablefmt.model.schema_views import nullable
+    from tablefmt.model.schema import nullable
 
     kind = to_arrow(nullable(metadata.schema)).field("a").type
     fine = pa.table({"a": pa.array([good, good], kind)})

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from tablefmt.data.read import locate_rows
+from tablefmt.data.row_reader import locate_rows
 from tablefmt.errors import CorruptDataError
 from tablefmt.model.arrow_types import from_arrow
-from tablefmt.model.numbering import number_fields
 from tablefmt.model.positions import pack_positions
-from tablefmt.store.memory import MemoryStore
+from tablefmt.model.schema_rules import number_fields
+from tablefmt.store.memory_store import MemoryStore
 
 _numbers = itertools.count()
 ROWS, GROUP = 4000, 1000

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
-from tablefmt.log.names import data_folder
-from tablefmt.model.entry import AddedFiles
-from tablefmt.model.values import encode
+from tablefmt.log.object_names import data_folder
+from tablefmt.model.log_entry import AddedFiles
+from tablefmt.model.scalar_values import encode
 from tablefmt.operations.append import append_files
-from tablefmt.session.options import CommitOptions
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import commit_staged
 from tablefmt.table import Table
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
-from tablefmt.data import known_values, matching, picked_rows, row_groups
+from tablefmt.data import arrow_scanner, direct_reader, matching_rows, scan_tasks
 
 ROWS, FILES = 200, 6
 
@@ -22,12 +22,12 @@ ROWS, FILES = 200, 6
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups, windows and bounds by which a few rows take every path."""
-    monkeypatch.setattr("tablefmt.data.file_output.GROUP_ROWS", 40)
-    monkeypatch.setattr("tablefmt.data.encodings.LEAST_ROWS", 10)
-    monkeypatch.setattr("tablefmt.data.encodings.SAMPLE_ROWS", 32)
-    monkeypatch.setattr(matching, "WINDOW_ROWS", ROWS)
-    monkeypatch.setattr(matching, "WINDOW_MOST", 2 * ROWS)
-    monkeypatch.setattr("tablefmt.data.known_values.CODED_ROWS", 1)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 40)
+    monkeypatch.setattr("tablefmt.data.column_encodings.LEAST_ROWS", 10)
+    monkeypatch.setattr("tablefmt.data.column_encodings.SAMPLE_ROWS", 32)
+    monkeypatch.setattr(matching_rows, "WINDOW_ROWS", ROWS)
+    monkeypatch.setattr(matching_rows, "WINDOW_MOST", 2 * ROWS)
+    monkeypatch.setattr("tablefmt.data.arrow_scanner.CODED_ROWS", 1)
 
 
 @pytest.fixture
@@ -47,12 +47,13 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], int]
         scanner = told
 
     class ToldFile(pq.ParquetFile):
-        def iter_batches(self, size: int, *, row_groups: Any, columns: Any, **how: Any) -> Any:
-            scans.append((tuple(columns), len(row_groups)))
-            return super().iter_batches(size, row_groups=row_groups, columns=columns, **how)
+        def iter_batches(self, size: int, *, columns: Any, **how: Any) -> Any:
+            groups = how.get("row_groups") or range(self.num_row_groups)
+            scans.append((tuple(columns), len(groups)))
+            return super().iter_batches(size, columns=columns, **how)
 
     monkeypatch.setattr(ds, "FileSystemDataset", Told)
-    monkeypatch.setattr(picked_rows, "pq", SimpleNamespace(ParquetFile=ToldFile))
+    monkeypatch.setattr(direct_reader, "pq", SimpleNamespace(ParquetFile=ToldFile))
     return scans
 
 
@@ -101,7 +102,7 @@ def test_rows_of_conditions(
     gone: str | None, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DAT-4, DEL-4: for all columns and for some, in order, with a limit and without."""
-    monkeypatch.setattr(row_groups, "PIECE_BYTES", piece)
+    monkeypatch.setattr(scan_tasks, "PIECE_BYTES", piece)
     rows = rows_of(11)
     table = table_of(rows, tmp_path / "t", gone)
     live = [row for row in rows if gone is None or row["id"] % 13 != 5]
@@ -154,7 +155,7 @@ def test_other_columns_are_decoded_for_row_groups_with_a_match_alone(
 
 
 def test_a_look_that_saved_nothing_spares_the_portions_after_it() -> None:
-    look = matching.LookFirst()
+    look = matching_rows.LookFirst()
     tried = []
     for portion in range(24):
         if look.is_due():
@@ -167,10 +168,10 @@ def test_text_of_few_values_is_read_as_codes_and_looks_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DAT-4: file by file, for Arrow cannot read others so; with a column that came later."""
-    monkeypatch.setattr("tablefmt.data.scanner.CODED_BYTES", 8)
+    monkeypatch.setattr("tablefmt.data.arrow_scanner.CODED_BYTES", 8)
     read: list[list[str]] = []
-    real = known_values._coded
-    monkeypatch.setattr(known_values, "_coded", lambda names: (read.append(names), real(names))[1])
+    real = arrow_scanner._coded
+    monkeypatch.setattr(arrow_scanner, "_coded", lambda names: (read.append(names), real(names))[1])
     rows = rows_of(8)
     table = table_of(rows, tmp_path / "t", "id % 13 = 5")
     table.alter.add_column("later", "STRING", default="new")
@@ -202,7 +203,7 @@ def test_little_is_decoded_ahead_of_a_slow_reader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """DAT-4: of one large file as of several; for a condition that most rows pass too."""
-    monkeypatch.setattr(row_groups, "PIECE_BYTES", piece)
+    monkeypatch.setattr(scan_tasks, "PIECE_BYTES", piece)
     rows = rows_of(9)[:600]
     schema = pa.schema(
         [("id", "int64"), ("key", "int64"), ("word", "string"), ("text", "string"), ("x", "double")]
@@ -237,16 +238,16 @@ def test_pieces_are_all_row_groups_in_order(tmp_path: Path) -> None:
         for start in range(0, rows, group)
     ]
     for parts, expected in (
-        (row_groups.whole_parts(dataset, [rows for rows, _ in shapes]), every),
+        (scan_tasks.whole_parts(dataset, [rows for rows, _ in shapes]), every),
         (
-            row_groups.passing_parts(dataset, pc.field("a") >= 55),
+            scan_tasks.passing_parts(dataset, pc.field("a") >= 55),
             [each for each in every if each[1] + each[2] > 55],
         ),
     ):
         for room in (1, 8, 80, 200, 1_000, 10_000):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(row_groups, "PIECE_BYTES", room)
-                runs = [positions_of(run, paths) for run in row_groups.pieces(parts, [8] * 5)]
+                patch.setattr(scan_tasks, "PIECE_BYTES", room)
+                runs = [positions_of(run, paths) for run in scan_tasks.pieces(parts, [8] * 5)]
             assert [each for run in runs for each in run] == expected
             sizes = [8 * sum(count for _, _, count in run) for run in runs]
             assert all(size <= room or len(run) == 1 for size, run in zip(sizes, runs, strict=True))
@@ -254,11 +255,11 @@ def test_pieces_are_all_row_groups_in_order(tmp_path: Path) -> None:
                 assert size + 8 * after[0][2] > room
 
 
-def positions_of(run: list[row_groups.Part], paths: list[str]) -> list[tuple[int, int, int]]:
+def positions_of(run: list[scan_tasks.Part], paths: list[str]) -> list[tuple[int, int, int]]:
     """Place of the file, first position and rows of every row group."""
     found = []
     for fragment, spans in run:
-        starts, counts = row_groups.extents(fragment)
+        starts, counts = scan_tasks.extents(fragment)
         groups = [(int(starts[group.id]), int(counts[group.id])) for group in fragment.row_groups]
         assert sum(count for _, count in spans) == sum(count for _, count in groups)
         assert spans[0][0] == groups[0][0]

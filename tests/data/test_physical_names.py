@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 import tablefmt
-from tablefmt.data.nested_values import relabelled
+from tablefmt.data.value_conversion import relabelled
 from tablefmt.model.schema import Array, Field, Map, Primitive, Schema, Struct
 
 LONG, TEXT = Primitive("long"), Primitive("string")

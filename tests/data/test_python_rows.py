@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
-from tablefmt.data.python_rows import python_table
+from tablefmt.data.input_data import python_table
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.schema import Schema
-from tablefmt.testing.conditions import schemas, to_array, values
+from tablefmt.testing.random_conditions import schemas, to_array, values
 from tests.scheduling import without_address
 
 _numbers = itertools.count()

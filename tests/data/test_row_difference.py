@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tablefmt.data.range_spool import RangeSpool
 from tablefmt.data.row_difference import row_difference
 from tablefmt.data.row_keys import row_hashes, row_keys
+from tablefmt.data.spill_buffers import RangeSpool
 from tablefmt.errors import StoreError
 
 SCALARS: dict[pa.DataType, list[Any]] = {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tablefmt
 from tablefmt.errors import ConstraintViolationError, CorruptEntryError, SchemaMismatchError
 from tablefmt.expressions.ddl import from_spark_json, schema_from, to_ddl
-from tablefmt.model.schema_json import schema_from_json, schema_to_json
+from tablefmt.log.metadata_json import schema_from_json, schema_to_json
 from tablefmt.operations.create import create
 from tablefmt.table import Table
 from tests.lengths import BAD, GOOD, stored

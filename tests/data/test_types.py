@@ -437,7 +437,7 @@ def test_a_source_that_fails_in_the_middle_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ADD-5: the caller sees its own error, and files written before it are removed."""
-    monkeypatch.setattr("tablefmt.data.write.FLUSH_BYTES", 1)
+    monkeypatch.setattr("tablefmt.data.data_writer.FLUSH_BYTES", 1)
     table = tablefmt.create(tmp_path / "t", DATA.schema)
     seen: list[int] = []
 
@@ -464,7 +464,7 @@ def test_a_large_source_becomes_several_files_of_bounded_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """DAT-6: a stream, and one huge batch, are written piece by piece, each by its partitions."""
-    monkeypatch.setattr("tablefmt.data.write.FLUSH_BYTES", 400_000)
+    monkeypatch.setattr("tablefmt.data.data_writer.FLUSH_BYTES", 400_000)
     rows = pa.table({"k": [0, 1] * 100_000, "v": list(range(200_000))})
     pulled = 0
 

@@ -12,8 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tablefmt.demo.checks import Checks, frame_aggregates
-from tablefmt.demo.flights import load, to_arrow
+from tablefmt.demo.flights import Checks, frame_aggregates, load, to_arrow
 from tests.places import ROOT
 
 AGGREGATES = ("count", "sum", "min", "max")

@@ -6,13 +6,12 @@ import pytest
 from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.analysis import Kind, analyze, depends_on_zone, kind_of
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.duckdb_functions import FUNCTIONS
-from tablefmt.expressions.functions import CHANGING_FUNCTIONS
-from tablefmt.expressions.names import Relation
-from tablefmt.expressions.parse import parse_tree
+from tablefmt.expressions.expression_analysis import Kind, analyze, depends_on_zone, kind_of
+from tablefmt.expressions.sql_parser import Relation, parse_tree
 from tablefmt.expressions.sql_to_duckdb import translate
+from tablefmt.expressions.sql_vocabulary import CHANGING_FUNCTIONS
 
 SCHEMA = schema_from(
     "i INT, l BIGINT, s STRING, d DATE, ts TIMESTAMP, n DECIMAL(10,2), g DOUBLE, t BOOLEAN,"

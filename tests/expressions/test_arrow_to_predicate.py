@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import tablefmt
 from tablefmt.expressions.arrow_to_predicate import WEIGHT_MAX, predicates_from_bytes, predicates_of
+from tablefmt.expressions.file_pruning import may_match
 from tablefmt.expressions.predicate import (
     FALSE,
     NULL,
@@ -35,12 +36,11 @@ from tablefmt.expressions.predicate import (
     all_of,
     to_sql,
 )
-from tablefmt.expressions.prune import may_match
 from tablefmt.expressions.sql_to_predicate import parse_predicate
-from tablefmt.expressions.substrait_messages import extended_expression
+from tablefmt.expressions.substrait import extended_expression
 from tablefmt.model.arrow_types import arrow_type, from_arrow, to_arrow
 from tablefmt.model.schema import Primitive, Schema, Type, is_float
-from tablefmt.testing.conditions import evaluate, schemas, to_array, values
+from tablefmt.testing.random_conditions import evaluate, schemas, to_array, values
 
 UTC = pa.timestamp("us", tz="UTC")
 ARROW = pa.schema(

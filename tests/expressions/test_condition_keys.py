@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tablefmt.expressions.condition_keys import LISTED_MAX, listed_keys
+from tablefmt.expressions.condition_overlap import LISTED_MAX, listed_keys
 from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.arrow_types import from_arrow
-from tablefmt.model.key_hashes import hash_keys
+from tablefmt.model.content_hashes import hash_keys
 
 ROWS = pa.table(
     {

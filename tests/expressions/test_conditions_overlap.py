@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tablefmt.expressions.conditions_overlap import COMBINATIONS_MAX, may_both_hold
+from tablefmt.expressions.condition_overlap import COMBINATIONS_MAX, may_both_hold
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import (
     And,

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ddl import from_spark_json, schema_from, to_ddl, to_spark_json
-from tablefmt.model.numbering import number_fields
 from tablefmt.model.schema import (
     Array,
     Field,
@@ -23,7 +22,8 @@ from tablefmt.model.schema import (
     is_variant,
     walk,
 )
-from tablefmt.testing.conditions import KINDS
+from tablefmt.model.schema_rules import number_fields
+from tablefmt.testing.random_conditions import KINDS
 
 DDL = "id BIGINT NOT NULL, s STRING, a ARRAY<STRUCT<x: INT>>, d DECIMAL(10,2), m MAP<STRING,INT>"
 

@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.filter_tuples import filters_to_predicate
-from tablefmt.expressions.predicate import TRUE, Predicate, to_sql
-from tablefmt.expressions.predicate_to_arrow import to_arrow_expression
+from tablefmt.expressions.predicate import TRUE, Predicate, to_arrow_expression, to_sql
 from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.schema import Field, Schema, is_float
-from tablefmt.testing.conditions import evaluate, schemas, to_array, values
+from tablefmt.testing.random_conditions import evaluate, schemas, to_array, values
 from tests.scheduling import without_address
 
 NAN = math.nan

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.functions import BY_KIND
-from tablefmt.expressions.log_text.grammar import rewritten
-from tablefmt.expressions.parse import parse_tree
+from tablefmt.expressions.constraint_grammar import rewritten
+from tablefmt.expressions.sql_parser import parse_tree
+from tablefmt.expressions.sql_vocabulary import BY_KIND
 from tests.places import ROOT
 
 COLUMNS = ["k", "t", "ts", "s", "tags", "m", "end", "from", "Map", "select", "value one", "a`b"]

@@ -16,8 +16,7 @@ from polars.io.plugins import register_io_source
 
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.polars_to_predicate import implied_by
-from tablefmt.expressions.predicate import to_sql
-from tablefmt.expressions.predicate_to_arrow import to_arrow_expression
+from tablefmt.expressions.predicate import to_arrow_expression, to_sql
 from tablefmt.model.arrow_types import to_arrow
 
 SCHEMA = schema_from(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions import parse
+from tablefmt.expressions import sql_parser
 from tablefmt.expressions.literals import DAY
 from tablefmt.expressions.predicate import (
     Comparison,
@@ -23,7 +23,7 @@ from tablefmt.expressions.predicate import (
 )
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.schema import Array, Decimal, Field, Primitive, Schema, Struct
-from tablefmt.testing.conditions import evaluate, predicates, schemas, values
+from tablefmt.testing.random_conditions import evaluate, predicates, schemas, values
 
 SCHEMA = Schema(
     (
@@ -237,7 +237,7 @@ def test_an_unknown_column_names_those_there_are() -> None:
 
 
 def test_text_over_the_limits_is_refused() -> None:
-    for text in ("x" * (parse.TEXT_MAX + 1), "i=1 OR " * 60_000 + "i=1"):
+    for text in ("x" * (sql_parser.TEXT_MAX + 1), "i=1 OR " * 60_000 + "i=1"):
         with pytest.raises(InvalidPredicateError, match=r"at most|more than"):
             parse_predicate(text, SCHEMA)
 

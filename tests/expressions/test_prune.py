@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tablefmt.data.bounds import file_bounds, nan_counts
+from tablefmt.data.column_bounds import file_bounds, nan_counts
+from tablefmt.expressions.file_pruning import decided_by_partitions, may_match, partition_match
 from tablefmt.expressions.predicate import (
     Comparison,
     In,
@@ -24,13 +25,13 @@ from tablefmt.expressions.predicate import (
     Predicate,
     fields,
     normalise,
+    to_arrow_expression,
+    to_scan_expression,
 )
-from tablefmt.expressions.predicate_to_arrow import to_arrow_expression, to_scan_expression
-from tablefmt.expressions.prune import decided_by_partitions, may_match, partition_match
 from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.scalar_values import decode
 from tablefmt.model.schema import Field, Primitive, Schema
-from tablefmt.model.values import decode
-from tablefmt.testing.conditions import evaluate, predicates, schemas, to_array, values
+from tablefmt.testing.random_conditions import evaluate, predicates, schemas, to_array, values
 
 Rows = list[dict[int, Any]]
 

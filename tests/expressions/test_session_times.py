@@ -9,7 +9,7 @@ import pytest
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.expressions.session_times import in_session
-from tablefmt.model.integers import number_in_text
+from tablefmt.model.argument_checks import number_in_text
 from tablefmt.model.times import show_time, to_micros
 
 NEW_YORK = "America/New_York"

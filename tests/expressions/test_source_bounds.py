@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tablefmt.expressions.predicate import FALSE, TRUE, to_sql
-from tablefmt.expressions.predicate_to_arrow import to_arrow_expression
-from tablefmt.expressions.source_bounds import (
+from tablefmt.expressions.merge_statement import (
     VALUES_MAX,
     Equated,
     SourceValues,
     predicate_of_source,
     values_of,
 )
+from tablefmt.expressions.predicate import FALSE, TRUE, to_arrow_expression, to_sql
 from tablefmt.model.schema import Field, Primitive, Schema
 
 NAN = float("nan")

@@ -12,9 +12,9 @@ from sqlglot.dialects.dialect import Dialect
 
 import tablefmt
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.expressions.constraint_grammar import rewritten
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.expressions.log_text.grammar import rewritten
-from tablefmt.expressions.parse import parse_tree
+from tablefmt.expressions.sql_parser import parse_tree
 
 PARSER = Dialect.get_or_raise("spark").parser_class
 KEYWORDS = {

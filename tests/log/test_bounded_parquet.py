@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
-from tablefmt.log import bounded_parquet, side_files, thrift
+from tablefmt.log import bounded_parquet, overflow_metadata, parquet_footer
 from tablefmt.log.bounded_parquet import footer_of, read_bounded, rows_are
 from tablefmt.log.codec import digest
-from tablefmt.log.names import side_key
-from tablefmt.log.side_files import read_deletes, read_side, write_deletes, write_side
-from tablefmt.model.entry import RowDeletes, SideFile
+from tablefmt.log.object_names import side_key
+from tablefmt.log.overflow_metadata import read_deletes, read_side, write_deletes, write_side
+from tablefmt.model.log_entry import RowDeletes, SideFile
 from tests.tables import memory
 
 NONCE = "ab" * 16
@@ -113,9 +113,9 @@ def test_a_page_that_denies_its_length_is_found(monkeypatch: pytest.MonkeyPatch)
         read(body)
     # The page says less than it is: Arrow's unpacking finds that.
     at = body.index(b"\x15\x00\x15") + 3
-    assert thrift.varint(body, at)[0] > 4 * MIB
+    assert parquet_footer.varint(body, at)[0] > 4 * MIB
     liar = body[:at] + b"\x90\x80\x80\x00" + body[at + 4 :]
-    assert thrift.varint(liar, at)[0] == 16
+    assert parquet_footer.varint(liar, at)[0] == 16
     with pytest.raises((ValueError, OSError)):
         read(liar)
 
@@ -207,7 +207,7 @@ def test_columns_that_shrink_too_far_are_written_plainly(monkeypatch: pytest.Mon
     )
     side = write_deletes(store, NONCE, deletes)
     assert read_deletes(store, side)["file"].to_pylist() == list(range(1, count))
-    monkeypatch.setattr(side_files, "SIDE_LINES_MAX", count - 1)
+    monkeypatch.setattr(overflow_metadata, "SIDE_LINES_MAX", count - 1)
     with pytest.raises(UnsupportedFeatureError, match="commit in smaller pieces"):
         write_side(store, "cd" * 16, columns)
     assert [one.key for one in store.list_after(side_key("cd" * 16))] == []

@@ -22,16 +22,16 @@ from tablefmt.errors import (
     LogGapError,
     UnsupportedFeatureError,
 )
-from tablefmt.log import json_text
+from tablefmt.log import strict_json
 from tablefmt.log.codec import decode
-from tablefmt.log.json_text import amount_problem
-from tablefmt.log.names import VERSION_MAX, block_key, entry_key
-from tablefmt.log.packed import read_packed, unpack
-from tablefmt.log.reader import read_from, tail_windows
+from tablefmt.log.compacted_log import read_packed, unpack
+from tablefmt.log.log_reader import read_from, tail_windows
+from tablefmt.log.object_names import VERSION_MAX, block_key, entry_key
+from tablefmt.log.strict_json import amount_problem
 from tablefmt.model.positions import ROWS_MAX, live_mask, row_span
 from tablefmt.snapshot.head import check_writable
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.wrap import CountingStore
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.store_wrappers import CountingStore
 from tests.tables import handle, ids, memory, new_table, rows, with_history
 
 pytestmark = pytest.mark.broken_tables
@@ -137,11 +137,11 @@ def test_what_is_derived_and_too_long_is_passed_over(tmp_path: Path) -> None:
 
 def test_json_that_would_take_much_memory_is_not_parsed() -> None:
     """STO-25: objects, arrays and texts are counted before; brackets in a text are none."""
-    arrays = b'{"x_":[' + b"[]," * (json_text.CONTAINERS_MAX) + b"0]}"
-    texts = b'{"x_":[' + b'"",' * (json_text.TEXTS_MAX + 1) + b"0]}"
+    arrays = b'{"x_":[' + b"[]," * (strict_json.CONTAINERS_MAX) + b"0]}"
+    texts = b'{"x_":[' + b'"",' * (strict_json.TEXTS_MAX + 1) + b"0]}"
     assert "objects and arrays" in (amount_problem(arrays) or "")
     assert "texts" in (amount_problem(texts) or "")
-    assert amount_problem(b'{"x_":"' + b'[{\\"' * json_text.CONTAINERS_MAX + b'"}') is None
+    assert amount_problem(b'{"x_":"' + b'[{\\"' * strict_json.CONTAINERS_MAX + b'"}') is None
     for body in (arrays, texts):
         whole = (
             body[:-1] + b',"checksum":"' + hashlib.sha256(body[:-1]).hexdigest().encode() + b'"}'
@@ -154,7 +154,7 @@ def test_json_that_would_take_much_memory_is_not_parsed() -> None:
 def test_a_writer_says_that_an_entry_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """STO-25: before it writes; the table stays as it was."""
     table = new_table(memory())
-    monkeypatch.setattr(json_text, "CONTAINERS_MAX", 500)
+    monkeypatch.setattr(strict_json, "CONTAINERS_MAX", 500)
     with pytest.raises(UnsupportedFeatureError, match="objects and arrays; at most 500"):
         table.append(rows(1), user_metadata={"many": [[] for _ in range(600)]})
     table.append(rows(2), user_metadata={"few": [[]]})

@@ -14,7 +14,7 @@ from tablefmt.errors import CorruptEntryError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.log import codec
 from tablefmt.log.codec import decode, encode
-from tablefmt.model.entry import (
+from tablefmt.model.log_entry import (
     AddedFiles,
     Application,
     Basis,
@@ -33,7 +33,7 @@ from tablefmt.model.entry import (
     Totals,
 )
 from tablefmt.model.times import MICROS_MAX, MICROS_MIN
-from tablefmt.session.snapshot import joined
+from tablefmt.session.transaction_snapshot import joined
 
 TABLE, TRANSACTION = "ab" * 16, "0f" * 16
 SCHEMA = schema_from("id BIGINT, p STRING, s STRUCT<a: INT, b: ARRAY<DECIMAL(5,2)>>")

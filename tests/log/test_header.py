@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.log.codec import decode, digest, encode
-from tablefmt.log.header import EntryHeader, entry_headers
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import Metadata, OperationClass, ProtocolFeatures
+from tablefmt.log.codec import EntryHeader, decode, digest, encode, entry_headers
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import Metadata, OperationClass, ProtocolFeatures
 from tablefmt.model.schema import Field, Primitive, Schema
 from tests.tables import memory, new_table, rows
 

@@ -16,8 +16,8 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.codec import encode
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import (
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import (
     Basis,
     Entry,
     Horizon,
@@ -26,8 +26,8 @@ from tablefmt.model.entry import (
     PartitionScope,
     Totals,
 )
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store, Written
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Store, Written
 from tablefmt.table import Table
 from tests.tables import handle, ids, new_table, rows
 

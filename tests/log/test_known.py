@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.log import known
+from tablefmt.log import strict_json
 from tablefmt.log.codec import decode
-from tablefmt.model.entry import (
+from tablefmt.model.log_entry import (
     Application,
     Constraint,
     CursorBack,
@@ -103,7 +103,7 @@ def refused(body: bytes) -> list[str]:
 def test_what_is_spoiled_here_is_sound_before() -> None:
     for entry in ENTRIES:
         assert decode(signed(document(entry)), 3).entry == replace(entry, remove=(4, 9))
-    assert {place for _, _, place in PLACES} >= set(known.NAMES) - {""}
+    assert {place for _, _, place in PLACES} >= set(strict_json.NAMES) - {""}
 
 
 @pytest.mark.parametrize(("at", "number", "place"), PLACES)
@@ -113,7 +113,7 @@ def test_a_name_that_is_not_known_is_told_wherever_it_is(at: int, number: int, p
         (feature,) = refused(spoiled(at, number, "zebra", value))
         assert feature.rpartition(":")[2].rpartition(".")[2] == "zebra"
         body = spoiled(at, number, "x_zebra", value)
-        if place in known._OPEN and place != "add":
+        if place in strict_json._OPEN and place != "add":
             assert decode(body, 3).version == 3
         elif place != "add":
             assert refused(body)[0].endswith("x_zebra")
@@ -182,8 +182,8 @@ def test_columns_of_a_later_writer_are_ignored_or_told() -> None:
     entry = document(replace(REAL, add=ADD))
     entry["add"]["x_colour"] = ["red"]
     assert decode(signed(entry), 3).entry.add == ADD
-    assert known.unknown_columns(["path", "lower.1", "x_any", "written"]) == []
-    assert known.unknown_columns(["path", "colour.1", "colour.2", "import"]) == [
+    assert strict_json.unknown_columns(["path", "lower.1", "x_any", "written"]) == []
+    assert strict_json.unknown_columns(["path", "colour.1", "colour.2", "import"]) == [
         "field:add.colour",
         "importedFiles",
     ]

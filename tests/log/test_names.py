@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from tablefmt.log.names import first_path_problem, path_problem
+from tablefmt.log.object_names import first_path_problem, path_problem
 
 OWN = "data/" + "0" * 32 + "/0-0.parquet"
 PATHS = [

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 import tablefmt
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import CorruptEntryError
-from tablefmt.log import packed
-from tablefmt.log.names import HISTORY, block_key, block_range, entry_key
-from tablefmt.log.packed import SIZES, WASTE, cover, pack, read_entries, unpack, write_blocks
-from tablefmt.log.reader import read_range
-from tablefmt.session.checkpoint import checkpoint_of
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore
+from tablefmt.log import compacted_log
+from tablefmt.log.compacted_log import SIZES, WASTE, cover, pack, read_entries, unpack, write_blocks
+from tablefmt.log.log_reader import read_range
+from tablefmt.log.object_names import HISTORY, block_key, block_range, entry_key
+from tablefmt.session.checkpoint_writing import checkpoint_of
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore
 from tests.tables import handle, memory, new_table, rows, with_history
 
 pytestmark = pytest.mark.broken_tables
@@ -120,7 +120,7 @@ def test_a_large_block_is_made_of_small_ones_without_reading_entries(
     """HIS-2: the chain of digests says enough."""
     store = with_history(300)
     write_blocks(store, -1, 254)
-    monkeypatch.setattr(packed, "decode", lambda *_: pytest.fail("an entry was decoded"))
+    monkeypatch.setattr(compacted_log, "decode", lambda *_: pytest.fail("an entry was decoded"))
     before = CountingStore(store)
     assert write_blocks(before, 254, 255) == 2
     blocks = [block_key(at, at + 15) for at in range(0, 256, 16)]
@@ -132,7 +132,7 @@ def test_a_large_block_is_made_of_small_ones_without_reading_entries(
 
 def test_a_block_that_grows_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """HIS-1, ENT-2: what it may unpack to is bounded."""
-    monkeypatch.setattr(packed, "BLOCK_BYTES_MAX", 1000)
+    monkeypatch.setattr(compacted_log, "BLOCK_BYTES_MAX", 1000)
     with pytest.raises(CorruptEntryError, match="HIS-1"):
         unpack(pack([b"x" * 100] * 16), 16)
 

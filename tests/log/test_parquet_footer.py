@@ -22,12 +22,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tablefmt.errors import CorruptDataError
-from tablefmt.log import parquet_footer, thrift
+from tablefmt.log import parquet_footer
 from tablefmt.log.bounded_parquet import footer_of
 from tablefmt.log.codec import seal
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
 from tablefmt.log.parquet_footer import check_footer
-from tablefmt.store.memory import MemoryStore
+from tablefmt.store.memory_store import MemoryStore
 from tests.tables import handle, memory, new_table, rows
 
 MR = Path(__file__).parent.parent / "data" / "parquet_mr"
@@ -83,13 +83,13 @@ BAD: dict[str, tuple[Change, str]] = {
 
 def _drop_column(footer: bytes) -> bytes:
     at = footer.index(b"\x19\x1c\x19") + 4
-    _, end = thrift.fields(footer, at)
+    _, end = parquet_footer.fields(footer, at)
     return footer[: at - 1] + bytes([footer[at - 1] - 16]) + footer[end:]
 
 
 def _encrypted(footer: bytes) -> bytes:
     at = footer.index(b"\x19\x1c\x19") + 4
-    _, end = thrift.fields(footer, at)
+    _, end = parquet_footer.fields(footer, at)
     # Field 8 of the chunk: a struct with a key of the column.
     return footer[: end - 1] + b"\x5c\x2c\x19\x18\x01n\x00\x00\x00" + footer[end:]
 

@@ -17,13 +17,13 @@ from tablefmt.errors import (
     TableReplacedError,
 )
 from tablefmt.log.codec import encode
-from tablefmt.log.names import HINT, entry_key
-from tablefmt.log.reader import PROMISED_MAX, read_tail
-from tablefmt.model.entry import AddedFiles, OperationClass, Totals
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import StoredObject
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.log.log_reader import PROMISED_MAX, read_tail
+from tablefmt.log.object_names import HINT, entry_key
+from tablefmt.model.log_entry import AddedFiles, OperationClass, Totals
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import StoredObject
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tests.tables import handle, ids, memory, new_table, next_entry, rows, with_history
 
 pytestmark = pytest.mark.broken_tables

@@ -12,15 +12,15 @@ import pytest
 
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.errors import TableReplacedError
-from tablefmt.log.names import entry_key
-from tablefmt.maintenance.ages import last_old
-from tablefmt.maintenance.due import due
+from tablefmt.log.object_names import entry_key
+from tablefmt.maintenance.maintain import due
+from tablefmt.maintenance.retention import last_old
 from tablefmt.operations.create import create
-from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
+from tablefmt.snapshot.head_freshness import ENTRY_SECONDS_MIN
 from tablefmt.store.clocks import Moment, seconds_between, was_set_back
-from tablefmt.store.local import LocalStore
-from tablefmt.store.protocol import PutReply, Store, StoredObject
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import PutReply, Store, StoredObject
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table, open_at
 from tests.tables import (
     Clock,

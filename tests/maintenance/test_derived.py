@@ -11,8 +11,8 @@ import pytest
 
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.log.codec import decode
-from tablefmt.log.hint import Hint, write_hint
-from tablefmt.log.names import (
+from tablefmt.log.log_reader import Hint, write_hint
+from tablefmt.log.object_names import (
     CHECKPOINTS,
     HISTORY,
     block_key,
@@ -23,16 +23,15 @@ from tablefmt.log.names import (
     root_key,
     root_version,
 )
-from tablefmt.maintenance.derived import MANY, SECONDS
-from tablefmt.maintenance.derived_plan import Needed, roots_that_stay, superseded
-from tablefmt.maintenance.due import due
-from tablefmt.maintenance.expire import expire_log
-from tablefmt.maintenance.vacuum import vacuum
-from tablefmt.session.checkpoint import REUSED_SECONDS, checkpoint_of
-from tablefmt.snapshot.checkpoints.read import listed_roots
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.maintenance.log_expiry import expire_log
+from tablefmt.maintenance.maintain import due
+from tablefmt.maintenance.removal_plan import Needed, roots_that_stay, superseded
+from tablefmt.maintenance.vacuum import DERIVED_SECONDS, MANY_CHECKPOINTS, vacuum
+from tablefmt.session.checkpoint_writing import REUSED_SECONDS, checkpoint_of
+from tablefmt.snapshot.checkpoint_reader import listed_roots
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.maintenance.test_expire import DAY, parts_of
 from tests.maintenance.test_vacuum import NOW, removed
@@ -200,14 +199,14 @@ def test_what_is_of_late_stays() -> None:
     """RET-10: whoever began with it may still be at it."""
     store, table, clock, _ = long_table(40)
     roots = listed_roots(store)
-    clock.forward(SECONDS - 3600)
+    clock.forward(DERIVED_SECONDS - 3600)
     gone = {path for path in removed(table.vacuum()) if root_version(path) is not None}
     # Of the last two hours: eight quarters, every third with a checkpoint.
     assert gone
     assert not gone & {*roots[:3]}
     young = part_key("c" * 32)
     store.put(young, b"x")
-    clock.forward(SECONDS - 1)
+    clock.forward(DERIVED_SECONDS - 1)
     assert young not in removed(table.vacuum())
     clock.forward(1)
     assert young in removed(table.vacuum())
@@ -341,7 +340,7 @@ def test_many_old_checkpoints_make_a_vacuum_due() -> None:
     clock = Clock(NOW)
     store = Dated(clock)
     table = new_table(store, clock=clock)
-    for number in range(MANY + 2):
+    for number in range(MANY_CHECKPOINTS + 2):
         table.append(rows(number))
         table.checkpoint()
     assert "vacuum" not in [one.work for one in due(table.context)]

@@ -16,13 +16,13 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.codec import decode, digest
-from tablefmt.log.names import HINT, entry_key
-from tablefmt.snapshot.checkpoints.read import TRIED_MAX, read_base
-from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
+from tablefmt.log.object_names import HINT, entry_key
+from tablefmt.snapshot.checkpoint_reader import TRIED_MAX, read_base
+from tablefmt.snapshot.head_freshness import ENTRY_SECONDS_MIN
 from tablefmt.store.clocks import elapsed
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import NoAnswer, Store
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import NoAnswer, Store
+from tablefmt.store.store_wrappers import ForwardingStore
 from tablefmt.table import Table
 from tests.tables import (
     Clock,
@@ -471,7 +471,7 @@ def test_two_expirers_at_once_do_no_more_than_one() -> None:
 
 def test_a_spark_table_does_the_same_on_the_driver() -> None:
     """RET-1, RET-5, RET-9: no session is asked."""
-    from tablefmt.spark.entry.table import SparkTable
+    from tablefmt.spark.entry.spark_table import SparkTable
 
     _, table, clock, _ = long_log()
     spark_table = SparkTable(None, table)

@@ -13,10 +13,9 @@ import pytest
 import tablefmt
 from tablefmt.cli.main import main
 from tablefmt.errors import InvalidRangeError, StoreError
-from tablefmt.maintenance.due import WORK, due
-from tablefmt.maintenance.maintain import SCHEMA, maintain
-from tablefmt.store.protocol import Store, StoredObject
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.maintenance.maintain import SCHEMA, WORK, due, maintain
+from tablefmt.store.object_store import Store, StoredObject
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.tables import (
     Clock,

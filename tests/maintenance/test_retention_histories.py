@@ -14,7 +14,7 @@ import pytest
 
 from tablefmt.errors import ChangesExpiredError, VersionNotFoundError
 from tablefmt.maintenance.drop import drop_at
-from tablefmt.session.options import CommitOptions
+from tablefmt.session.commit_options import CommitOptions
 from tests.tables import Clock, Dated, assert_sound, handle, new_table
 
 Content = list[tuple[Any, ...]]

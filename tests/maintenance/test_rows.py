@@ -15,12 +15,12 @@ import pytest
 import tablefmt
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.codec import decode
-from tablefmt.log.names import entry_key
-from tablefmt.log.side_files import read_side, write_side
-from tablefmt.model.entry import AddedFiles, OperationClass, Totals
-from tablefmt.model.key_hashes import decode_hashes, encode_hashes
+from tablefmt.log.object_names import entry_key
+from tablefmt.log.overflow_metadata import read_side, write_side
+from tablefmt.model.content_hashes import decode_hashes, encode_hashes
+from tablefmt.model.log_entry import AddedFiles, OperationClass, Totals
 from tablefmt.snapshot.file_columns import added_table
-from tablefmt.snapshot.files import FileHistory
+from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.folding import fold
 from tests.oracle import logdump
 from tests.places import GOLDEN

@@ -23,12 +23,12 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.log.names import side_key
+from tablefmt.log.object_names import side_key
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.session import staging
-from tablefmt.store.local import LocalStore
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.s3server import S3Server
 from tests.tables import (
@@ -276,12 +276,12 @@ def test_an_append_goes_on_top_of_no_retention_that_it_has_outlived(
     dated = Dated(clock)
     table, other = new_table(dated, clock=clock), handle(dated, clock)
 
-    def slowly(*arguments: Any) -> Any:
+    def slowly(*arguments: Any, **named: Any) -> Any:
         monkeypatch.undo()
         clock.forward(3 * HOUR)
         other.alter.set_properties({"deletedFileRetentionDuration": "1 hour"})
         assert other.vacuum(dry_run=False).deleted == 1
-        return staging.commit_staged(*arguments)
+        return staging.commit_staged(*arguments, **named)
 
     monkeypatch.setattr(staging, "commit_staged", slowly)
     with pytest.raises(CommitRejectedError, match="began 10800 s ago, and 3600 s are allowed"):
@@ -479,7 +479,7 @@ def test_the_earlier_of_two_clocks_decides() -> None:
 
 def test_side_files_stay_as_long_as_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """RET-6, ADD-6, DEL-3: the state of later versions is read from them."""
-    monkeypatch.setattr("tablefmt.commit.side_files.SIDE_ABOVE_BYTES", 0)
+    monkeypatch.setattr("tablefmt.commit.driver.SIDE_ABOVE_BYTES", 0)
     clock = Clock(NOW)
     table = new_table(Dated(clock), clock=clock, partitioned=True)
     table.append(rows(*range(2500), p=[f"partition {n}" for n in range(2500)]))

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from tablefmt.cli.changes import difference
+from tablefmt.cli.table_commands import difference
 from tablefmt.errors import TablefmtError
 from tablefmt.log.codec import decode
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
 from tablefmt.maintenance.verify import verify
-from tablefmt.store.protocol import Store
+from tablefmt.store.object_store import Store
 from tests.compactions import MINOR, compact
 from tests.snapshot.grown import grow
 from tests.tables import Clock, Dated, handle, ids, new_table, rows

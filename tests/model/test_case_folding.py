@@ -8,7 +8,7 @@ import sys
 import pytest
 from logdump import schemas
 
-from tablefmt.model.case_folding import folded
+from tablefmt.model.name_matching import folded
 
 UNICODE_13 = "268ad05ed64965cccaae697c8f9d521e5fbf615e638d98033de0703a90f32160"
 """SHA-256 of the 1,490 lines `code point;folding` of Unicode 13.0.

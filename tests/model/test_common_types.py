@@ -11,10 +11,17 @@ import random
 import pytest
 
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.model.common_types import Era, common_type, common_types, described, parts, splits
-from tablefmt.model.evolve import with_default
 from tablefmt.model.schema import Decimal, Primitive, Type
-from tablefmt.model.widening import is_widening
+from tablefmt.model.schema_evolution import with_default
+from tablefmt.model.type_widening import (
+    Era,
+    common_type,
+    common_types,
+    described,
+    is_widening,
+    parts,
+    splits,
+)
 
 PLAIN = [
     Primitive(name)

@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ddl import schema_from, to_ddl
+from tablefmt.log.metadata_json import schema_from_json, schema_to_json
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.defaults import default_array, default_of
-from tablefmt.model.evolve import moved, renamed, widened, with_default, with_field, without_field
-from tablefmt.model.merge_schema import merged_schema
-from tablefmt.model.paths import path_of
-from tablefmt.model.replace_schema import replaced_schema
 from tablefmt.model.schema import (
     Decimal,
     Field,
@@ -27,10 +24,20 @@ from tablefmt.model.schema import (
     Schema,
     Type,
     all_fields,
+    path_of,
     primitive,
 )
-from tablefmt.model.schema_json import schema_from_json, schema_to_json
-from tablefmt.model.widening import is_widening
+from tablefmt.model.schema_evolution import (
+    merged_schema,
+    moved,
+    renamed,
+    replaced_schema,
+    widened,
+    with_default,
+    with_field,
+    without_field,
+)
+from tablefmt.model.type_widening import is_widening
 
 NESTED = (
     "id INT, s STRUCT<a: INT, b: STRUCT<c: INT, d: STRING>>, l ARRAY<STRUCT<x: FLOAT>>, "

@@ -10,8 +10,8 @@ import pytest
 import tablefmt
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.model.evolve import renamed, with_comment
-from tablefmt.model.given_names import check_new_names
+from tablefmt.model.schema_evolution import renamed, with_comment
+from tablefmt.model.schema_rules import check_new_names
 
 REFUSED = ("__tablefmt_file", "__TableFmt_x", "_tmp_metadata_row_index", "_TMP_metadata_row_INDEX")
 TWINS = (("ı", "i"), ("İ", "I"), ("İ", "ı"), ("xı", "Xi"))

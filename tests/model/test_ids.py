@@ -14,21 +14,29 @@ from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
 from tablefmt.expressions.ddl import schema_from, to_spark_json
+from tablefmt.log.metadata_json import schema_from_json, schema_to_json
 from tablefmt.model.arrow_types import file_schema
-from tablefmt.model.evolve import (
+from tablefmt.model.schema import (
+    ID_MAX,
+    Primitive,
+    Schema,
+    all_ids,
+    id_places,
+    nullable,
+    physical,
+    without_comments,
+)
+from tablefmt.model.schema_evolution import (
+    merged_schema,
     moved,
     renamed,
+    replaced_schema,
     widened,
     with_comment,
     with_field,
     without_field,
 )
-from tablefmt.model.merge_schema import merged_schema
-from tablefmt.model.numbering import number_fields
-from tablefmt.model.replace_schema import replaced_schema
-from tablefmt.model.schema import ID_MAX, Primitive, Schema, all_ids, id_places
-from tablefmt.model.schema_json import schema_from_json, schema_to_json
-from tablefmt.model.schema_views import nullable, physical, without_comments
+from tablefmt.model.schema_rules import number_fields
 
 DDL = (
     "id BIGINT, l ARRAY<INT>, m MAP<STRING, ARRAY<STRUCT<x: INT, y: MAP<INT, FLOAT>>>>, "

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.model.key_hashes import (
+from tablefmt.model.content_hashes import (
     KEYS_MAX,
     decode_all_hashes,
     decode_hashes,

@@ -14,7 +14,7 @@ from logdump.shapes import Refusal
 from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptEntryError
-from tablefmt.model.entry import RowDeletes
+from tablefmt.model.log_entry import RowDeletes
 from tablefmt.model.positions import (
     DELETE_COLUMNS,
     Marks,

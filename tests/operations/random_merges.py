@@ -6,11 +6,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tablefmt.testing.reference import Column, When
-from tablefmt.testing.terms import (
+from tablefmt.testing.reference_model import (
     OPERATORS,
+    Column,
     Term,
     Values,
+    When,
     both,
     column,
     compared,

@@ -13,9 +13,9 @@ from tablefmt.errors import (
     MetadataChangedException,
     SchemaMismatchError,
 )
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import OperationClass
-from tablefmt.store.wrap import CountingStore
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import OperationClass
+from tablefmt.store.store_wrappers import CountingStore
 from tests.tables import assert_sound, by_hand, handle, ids, memory, new_table, rows
 
 

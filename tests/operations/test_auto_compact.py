@@ -13,8 +13,8 @@ import pytest
 import tablefmt
 from tablefmt.errors import StoreError
 from tablefmt.operations import auto_compact
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import ForwardingStore
 from tablefmt.table import Table, open_at
 from tests.tables import Clock, assert_sound, by_hand, handle, ids, memory, new_table, rows
 

@@ -18,9 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tablefmt
-from tablefmt.data.curves import axis_bits, hilbert, z_order
-from tablefmt.data.row_order import CURVES
-from tablefmt.data.sort_keys import places_in, ranges_of, sort_places, sortable
+from tablefmt.data.clustering_order import (
+    CURVES,
+    axis_bits,
+    hilbert,
+    places_in,
+    ranges_of,
+    sort_places,
+    sortable,
+    z_order,
+)
 from tablefmt.errors import (
     CommitRejectedError,
     ConcurrentDeleteDeleteException,
@@ -174,10 +181,10 @@ def test_a_query_of_either_column_reads_fewer_files(
     assert [table.scan(where=w).files().num_rows for w in ("x = 7", "y = 'y0008'")] == [4, 4]
     total = int(np.sum(table.scan().files()["size"].to_numpy()))
     # Rows wait on disk, and ranges are many.
-    monkeypatch.setattr("tablefmt.data.clustering.RANGE_BYTES", 100_000)
-    monkeypatch.setattr("tablefmt.data.clustering.SPOOL_BYTES", 200_000)
-    monkeypatch.setattr("tablefmt.data.file_stream.GROUP_ROWS", 128)
-    monkeypatch.setattr("tablefmt.data.file_output.GROUP_ROWS", 128)
+    monkeypatch.setattr("tablefmt.data.file_rewrite.RANGE_BYTES", 100_000)
+    monkeypatch.setattr("tablefmt.data.file_rewrite.SPOOL_BYTES", 200_000)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 128)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 128)
     commit = table.cluster(["x", "y"], curve=curve, target_file_size=total // 64)
     files = table.scan().files()
     assert 60 <= files.num_rows <= 70, size
@@ -268,7 +275,7 @@ def test_a_disk_without_room_for_what_waits_leaves_nothing(
     table = new_table()
     for n in range(3):
         table.append(rows(*range(n * 1000, n * 1000 + 1000)))
-    monkeypatch.setattr("tablefmt.data.clustering.SPOOL_BYTES", 10_000)
+    monkeypatch.setattr("tablefmt.data.file_rewrite.SPOOL_BYTES", 10_000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "not there"))
     with pytest.raises(CommitRejectedError, match="set TMPDIR"):
         table.cluster("id")
@@ -280,7 +287,7 @@ def test_nothing_waits_on_disk_afterwards(tmp_path: Path, monkeypatch: pytest.Mo
     """CMP-6: whether it went well or not."""
     table = new_table()
     table.append(rows(*range(3000)))
-    monkeypatch.setattr("tablefmt.data.clustering.SPOOL_BYTES", 1000)
+    monkeypatch.setattr("tablefmt.data.file_rewrite.SPOOL_BYTES", 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     table.cluster("id")
     assert list(tmp_path.iterdir()) == []
@@ -288,7 +295,7 @@ def test_nothing_waits_on_disk_afterwards(tmp_path: Path, monkeypatch: pytest.Mo
     def fails(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tablefmt.data.rewrite.write_groups", fails)
+    monkeypatch.setattr("tablefmt.data.file_rewrite.write_groups", fails)
     with pytest.raises(KeyboardInterrupt):
         table.cluster("id")
     assert list(tmp_path.iterdir()) == []

@@ -20,10 +20,10 @@ from tablefmt.errors import (
     SchemaMismatchError,
     TransactionStateError,
 )
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
 from tablefmt.operations.compact import Compaction, still_there
 from tablefmt.operations.compact_plan import DELETED, LARGE, TOO_LARGE, plan_compaction
-from tablefmt.store.wrap import CountingStore
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import assert_sound, behind, by_hand, handle, ids, live_files, new_table, rows
 
@@ -163,8 +163,7 @@ def test_a_long_file_is_written_row_group_by_row_group(
         table.append(written(1000 * n, count, nan=groups == 3 and n == 1))
     expected = table.to_arrow()
     length = 1000 if groups == 1 else 150
-    for module in ("file_output", "file_stream"):
-        monkeypatch.setattr(f"tablefmt.data.{module}.GROUP_ROWS", length)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", length)
     table.compact()
     assert str(table.to_arrow().to_pylist()) == str(expected.to_pylist())
     (path,) = table.scan().files()["path"].to_pylist()
@@ -183,8 +182,7 @@ def test_nan_that_the_log_does_not_know_of_is_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DAT-9, PRN-13: a row that is gone held the only NaN, so the new file has bounds again."""
-    for module in ("file_output", "file_stream"):
-        monkeypatch.setattr(f"tablefmt.data.{module}.GROUP_ROWS", 4)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 4)
     table = tablefmt.create(tmp_path, SCHEMA)
     table.append(written(0, 10, nan=True))
     table.append(written(10, 10))

@@ -19,9 +19,9 @@ from tablefmt.errors import (
     SchemaMismatchError,
     TablefmtError,
 )
-from tablefmt.expressions.constraints import violation
+from tablefmt.expressions.check_constraints import violation
 from tablefmt.log.codec import encode
-from tablefmt.model.entry import OperationClass
+from tablefmt.model.log_entry import OperationClass
 from tablefmt.table import Table
 from tests.tables import assert_sound, data_files, handle, ids, memory, new_table, rows
 

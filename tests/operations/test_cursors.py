@@ -9,16 +9,15 @@ import pytest
 import tablefmt
 from tablefmt.errors import ConcurrentTransactionException, CorruptTableError
 from tablefmt.log.codec import encode
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import DerivedFrom
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import DerivedFrom
 from tablefmt.operations.append import append
 from tablefmt.operations.delete import delete
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.options import CommitOptions
-from tablefmt.snapshot.cursors_of import cursors_at
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.snapshot.log_view import LogView, cursors_at
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.oracle import logdump
 from tests.tables import behind, handle, ids, memory, new_table, next_entry, rows

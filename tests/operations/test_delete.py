@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 import pytest
 
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, SchemaMismatchError
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import AddedFiles, Entry, OperationClass, PredicateScope, RowDeletes
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import AddedFiles, Entry, OperationClass, PredicateScope, RowDeletes
 from tablefmt.model.positions import decode_positions
 from tablefmt.operations.create import create
 from tablefmt.operations.update import stage_update
-from tablefmt.store.wrap import CountingStore
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import assert_sound, data_files, handle, ids, memory, new_table, rows
 

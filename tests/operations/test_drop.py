@@ -19,10 +19,10 @@ from tablefmt.errors import (
 )
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.operations.create import create
-from tablefmt.session.options import CommitOptions
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.wrap import CountingStore
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import (
     Clock,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tablefmt.log.names import entry_key
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore
+from tablefmt.log.object_names import entry_key
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import Clock, Dated, behind, handle, new_table, rows
 

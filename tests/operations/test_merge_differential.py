@@ -11,8 +11,14 @@ import pytest
 import tablefmt
 from tablefmt.errors import MergeCardinalityError
 from tablefmt.operations.merge_builder import MergeBuilder
-from tablefmt.testing.reference import CardinalityError, State, appended, counted, merged
-from tablefmt.testing.terms import Values
+from tablefmt.testing.reference_model import (
+    CardinalityError,
+    State,
+    Values,
+    appended,
+    counted,
+    merged,
+)
 from tests.operations.random_merges import COLUMNS, NAMES, Maker, Merge
 
 SHAPE = pa.schema([("p", pa.string()), ("k", pa.int32()), ("v", pa.int64()), ("w", pa.string())])

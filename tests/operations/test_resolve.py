@@ -8,10 +8,10 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import CommitUnknownError, TableReplacedError
-from tablefmt.log.reader import read_tail
-from tablefmt.model.entry import StoredEntry
+from tablefmt.log.log_reader import read_tail
+from tablefmt.model.log_entry import StoredEntry
 from tablefmt.operations import resolve
-from tablefmt.store.protocol import Store
+from tablefmt.store.object_store import Store
 from tests.tables import handle, memory, new_table, rows
 
 _numbers = count()

@@ -20,12 +20,12 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.codec import encode
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import Horizon, Operation, OperationClass, PartitionScope
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import Horizon, Operation, OperationClass, PartitionScope
 from tablefmt.operations.restore import restore_statement
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import (
     assert_sound,
@@ -399,7 +399,7 @@ def test_a_restore_of_nothing_encodes_no_file(monkeypatch: pytest.MonkeyPatch) -
     for number in range(3):
         table.append(rows(number))
     table.delete("id = 1")
-    monkeypatch.setattr("tablefmt.commit.restoring._again", encoded)
+    monkeypatch.setattr("tablefmt.commit.restore_plan._again", encoded)
     assert table.restore(version=table.version).no_op
     with pytest.raises(AssertionError, match="an entry is made"):
         table.restore(version=2)

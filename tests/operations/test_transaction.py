@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tablefmt.commit.plan import Staged
+from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import (
     CommitRejectedError,
     CommitUnknownError,
@@ -26,12 +26,12 @@ from tablefmt.errors import (
     TransactionStateError,
     VersionNotFoundError,
 )
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import Operation, OperationClass, ProtocolFeatures
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import Operation, OperationClass, ProtocolFeatures
 from tablefmt.operations.transaction import Transaction
-from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.store.protocol import NoAnswer
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
+from tablefmt.store.object_store import NoAnswer
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tests.tables import (
     Clock,
     assert_sound,

@@ -30,9 +30,9 @@ from tablefmt.errors import (
     TransactionStateError,
     UnsupportedFeatureError,
 )
-from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
-from tablefmt.model.entry import Entry, OperationClass, RowUpdate
-from tablefmt.model.key_hashes import decode_hashes, hash_keys
+from tablefmt.expressions.merge_statement import Action, Clause, MergeStatement, Side
+from tablefmt.model.content_hashes import decode_hashes, hash_keys
+from tablefmt.model.log_entry import Entry, OperationClass, RowUpdate
 from tablefmt.model.schema import Primitive
 from tablefmt.operations.merge_builder import MergeBuilder, Pending
 

@@ -19,10 +19,9 @@ from tablefmt.errors import (
     TablefmtError,
     UnsupportedFeatureError,
 )
-from tablefmt.model.entry import RowUpdate
-from tablefmt.testing import reference
-from tablefmt.testing.reference import When
-from tablefmt.testing.terms import Term, column, compared, constant
+from tablefmt.model.log_entry import RowUpdate
+from tablefmt.testing import reference_model
+from tablefmt.testing.reference_model import Term, When, column, compared, constant
 from tests.parts import DDL, Row, whole_columns
 
 STRUCT = pa.struct(
@@ -93,12 +92,14 @@ def found(table: tablefmt.Table) -> list[Row]:
     return sorted(rows, key=lambda row: row["id"])
 
 
-def state(rows: list[Row]) -> reference.State:
-    columns = tuple(reference.Column(name, "") for name in COLUMNS.names)
-    return reference.State(columns, tuple(tuple(row[c.name] for c in columns) for row in rows))
+def state(rows: list[Row]) -> reference_model.State:
+    columns = tuple(reference_model.Column(name, "") for name in COLUMNS.names)
+    return reference_model.State(
+        columns, tuple(tuple(row[c.name] for c in columns) for row in rows)
+    )
 
 
-def rows_of(outcome: reference.Outcome) -> list[Row]:
+def rows_of(outcome: reference_model.Outcome) -> list[Row]:
     rows = map(outcome.state.named, outcome.state.rows)
     return sorted(rows, key=lambda row: row["id"])
 
@@ -124,7 +125,7 @@ def test_an_update_of_parts_keeps_the_others(
     where = None if every else "id % 2 = 1"
     table.update({name: text for name, (text, _) in values.items()}, where)
     hit = Term("", lambda t, s: every or t["id"] % 2 == 1)
-    assert found(table) == rows_of(reference.updated(state(rows), sets(values), hit))
+    assert found(table) == rows_of(reference_model.updated(state(rows), sets(values), hit))
     assert table.verify(deep=True).findings == ()
 
 
@@ -160,7 +161,7 @@ def test_a_merge_sets_parts_of_matched_rows_and_of_the_others(
         When("not_matched", None, {"id": column("id", "s"), "s": constant(None)}),
         When("not_matched_by_source", None, sets(rest)),
     ]
-    expected = reference.merged(state(rows), source.to_pylist(), same, whens)
+    expected = reference_model.merged(state(rows), source.to_pylist(), same, whens)
     assert found(table) == rows_of(expected)
 
 

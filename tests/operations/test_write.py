@@ -19,9 +19,9 @@ from tablefmt.errors import (
     TableExistsError,
     TablefmtError,
 )
-from tablefmt.operations import first_rows
+from tablefmt.operations import create
 from tablefmt.operations.create import create_as
-from tablefmt.store.memory import MemoryStore
+from tablefmt.store.memory_store import MemoryStore
 from tests.scheduling import without_address
 
 _numbers = itertools.count()
@@ -231,11 +231,11 @@ def between(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
     """Do something just before the table of the next writer would be made."""
 
     def late(*arguments: Any, **how: Any) -> Any:
-        monkeypatch.setattr(first_rows, "create_as", create_as)
+        monkeypatch.setattr(create, "create_as", create_as)
         act()
         return create_as(*arguments, **how)
 
-    monkeypatch.setattr(first_rows, "create_as", late)
+    monkeypatch.setattr(create, "create_as", late)
 
 
 @pytest.mark.parametrize(

@@ -18,18 +18,18 @@ import pytest
 
 import tablefmt
 from tablefmt.commit import driver
-from tablefmt.commit.plan import entry_on as entry_of_plan
-from tablefmt.conflict import check
+from tablefmt.commit.transaction_plan import entry_on as entry_of_plan
+from tablefmt.conflict import conflict_check
 from tablefmt.errors import ConcurrentTransactionException, TablefmtError
-from tablefmt.model.entry import DerivedFrom
+from tablefmt.model.log_entry import DerivedFrom
 from tablefmt.operations.append import append
 from tablefmt.pipes import pipe as pipes
-from tablefmt.pipes.rows import taken_rows
+from tablefmt.pipes.pipe_batch import taken_rows
 from tablefmt.session import staging
-from tablefmt.session.options import CommitOptions
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.snapshot.cursors import position
-from tablefmt.store.local import LocalStore
-from tablefmt.store.protocol import Store
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import Store
 from tablefmt.table import Table
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.races import race
@@ -231,7 +231,11 @@ def test_a_compaction_and_appends_beside_a_run_are_no_obstacle() -> None:
 
 def unchecked(patch: pytest.MonkeyPatch) -> None:
     """The cursor is moved from wherever it is by the time of the commit: nobody looks at `from`."""
-    patch.setattr(check, "_CHECKS", tuple(c for c in check._CHECKS if c.__name__ != "_cursor"))
+    patch.setattr(
+        conflict_check,
+        "_CHECKS",
+        tuple(c for c in conflict_check._CHECKS if c.__name__ != "_cursor"),
+    )
     patch.setattr(staging, "check_cursor", lambda *_: None)
     real = entry_of_plan
 

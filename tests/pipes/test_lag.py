@@ -13,8 +13,8 @@ import tablefmt
 from tablefmt.cli.main import main
 from tablefmt.errors import InvalidRangeError, StoreError, TableNotFoundError
 from tablefmt.operations.create import create
-from tablefmt.store.local import LocalStore
-from tablefmt.store.open import open_store, scheme_of
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.location import open_store, scheme_of
 from tablefmt.table import Table
 from tests.tables import Clock, behind, handle
 
@@ -86,7 +86,9 @@ def test_an_address_in_the_log_is_shown_and_not_followed(
     here.append({"id": [1]})
     tablefmt.pipe(here).into(there)
     opened: list[Any] = []
-    monkeypatch.setattr("tablefmt.pipes.lag.open_store", lambda *given: opened.append(given))
+    monkeypatch.setattr(
+        "tablefmt.pipes.replication_lag.open_store", lambda *given: opened.append(given)
+    )
     report = there.lag()
     (one,) = report.sources
     assert (one.location, one.taken, one.newest, one.versions) == (here.uri, 1, None, None)
@@ -158,7 +160,7 @@ def test_options_go_to_sources_of_the_tables_scheme(
         seen.append((str(uri), options))
         return open_store(tmp_path / "here", options)
 
-    monkeypatch.setattr("tablefmt.pipes.lag.open_store", looking)
+    monkeypatch.setattr("tablefmt.pipes.replication_lag.open_store", looking)
     options = {"unsafe_single_writer": True}
     for uri in ("FILE:///x", f"file:{tmp_path}", str(tmp_path), tmp_path, "S3://b/x", "memory://x"):
         there.lag(uri, storage_options=options)

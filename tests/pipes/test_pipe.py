@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tablefmt
-from tablefmt.data.spool import Kept
+from tablefmt.data.spill_buffers import Kept
 from tablefmt.errors import (
     ChangesExpiredError,
     CommitRejectedError,
@@ -24,10 +24,10 @@ from tablefmt.errors import (
     TableNotFoundError,
     TableReplacedError,
 )
-from tablefmt.log.cursors_json import LOCATION_BYTES_MAX
-from tablefmt.log.names import entry_key
-from tablefmt.pipes import rows as rows_of_pipes
-from tablefmt.store.wrap import CountingStore
+from tablefmt.log.entry_json import LOCATION_BYTES_MAX
+from tablefmt.log.object_names import entry_key
+from tablefmt.pipes import pipe_batch as rows_of_pipes
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.oracle import logdump
 from tests.tables import behind, handle, memory
@@ -667,7 +667,7 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         def _keep(self, batch: pa.RecordBatch) -> None:
             self.lost = True
 
-    monkeypatch.setattr("tablefmt.pipes.keyed.Kept", Full)
+    monkeypatch.setattr("tablefmt.pipes.keyed_merge.Kept", Full)
     with pytest.raises(CommitRejectedError, match="disk"):
         tablefmt.pipe(here).into(there, keys="id")
     assert not tablefmt.exists(there)

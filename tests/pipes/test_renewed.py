@@ -13,7 +13,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.store.wrap import CountingStore
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import behind, memory
 

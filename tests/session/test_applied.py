@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tablefmt.session.options import CommitOptions
+from tablefmt.session.commit_options import CommitOptions
 from tests.tables import handle, memory, new_table, rows
 
 

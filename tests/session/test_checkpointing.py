@@ -14,13 +14,13 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import StoreError
-from tablefmt.log.hint import Hint, read_hint, write_hint
-from tablefmt.log.names import CHECKPOINTS, HINT, root_version
-from tablefmt.maintenance.checkpoint import verified
-from tablefmt.session.checkpointing import MANY_FILES, is_due
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.log.log_reader import Hint, read_hint, write_hint
+from tablefmt.log.object_names import CHECKPOINTS, HINT, root_version
+from tablefmt.maintenance.manual_checkpoint import verified
+from tablefmt.session.checkpoint_writing import MANY_FILES, is_due
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table, open_at
 from tests.tables import Clock, ids, memory, new_table, rows
 

@@ -7,11 +7,11 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import CommitRejectedError, StoreError
-from tablefmt.log.names import data_folder, deletes_key, side_key
-from tablefmt.model.entry import AddedFiles
-from tablefmt.session.files import TransactionFiles
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store
+from tablefmt.log.object_names import data_folder, deletes_key, side_key
+from tablefmt.model.log_entry import AddedFiles
+from tablefmt.session.transaction_snapshot import TransactionFiles
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Store
 from tablefmt.testing.faults import FaultyStore, Killed
 
 MINE, OTHER = "1" * 32, "2" * 32
@@ -110,4 +110,7 @@ def test_nothing_else_deletes_what_is_in_a_store():
         name for name, path in modules.items() if re.search(r"\.delete\(", path.read_text())
     }
     of_stores = {name for name in deleting if name.startswith(("store/", "testing/"))}
-    assert deleting - of_stores == {"session/files.py", "spark/backends/native/writer.py"}
+    assert deleting - of_stores == {
+        "session/transaction_snapshot.py",
+        "spark/backends/native/native_writer.py",
+    }

@@ -23,8 +23,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tablefmt.errors import IdempotenceError
-from tablefmt.model.fingerprints import differ
-from tablefmt.session.fingerprint import digest_of
+from tablefmt.model.content_hashes import differ
+from tablefmt.session.statement import digest_of
 from tests.tables import handle, new_table, rows
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ import pytest
 from tablefmt.errors import CorruptDataError, TableNotFoundError, VersionNotFoundError
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.operations.transaction import Transaction
-from tablefmt.session.options import CommitOptions
-from tablefmt.store.protocol import Store
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.store.object_store import Store
 from tablefmt.table import Table
 from tests.tables import data_files, handle, ids, live_files, memory, new_table, rows
 

@@ -10,8 +10,8 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import CommitRejectedError, ConcurrentModificationException
-from tablefmt.log.names import guest_key, guest_of
-from tablefmt.session import hosts
+from tablefmt.log.object_names import guest_key, guest_of
+from tablefmt.session import transaction_snapshot
 from tablefmt.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
@@ -79,7 +79,7 @@ def test_what_is_large_or_of_several_partitions_has_a_folder_of_its_own(tmp_path
 
 def test_a_folder_takes_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Then the next one is a host."""
-    monkeypatch.setattr(hosts, "GUESTS_MAX", 2)
+    monkeypatch.setattr(transaction_snapshot, "GUESTS_MAX", 2)
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
     made = [table.append(rows(i)).transaction for i in range(5)]
 

@@ -12,8 +12,8 @@ import pytest
 
 import tablefmt
 from tablefmt.session import measurements
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.tally import Request
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Request
 from tablefmt.table import Table
 from tests.tables import Clock, handle, memory, new_table, rows
 

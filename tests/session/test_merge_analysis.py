@@ -12,18 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.errors import ConstraintViolationError, InvalidPredicateError
-from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side, resolve_clauses
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.expressions.names import Relation
+from tablefmt.expressions.merge_statement import (
+    Action,
+    Clause,
+    MergeStatement,
+    Side,
+    SourceValues,
+    resolve_clauses,
+)
 from tablefmt.expressions.predicate import to_sql
-from tablefmt.expressions.source_bounds import SourceValues
-from tablefmt.model.entry import Metadata
+from tablefmt.expressions.sql_parser import Relation
+from tablefmt.model.log_entry import Metadata
 from tablefmt.session.merge_analysis import (
     MergeAnalysis,
+    StatementReader,
     check_may_change,
     merge_fingerprint,
 )
-from tablefmt.session.merge_keys import source_keys
 from tablefmt.session.merge_pairs import (
     DELETED,
     KEPT,
@@ -32,8 +38,8 @@ from tablefmt.session.merge_pairs import (
     changed_twice,
     must_not_change,
     positions_by_file,
+    source_keys,
 )
-from tablefmt.session.merge_statement import StatementReader
 
 TARGET = schema_from("id BIGINT, k INT, v STRING, f DOUBLE, s STRUCT<a: BIGINT>")
 SOURCE = schema_from("id BIGINT, k INT, v STRING, f DOUBLE, s STRUCT<a: BIGINT>, n BIGINT")

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from tablefmt.model.entry import AddedFiles
+from tablefmt.model.log_entry import AddedFiles
 from tablefmt.session.row_changes import runs_of
-from tablefmt.session.snapshot import joined
+from tablefmt.session.transaction_snapshot import joined
 
 INPUTS = st.lists(
     st.integers(0, 12).flatmap(

@@ -16,16 +16,16 @@ import pytest
 
 import tablefmt
 from tablefmt.commit.environment import SYSTEM
-from tablefmt.commit.plan import Plan, Replacing, Staged
+from tablefmt.commit.transaction_plan import Plan, Replacing, Staged
 from tablefmt.errors import (
     CorruptTableError,
     InvalidPredicateError,
     InvalidRangeError,
     SchemaMismatchError,
 )
-from tablefmt.model.entry import AddedFiles, Operation, OperationClass
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.wrap import CountingStore
+from tablefmt.model.log_entry import AddedFiles, Operation, OperationClass
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import open_at
 
 _numbers = itertools.count()

@@ -12,7 +12,7 @@ import pytest
 import tablefmt
 from tablefmt.errors import StoreError
 from tablefmt.snapshot.head import Head, check_writable
-from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.log_view import LogView
 from tablefmt.table import open_at
 from tests.tables import data_files, handle, live_files, new_table, rows
 
@@ -57,7 +57,7 @@ def test_an_application_version_is_looked_for_in_entries_that_another_thread_ski
             table.append(rows(3))
         check_writable(head)
 
-    monkeypatch.setattr("tablefmt.session.context.check_writable", meanwhile)
+    monkeypatch.setattr("tablefmt.session.table_context.check_writable", meanwhile)
     if alone:
         done = table.append(rows(1), application=("job", 1))
     else:

@@ -21,8 +21,8 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import CorruptDataError, SchemaMismatchError
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.wrap import CountingStore
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import open_at
 
 _numbers = itertools.count()

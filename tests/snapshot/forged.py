@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from tablefmt.log.codec import seal
 from tablefmt.maintenance.verify import verify
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Store
 from tests.tables import Clock, handle, memory
 
 Objects = Mapping[str, bytes]

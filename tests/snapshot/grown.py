@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.changes.plan import plan_changes
-from tablefmt.changes.range import Covered
+from tablefmt.changes.feed_plan import plan_changes
+from tablefmt.changes.version_range import Covered
 from tablefmt.errors import TablefmtError
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts
-from tablefmt.model.entry import DerivedFrom
+from tablefmt.model.log_entry import DerivedFrom
 from tablefmt.operations.append import append
-from tablefmt.session.options import CommitOptions
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.snapshot.cursors import position
-from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.log_view import LogView
 from tablefmt.table import Table
 from tests.compactions import CLUSTER, MAJOR, MINOR, compact
 from tests.tables import rows

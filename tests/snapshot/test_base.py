@@ -10,21 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tablefmt.changes.plan import plan_changes
-from tablefmt.changes.range import Covered
+from tablefmt.changes.feed_plan import plan_changes
+from tablefmt.changes.version_range import Covered
 from tablefmt.errors import VersionNotFoundError
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import StoredEntry
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import StoredEntry
 from tablefmt.model.positions import DELETE_COLUMNS, pack_positions
-from tablefmt.snapshot import folded
-from tablefmt.snapshot.base import Base
-from tablefmt.snapshot.deletes import Deltas
-from tablefmt.snapshot.files import FileHistory
-from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot import folding
+from tablefmt.snapshot.checkpoint_base import Base
+from tablefmt.snapshot.deletion_vectors import Deltas
+from tablefmt.snapshot.file_history import FileHistory
+from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import HeldColumns, Segment
-from tablefmt.snapshot.state import Snapshot
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore
+from tablefmt.snapshot.table_state import Snapshot
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore
 from tests.snapshot.grown import changes_of, grow, said_of
 from tests.tables import Clock, handle, ids, memory, new_table, rows
 
@@ -132,7 +132,7 @@ def test_a_log_on_a_base_goes_on() -> None:
 
 def test_a_handle_that_follows_a_log_lets_go_of_what_went(monkeypatch: pytest.MonkeyPatch) -> None:
     """RPL-1: older versions are read again from the entries, and say what they said."""
-    monkeypatch.setattr(folded, "REMOVED_MAX", 5)
+    monkeypatch.setattr(folding, "REMOVED_MAX", 5)
     store = memory()
     table = new_table(store)
     follower = handle(store)

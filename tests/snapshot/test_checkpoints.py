@@ -17,19 +17,17 @@ import pytest
 import tablefmt
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import CorruptTableError, TableNotFoundError, TableReplacedError
-from tablefmt.log.hint import Hint, write_hint
-from tablefmt.log.names import CHECKPOINTS, HINT, entry_key
-from tablefmt.log.reader import FIRST_WINDOW
-from tablefmt.maintenance.checkpoint import verified
-from tablefmt.session.checkpoint import checkpoint_at, checkpoint_of
-from tablefmt.snapshot import opening
-from tablefmt.snapshot.checkpoints import layout, write
-from tablefmt.snapshot.checkpoints.write import Checkpoint, Known, State, write_checkpoint
-from tablefmt.snapshot.load import LogView
+from tablefmt.log.log_reader import FIRST_WINDOW, Hint, write_hint
+from tablefmt.log.object_names import CHECKPOINTS, HINT, entry_key
+from tablefmt.maintenance.manual_checkpoint import verified
+from tablefmt.session.checkpoint_writing import checkpoint_at, checkpoint_of
+from tablefmt.snapshot import checkpoint_writer, log_opening, segment_reuse
+from tablefmt.snapshot.checkpoint_writer import Checkpoint, Known, State, write_checkpoint
+from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import HeldColumns
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.snapshot.grown import changes_of, grow, said_of, taken
 from tests.tables import Clock, handle, ids, memory, new_table, rows
@@ -48,9 +46,9 @@ def test_a_checkpoint_and_a_tail_are_the_whole_log(
     seed = random.randrange(1 << 32) if seed is None else seed
     print("seed", seed)
     chance = random.Random(seed)
-    monkeypatch.setattr(layout, "SEGMENT_FILES", chance.choice([4, 10, 1000]))
-    monkeypatch.setattr("tablefmt.snapshot.checkpoints.write.SEGMENT_FILES", 7)
-    monkeypatch.setattr("tablefmt.snapshot.checkpoints.parts.ROW_GROUP", chance.choice([2, 1000]))
+    monkeypatch.setattr(segment_reuse, "SEGMENT_FILES", chance.choice([4, 10, 1000]))
+    monkeypatch.setattr("tablefmt.snapshot.checkpoint_writer.SEGMENT_FILES", 7)
+    monkeypatch.setattr("tablefmt.snapshot.checkpoint_parts.ROW_GROUP", chance.choice([2, 1000]))
     store, clock = memory(), Clock()
     table = new_table(store, partitioned=chance.random() < 0.5, clock=clock)
     table.alter.add_column("n", "int")
@@ -202,7 +200,7 @@ def test_a_checkpoint_of_another_log_is_not_used(monkeypatch: pytest.MonkeyPatch
 
 def test_a_lost_hint_costs_requests_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """CKP-8, LOG-6: checkpoints of long logs are found by a listing; the hint is written again."""
-    monkeypatch.setattr(opening, "LONG_LOG", 10)
+    monkeypatch.setattr(log_opening, "LONG_LOG", 10)
     store, table = grown(5, steps=20)
     one = written(store)
     table.append(rows(5))
@@ -311,7 +309,7 @@ def test_a_condition_reads_the_segments_that_can_hold_a_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """CKP-4, PRN-1: by the root alone; and of the others not even the end."""
-    monkeypatch.setattr(write, "SEGMENT_FILES", 4)
+    monkeypatch.setattr(checkpoint_writer, "SEGMENT_FILES", 4)
     store = memory()
     table = new_table(store)
     for n in range(16):
@@ -467,12 +465,12 @@ def bad_again(real: Any) -> Any:
 @pytest.mark.parametrize(
     ("place", "bad"),
     [
-        ("tablefmt.snapshot.checkpoints.write.kept_segments", bad_kept),
-        ("tablefmt.snapshot.checkpoints.write._deletes", bad_deletes),
-        ("tablefmt.session.checkpoint.State", bad_state),
-        ("tablefmt.session.checkpoint.State", bad_cursors),
-        ("tablefmt.session.checkpoint.State", bad_described),
-        ("tablefmt.snapshot.checkpoints.write._again", bad_again),
+        ("tablefmt.snapshot.checkpoint_writer.kept_segments", bad_kept),
+        ("tablefmt.snapshot.checkpoint_writer._deletes", bad_deletes),
+        ("tablefmt.session.checkpoint_writing.State", bad_state),
+        ("tablefmt.session.checkpoint_writing.State", bad_cursors),
+        ("tablefmt.session.checkpoint_writing.State", bad_described),
+        ("tablefmt.snapshot.checkpoint_writer._again", bad_again),
     ],
 )
 def test_writers_that_are_wrong_are_caught(
@@ -480,8 +478,8 @@ def test_writers_that_are_wrong_are_caught(
 ) -> None:
     """CKP-1, CKP-7: the comparison tells each of them from one that is right."""
     # Nothing of the first is taken up into the second.
-    monkeypatch.setattr(layout, "SEGMENT_FILES", 1)
-    monkeypatch.setattr(layout, "REMOVED_SHARE", 1)
+    monkeypatch.setattr(segment_reuse, "SEGMENT_FILES", 1)
+    monkeypatch.setattr(segment_reuse, "REMOVED_SHARE", 1)
     module, _, name = place.rpartition(".")
     real = getattr(importlib.import_module(module), name)
     seeds = range(20, 24)
@@ -495,7 +493,7 @@ def test_some_columns_and_ids_are_those_of_all_files(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CKP-3, PRN-1: who needs no bounds reads none; on a checkpoint, and on entries after it."""
-    monkeypatch.setattr(write, "SEGMENT_FILES", 3)
+    monkeypatch.setattr(checkpoint_writer, "SEGMENT_FILES", 3)
     store, table = grown(seed, steps=10)
     written(store)
     table.append(rows(70, 80, p="c"))

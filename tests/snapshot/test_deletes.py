@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from logdump.folder import Folder
 
 import tablefmt
-from tablefmt.data.read import locate_rows, read_files
+from tablefmt.data.row_reader import locate_rows, read_files
 from tablefmt.data.selection import select_rows
 from tablefmt.errors import CorruptDataError
-from tablefmt.model.entry import OperationClass, RowUpdate
+from tablefmt.model.log_entry import OperationClass, RowUpdate
 from tests.oracle import assert_agrees, logdump
 from tests.rows import Positions, Row, Run, StagedTable
 
@@ -238,7 +238,7 @@ def test_a_file_with_other_rows_than_the_log_says_is_damage(rows: int) -> None:
     snapshot = table.table.context.view.snapshot()
     files = snapshot.with_vectors(snapshot.files)
     files = files.set_column(files.column_names.index("rows"), "rows", [[rows]])
-    with pytest.raises(CorruptDataError, match=f"holds 5 rows, and the log says {rows}"):
+    with pytest.raises(CorruptDataError, match=f"holds 5 rows, but the log says {rows}"):
         list(read_files(table.store, files, snapshot.schema, snapshot.schema.fields))
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from tablefmt.log.codec import decode
-from tablefmt.log.names import entry_key
-from tablefmt.snapshot import folded
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
+from tablefmt.log.object_names import entry_key
+from tablefmt.snapshot import folding
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Store
 from tests.tables import memory, new_table, rows
 
-ROOM = str(Path(folded.__file__).parent)
+ROOM = str(Path(folding.__file__).parent)
 
 
 class InterruptAt:
@@ -111,7 +111,7 @@ def test_an_interrupt_at_any_line_leaves_a_view_that_can_go_on(
     begin: Callable[[Store], Any], step: int, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CMT-11: the same change once more, and everything is as in a view that was never stopped."""
-    monkeypatch.setattr(folded, "UNFOLDED_MAX", 3)
+    monkeypatch.setattr(folding, "UNFOLDED_MAX", 3)
     wanted = state(LogView.open(store))
     line, broken = 0, True
     while broken:

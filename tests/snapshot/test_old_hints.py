@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from tablefmt.errors import CorruptTableError, LogGapError
-from tablefmt.log.hint import Hint, write_hint
-from tablefmt.log.names import CHECKPOINTS, HINT, HISTORY, block_range, entry_key
-from tablefmt.log.packed import write_blocks
-from tablefmt.log.reader import FIRST_WINDOW
-from tablefmt.snapshot.checkpoints.read import TRIED_MAX, listed_roots
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.log.compacted_log import write_blocks
+from tablefmt.log.log_reader import FIRST_WINDOW, Hint, write_hint
+from tablefmt.log.object_names import CHECKPOINTS, HINT, HISTORY, block_range, entry_key
+from tablefmt.snapshot.checkpoint_reader import TRIED_MAX, listed_roots
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tests.tables import Clock, Dated, handle, ids, new_table, rows
 
 DAY = 86_400.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tablefmt.snapshot.folded import MaterializedFiles
+from tablefmt.snapshot.folding import MaterializedFiles
 from tests.tables import handle, ids, memory, new_table, rows
 
 

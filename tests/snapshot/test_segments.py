@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 
 import tablefmt
+from tablefmt.expressions.file_pruning import may_match
 from tablefmt.expressions.predicate import Predicate
-from tablefmt.expressions.prune import may_match
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts
 from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.snapshot import segments
-from tablefmt.snapshot.load import LogView
+from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import HeldColumns
 from tests.expressions.test_prune import Rows, cases, described, written
 from tests.tables import new_table, rows
@@ -86,7 +86,7 @@ def test_a_condition_looks_into_the_segments_that_can_hold_a_row(
     view = LogView.open(table.context.store)
     snapshot = view.snapshot()
     assert [len(s) <= 4 for s in snapshot.history.segments] == [True] * 5
-    monkeypatch.setattr("tablefmt.snapshot.state.may_match", spying)
+    monkeypatch.setattr("tablefmt.snapshot.table_state.may_match", spying)
     (predicate,), _ = parse_conjuncts("id BETWEEN 51 AND 58", snapshot.schema, "UTC")
     chosen = snapshot.matching(predicate)
     assert chosen["lower.1"].to_pylist() == [50]

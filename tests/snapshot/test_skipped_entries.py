@@ -10,13 +10,13 @@ import pytest
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.codec import decode, digest, encode
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import Operation, OperationClass, Totals
-from tablefmt.snapshot import folded, skipped
-from tablefmt.snapshot.load import LogView
-from tablefmt.snapshot.state import FileSource
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import Operation, OperationClass, Totals
+from tablefmt.snapshot import folding, version_history
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.snapshot.table_state import FileSource
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import extend, handle, ids, memory, new_table, next_entry, rows
 
@@ -66,7 +66,7 @@ def test_whoever_looks_sees_what_was_skipped(
     look: str, steps: list[int], kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RPL-1: from bytes that were kept, or got again where there were too many."""
-    monkeypatch.setattr(skipped, "UNREAD_MAX", kept)
+    monkeypatch.setattr(version_history, "UNREAD_MAX", kept)
     store = store_with_history()
     view, whole = behind(store, steps), LogView.open(store)
     view.store = counting = CountingStore(store)
@@ -83,7 +83,7 @@ def test_a_large_entry_is_got_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """RPL-1."""
     store = store_with_history()
     sizes = {v: len(store.get(entry_key(v))) for v in range(2, 12)}
-    monkeypatch.setattr(skipped, "UNREAD_BYTES", max(sizes.values()) - 1)
+    monkeypatch.setattr(version_history, "UNREAD_BYTES", max(sizes.values()) - 1)
     view = behind(store, [11])
     view.store = counting = CountingStore(store)
     assert view.snapshot().files.equals(LogView.open(store).snapshot().files)
@@ -150,7 +150,7 @@ def test_a_log_that_changed_since_it_was_skipped_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """LOG-1: what is got again must lead to the head that was written on."""
-    monkeypatch.setattr(skipped, "UNREAD_MAX", 1)
+    monkeypatch.setattr(version_history, "UNREAD_MAX", 1)
     store = store_with_history()
     view = behind(store, [11])
     other = new_table(memory())
@@ -180,8 +180,8 @@ def test_a_last_entry_that_cannot_follow_is_refused(changes: dict[str, Any], rul
 
 def with_a_side_file(monkeypatch: pytest.MonkeyPatch) -> Table:
     """A table whose second commit keeps its files aside."""
-    monkeypatch.setattr("tablefmt.commit.side_files.SIDE_FROM_FILES", 2)
-    monkeypatch.setattr("tablefmt.commit.side_files.SIDE_ABOVE_BYTES", 1)
+    monkeypatch.setattr("tablefmt.commit.driver.SIDE_FROM_FILES", 2)
+    monkeypatch.setattr("tablefmt.commit.driver.SIDE_ABOVE_BYTES", 1)
     table = new_table(partitioned=True)
     table.append(rows(1))
     table.append(rows(2, 3, p=["a", "b"]))
@@ -193,8 +193,8 @@ def test_a_handle_that_only_appends_holds_no_more_for_a_side_file(
     opened: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ADD-6: nor does it ask for one; whoever reads gets again what was let go of."""
-    monkeypatch.setattr(folded, "UNFOLDED_MAX", 4)
-    monkeypatch.setattr(folded, "HELD_MAX", 10)
+    monkeypatch.setattr(folding, "UNFOLDED_MAX", 4)
+    monkeypatch.setattr(folding, "HELD_MAX", 10)
     table = with_a_side_file(monkeypatch)
     counting = CountingStore(table.context.store)
     if opened == "after":
@@ -213,8 +213,8 @@ def test_who_opens_a_log_with_a_side_file_and_reads_gets_entries_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """ADD-6, LOG-5: however many entries come after it."""
-    monkeypatch.setattr(folded, "UNFOLDED_MAX", 4)
-    monkeypatch.setattr(folded, "HELD_MAX", 10)
+    monkeypatch.setattr(folding, "UNFOLDED_MAX", 4)
+    monkeypatch.setattr(folding, "HELD_MAX", 10)
     table = with_a_side_file(monkeypatch)
     for n in range(40):
         table.append(rows(100 + n))

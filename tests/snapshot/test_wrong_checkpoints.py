@@ -19,10 +19,10 @@ import tablefmt.duckdb
 import tablefmt.polars
 from tablefmt.errors import CorruptEntryError, CorruptTableError, TablefmtError
 from tablefmt.log.codec import encode
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
 from tablefmt.maintenance.verify import verify
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.protocol import Store
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Store
 from tests.compactions import MINOR
 from tests.snapshot.forged import (
     PATHS,

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import tablefmt.spark
-from tablefmt.spark.backends.choice import SETTING
+from tablefmt.spark.backends.backend_choice import SETTING
 from tests import jvms
 
 

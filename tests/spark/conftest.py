@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import tablefmt.spark
-from tablefmt.spark.backends.choice import SETTING
-from tablefmt.spark.backends.native.relation import Files, pruner
-from tablefmt.spark.jvm.loader import problem
+from tablefmt.spark.backends.backend_choice import SETTING
+from tablefmt.spark.backends.native.native_relation import Files, pruner
+from tablefmt.spark.jvm.java_classes import problem
 from tests import jvms
 from tests.places import ROOT
 
@@ -127,5 +127,5 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return prune
 
-    monkeypatch.setattr("tablefmt.spark.backends.native.relation.pruner", spying)
+    monkeypatch.setattr("tablefmt.spark.backends.native.native_relation.pruner", spying)
     return texts

@@ -16,9 +16,7 @@ import pyspark.worker  # noqa: F401
 
 # A Python that lacks the package says so when a worker looks for it.
 with suppress(ImportError):
-    import tablefmt.spark.entry.python_sink
     import tablefmt.spark.entry.python_source
-    import tablefmt.spark.entry.python_stream
     import tablefmt.spark.entry.python_writer  # noqa: F401
 
 if __name__ == "__main__":

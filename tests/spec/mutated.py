@@ -25,9 +25,9 @@ from golden import maker
 
 import tablefmt
 from tablefmt.errors import CorruptTableError, TableNotFoundError, UnsupportedFeatureError
-from tablefmt.maintenance.rows import row_problems
-from tablefmt.model.schema_json import schema_to_json
-from tablefmt.snapshot.load import LogView
+from tablefmt.log.metadata_json import schema_to_json
+from tablefmt.maintenance.verify import row_problems
+from tablefmt.snapshot.log_view import LogView
 from tests import oracle
 from tests.places import GOLDEN
 

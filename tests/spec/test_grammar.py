@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tablefmt.expressions.predicate import Predicate, to_sql
 from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.schema import Decimal, Field, Primitive, Schema
-from tablefmt.testing.conditions import predicates, schemas
+from tablefmt.testing.random_conditions import predicates, schemas
 from tests.places import ROOT
 from tests.spec.grammar import Special, read_grammar
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tablefmt.log import columns, entry_json, json_text
+from tablefmt.log import entry_columns, entry_json, strict_json
 from tablefmt.snapshot import head
 from tests.spec import mutated
 
@@ -52,10 +52,10 @@ def nothing(*_: Any, **__: Any) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "other"),
     [
-        (columns, "_check_added", nothing),
+        (entry_columns, "_check_added", nothing),
         (head, "_check_times", nothing),
         (head, "_check_totals", nothing),
-        (json_text, "_members", lambda document: document and 1),
+        (strict_json, "_members", lambda document: document and 1),
         (entry_json, "time_of", lambda mapping, name: mapping[name]),
     ],
 )

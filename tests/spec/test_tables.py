@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
-from tablefmt.data.bounds import STATS_COLUMNS
+from tablefmt.data.column_bounds import STATS_COLUMNS
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.properties import DECISIVE, PROPERTIES, check_properties, duration_seconds
 from tests.spec.published import DDL, fenced, parquet_type, parquet_types, row_cells

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from tablefmt.log import known
+from tablefmt.log import strict_json
 from tablefmt.model.features import FEATURES, READER_FEATURES, WRITER_FEATURES, Standing
 from tests.places import GOLDEN, ROOT
 
@@ -51,7 +51,7 @@ def test_a_reserved_feature_is_not_known() -> None:
         assert feature.writer or not feature.reader
         for place in feature.fields:
             inside, _, last = place.rpartition(".")
-            assert (last in known.NAMES[inside]) == known_here
+            assert (last in strict_json.NAMES[inside]) == known_here
 
 
 def test_every_feature_has_a_golden_table() -> None:
@@ -73,15 +73,15 @@ def test_the_json_schema_has_the_same_names() -> None:
                 node = SCHEMA["$defs"][node["$ref"].rpartition("/")[2]]
         return node
 
-    for place, names in known.NAMES.items():
+    for place, names in strict_json.NAMES.items():
         if place in ("add", "delete") or place.endswith(("scope", "side")):
             continue  # of several forms
         node = at(place)
         assert set(node["properties"]) == names, place
         assert node["additionalProperties"] is False
-        assert ("patternProperties" in node) == (place in known._OPEN), place
+        assert ("patternProperties" in node) == (place in strict_json._OPEN), place
     sides = ({"side"}, {"side"})
     for name, side in zip(("add", "delete"), sides, strict=True):
         node = SCHEMA["$defs"][name]
-        assert set(node["properties"]) | side == known.NAMES[name]
+        assert set(node["properties"]) | side == strict_json.NAMES[name]
         assert "patternProperties" in node

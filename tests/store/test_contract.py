@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tablefmt.store import local as local_module
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.open import open_store
-from tablefmt.store.protocol import Store
+from tablefmt.store import local_store as local_module
+from tablefmt.store.location import open_store
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Store
 from tablefmt.testing.contract import StoreContract
 from tests.s3server import S3Server
 

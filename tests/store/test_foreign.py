@@ -14,10 +14,10 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import ForeignTableError, TableNotFoundError
-from tablefmt.operations.write import write as write_rows
-from tablefmt.session.options import CommitOptions
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.wrap import CountingStore
+from tablefmt.operations.save_modes import write as write_rows
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.store_wrappers import CountingStore
 
 ROWS = pa.table({"id": [1, 2], "p": ["a", "b"]})
 SCHEMA = ROWS.schema

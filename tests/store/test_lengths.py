@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tablefmt.log.names import block_key, deletes_key, entry_key, part_key, root_key, side_key
-from tablefmt.store import lengths
-from tablefmt.store.lengths import KINDS, TooLong, kind_of, length_of
-from tablefmt.store.local import LocalStore
+from tablefmt.log.object_names import (
+    block_key,
+    deletes_key,
+    entry_key,
+    part_key,
+    root_key,
+    side_key,
+)
+from tablefmt.store import object_store
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import KINDS, TooLong, kind_of, length_of
 from tests.tables import memory
 
 NONCE = "ab" * 16
@@ -62,7 +69,7 @@ def test_the_longest_is_read_and_one_byte_more_is_not(
 ) -> None:
     """STO-24: whichever way it is asked for."""
     store = memory() if place == "memory" else LocalStore(str(tmp_path))
-    most = lengths.HINT_BYTES_MAX
+    most = object_store.HINT_BYTES_MAX
     store.put("_log/hint.json", b"x" * most)
     assert store.get("_log/hint.json") == b"x" * most
     assert store.get_many(["_log/hint.json"]) == [b"x" * most]

@@ -14,9 +14,9 @@ import pytest
 
 from tablefmt.errors import StoreError
 from tablefmt.store import local_files
-from tablefmt.store.local import LocalStore
 from tablefmt.store.local_files import wait_for_lock
-from tablefmt.store.protocol import Exists, KeyNotFoundError, NoAnswer, Refused, Written
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import Exists, KeyNotFoundError, NoAnswer, Refused, Written
 from tests.places import ROOT
 
 
@@ -276,8 +276,8 @@ def test_objects_of_another_process_are_made_durable_with_their_directories(
 
 FULL_DISK = """
     import resource, sys
-    from tablefmt.store.local import LocalStore
-    from tablefmt.store.protocol import Refused, StoreError, Written
+    from tablefmt.store.local_store import LocalStore
+    from tablefmt.store.object_store import Refused, StoreError, Written
 
     def stream():
         with store.open_output("data/y") as out:
@@ -334,7 +334,7 @@ def test_a_read_only_tree_refuses(store: LocalStore, monkeypatch: pytest.MonkeyP
 
 KILLED_CREATES = """
     import os, sys
-    from tablefmt.store.local import LocalStore
+    from tablefmt.store.local_store import LocalStore
 
     store = LocalStore(sys.argv[1])
     link = os.link

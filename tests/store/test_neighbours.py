@@ -14,14 +14,16 @@ from typing import Any
 
 import pytest
 
-from tablefmt.store import neighbours
+from tablefmt.store import shared_commit_queue
 from tablefmt.store.clocks import elapsed
-from tablefmt.store.neighbours import Slate, neighbours_turn
+from tablefmt.store.shared_commit_queue import Slate, neighbours_turn
 
 SOON = 30.0
 CONTEXT = multiprocessing.get_context("forkserver")
 
-pytestmark = pytest.mark.skipif(neighbours._SET_LOCK is None, reason="no locks of open files here")
+pytestmark = pytest.mark.skipif(
+    shared_commit_queue._SET_LOCK is None, reason="no locks of open files here"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +31,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place of this test's own."""
     place = tmp_path / "shared"
     place.mkdir(mode=0o700)
-    monkeypatch.setattr(neighbours, "_folder", lambda: str(place))
-    monkeypatch.setattr(neighbours, "_stuck", {})
+    monkeypatch.setattr(shared_commit_queue, "_folder", lambda: str(place))
+    monkeypatch.setattr(shared_commit_queue, "_stuck", {})
     return place
 
 
@@ -59,7 +61,7 @@ def test_no_more_is_left_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch)
     with neighbours_turn("a", SOON) as slate:
         assert slate is not None
         assert [version for version, _ in slate.read()] == list(range(36, 100))
-        slate.leave([(100, b"x" * neighbours.LEFT_BYTES), (101, b"y")])
+        slate.leave([(100, b"x" * shared_commit_queue.LEFT_BYTES), (101, b"y")])
     with neighbours_turn("a", SOON) as slate:
         assert slate is not None
         assert slate.read() == [(101, b"y")]
@@ -69,7 +71,7 @@ def test_what_was_left_long_ago_is_not_believed(monkeypatch: pytest.MonkeyPatch)
     """STO-14: the log may have been put back since, and go on otherwise from the same head."""
     now, before = time.monotonic(), [(3, b"three")]
     clock = [now]
-    monkeypatch.setattr(neighbours, "elapsed", lambda: clock[0])
+    monkeypatch.setattr(shared_commit_queue, "elapsed", lambda: clock[0])
     for name, later, found in (("a", 9.0, before), ("b", 11.0, []), ("c", -1.0, [])):
         clock[0] = now
         with neighbours_turn(name, SOON) as slate:
@@ -119,8 +121,10 @@ def test_foreign_bytes_are_nothing_left(folder: Path, kind: str) -> None:
     with neighbours_turn("a", SOON) as slate:
         assert slate is not None
         body, when = FOREIGN[kind], elapsed()
-        head = neighbours._LEFT.pack(len(body), neighbours._checksum(body, when), when)
-        os.pwrite(slate._fd, head + body, neighbours._HEADER.size)
+        head = shared_commit_queue._LEFT.pack(
+            len(body), shared_commit_queue._checksum(body, when), when
+        )
+        os.pwrite(slate._fd, head + body, shared_commit_queue._HEADER.size)
         assert slate.read() == []
         slate.leave([(7, b"seven")])
     with neighbours_turn("a", SOON) as slate:
@@ -129,7 +133,7 @@ def test_foreign_bytes_are_nothing_left(folder: Path, kind: str) -> None:
 
 
 def _one_of_many(folder: str, turns: int, start: Any, said: Any) -> None:
-    neighbours._folder = lambda: folder
+    shared_commit_queue._folder = lambda: folder
     start.wait(SOON)
     for _ in range(turns):
         with neighbours_turn("a", SOON) as slate:
@@ -172,7 +176,7 @@ def test_a_holder_that_is_gone_holds_up_nobody(
     folder: Path, stop: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """STO-14: killed, its turn is over; stopped, it is waited for so long and no longer."""
-    monkeypatch.setattr(neighbours, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(shared_commit_queue, "PATIENCE_SECONDS", 0.1)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder)], stdout=subprocess.PIPE, text=True
     )
@@ -187,7 +191,7 @@ def test_a_holder_that_is_gone_holds_up_nobody(
         with neighbours_turn("a", SOON) as slate:
             assert (slate is None) == (stop is signal.SIGSTOP)
             assert slate is None or slate.read() == [(1, b"one")]
-        monkeypatch.setattr(neighbours, "PATIENCE_SECONDS", SOON)
+        monkeypatch.setattr(shared_commit_queue, "PATIENCE_SECONDS", SOON)
         with neighbours_turn("a", SOON) as slate:
             assert (slate is None) == (stop is signal.SIGSTOP), "it is not waited in once more"
     finally:
@@ -216,9 +220,9 @@ def test_a_folder_that_others_can_write_to_is_not_used(
 ) -> None:
     """STO-13, STO-14: what is in it would be anybody's, and entries say what is in the table."""
     monkeypatch.undo()
-    monkeypatch.setattr(neighbours, "MEMORY", str(tmp_path))
+    monkeypatch.setattr(shared_commit_queue, "MEMORY", str(tmp_path))
     mine = tmp_path / f"tablefmt-{os.getuid()}"
-    assert neighbours._folder() == str(mine)
+    assert shared_commit_queue._folder() == str(mine)
     assert mine.stat().st_mode & 0o777 == 0o700
     with neighbours_turn("a", SOON) as slate:
         assert isinstance(slate, Slate)

@@ -20,21 +20,21 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.operations.create import create
-from tablefmt.store import s3 as s3_module
-from tablefmt.store import s3_files
-from tablefmt.store.local import LocalStore
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.open import open_store
-from tablefmt.store.probe import Contest, ensure_safe, probe
-from tablefmt.store.protocol import Exists, NoAnswer, PutReply, Refused, Store, Written
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.store import s3_clients
+from tablefmt.store import s3_store as s3_module
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.location import open_store
+from tablefmt.store.location_checks import Contest, ensure_safe, probe
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Exists, NoAnswer, PutReply, Refused, Store, Written
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.s3server import S3Server
 
 
 @pytest.fixture(autouse=True)
 def nothing_was_probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tablefmt.store.probe._SAFE", set())
+    monkeypatch.setattr("tablefmt.store.location_checks._SAFE", set())
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_stores_of_one_place_share_connections_up_to_a_fork(s3_server: S3Server,
     changed = open_store(s3_uri, {**s3_server.options, "key": "another"})
     assert changed._files is not one._files  # type: ignore[attr-defined]
 
-    s3_files._start_anew()
+    s3_clients._start_anew()
     assert open_store(s3_uri, s3_server.options)._files is not one._files  # type: ignore[attr-defined]
 
 

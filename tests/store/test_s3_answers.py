@@ -11,21 +11,22 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from tablefmt.errors import StoreError, UnsafeStoreError
-from tablefmt.store import s3_files
-from tablefmt.store.lengths import TooLong, length_of
-from tablefmt.store.open import open_store
-from tablefmt.store.probe import probe
-from tablefmt.store.protocol import (
+from tablefmt.store import s3_clients
+from tablefmt.store.location import open_store
+from tablefmt.store.location_checks import probe
+from tablefmt.store.object_store import (
     Exists,
     KeyNotFoundError,
     NoAnswer,
     Refused,
     Store,
     StoredObject,
+    TooLong,
     Written,
+    length_of,
 )
-from tablefmt.store.s3_files import ASK_FROM_BYTES
-from tablefmt.store.s3_replies import body_of
+from tablefmt.store.s3_answers import body_of
+from tablefmt.store.s3_clients import ASK_FROM_BYTES
 from tests.store.scripted_server import Answer, Request, ScriptedServer, s3_error
 
 SECRET = "canary-secret-0123456789"
@@ -200,7 +201,7 @@ def test_an_http_layer_of_unknown_habits_makes_a_no_uncertain(
     async def none(client: object) -> list[object]:
         return []
 
-    monkeypatch.setattr(s3_files, "_http_sessions", none)
+    monkeypatch.setattr(s3_clients, "_http_sessions", none)
     store, _ = serve(always(s3_error(403, "AccessDenied")))
 
     assert isinstance(store.put_if_absent("_log/0", b"body"), NoAnswer)
@@ -420,7 +421,7 @@ def test_the_servers_clock_goes_on_while_nobody_asks_it(
     date = {"Date": "Sat, 21 Nov 2026 09:00:00 GMT"}
     store, _ = serve(lambda index, request: Answer(200, headers=date))
     now = [100.0]
-    monkeypatch.setattr("tablefmt.store.s3.elapsed", lambda: now[0])
+    monkeypatch.setattr("tablefmt.store.s3_store.elapsed", lambda: now[0])
     store.put_if_absent("_log/0", b"body")
     now[0] += 3600.5
 

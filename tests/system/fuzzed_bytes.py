@@ -35,11 +35,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tablefmt.commit import side_files
+from tablefmt.commit import driver
 from tablefmt.errors import TablefmtError
-from tablefmt.log import bounded_parquet, json_text, packed, reader
+from tablefmt.log import bounded_parquet, compacted_log, log_reader, strict_json
 from tablefmt.log.codec import digest, seal
-from tablefmt.log.names import (
+from tablefmt.log.object_names import (
     VERSION_MAX,
     block_key,
     entry_key,
@@ -47,9 +47,9 @@ from tablefmt.log.names import (
     root_key,
     root_version,
 )
-from tablefmt.store import lengths
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.neighbours import Slate
+from tablefmt.store import object_store
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.shared_commit_queue import Slate
 from tests.tables import handle, memory, new_table, rows
 
 MEMORY_BYTES = 1 << 30
@@ -78,9 +78,9 @@ class Known:
     def __init__(self) -> None:
         store = memory()
         table = new_table(store)
-        bounds = vars(side_files)
+        bounds = vars(driver)
         bounds.update(SIDE_ABOVE_BYTES=1, DELETES_ABOVE_BYTES=1)
-        side_files.SIDE_FROM_FILES = 0
+        driver.SIDE_FROM_FILES = 0
         table.append(rows(1, 2, 3, 4))
         table.append(rows(5, 6, p="b"))
         table.delete("id = 2")
@@ -435,7 +435,9 @@ def json_bomb(objects: Objects, chance: random.Random) -> None:
 def long(objects: Objects, chance: random.Random) -> None:
     """Objects beyond their lengths."""
     key = chance.choice(("_log/hint.json", newest_root(objects), block_key(0, 15), entry_key(3)))
-    objects[key] = b" " * (lengths.most_of(key) + 1 if key != newest_root(objects) else 9 * MIB)
+    objects[key] = b" " * (
+        object_store.most_of(key) + 1 if key != newest_root(objects) else 9 * MIB
+    )
 
 
 def posts(objects: Objects, chance: random.Random) -> None:
@@ -473,11 +475,11 @@ def without(gate: str) -> None:
         for name in ("EXPANDED_FREE", "BATCH_BYTES"):
             setattr(bounded_parquet, name, endless)
     elif gate == "json":
-        json_text.CONTAINERS_MAX = json_text.TEXTS_MAX = endless
+        strict_json.CONTAINERS_MAX = strict_json.TEXTS_MAX = endless
     elif gate == "block":
-        vars(packed)["zlib"] = _Unbounded()
+        vars(compacted_log)["zlib"] = _Unbounded()
     elif gate == "far":
-        reader.WINDOW_MAX = endless
+        log_reader.WINDOW_MAX = endless
     else:
         raise ValueError(gate)
 

@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tablefmt.data import engine
-from tablefmt.data.range_spool import RangeSpool
-from tablefmt.data.spool import Kept, spooled
-from tablefmt.store import neighbours
+from tablefmt.data import sql_evaluation
+from tablefmt.data.spill_buffers import Kept, RangeSpool, spooled
+from tablefmt.store import shared_commit_queue
 
 MANY = pa.table({"k": pa.array(range(1_000_000), pa.int64())})
 FEW = pa.table({"k": pa.array(range(1000), pa.int64())})
@@ -35,8 +34,8 @@ def open_to_others(folder: Path) -> list[str]:
 @contextmanager
 def spilled_by_the_engine() -> Iterator[None]:
     """DuckDB holds 64 MB, and the rows of a sort are more: it writes them to its folder."""
-    engine._opened.cache_clear()
-    used = engine.Engine(64 << 20)
+    sql_evaluation._opened.cache_clear()
+    used = sql_evaluation.Engine(64 << 20)
     text = "SELECT k, repeat('x', 90) || k AS t FROM rows ORDER BY t"
     counted = used.query(f"SELECT count(*) AS n, max(t) AS m FROM ({text})", rows=MANY)
     assert counted["n"].to_pylist() == [MANY.num_rows]
@@ -44,7 +43,7 @@ def spilled_by_the_engine() -> Iterator[None]:
     assert Path(folder).is_dir()
     yield
     used.close()
-    engine._opened.cache_clear()
+    sql_evaluation._opened.cache_clear()
 
 
 @contextmanager
@@ -70,7 +69,7 @@ def rows_of_ranges() -> Iterator[None]:
 
 @contextmanager
 def turns_of_a_machine() -> Iterator[None]:
-    with neighbours.neighbours_turn("s3://bucket/table", 1.0) as slate:
+    with shared_commit_queue.neighbours_turn("s3://bucket/table", 1.0) as slate:
         assert slate is not None
         yield
 
@@ -90,7 +89,7 @@ def test_temporary_files_are_the_users_own(
 ) -> None:
     """SEC-3: with umask 0, where nothing but the mode that is asked for keeps others out."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(neighbours, "MEMORY", str(tmp_path))
+    monkeypatch.setattr(shared_commit_queue, "MEMORY", str(tmp_path))
     before = os.umask(0)
     try:
         with door():

@@ -27,12 +27,12 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.codec import encode
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import Operation, OperationClass, ProtocolFeatures
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import Operation, OperationClass, ProtocolFeatures
 from tablefmt.operations.create import create
-from tablefmt.store.local import LocalStore
-from tablefmt.store.protocol import PutReply, Written
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import PutReply, Written
+from tablefmt.store.store_wrappers import ForwardingStore
 from tests.s3server import S3Server
 from tests.store.scripted_server import ScriptedServer, s3_error
 from tests.tables import (

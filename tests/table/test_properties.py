@@ -13,7 +13,7 @@ import pytest
 import tablefmt
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.maintenance.verify import Finding
-from tablefmt.model.entry import Operation, OperationClass
+from tablefmt.model.log_entry import Operation, OperationClass
 from tablefmt.model.properties import check_properties
 from tests.tables import extend, handle, new_table, rows
 

@@ -17,7 +17,7 @@ from tablefmt.errors import (
     ProtocolChangedException,
     SchemaMismatchError,
 )
-from tablefmt.model.entry import OperationClass
+from tablefmt.model.log_entry import OperationClass
 from tablefmt.operations.create import create
 from tablefmt.table import Table
 from tests.compactions import stage_compact

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tablefmt
-from tablefmt.data.plain_read import SCANNER_COLUMNS
+from tablefmt.data.direct_reader import SCANNER_COLUMNS
 from tablefmt.errors import SchemaMismatchError
 from tests.system.requests.test_scans import Far
 

@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import tablefmt.data.spool
-from tablefmt.data.spool import Kept
+import tablefmt.data.spill_buffers
+from tablefmt.data.spill_buffers import Kept
 from tablefmt.errors import (
     ConstraintViolationError,
     MetadataChangedException,
     SchemaMismatchError,
 )
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
 from tablefmt.operations.create import create
-from tablefmt.store.wrap import CountingStore
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import (
     Clock,
@@ -254,7 +254,7 @@ def test_a_stream_is_kept_in_memory_or_on_disk_until_it_is_in_the_table(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CFL-5: every row once, whether it fails under the old schema in the middle or at its end."""
-    monkeypatch.setattr(tablefmt.data.spool, "KEPT_BYTES", limit)
+    monkeypatch.setattr(tablefmt.data.spill_buffers, "KEPT_BYTES", limit)
     monkeypatch.setattr(Kept.__init__, "__defaults__", (limit,))
     # The old schema's own CHECK refuses rows after the first batches.
     for change in ("drop", "default"):
@@ -290,7 +290,7 @@ def test_a_disk_that_is_full_does_not_stop_an_append(monkeypatch: pytest.MonkeyP
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tablefmt.data.spool.tempfile, "NamedTemporaryFile", full)  # type: ignore[attr-defined]
+    monkeypatch.setattr(tablefmt.data.spill_buffers.tempfile, "NamedTemporaryFile", full)  # type: ignore[attr-defined]
     monkeypatch.setattr(Kept.__init__, "__defaults__", (0,))
     table = new(AB)
     old = handle(table.context.store)

@@ -14,7 +14,7 @@ from tablefmt.errors import (
     InvalidRangeError,
     VersionNotFoundError,
 )
-from tablefmt.model.integers import whole_from_0, whole_number
+from tablefmt.model.argument_checks import whole_from_0, whole_number
 from tablefmt.table import Table
 from tests.tables import handle, ids, new_table, rows
 

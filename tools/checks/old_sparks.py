@@ -22,7 +22,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP))
 
-from tablefmt.spark.jvm.internals import MINORS  # noqa: E402
+from tablefmt.spark.jvm.spark_internals import MINORS  # noqa: E402
 
 TESTS = ["tests/spark"]
 SMOKE = ["tests/spark/jvm/smoke.py", "tests/spark/jvm/test_callers.py"]

@@ -1,26 +1,89 @@
 """A DataFrame brought to exactly the columns and types of a table, or refused by name.
 
 Columns go by name, ignoring case; types by Spark's own rules for INSERT (ANSI store assignment).
-Pure but for the DataFrame's schema, which Spark is asked for once. Spec: DAT-2.
+CHECK constraints are a filter that every row passes, or else the job fails; text of a declared
+length is cut and padded on the way, or fails the same. Spark itself evaluates both, in the pass
+that writes the rows. Pure but for the DataFrame's schema, which Spark is asked for once.
+
+Spec: DAT-2, DAT-13, DAT-14.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tablefmt.data.column_cast import match_names
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.expressions.ddl import schema_from, to_spark_json
-from tablefmt.expressions.default_text import default_sql
-from tablefmt.model.case_folding import folded
-from tablefmt.model.match_names import match_names
-from tablefmt.model.numbering import number_fields
-from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, walk
-from tablefmt.model.schema_views import nullable, physical
-from tablefmt.spark.columns.constraints import length_sql
-from tablefmt.spark.runtime.frames import DataFrame, Functions
+from tablefmt.expressions.check_constraints import ROW_MAX, shown_columns, violation_of
+from tablefmt.expressions.ddl import default_sql, schema_from, to_spark_json
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.log_entry import Metadata
+from tablefmt.model.name_matching import folded
+from tablefmt.model.schema import (
+    SHOWN,
+    Array,
+    Field,
+    Map,
+    Schema,
+    Struct,
+    Type,
+    length_of,
+    nullable,
+    physical,
+    walk,
+)
+from tablefmt.model.schema_rules import number_fields
+from tablefmt.spark.pyspark_objects import DataFrame, Functions
+from tablefmt.spark.runtime.spark_messages import END
 from tablefmt.spark.runtime.sql_text import parsed
+
+
+def guard(metadata: Metadata) -> str | None:
+    """SQL text over the columns by their names that is TRUE for every row, or fails the query.
+
+    None without constraints. It is one expression that is not deterministic: a part of it that were
+    pushed below a join would fail for rows that the join drops.
+
+    Raises:
+        UnsupportedFeatureError: a condition that Spark does not get to see (SQL-6), by name.
+    """
+    if not metadata.constraints:
+        return None
+    cases = []
+    # Spark would put a setting in place of such a name, even in backticks.
+    plain = [f.name for f in shown_columns(metadata.schema) if "${" not in f.name]
+    names = ", ".join(map(quote_name, plain))
+    row = f"to_json(struct({names}), map('ignoreNullFields', 'false'))" if names else "''"
+    for name, each in metadata.constraints.items():
+        marker = base64.urlsafe_b64encode(json.dumps([name, each.condition]).encode()).decode()
+        shown = f"coalesce(substr({row}, 1, {ROW_MAX}), '')"
+        message = f"concat('[tablefmt-check:{marker}]', {shown}, '{END}')"
+        cases.append(f"WHEN {violation_of(name, metadata)} THEN raise_error({message})")
+    return f"CASE {' '.join(cases)} ELSE monotonically_increasing_id() >= 0 END"
+
+
+def length_sql(column: Field) -> str | None:
+    """SQL text of the column by its name as its declared length wants it, or the query fails.
+
+    None without a length. Spec: SCH-10.
+    """
+    if column.text is None:
+        return None
+    padded, most = length_of(column.text)
+    name = quote_name(column.name)
+    marker = base64.urlsafe_b64encode(json.dumps([column.name, column.text]).encode()).decode()
+    shown = f"char_length({name}), ' ', substr({name}, 1, {SHOWN})"
+    fitted = (
+        f"CASE WHEN {name} IS NULL OR char_length({name}) <= {most} THEN {name} "
+        f"WHEN char_length(rtrim({name})) <= {most} THEN substr({name}, 1, {most}) "
+        f"ELSE raise_error(concat('[tablefmt-length:{marker}]', {shown}, '{END}')) END"
+    )
+    return f"rpad({fitted}, {most}, ' ')" if padded else fitted
+
 
 Columns = list[dict[str, Any]]
 """An object a column: `source`, or `value` as SQL text (neither: NULL), `name`, `type` to cast to,

@@ -1,15 +1,180 @@
-"""New values of columns, as Spark's ANSI store assignment takes them. Spec: SQL-3."""
+"""New values of columns, as Spark's ANSI store assignment takes them, and those that do not fit.
+
+Spark's own cast takes the fields of a struct by their places, and none may be missing. Here they go
+by their names, and structs are set in parts. Of a value that it could not cast, Spark names the
+value and the type; which column that may have been is found here. Spec: SQL-3, SQL-5.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tablefmt.model.schema import Field, Schema
-from tablefmt.spark.columns.assignment import cast_column, same_type, spark_types
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.expressions.set_assignments import Over, Parts
+from tablefmt.model.name_matching import folded
+from tablefmt.model.schema import Decimal, Field, Schema, Struct, Type, nullable
 from tablefmt.spark.columns.projection import check_inner, misfit
-from tablefmt.spark.runtime.frames import functions_of
-from tablefmt.spark.runtime.statement_errors import statement_errors
+from tablefmt.spark.columns.row_conditions import as_column
+from tablefmt.spark.pyspark_objects import Column, DataType, Functions, functions_of
+from tablefmt.spark.runtime.failures import DOES_NOT_FIT, statement_errors
+
+
+def spark_types(fields: Sequence[Field]) -> DataType:
+    """Columns as a StructType of Spark's in which everything may be NULL."""
+    from pyspark.sql.types import StructType
+
+    described = to_spark_json(nullable(Schema(tuple(fields), max(f.id for f in fields))))
+    for each in described["fields"]:
+        each["metadata"] = {}
+    return StructType.fromJson(described)
+
+
+def same_type(one: DataType, two: DataType) -> bool:
+    """Whether two of Spark's types are the same, but for nullability."""
+    return bool(one.simpleString() == two.simpleString())
+
+
+def cast_column(functions: Functions, value: Column, given: DataType, kind: DataType) -> Column:
+    """A Column in another type; NULL stays NULL, and what a struct lacks is NULL in it.
+
+    Args:
+        functions: Spark's, for the kind of session.
+        value: a Column.
+        given: its type, Spark's.
+        kind: a type that can be stored from it.
+    """
+    if same_type(given, kind):
+        return value
+    kinds = given.typeName(), kind.typeName()
+    if kinds == ("struct", "struct"):
+        known = {folded(field.name): field for field in given.fields}
+        fields = []
+        for field in kind.fields:
+            there = known.get(folded(field.name))
+            if there is None:
+                inner = functions.lit(None).cast(field.dataType)
+            else:
+                part = value.getField(there.name)
+                inner = cast_column(functions, part, there.dataType, field.dataType)
+            fields.append(inner.alias(field.name))
+        return functions.when(value.isNotNull(), functions.struct(*fields))
+    if kinds == ("array", "array"):
+        return functions.transform(
+            value,
+            lambda each: cast_column(functions, each, given.elementType, kind.elementType),
+        )
+    if kinds == ("map", "map"):
+        keys = functions.transform_keys(
+            value, lambda key, _: cast_column(functions, key, given.keyType, kind.keyType)
+        )
+        return functions.transform_values(
+            keys, lambda _, item: cast_column(functions, item, given.valueType, kind.valueType)
+        )
+    return value.cast(kind)
+
+
+def overlaid(
+    functions: Functions,
+    value: Column,
+    given: DataType,
+    old: Column,
+    there: DataType,
+    result: DataType,
+) -> Column:
+    """A struct over another: the fields that it has, and else those that were there, at any depth.
+
+    NULL where the value is; unless it lacks fields that were there, in a struct that was not NULL.
+
+    Args:
+        functions: Spark's, for the kind of session.
+        value: a Column.
+        given: its type, Spark's.
+        old: what was there, a Column.
+        there: its type.
+        result: the type of what comes of it: what it adds to `there` is in `given`.
+    """
+    if {kind.typeName() for kind in (given, there, result)} != {"struct"}:
+        return cast_column(functions, value, given, result)
+    new, known = ({folded(f.name): f for f in kind.fields} for kind in (given, there))
+    fields = []
+    for field in result.fields:
+        theirs, ours = new.get(folded(field.name)), known.get(folded(field.name))
+        if theirs is None:
+            assert ours is not None
+            inner = cast_column(functions, old.getField(ours.name), ours.dataType, field.dataType)
+        elif ours is None:
+            part = value.getField(theirs.name)
+            inner = cast_column(functions, part, theirs.dataType, field.dataType)
+        else:
+            inner = overlaid(
+                functions,
+                value.getField(theirs.name),
+                theirs.dataType,
+                old.getField(ours.name),
+                ours.dataType,
+                field.dataType,
+            )
+        fields.append(inner.alias(field.name))
+    stays = value.isNotNull()
+    if _lacks(given, there):
+        stays = stays | old.isNotNull()
+    return functions.when(stays, functions.struct(*fields))
+
+
+def _lacks(given: DataType, there: DataType) -> bool:
+    new = {folded(field.name): field.dataType for field in given.fields}
+    for field in there.fields:
+        kind = new.get(folded(field.name))
+        if kind is None:
+            return True
+        both = kind.typeName(), field.dataType.typeName()
+        if both == ("struct", "struct") and _lacks(kind, field.dataType):
+            return True
+    return False
+
+
+def new_column(
+    functions: Functions, field: Field, value: Any, there: Field | None, place: Sequence[str] = ()
+) -> Any:
+    """What a statement sets a column to, as a Column.
+
+    Args:
+        functions: Spark's, for the kind of session.
+        field: the column as it will be.
+        value: SQL text, a Column, or `Parts`; an `Over` stays one, of a Column.
+        there: the column as it is in the rows; None: it is not there.
+        place: names before the column's, if it needs any.
+    """
+    if isinstance(value, Over):
+        return Over(as_column(functions, value.value))
+    if isinstance(value, Parts):
+        name = field.name if there is None else there.name
+        old = None if there is None else there.type
+        return _put_together(functions, field.type, value, old, (*place, name))
+    return as_column(functions, value)
+
+
+def _put_together(
+    functions: Functions, kind: Type, parts: Parts, there: Type | None, path: tuple[str, ...]
+) -> Any:
+    assert isinstance(kind, Struct)
+    known = {f.id: f for f in there.fields} if isinstance(there, Struct) else {}
+    given = {field.id: value for field, value in parts.values}
+    columns = []
+    for field in kind.fields:
+        old = known.get(field.id)
+        if field.id in given:
+            column = new_column(functions, field, given[field.id], old, path)
+        elif old is None:
+            column = functions.lit(None)
+        else:
+            column = functions.col(".".join(map(quote_name, (*path, old.name))))
+        columns.append(column.alias(field.name))
+    return functions.struct(*columns)
 
 
 def store_assigned(
@@ -46,4 +211,58 @@ def store_assigned(
     return tuple(
         (field, cast_column(functions, value, kind, there))
         for (field, value), kind, there in zip(values, given, kinds, strict=True)
+    )
+
+
+_CAST = re.compile(
+    r'\[CAST_OVERFLOW\] (The value .*? of the type "[^"]+") cannot be cast to "(\w+)"'
+)
+_DECIMAL = re.compile(
+    r"\[NUMERIC_VALUE_OUT_OF_RANGE[.\w]*\]\s+(?:The )?(\S+) cannot be represented as "
+    r"Decimal\((\d+), (\d+)\)"
+)
+_NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
+
+
+def value_misfit(message: str, fields: Iterable[Field]) -> SchemaMismatchError | None:
+    """Return the error of a value that does not fit its column; None for another failure.
+
+    Args:
+        message: what Spark says of the failure.
+        fields: the columns that new values are cast for.
+    """
+    cast, decimal = _CAST.search(message), _DECIMAL.search(message)
+    if cast is not None:
+        value, wanted = cast[1][:1].lower() + cast[1][1:200], cast[2]
+    elif decimal is not None:
+        value, wanted = f"the value {decimal[1][:100]}", f"DECIMAL({decimal[2]},{decimal[3]})"
+    elif any(condition in message for condition in DOES_NOT_FIT):
+        value, wanted = message.splitlines()[0], ""
+    else:
+        return None
+    names = [path for field in fields for path in _of_type(field, wanted, "")]
+    where = "its column" if not names else f"column {names[0]!r}"
+    if len(names) > 1:
+        where = f"one of the columns {', '.join(map(repr, names))}"
+    beyond = f"{value} is beyond {wanted}" if wanted else value
+    return SchemaMismatchError(
+        f"a value does not fit {where}: {beyond}; nothing was written", names
+    )
+
+
+def _of_type(field: Field, wanted: str, prefix: str) -> list[str]:
+    """The paths of what has a type, by Spark's name of the type."""
+    path = f"{prefix}{field.name}"
+    if isinstance(field.type, Struct):
+        parts = (_of_type(each, wanted, f"{path}.") for each in field.type.fields)
+        return [found for part in parts for found in part]
+    return [path] if _holds(field.type, wanted) else []
+
+
+def _holds(kind: Type, wanted: str) -> bool:
+    if isinstance(kind, Decimal):
+        return wanted == f"DECIMAL({kind.precision},{kind.scale})"
+    inner = [getattr(kind, name, None) for name in ("element", "key", "value")]
+    return _NAMES.get(str(kind)) == wanted or any(
+        part is not None and _holds(part, wanted) for part in inner
     )

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.model.case_folding import folded
+from tablefmt.model.name_matching import folded
 from tablefmt.model.properties import PROPERTIES
-from tablefmt.spark.jvm.pyspark_parts import java_conf
-from tablefmt.spark.options import flag, option_key
-from tablefmt.spark.runtime.frames import Session
+from tablefmt.spark.pyspark_objects import Session, java_conf
+from tablefmt.spark.spark_options import flag, option_key
 
 PREFIX = "spark.databricks.delta."
 DEFAULTS = "properties.defaults."

@@ -10,17 +10,16 @@ import pyarrow as pa
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.table_statements import TableStatement, read_statement
-from tablefmt.maintenance.vacuum_plan import DOOMED
+from tablefmt.maintenance.removal_plan import DOOMED
 from tablefmt.model.times import from_micros
-from tablefmt.operations import detail, history
+from tablefmt.operations import describe
 from tablefmt.session.commit_result import Commit
-from tablefmt.spark.entry.callers import catalog_table, follow, session_of
 from tablefmt.spark.entry.delta_settings import may_break_transactions
-from tablefmt.spark.entry.table import SparkTable
-from tablefmt.spark.jvm.pyspark_parts import java_rows, java_session
-from tablefmt.spark.runtime.frames import JavaObject, Session
-from tablefmt.spark.statements.open_logs import open_context
-from tablefmt.store.open import open_store
+from tablefmt.spark.entry.java_arguments import catalog_table, follow, session_of
+from tablefmt.spark.entry.spark_table import SparkTable
+from tablefmt.spark.pyspark_objects import JavaObject, Session, java_rows, java_session
+from tablefmt.spark.statements.execution import open_context
+from tablefmt.store.location import open_store
 from tablefmt.table import Table
 
 _COMMIT = pa.schema(
@@ -36,7 +35,7 @@ def _history(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Tab
 
 
 def _detail(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
-    return detail.detail(table.table.context)
+    return describe.detail(table.table.context)
 
 
 def _optimize(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
@@ -79,8 +78,8 @@ def _committed(table: SparkTable, commit: Commit) -> pa.Table:
 _STATEMENTS: Mapping[
     str, tuple[pa.Schema, Callable[[Session, SparkTable, TableStatement], pa.Table]]
 ] = {
-    "HISTORY": (history.SCHEMA, _history),
-    "DETAIL": (detail.SCHEMA, _detail),
+    "HISTORY": (describe.HISTORY_SCHEMA, _history),
+    "DETAIL": (describe.DETAIL_SCHEMA, _detail),
     "OPTIMIZE": (_COMMIT, _optimize),
     "VACUUM": (DOOMED, _vacuum),
     "RESTORE": (_COMMIT, _restore),

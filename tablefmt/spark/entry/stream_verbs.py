@@ -1,25 +1,114 @@
-"""Verbs of streams: what `spark.readStream` stands for."""
+"""Verbs of streams, for a session with a JVM at hand: sources, and sinks with their batches.
+
+Batches that are read are DataFrames of Spark's own: what `spark.readStream` stands for. A sink has
+its start, and each of its batches is one commit. Spec: STR-10 .. STR-15.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tablefmt.errors import SchemaMismatchError, TableReplacedError, UnsupportedFeatureError
-from tablefmt.expressions.ddl import to_spark_json
-from tablefmt.model.schema_views import nullable
-from tablefmt.snapshot.load import LogView
-from tablefmt.spark.columns.conditions import session_zone
-from tablefmt.spark.columns.declared import declared, different, shown
-from tablefmt.spark.entry.callers import path_of, place, session_of
-from tablefmt.spark.entry.stream_hints import READ_STREAM, SESSION_ZONE
-from tablefmt.spark.runtime.frames import JavaObject
-from tablefmt.spark.statements.open_logs import open_context
-from tablefmt.spark.streams.source_classic import java_stream
-from tablefmt.spark.streams.source_columns import stream_columns
-from tablefmt.spark.streams.source_options import StreamOptions, parse_stream_options
-from tablefmt.store.open import open_store
+from tablefmt.changes.change_schema import CHANGE_COLUMNS
+from tablefmt.changes.commit_rows import FileChanges
+from tablefmt.errors import (
+    ConcurrentTransactionException,
+    IdempotenceError,
+    SchemaMismatchError,
+    TableReplacedError,
+    UnsupportedFeatureError,
+)
+from tablefmt.expressions.ddl import schema_from, to_spark_json
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.schema import nullable
+from tablefmt.operations.append import NAME
+from tablefmt.operations.create import check_partitioning, definition
+from tablefmt.session.table_context import TableContext
+from tablefmt.snapshot.head import check_writable
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.spark.backends.backend_choice import backend_for
+from tablefmt.spark.backends.backend_protocol import ChangeRange
+from tablefmt.spark.columns.catalog_columns import declared, different, shown
+from tablefmt.spark.columns.row_conditions import session_zone
+from tablefmt.spark.entry.dataframe_io import append_rows, overwrite_rows, write_first
+from tablefmt.spark.entry.delta_settings import default_properties, with_settings
+from tablefmt.spark.entry.java_arguments import frame_of, path_of, place, session_of
+from tablefmt.spark.entry.pyspark_wrappers import READ_STREAM, SESSION_ZONE
+from tablefmt.spark.jvm import java_classes
+from tablefmt.spark.pyspark_objects import DataFrame, JavaObject, Session, java_rows
+from tablefmt.spark.runtime.failures import answered
+from tablefmt.spark.runtime.spark_jobs import content_of
+from tablefmt.spark.runtime.sql_text import selected
+from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.spark.statements.frame_reads import apart, rows_of_changes
+from tablefmt.spark.streams.stream_options import (
+    StreamOptions,
+    parse_stream_options,
+    stream_columns,
+)
+from tablefmt.spark.streams.stream_progress import StreamOffset
+from tablefmt.spark.streams.stream_sink import (
+    Applied,
+    Batch,
+    Sink,
+    application_of,
+    check_follows,
+    check_there,
+    options_of,
+    sink_of,
+)
+from tablefmt.spark.streams.stream_source import StreamSource
+from tablefmt.store.location import open_store
+from tablefmt.store.location_checks import check_place
+from tablefmt.store.object_store import Store
+
+
+def java_stream(spark: Session, view: LogView, options: StreamOptions, pinned: int) -> JavaObject:
+    """A source of the JVM; see TableStream.java.
+
+    Args:
+        spark: a classic session.
+        view: the table's log.
+        options: of the stream.
+        pinned: the version whose columns it has.
+    """
+    source = StreamSource(view, options, pinned)
+    columns = stream_columns(source.schema, options)
+    schema = java_classes.java_schema(spark, json.dumps(columns))
+    stream = java_classes.new_instance(spark, "TableStream", schema, f"tablefmt[{view.store.uri}]")
+
+    def latest(start: str | None, limited: bool) -> str:
+        return source.next_offset(_read(start), limited=limited).to_json()
+
+    def batch(start: str | None, end: str) -> JavaObject:
+        ends = StreamOffset.from_json(end)
+        files = source.batch(_read(start), ends)
+        return java_rows(_frame(spark, source, files))
+
+    work: dict[str, Callable[..., Any]] = {
+        "available": source.stop_at_head,
+        "latest": latest,
+        "batch": batch,
+    }
+    stream.setPython(
+        java_classes.callback(spark, lambda request: answered(work[request[0]], *list(request)[1:]))
+    )
+    return stream
+
+
+def _frame(spark: Session, source: StreamSource, files: Sequence[FileChanges]) -> DataFrame:
+    versions = [change.version for change in files] or [source.files.pinned]
+    schema = source.schema if source.options.changes else apart(source.schema)
+    of = ChangeRange(source.view.head.table, min(versions), max(versions), schema)
+    rows = rows_of_changes(spark, source.view.store, of, files)
+    named = zip(schema.names, source.schema.names, strict=True)
+    columns = [f"{quote_name(read)} AS {quote_name(name)}" for read, name in named]
+    return selected(rows, *columns, *(CHANGE_COLUMNS.names if source.options.changes else ()))
+
+
+def _read(offset: str | None) -> StreamOffset | None:
+    return None if offset is None else StreamOffset.from_json(offset)
 
 
 def _stream_columns(session: JavaObject, given: str, columns: str | None) -> str:
@@ -71,4 +160,116 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "stream_columns": _stream_columns,
     "stream": _stream,
 }
+"""By the names by which Java calls them."""
+
+
+def _start(session: JavaObject, mode: str, given: str, partition_by: str) -> str | None:
+    """Check what a query is told before it runs; the id of the table that is there, if one is."""
+    spark = session_of(session)
+    sink, store = _sink(spark, mode, given, partition_by)
+    backend_for(spark, store)
+    context = open_if_there(store)
+    if context is None:
+        check_place(store)
+        return None
+    _check_table(sink, context)
+    return context.view.head.table
+
+
+def _sink(spark: Session, mode: str, given: str, partition_by: str) -> tuple[Sink, Store]:
+    sink = sink_of(mode, with_settings(spark, json.loads(given)), json.loads(partition_by))
+    return sink, open_store(place(sink.uri), sink.options.storage_options)
+
+
+def _check_table(sink: Sink, context: TableContext) -> None:
+    check_writable(context.view.head)
+    if not sink.options.overwrite_schema:
+        check_partitioning(context.view.head.metadata, sink.partition_by)
+
+
+def _batch(
+    session: JavaObject,
+    mode: str,
+    given: str,
+    partition_by: str,
+    data: JavaObject,
+    number: int,
+    query: str | None,
+    run: str | None,
+    begun: str | None,
+) -> str:
+    """Write one batch.
+
+    Args:
+        data: its rows, a Dataset that nothing of the stream is left in.
+        number: of the batch. query, run: ids of the query and of this run of it.
+        begun: the id of the table as of the start or of the batch before; None: none yet.
+
+    Returns:
+        The id of the table.
+    """
+    spark = session_of(session)
+    sink, store = _sink(spark, mode, given, partition_by)
+    content = None if query is None else content_of(spark, query, number)
+    batch = Batch(number=number, query=query, run=run, content=content)
+    options = options_of(sink, batch)
+    rows = frame_of(session, data)
+    context = open_for(batch, sink, store, begun)
+    if context is None:
+        return _first(rows, store, sink, batch)
+    _check_table(sink, context)
+    # The newest version was looked for just now; what came since is judged at the commit.
+    if sink.complete:
+        by = sink.partition_by or None
+        overwrite_rows(context, rows, options, by, refresh=False)
+    else:
+        append_rows(context, rows, options, refresh=False)
+    return context.view.head.table
+
+
+def open_for(batch: Batch, sink: Sink, store: Store, begun: str | None) -> TableContext | None:
+    """The table that a batch goes to; None: it makes it.
+
+    Raises:
+        TableNotFoundError, TableReplacedError, ConcurrentTransactionException: STR-14.
+    """
+    context = open_if_there(store)
+    if context is None:
+        check_there(store.uri, batch, begun)
+        return None
+    check_on_top(context, batch, sink, begun)
+    return context
+
+
+def check_on_top(context: TableContext, batch: Batch, sink: Sink, begun: str | None) -> None:
+    """Whether a batch may go on top of what is known of a table. Raises as `open_for`."""
+    head = context.view.read_head
+    known = head.applications.get(application_of(sink, batch))
+    last = None if known is None else Applied(number=known[0].version, version=known[1])
+    check_follows(context.store.uri, batch, last, head.table, begun)
+
+
+def _first(rows: DataFrame, store: Store, sink: Sink, batch: Batch) -> str:
+    """The batch that makes the table."""
+    properties = default_properties(rows.sparkSession)
+    metadata = definition(nullable(schema_from(rows.schema)), sink.partition_by, properties)
+    options = options_of(sink, batch)
+    try:
+        context, done = write_first(rows, store, metadata, options, exist_ok=not sink.complete)
+    except IdempotenceError as error:
+        # There was no table when this batch began: it met the other one in a race.
+        winner = open_context(store).view.read_head.applications[application_of(sink, batch)]
+        raise ConcurrentTransactionException(
+            f"another run of this query made the table, and wrote batch {winner[0].version}",
+            winner_version=winner[1],
+            winner_operation=NAME,
+            rule="CFL-6",
+        ) from error
+    if done.already_applied:
+        # By another run, which may have gone on.
+        check_on_top(context, batch, sink, None)
+    return context.view.head.table
+
+
+SINK_VERBS: Mapping[str, Callable[..., Any]] = {"sink_start": _start, "sink_batch": _batch}
 """By the names by which Java calls them."""

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.model.case_folding import folded
+from tablefmt.model.name_matching import folded
 from tablefmt.operations.overwrite import truncate
-from tablefmt.session.options import CommitOptions
-from tablefmt.spark.entry.callers import (
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.spark.entry.dataframe_io import write
+from tablefmt.spark.entry.delta_settings import check_settings, default_properties
+from tablefmt.spark.entry.java_arguments import (
     context_of,
     follow,
     frame_of,
@@ -18,21 +20,19 @@ from tablefmt.spark.entry.callers import (
     place,
     session_of,
 )
-from tablefmt.spark.entry.define import Statement, create_rows, replace_rows
-from tablefmt.spark.entry.delta_settings import check_settings, default_properties
-from tablefmt.spark.entry.write import write
-from tablefmt.spark.options import (
+from tablefmt.spark.entry.table_definition import Statement, create_rows, replace_rows
+from tablefmt.spark.pyspark_objects import JavaObject, Session
+from tablefmt.spark.runtime.ansi import wrapped
+from tablefmt.spark.spark_options import (
     check_not_clustered,
     option_key,
     parse_options,
     pop_option,
     pop_partition_by,
 )
-from tablefmt.spark.runtime.ansi import wrapped
-from tablefmt.spark.runtime.frames import JavaObject, Session
-from tablefmt.spark.statements.open_logs import open_context, open_if_there
-from tablefmt.spark.statements.sql import change_rows, counts
-from tablefmt.store.open import open_store
+from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.spark.statements.sql_commands import change_rows, counts
+from tablefmt.store.location import open_store
 
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 """Spark's setting of what an overwrite replaces."""

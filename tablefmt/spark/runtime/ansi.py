@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.model.case_folding import folded
-from tablefmt.spark.jvm import loader
-from tablefmt.spark.jvm.pyspark_parts import (
+from tablefmt.model.name_matching import folded
+from tablefmt.spark.jvm import java_classes
+from tablefmt.spark.pyspark_objects import (
+    DataFrame,
+    JavaObject,
+    Session,
     active_session,
     frame_from,
     has_jvm,
@@ -22,7 +25,6 @@ from tablefmt.spark.jvm.pyspark_parts import (
     session_from,
     set_active_session,
 )
-from tablefmt.spark.runtime.frames import DataFrame, JavaObject, Session
 
 ANSI = "spark.sql.ansi.enabled"
 
@@ -62,7 +64,7 @@ def under_ansi(spark: Session, *, plain: bool = False) -> Iterator[Session]:
     if is_ansi(spark):
         yield spark
         return
-    if not has_jvm(spark) or loader.problem(spark):
+    if not has_jvm(spark) or java_classes.problem(spark):
         if not plain:
             raise lenient("the statement")
         yield spark
@@ -73,7 +75,7 @@ def under_ansi(spark: Session, *, plain: bool = False) -> Iterator[Session]:
 
 def copied(spark: Session) -> Session:
     """A copy of a classic session with those settings."""
-    ansi = loader.new_instance(spark, "Ansi", java_session(spark))
+    ansi = java_classes.new_instance(spark, "Ansi", java_session(spark))
     return wrapped(ansi.session(java_session(spark)))
 
 
@@ -101,5 +103,5 @@ def moved(frame: DataFrame, spark: Session) -> DataFrame:
     """The rows of a DataFrame as a query of another session, which works out what comes on top."""
     if frame.sparkSession is spark or not has_rows(frame):
         return frame
-    ansi = loader.new_instance(spark, "Ansi", java_session(spark))
+    ansi = java_classes.new_instance(spark, "Ansi", java_session(spark))
     return frame_from(ansi.moved(java_rows(frame), java_session(spark)), spark)

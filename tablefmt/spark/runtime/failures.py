@@ -1,8 +1,9 @@
-"""Errors that cross a JVM or a Python worker: they travel as text, and come out as themselves.
+"""Errors that cross a JVM or a Python worker, or that Spark itself raises for a statement.
 
-`marked` gives the text, with a machine-readable record behind the human message; `recovered` finds
-the record in whatever Spark wrapped around it. `install` makes PySpark raise what was recovered.
-The rest is pure.
+They travel as text, and come out as themselves. `marked` gives the text, with a machine-readable
+record behind the human message; `recovered` finds the record in whatever Spark wrapped around it.
+`install` makes PySpark raise what was recovered. `statement_errors` tells what Spark refuses of a
+statement as the errors of this package. The rest is pure.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from tablefmt.errors import (
     TablefmtError,
     UnsupportedFeatureError,
 )
-from tablefmt.model.case_folding import folded
-from tablefmt.spark.jvm.pyspark_parts import (
+from tablefmt.model.name_matching import folded
+from tablefmt.spark.pyspark_objects import (
     any_session,
     has_jvm,
     is_active_context_stopped,
@@ -40,8 +41,7 @@ from tablefmt.spark.jvm.pyspark_parts import (
     java_session,
     jvm_of,
 )
-from tablefmt.spark.runtime.guards import broken_check
-from tablefmt.spark.runtime.lost_files import lost_file
+from tablefmt.spark.runtime.spark_messages import broken_check, lost_file
 from tablefmt.spark.runtime.sql_text import parser_of
 
 RECORD_BYTES_MAX = 1 << 20
@@ -404,3 +404,27 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "decimal": Decimal,
     "bytes": bytes.fromhex,
 }
+
+
+_OWN = re.compile(r", `__tablefmt_\w+`|`__tablefmt_\w+`(, )?")
+"""Columns of ours among those that Spark suggests."""
+
+
+@contextmanager
+def statement_errors() -> Iterator[None]:
+    """Spark's refusals of an expression come out as ours."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        yield
+    except TablefmtError:
+        raise
+    except (AnalysisException, ParseException) as error:
+        # A text that cannot be parsed is told of after an empty line.
+        first = _OWN.sub("", str(error).strip().splitlines()[0])
+        raise InvalidPredicateError(f"Spark refuses the statement: {first}") from None
+    except Exception as error:
+        java = getattr(error, "java_exception", None)
+        if java is None:
+            raise
+        raise raised_for(java) or error from None

@@ -11,8 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.jvm.pyspark_parts import active_jvm, column_from
-from tablefmt.spark.runtime.frames import Functions, functions_of
+from tablefmt.spark.pyspark_objects import Functions, active_jvm, column_from, functions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -1,6 +1,9 @@
-"""DELETE and UPDATE by Spark: one pass over the files that can hold such rows, one commit.
+"""DELETE, UPDATE and `replaceWhere` by Spark: one pass over the files concerned, one commit.
 
-Nothing comes to the driver but positions and what is said of files. Spec: DEL-1, ENT-9, CFL-1.
+Nothing comes to the driver but positions and what is said of files. Rows for which a condition
+holds are replaced by those of a DataFrame: a condition that partition values decide is an overwrite
+by metadata, in `entry.dataframe_io`. Any other is looked for by Spark, and what is taken out stays
+fixed: class UPDATE. Spec: DEL-1, ENT-9, CFL-1, CFL-3, MRG-6.
 """
 
 from __future__ import annotations
@@ -15,33 +18,53 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.commit.plan import Staged
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.errors import ConstraintViolationError
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.entry import Metadata
+from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field
 from tablefmt.operations.delete import delete_files
-from tablefmt.session.change_plan import Changed, stage_changes
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.condition import AnalyzedCondition
-from tablefmt.session.context import TableContext
 from tablefmt.session.measurements import SCAN
 from tablefmt.session.merge_pairs import positions_by_file
-from tablefmt.session.snapshot import OtherVersionRead, TransactionSnapshot, check_may_remove
-from tablefmt.spark.backends.base import FILE, ROW, Rewritten
-from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
-from tablefmt.spark.backends.position_sets import find_positions
-from tablefmt.spark.backends.query_versions import version_read
-from tablefmt.spark.backends.rewrite import rewrite
-from tablefmt.spark.backends.row_positions import with_positions
-from tablefmt.spark.columns.conditions import check_by_row, check_deterministic, non_deterministic
-from tablefmt.spark.columns.misfits import value_misfit
-from tablefmt.spark.jvm.pyspark_parts import java_rows_if_any
-from tablefmt.spark.options import WriteOptions
-from tablefmt.spark.runtime.ansi import under_ansi
-from tablefmt.spark.runtime.frames import Column, DataFrame, Session
-from tablefmt.spark.runtime.jobs import job_description
-from tablefmt.spark.statements.execution import execute
-from tablefmt.spark.statements.source_versions import with_query
+from tablefmt.session.row_changes import Changed, stage_changes
+from tablefmt.session.statement_scope import AnalyzedCondition
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import (
+    OtherVersionRead,
+    TransactionSnapshot,
+    check_may_remove,
+)
+from tablefmt.spark.backends.backend_protocol import FILE, ROW, Rewritten
+from tablefmt.spark.backends.query_plans import version_read
+from tablefmt.spark.backends.row_level_operations import (
+    copy_rows_in_tasks,
+    find_positions,
+    rewrite,
+    with_positions,
+)
+from tablefmt.spark.columns.projection import with_lengths
+from tablefmt.spark.columns.row_conditions import (
+    analyzed_text,
+    check_by_row,
+    check_deterministic,
+    non_deterministic,
+    session_zone,
+)
+from tablefmt.spark.columns.store_assignment import spark_types, value_misfit
+from tablefmt.spark.pyspark_objects import (
+    Column,
+    DataFrame,
+    Session,
+    functions_of,
+    java_rows_if_any,
+)
+from tablefmt.spark.runtime.ansi import moved, under_ansi
+from tablefmt.spark.runtime.failures import marked, statement_errors
+from tablefmt.spark.runtime.spark_jobs import job_description
+from tablefmt.spark.runtime.sql_text import parsed
+from tablefmt.spark.spark_options import WriteOptions
+from tablefmt.spark.statements.execution import execute, with_query
 
 _log = logging.getLogger("tablefmt.spark")
 
@@ -250,3 +273,93 @@ def explaining_misfits(fields: Iterable[Field]) -> Iterator[None]:
         yield
     except Exception as error:
         raise value_misfit(str(error), fields) or error from None
+
+
+NAME = "OVERWRITE"
+
+
+def replaced_by(
+    where: str, metadata: Metadata, spark: Session
+) -> tuple[str, AnalyzedCondition | None]:
+    """The condition, read in the session's zone (SQL-4).
+
+    Returns:
+        Its text, in which times say their zone if it is understood as a whole; and what is
+        understood of it, or None if partition values decide it.
+    """
+    target = analyzed_text(where, metadata.schema, session_zone(spark))
+    if target.decided_by(frozenset(metadata.partition_by)):
+        return target.text, None
+    return (target.text if target.exact else where), target
+
+
+def stage_replace(
+    pinned: TransactionSnapshot,
+    df: DataFrame,
+    where: str,
+    target: AnalyzedCondition,
+    options: WriteOptions,
+) -> Staged:
+    """Do the work on the pinned version; new rows are written under `pinned.target`.
+
+    Args:
+        pinned: the version that the rows go from.
+        df: the new rows.
+        where: SQL text as of `replaced_by`: which rows go, and what every new row has to match.
+        target: what is understood of it.
+        options: of the files.
+
+    Raises:
+        ConstraintViolationError: a new row does not match. SchemaMismatchError: the rows do not
+        fit. Spark's own exceptions if a query fails.
+    """
+    with under_ansi(df.sparkSession) as ansi:
+        return _stage(pinned, moved(df, ansi), where, target, options)
+
+
+def _stage(
+    pinned: TransactionSnapshot,
+    df: DataFrame,
+    where: str,
+    target: AnalyzedCondition,
+    options: WriteOptions,
+) -> Staged:
+    spark, functions = df.sparkSession, functions_of(df)
+    df, condition = with_lengths(df, pinned.target.schema, functions), parsed(functions, where)
+    error = ConstraintViolationError(
+        f"a new row does not match the condition {where[:200]}; nothing was written"
+    )
+    matching = functions.when(
+        ~functions.coalesce(condition, functions.lit(False)),
+        functions.raise_error(functions.lit(marked(error))),
+    )
+    # Not deterministic, so that no part of it runs where rows are dropped later.
+    always = functions.monotonically_increasing_id() >= 0
+    files = pinned.snapshot.matching(target.predicate)
+    looked, rows = SparkCondition(target, condition), None
+    if files.num_rows:
+        with statement_errors():
+            rows = chosen(rows_with_positions(spark, pinned, files, looked), looked)
+    else:
+        # Names are to be the table's, also where it has no rows.
+        with statement_errors():
+            spark.createDataFrame([], spark_types(pinned.target.schema.fields)).where(condition)
+    with statement_errors():
+        checked = df.where(matching.otherwise(always))
+    with explaining_misfits(pinned.target.schema.fields):
+        with job_description(spark, f"{NAME}: writing new rows"):
+            written = rewrite(spark, pinned, checked, (), options, part="i")
+        pinned.files.keep_winners(written.files)
+        replaced = {}
+        if rows is not None:
+            count = int(pc.sum(files["rows"]).as_py())
+            with job_description(spark, f"{NAME}: finding rows in {files.num_rows} files"):
+                replaced = find_positions(rows.select(FILE, ROW), ids_of(files), count)
+        changed = Changed(
+            target=target,
+            files=files,
+            deleted=replaced,
+            inserted_files=written.files,
+            parameters={"mode": "Overwrite"},
+        )
+        return stage_changes(pinned, NAME, changed, copy_rows_in_tasks(spark))

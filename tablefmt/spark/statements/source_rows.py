@@ -20,22 +20,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tablefmt.conflict.facts import Keys
+from tablefmt.conflict.read_write_sets import Keys
 from tablefmt.errors import CommitRejectedError
 from tablefmt.expressions.ddl import to_spark_json
-from tablefmt.expressions.source_bounds import SourceValues, values_of
+from tablefmt.expressions.merge_statement import SourceValues, values_of
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.cached import cached_property
-from tablefmt.model.key_hashes import KEYS_MAX
+from tablefmt.model.cached_property import cached_property
+from tablefmt.model.content_hashes import KEYS_MAX
 from tablefmt.model.schema import Field, Schema
 from tablefmt.session.merge_analysis import NAME, EquatedColumn, MergeAnalysis
-from tablefmt.session.merge_keys import source_keys
-from tablefmt.spark.backends.base import SOURCE
-from tablefmt.spark.jvm import loader
-from tablefmt.spark.jvm.pyspark_parts import java_rows_if_any
-from tablefmt.spark.runtime.display import shown_rows
-from tablefmt.spark.runtime.frames import Column, DataFrame, functions_of
-from tablefmt.spark.runtime.jobs import job_description
+from tablefmt.session.merge_pairs import source_keys
+from tablefmt.spark.backends.backend_protocol import SOURCE
+from tablefmt.spark.jvm import java_classes
+from tablefmt.spark.pyspark_objects import Column, DataFrame, functions_of, java_rows_if_any
+from tablefmt.spark.runtime.spark_jobs import job_description
+from tablefmt.spark.statements.frame_reads import shown_rows
 
 LISTED_MAX = KEYS_MAX
 """Keys of a source of up to so many rows come to the driver; of more, the smallest and largest."""
@@ -119,10 +118,10 @@ def is_repeatable(source: DataFrame) -> bool:
     """Return whether a task of the query gives the same rows if it runs again."""
     plan = java_rows_if_any(source)
     spark = source.sparkSession
-    if plan is None or loader.problem(spark):
+    if plan is None or java_classes.problem(spark):
         return False
-    walker = loader.kept(
-        spark, "RepeatableRows", lambda: loader.new_instance(spark, "RepeatableRows")
+    walker = java_classes.kept(
+        spark, "RepeatableRows", lambda: java_classes.new_instance(spark, "RepeatableRows")
     )
     return bool(walker.of(plan))
 

@@ -12,19 +12,20 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.model.entry import AddedFiles
+from tablefmt.model.log_entry import AddedFiles
 from tablefmt.spark import read, write
-from tablefmt.spark.backends.arrow.changes import ChangesTask, parts_of
-from tablefmt.spark.backends.arrow.tasks import (
+from tablefmt.spark.backends.arrow.arrow_tasks import (
     TASK_BYTES_MAX,
     TASK_BYTES_MIN,
     TASKS_WANTED,
+    ChangesTask,
     groups_of,
     packed,
+    parts_of,
     unpacked,
 )
-from tablefmt.spark.backends.task_results import described, merged, read_back
-from tablefmt.spark.options import parse_read_options
+from tablefmt.spark.backends.python_workers import described, merged, read_back
+from tablefmt.spark.spark_options import parse_read_options
 from tests.spark.looking import data_files, rows_of
 
 

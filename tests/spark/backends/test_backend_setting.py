@@ -14,10 +14,10 @@ from tablefmt.errors import (
     InvalidRangeError,
     UnsupportedFeatureError,
 )
-from tablefmt.spark.backends.arrow.backend import ArrowBackend
-from tablefmt.spark.backends.choice import SETTING, backend_for, choose
-from tablefmt.spark.backends.native.backend import NativeBackend
-from tablefmt.store.open import open_store
+from tablefmt.spark.backends.arrow.arrow_backend import ArrowBackend
+from tablefmt.spark.backends.backend_choice import SETTING, backend_for, choose
+from tablefmt.spark.backends.native.native_backend import NativeBackend
+from tablefmt.store.location import open_store
 
 
 def plan_of(frame: Any) -> str:

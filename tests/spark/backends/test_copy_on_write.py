@@ -15,11 +15,11 @@ from pyroaring import BitMap64
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.data.read import read_files
+from tablefmt.data.row_reader import read_files
 from tablefmt.session.row_changes import copy_rows
-from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.spark.backends import copy_on_write
-from tablefmt.spark.backends.copy_on_write import copy_rows_in_tasks
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
+from tablefmt.spark.backends import row_level_operations
+from tablefmt.spark.backends.row_level_operations import copy_rows_in_tasks
 from tests.spark.looking import everything
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -51,12 +51,12 @@ def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) ->
     return str(request.param)
 
 
-@pytest.mark.parametrize("job_bytes", [copy_on_write.JOB_BYTES, 1])
+@pytest.mark.parametrize("job_bytes", [row_level_operations.JOB_BYTES, 1])
 def test_tasks_write_what_one_process_would(
     spark: Any, table: tablefmt.Table, monkeypatch: pytest.MonkeyPatch, job_bytes: int
 ) -> None:
     """DEL-1, LIN-1: rows, partitions, and where every row came from; in one job or in several."""
-    monkeypatch.setattr(copy_on_write, "JOB_BYTES", job_bytes)
+    monkeypatch.setattr(row_level_operations, "JOB_BYTES", job_bytes)
     gone = {1: GONE[1], 2: GONE[2] - BitMap64([0]), 3: GONE[3]}
     ids = np.array(sorted(gone), np.int64)
     one = pinned(table)
@@ -127,7 +127,7 @@ def test_a_task_that_fails_for_good_leaves_no_file(
 
 def _failing(monkeypatch: pytest.MonkeyPatch, marker: Path, attempts: int) -> None:
     """So many attempts of every task fail after their file is written."""
-    inner, folder = copy_on_write._run, str(marker)
+    inner, folder = row_level_operations._run, str(marker)
 
     # Workers cannot import this module; what is made here travels whole.
     class FailingTask:
@@ -147,4 +147,4 @@ def _failing(monkeypatch: pytest.MonkeyPatch, marker: Path, attempts: int) -> No
         failing: Any = FailingTask(task)
         return inner(spark, failing, singles, first)
 
-    monkeypatch.setattr(copy_on_write, "_run", running)
+    monkeypatch.setattr(row_level_operations, "_run", running)

@@ -11,11 +11,11 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError, TablefmtError, UnsupportedFeatureError
-from tablefmt.model.entry import OperationClass
+from tablefmt.model.log_entry import OperationClass
 from tablefmt.model.schema import Field, Primitive, Schema
-from tablefmt.spark.backends.base import FILE, ROW
-from tablefmt.spark.backends.native import relation
-from tablefmt.spark.backends.row_positions import with_positions
+from tablefmt.spark.backends.backend_protocol import FILE, ROW
+from tablefmt.spark.backends.native import native_relation
+from tablefmt.spark.backends.row_level_operations import with_positions
 from tests.rows import StagedTable
 from tests.spark.looking import rows_of
 
@@ -122,12 +122,12 @@ def test_positions_are_read_where_a_file_with_deleted_rows_is_and_nowhere_else(
     """Columns are pruned and conditions pushed down with them and without."""
     for frame in ways(spark, named, staged.table.uri):
         (every,) = scans(frame.where("v > 0").select("v"))
-        assert columns_read(every) == ["v", relation.POSITION]
+        assert columns_read(every) == ["v", native_relation.POSITION]
         assert "GreaterThan(v,0)" in every.metadata().apply("PushedFilters")
         (only,) = scans(frame.where("id >= 20").select("id"))
         assert columns_read(only) == ["id"]
         (only,) = scans(frame.where("id < 2").select("id"))
-        assert columns_read(only) == ["id", relation.POSITION]
+        assert columns_read(only) == ["id", native_relation.POSITION]
         assert pairs(frame.where("id < 2")) == [(1, 1)]
 
 
@@ -159,7 +159,7 @@ def test_a_column_of_the_user_is_not_taken_for_a_position(
     assert pairs(frame.selectExpr("id", "_metadata.row_index")) == [(0, 3), (2, 1), (3, 0)]
     there = frame.select("id", frame.metadataColumn("_metadata").row_index)
     assert pairs(there) == [(0, 0), (2, 2), (3, 3)]
-    tablefmt.create(uri + "-other", pa.schema([(relation.POSITION, pa.int64())]))
+    tablefmt.create(uri + "-other", pa.schema([(native_relation.POSITION, pa.int64())]))
     with pytest.raises(UnsupportedFeatureError, match="keeps the name"):
         tablefmt.spark.read(spark, uri + "-other")
 
@@ -180,9 +180,9 @@ def test_any_positions_of_larger_files_are_left_out(
 ) -> None:
     """DEL-2, DEL-4: at the ends of words, of pages and of files, none of a page, and all of it."""
     if form != "in tasks":
-        monkeypatch.setattr(relation, "DELETED_TASK_BYTES", 0)
+        monkeypatch.setattr(native_relation, "DELETED_TASK_BYTES", 0)
     if form == "in pages":
-        monkeypatch.setattr(relation, "DELETED_BITS_BYTES", 0)
+        monkeypatch.setattr(native_relation, "DELETED_BITS_BYTES", 0)
     # Spark writes several pages for a column, and skips pages by their bounds.
     count = 15 * 4096 + 77
     for start in (0, count, 2 * count):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.spark.backends.native.groups import partition_groups, single_groups
+from tablefmt.spark.backends.native.relation_columns import partition_groups, single_groups
 
 SCHEMA = schema_from("id BIGINT, s STRING, b BINARY, d DOUBLE, n INT")
 TEXT = st.none() | st.text(st.characters(codec="utf-8"), max_size=4) | st.sampled_from(

@@ -8,7 +8,7 @@ import pytest
 
 from tablefmt.expressions.ddl import schema_from, to_spark_json
 from tablefmt.model.schema import Field, Struct
-from tablefmt.spark.backends.native.hadoop_text import (
+from tablefmt.spark.backends.native.relation_columns import (
     is_replaced,
     replaced_name,
     without_variables,

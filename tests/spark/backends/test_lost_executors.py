@@ -12,7 +12,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.backends.native import relation
+from tablefmt.spark.backends.native import native_relation
 from tests.spark.looking import data_files
 
 ROWS = 4000
@@ -54,8 +54,8 @@ def test_a_write_whose_executor_dies_has_each_row_once_and_plans_of_before_still
     tablefmt.open(older).delete("id % 7 = 3")
     left = [n for n in range(ROWS) if n % 7 != 3]
     frames = []
-    for task_bytes in (relation.DELETED_TASK_BYTES, 0):
-        monkeypatch.setattr(relation, "DELETED_TASK_BYTES", task_bytes)
+    for task_bytes in (native_relation.DELETED_TASK_BYTES, 0):
+        monkeypatch.setattr(native_relation, "DELETED_TASK_BYTES", task_bytes)
         frame = tablefmt.spark.read(spark, older).groupBy("id").count()
         assert sorted(frame.toArrow()["id"].to_pylist()) == left
         frames.append(frame)

@@ -10,7 +10,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.backends.native import changes as native_changes
+from tablefmt.spark.backends.native import native_backend as native_changes
 from tests.spark.looking import rows_of
 
 ENDS = [0, 1, 62, 63, 64, 65, 126, 127, 128, 191]

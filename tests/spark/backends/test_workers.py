@@ -83,12 +83,14 @@ def test_verbs_that_work_in_workers_name_the_interpreter_that_lacks_tablefmt(
 def test_workers_are_asked_once_an_application(
     spark: Any, table: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tablefmt.spark.backends import workers
+    from tablefmt.spark.backends import python_workers
 
     asked: list[Any] = []
-    answer = workers._answer
-    monkeypatch.setattr(workers, "_answer", lambda session: asked.append(1) or answer(session))
-    monkeypatch.setattr(workers, "_checked", type(workers._checked)())
+    answer = python_workers._answer
+    monkeypatch.setattr(
+        python_workers, "_answer", lambda session: asked.append(1) or answer(session)
+    )
+    monkeypatch.setattr(python_workers, "_checked", type(python_workers._checked)())
     tablefmt.spark.read(spark, table.table.uri).count()
     assert asked == []
     table.compact()

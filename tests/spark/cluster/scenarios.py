@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.backends import copy_on_write
+from tablefmt.spark.backends import row_level_operations
 from tests.places import ROOT
 from tests.spark.looking import data_files, everything, strays
 from tests.spark.statements.readings import KEYS, differing, model
@@ -128,7 +128,7 @@ def slow_merge(spark: Any, uri: str) -> dict[str, Any]:
     return {"won": won, **changed(uri, before, expected)}
 
 
-class HangingCopy(copy_on_write.CopyRowsTask):
+class HangingCopy(row_level_operations.CopyRowsTask):
     """Hangs when the first attempt has written what stays of the last file."""
 
     __slots__ = ()
@@ -138,7 +138,7 @@ class HangingCopy(copy_on_write.CopyRowsTask):
 
         from pyspark import TaskContext
 
-        done = copy_on_write.CopyRowsTask.copy_rows(self, file, number)
+        done = row_level_operations.CopyRowsTask.copy_rows(self, file, number)
         if number == 3 and TaskContext.get().attemptNumber() == 0:
             time.sleep(120)
         return done
@@ -148,12 +148,12 @@ def slow_delete(spark: Any, uri: str) -> dict[str, Any]:
     """Copy-on-write: the first attempt at one file hangs when its file is written already."""
     table = four_files(spark, uri, deleteMode="copy-on-write")
     before = data_files(uri)
-    usual, copy_on_write.CopyRowsTask = copy_on_write.CopyRowsTask, HangingCopy
+    usual, row_level_operations.CopyRowsTask = row_level_operations.CopyRowsTask, HangingCopy
     started = time.monotonic()
     try:
         table.delete("id % 2 = 0")
     finally:
-        copy_on_write.CopyRowsTask = usual
+        row_level_operations.CopyRowsTask = usual
     won = time.monotonic() - started < 110
     return {"won": won, **changed(uri, before, [(i, 0) for i in range(1, ROWS, 2)])}
 

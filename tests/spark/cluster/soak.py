@@ -26,7 +26,7 @@ import pyarrow as pa
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import CommitUnknownError, TablefmtError
-from tablefmt.spark.backends.choice import SETTING
+from tablefmt.spark.backends.backend_choice import SETTING
 from tests.oracle import assert_agrees
 from tests.places import ROOT
 from tests.spark.cluster.standalone import Killer

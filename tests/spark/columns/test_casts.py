@@ -8,16 +8,15 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from tablefmt.data.engine import Engine
+from tablefmt.data.sql_evaluation import Engine
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.constant_values import cast_target, constant_value
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.literals import literal_sql
-from tablefmt.expressions.names import Relation
-from tablefmt.expressions.parse import parse_tree
+from tablefmt.expressions.sql_parser import Relation, parse_tree
 from tablefmt.expressions.sql_to_duckdb import translate
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.values import encode
+from tablefmt.model.scalar_values import encode
 
 BLANKS = ["", " ", "\t", "\n\r", "\x0b", "\x1c\x1f", "\x00", "\x7f", "\x80", "\x85", "\u00a0"]
 BLANKS += ["\u1680", "\u2003", "\u2028", "\u3000", "\ufeff", "\u200b"]

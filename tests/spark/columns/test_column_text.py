@@ -10,7 +10,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import IdempotenceError
-from tablefmt.spark.columns.column_text import text_of
+from tablefmt.spark.columns.row_conditions import text_of
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tablefmt.data.assignment import computed, new_values
-from tablefmt.data.engine import Engine
+from tablefmt.data.assigned_values import computed, new_values
+from tablefmt.data.sql_evaluation import Engine
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.expressions.names import Relation
+from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import Translated, translate
 from tablefmt.model.arrow_types import from_arrow, from_arrow_field
 from tablefmt.model.schema import Field

@@ -13,8 +13,8 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.functions import PURE_FUNCTIONS
-from tablefmt.expressions.log_text.grammar import rewritten
+from tablefmt.expressions.constraint_grammar import rewritten
+from tablefmt.expressions.sql_vocabulary import PURE_FUNCTIONS
 from tests.hostile import HOSTILE, PROPERTY, poisoned
 from tests.spark.looking import rows_of
 

@@ -16,7 +16,7 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.spark.columns.conditions import check_zoned
+from tablefmt.spark.columns.row_conditions import check_zoned
 
 DDL = "s STRING, c TIMESTAMP, n BIGINT"
 NEW_YEAR = "'2020-01-01 00:00:00'"

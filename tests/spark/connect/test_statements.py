@@ -11,7 +11,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.entry.statement_hints import CALLS
+from tablefmt.spark.entry.pyspark_wrappers import CALLS
 from tests.spark.connect.conftest import new_session
 
 

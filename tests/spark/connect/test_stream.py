@@ -14,7 +14,7 @@ from tablefmt.errors import (
     TablefmtError,
     UnsupportedFeatureError,
 )
-from tablefmt.spark.entry.python_stream import KNOWS_LIMITS
+from tablefmt.spark.entry.python_source import KNOWS_LIMITS
 
 
 def drained(

@@ -22,7 +22,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.spark.options import READ_OPTIONS
+from tablefmt.spark.spark_options import READ_OPTIONS
 from tests.spark.looking import selected
 
 DATABASE = "2nd_shop"

@@ -23,7 +23,7 @@ from tablefmt.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
-from tablefmt.spark.entry.define import Statement, replace_table
+from tablefmt.spark.entry.table_definition import Statement, replace_table
 from tests.spark.looking import everything, selected
 from tests.tables import assert_sound
 
@@ -198,7 +198,7 @@ def test_a_replacement_beside_other_commits(
     spark: Any, t: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CFL-3 .. CFL-5, CFL-12: rows that came meanwhile go with the rest, or stand in its way."""
-    module = sys.modules["tablefmt.spark.entry.write"]
+    module = sys.modules["tablefmt.spark.entry.dataframe_io"]
     written, meanwhile = vars(module)["_files"], []
 
     def files(*given: Any) -> Any:

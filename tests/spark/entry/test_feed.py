@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import tablefmt.spark
-from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.change_schema import CHANGE_COLUMNS
 from tablefmt.errors import InvalidRangeError, VersionNotFoundError
-from tablefmt.spark.jvm import loader
+from tablefmt.spark.jvm import java_classes
 from tests.changes.histories import History
 from tests.changes.test_dropped_columns import CASES, CONDITIONS, as_text, expected, table_of
 
@@ -149,14 +149,14 @@ def test_an_analyzer_that_takes_no_rule_leaves_it_to_the_optimizer(
     """INC-3: of a self-join too, and with a condition."""
     from py4j.protocol import Py4JError
 
-    new_instance = loader.new_instance
+    new_instance = java_classes.new_instance
 
     def refusing(session: Any, name: str, *values: Any) -> Any:
         if name == "RowCommands":
             raise Py4JError("it has no such field")
         return new_instance(session, name, *values)
 
-    monkeypatch.setattr(loader, "new_instance", refusing)
+    monkeypatch.setattr(java_classes, "new_instance", refusing)
     session = spark.newSession()
     tablefmt.spark.register(session)
     table = changed(uri)

@@ -14,8 +14,8 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.entry.register import CATALOG
-from tablefmt.spark.jvm import loader
+from tablefmt.spark.entry.registration import CATALOG
+from tablefmt.spark.jvm import java_classes
 from tests.places import ROOT
 
 SOURCE = """
@@ -43,7 +43,7 @@ def compiled(spark: Any, folder: Path, number: int) -> str:
     (name,) = list(classes.keySet())
     (folder / f"peer{number}").mkdir()
     (folder / name).write_bytes(bytes(classes.get(name)))
-    loader._loader(spark).addURL(jvm.java.io.File(str(folder)).toURI().toURL())
+    java_classes._loader(spark).addURL(jvm.java.io.File(str(folder)).toURI().toURL())
     return f"peer{number}.Catalog"
 
 

@@ -18,7 +18,7 @@ from tablefmt.errors import (
     MergeCardinalityError,
     SchemaMismatchError,
 )
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.races import race
 from tests.spark.looking import rows_of
@@ -212,7 +212,7 @@ def test_the_first_run_by_keys_reads_the_newest_version(
     def refused(*_: Any) -> Any:
         raise AssertionError("changes were read")
 
-    monkeypatch.setattr("tablefmt.spark.entry.pipe.changes_frame", refused)
+    monkeypatch.setattr("tablefmt.spark.entry.spark_pipe.changes_frame", refused)
     for content in ("append", "net"):
         target = f"{uri}-{content}"
         run = tablefmt.spark.pipe(spark, source, content=content).into(target, keys="id")

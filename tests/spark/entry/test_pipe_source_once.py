@@ -14,8 +14,8 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import CommitRejectedError
-from tablefmt.spark.entry import pipe as pipes
-from tablefmt.spark.statements.merge_text import merge_of
+from tablefmt.spark.entry import spark_pipe as pipes
+from tablefmt.spark.statements.merge_clauses import merge_of
 from tests.spark.looking import everything, strays
 from tests.spark.statements.readings import KEYS, Dropping, differing
 

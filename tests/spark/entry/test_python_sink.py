@@ -19,9 +19,8 @@ from tablefmt.errors import (
     MetadataChangedException,
     StoreError,
 )
-from tablefmt.spark.entry import python_sink, python_writer
-from tablefmt.spark.entry.python_sink import TablefmtStreamWriter, make_stream_writer
-from tablefmt.spark.entry.python_writer import make_writer
+from tablefmt.spark.entry import python_writer
+from tablefmt.spark.entry.python_writer import TablefmtStreamWriter, make_stream_writer, make_writer
 from tests.spark.looking import data_files
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("told", StringType())])
@@ -154,7 +153,7 @@ def test_a_job_that_failed_leaves_what_vacuum_finds_at_most(uri: str) -> None:
     writer = batch._writer()
     writer.abort([*map(pickle.loads, batch.messages), None], 1)
     assert_no_other_files(uri)
-    assert python_sink.BatchFiles is type(pickle.loads(batch.messages[0]))
+    assert python_writer.BatchFiles is type(pickle.loads(batch.messages[0]))
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -10,15 +10,15 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 import tablefmt
 from tablefmt.errors import ChangesExpiredError, SchemaMismatchError, UnsupportedFeatureError
-from tablefmt.spark.entry.python_stream import StreamReader, UnlimitedReader, stream_schema
-from tablefmt.spark.statements import open_logs
+from tablefmt.spark.entry.python_source import StreamReader, UnlimitedReader, stream_schema
+from tablefmt.spark.statements import execution
 from tests.log.test_horizon import raise_horizon
 
 READERS: list[type[StreamReader]] = [UnlimitedReader]
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-    from tablefmt.spark.entry.python_stream import LimitedReader
+    from tablefmt.spark.entry.python_source import LimitedReader
 except ImportError:
     pass
 else:
@@ -38,7 +38,7 @@ class Query:
 
     def start(self) -> None:
         """A process of its own."""
-        open_logs._views.clear()
+        execution._views.clear()
         self._reader = self._kind(self._options, *stream_schema(self._options, "UTC"))
 
     def note(self) -> None:

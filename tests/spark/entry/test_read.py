@@ -13,7 +13,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import InvalidRangeError, TableNotFoundError, VersionNotFoundError
-from tablefmt.spark.backends.native.relation import Files, file_lines
+from tablefmt.spark.backends.native.native_relation import Files, file_lines
 from tests.spark.looking import data_files, rows_of, scanned_files
 
 
@@ -103,12 +103,12 @@ def test_a_broken_callback_costs_time_and_no_rows(
 
         return prune
 
-    monkeypatch.setattr("tablefmt.spark.backends.native.relation.pruner", broken)
+    monkeypatch.setattr("tablefmt.spark.backends.native.native_relation.pruner", broken)
     found = tablefmt.spark.read(spark, uri).where("id = 17")
     assert scanned_files(found) == 40
     assert found.count() == 1
     monkeypatch.setattr(
-        "tablefmt.spark.backends.native.relation.pruner", lambda files: lambda text: b""
+        "tablefmt.spark.backends.native.native_relation.pruner", lambda files: lambda text: b""
     )
     assert tablefmt.spark.read(spark, uri).where("id = 17").count() == 1
 
@@ -222,7 +222,7 @@ def test_the_jvm_is_told_of_no_file_that_a_condition_rules_out(
         told.append([line.split("\t")[3] for line in rest[int(groups) :]])
         return lines
 
-    monkeypatch.setattr("tablefmt.spark.backends.native.relation.file_lines", spying)
+    monkeypatch.setattr("tablefmt.spark.backends.native.native_relation.file_lines", spying)
     frame = tablefmt.spark.read(spark, uri)
     assert told == []
     assert frame.where("id = 17").count() == 1

@@ -11,9 +11,9 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import CorruptDataError, TableNotFoundError, VersionNotFoundError
-from tablefmt.session.context import TableContext
-from tablefmt.session.snapshot import TransactionSnapshot
-from tablefmt.spark.backends.choice import SETTING
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
+from tablefmt.spark.backends.backend_choice import SETTING
 
 
 def rows_of(frame: Any) -> list[tuple[Any, ...]]:

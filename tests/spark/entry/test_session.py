@@ -10,7 +10,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.entry.session import check_classic, check_java
+from tablefmt.spark.entry.spark_session import check_classic, check_java
 
 
 def test_what_is_no_session_is_refused_by_name() -> None:
@@ -51,8 +51,8 @@ def test_stores_that_spark_cannot_open_yet_are_refused_by_name(spark: Any) -> No
 
 
 def test_the_java_class_is_compiled_once_a_jvm(spark: Any) -> None:
-    from tablefmt.spark.jvm import loader
+    from tablefmt.spark.jvm import java_classes
 
-    first = loader._loaded(spark, "SnapshotFileIndex")
-    again = loader._loaded(spark.newSession(), "SnapshotFileIndex")
+    first = java_classes._loaded(spark, "SnapshotFileIndex")
+    again = java_classes._loaded(spark.newSession(), "SnapshotFileIndex")
     assert first.hashCode() == again.hashCode()

@@ -16,7 +16,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.spark.entry import insert_options
+from tablefmt.spark.entry import pyspark_wrappers
 
 pytestmark = pytest.mark.usefixtures("catalog")
 
@@ -187,7 +187,7 @@ def test_names_of_another_catalog_are_not_ours(
             elsewhere.sql(text)
     with pytest.raises(InvalidRangeError, match="no table t"):
         tablefmt.spark.sync(elsewhere, "t")
-    assert [insert_options._is_ours(session, "t") for session in (spark, elsewhere)] == [
+    assert [pyspark_wrappers._is_our_table(session, "t") for session in (spark, elsewhere)] == [
         True,
         False,
     ]
@@ -273,7 +273,7 @@ def test_a_log_that_was_read_is_not_read_again(
     """The newest entry and the one that may follow it, as every other statement begins; and that
     again by the verb.
     """
-    from tablefmt.store.open import open_store
+    from tablefmt.store.location import open_store
 
     keys: list[str] = []
     kind = type(open_store(t))

@@ -14,10 +14,10 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError
-from tablefmt.model.entry import Metadata
+from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field, Primitive, Schema
-from tablefmt.spark.backends.layout import Layout, layout
-from tablefmt.spark.options import FileOptions, RangeKeywords, parse_options
+from tablefmt.spark.backends.backend_protocol import Layout, layout
+from tablefmt.spark.spark_options import FileOptions, RangeKeywords, parse_options
 from tablefmt.table import Table
 from tests.spark.looking import data_files, everything
 

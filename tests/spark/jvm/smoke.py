@@ -11,19 +11,19 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.backends.choice import choose
-from tablefmt.spark.jvm import internals, loader
-from tablefmt.store.open import open_store
+from tablefmt.spark.backends.backend_choice import choose
+from tablefmt.spark.jvm import java_classes, spark_internals
+from tablefmt.store.location import open_store
 from tests.spark.looking import scanned_files, selected
 
 pytestmark = pytest.mark.usefixtures("catalog")
 
 
 def test_the_session_reads_and_writes_the_files_itself(spark: Any, uri: str) -> None:
-    assert loader.problem(spark) is None
+    assert java_classes.problem(spark) is None
     assert choose(spark, open_store(uri)).name == "native"
-    check = loader.new_instance(spark, "SparkInternals")
-    assert check.missing(internals.as_lines()) == ""
+    check = java_classes.new_instance(spark, "SparkInternals")
+    assert check.missing(spark_internals.as_lines()) == ""
 
 
 def test_statements_writes_and_scans_give_the_rows_of_the_table(spark: Any, uri: str) -> None:

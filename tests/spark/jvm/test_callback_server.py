@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tablefmt
-from tablefmt.spark.jvm import callback_server
+from tablefmt.spark.jvm import callbacks
 
 REFUSED = b"!xn\n"
 """py4j's answer to a wrong token. It answers nothing at all to a call without one."""
@@ -53,7 +53,7 @@ def test_connections_from_before_the_token_see_no_object_of_ours() -> None:
     connection = SimpleNamespace(pool=pool)
     lock = pool.lock
     server = SimpleNamespace(lock=lock, connections={"only": connection}.values())
-    callback_server._close_off(SimpleNamespace(_callback_server=server))
+    callbacks._close_off(SimpleNamespace(_callback_server=server))
     ours = pool.put("ours")
     assert connection.pool[theirs] == "theirs"
     assert ours not in connection.pool
@@ -65,5 +65,5 @@ def test_a_py4j_without_a_token_leaves_pyspark_as_it_was() -> None:
     parameters = SimpleNamespace(auth_token=None)
     gateway = SimpleNamespace(callback_server_parameters=parameters)
     with pytest.raises(tablefmt.errors.UnsupportedFeatureError, match="token"):
-        callback_server.ensure_started(gateway)
+        callbacks.ensure_started(gateway)
     assert parameters.auth_token is None

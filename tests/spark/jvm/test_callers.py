@@ -10,9 +10,9 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.entry import sink_verbs
-from tablefmt.spark.jvm import loader
-from tablefmt.spark.streams import sink
+from tablefmt.spark.entry import stream_verbs
+from tablefmt.spark.jvm import java_classes
+from tablefmt.spark.streams import stream_sink
 from tests.log.test_horizon import raise_horizon
 from tests.spark.looking import selected
 from tests.spark.streams.draining import drain
@@ -89,9 +89,9 @@ def test_a_stream_into_a_table_of_the_catalog_has_the_options_of_its_storage(
 
     def sink_of(mode: str, given: Any, partition_by: Any) -> Any:
         told.append({name for name in given if name.startswith("storage.")})
-        return sink.sink_of(mode, given, partition_by)
+        return stream_sink.sink_of(mode, given, partition_by)
 
-    monkeypatch.setattr(sink_verbs, "sink_of", sink_of)
+    monkeypatch.setattr(stream_verbs, "sink_of", sink_of)
     feed = Feed(spark, tmp_path / "feed")
     feed.put(1)
     ended(lambda: feed.writer().toTable("t"))
@@ -120,7 +120,7 @@ def test_a_stream_that_starts_again_does_not_read_its_last_batch(
 
 
 def test_every_decision_is_in_one_class_and_has_a_test_here() -> None:
-    sources = loader._sources()
+    sources = java_classes._sources()
     looking = [n for n, text in sources.items() if "getStackTrace" in text or "isCalledBy" in text]
     assert looking == ["SparkCallers"]
     decisions = re.findall(r"^  static boolean (\w+)\(", sources["SparkCallers"], re.MULTILINE)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tablefmt.spark.jvm import internals, loader
+from tablefmt.spark.jvm import java_classes, spark_internals
 from tests.architecture.test_architecture import TREES, room
 from tests.places import ROOT
 
 SOURCES = {
     name: re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
-    for name, text in loader._sources().items()
+    for name, text in java_classes._sources().items()
 }
 
 SEAM = {
@@ -46,7 +46,7 @@ def test_a_kind_of_internals_has_its_own_classes(pattern: str) -> None:
 
 
 def test_every_class_of_the_seam_says_what_it_relies_on_and_what_happens_without() -> None:
-    texts = loader._sources()
+    texts = java_classes._sources()
     seam = [name for name in texts if name.startswith("Spark")]
     assert len(seam) == 8
     for name in seam:
@@ -57,7 +57,7 @@ def test_every_class_of_the_seam_says_what_it_relies_on_and_what_happens_without
 def test_the_table_names_what_its_users_use() -> None:
     """A name that nobody uses any more would send sessions to Arrow for nothing."""
     unused = []
-    for each in internals.INTERNALS:
+    for each in spark_internals.INTERNALS:
         if each.user in SOURCES:
             text = SOURCES[each.user]
         else:
@@ -76,7 +76,9 @@ def test_the_table_names_what_its_users_use() -> None:
 def test_fields_and_callers_of_the_seam_are_in_the_table() -> None:
     """Text in code that names something of Spark's cannot be checked by the compiler."""
     listed = {
-        m for each in internals.INTERNALS for m in (each.name.rpartition(".")[2], *each.members)
+        m
+        for each in spark_internals.INTERNALS
+        for m in (each.name.rpartition(".")[2], *each.members)
     }
     fields = set(re.findall(r'(?:get|set|addRule)\([^;]*?"(\w+)"', SOURCES["SparkFields"]))
     fields |= set(re.findall(r'addRule\(\w+, "(\w+)"', SOURCES["RowCommands"]))
@@ -111,20 +113,20 @@ def test_private_parts_of_pyspark_have_one_module() -> None:
 
 def test_pyspark_is_bounded_by_the_versions_that_are_tested() -> None:
     project = (ROOT / "pyproject.toml").read_text("utf-8")
-    (major, first), (_, last) = internals.MINORS[0], internals.MINORS[-1]
+    (major, first), (_, last) = spark_internals.MINORS[0], spark_internals.MINORS[-1]
     assert f'\nspark = ["pyspark>={major}.{first},<{major}.{last + 1}"]\n' in project
-    assert [(major, minor) for minor in range(first, last + 1)] == list(internals.MINORS)
+    assert [(major, minor) for minor in range(first, last + 1)] == list(spark_internals.MINORS)
     old_sparks = import_module("checks.old_sparks")
-    assert old_sparks.MINORS == internals.MINORS
+    assert old_sparks.MINORS == spark_internals.MINORS
 
 
 @pytest.mark.parametrize("version", ["4.1.0", "4.2.7", "4.3.0-SNAPSHOT", "4.3"])
 def test_tested_minors_are_taken(version: str) -> None:
-    assert internals.untested(version) is None
+    assert spark_internals.untested(version) is None
 
 
 @pytest.mark.parametrize("version", ["4.0.2", "4.4.0", "4.10.1", "5.1.0", "4.4.0-SNAPSHOT", "next"])
 def test_other_minors_are_refused_by_name(version: str) -> None:
     assert f"not tested with Spark {version}, only with 4.1, 4.2, 4.3" in str(
-        internals.untested(version)
+        spark_internals.untested(version)
     )

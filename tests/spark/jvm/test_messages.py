@@ -13,8 +13,8 @@ import pytest
 
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.entry import bridge
-from tablefmt.spark.jvm import loader, messages
+from tablefmt.spark.entry import registration
+from tablefmt.spark.jvm import callbacks, java_classes
 
 CONDITION = {
     "number": 0,
@@ -89,25 +89,28 @@ def broken(value: Any) -> Iterator[Any]:
 
 def judged(shape: str, value: Any) -> bool:
     """Whether an implementation of JSON Schema takes a value."""
-    schema = {**messages.schema()["$defs"][shape], "$defs": messages.schema()["$defs"]}
+    schema = {
+        **callbacks.message_schema()["$defs"][shape],
+        "$defs": callbacks.message_schema()["$defs"],
+    }
     return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
 
 
 def test_the_schema_is_one_and_every_shape_has_an_example() -> None:
-    jsonschema.Draft202012Validator.check_schema(messages.schema())
-    assert set(GOOD) == set(messages.schema()["$defs"])
+    jsonschema.Draft202012Validator.check_schema(callbacks.message_schema())
+    assert set(GOOD) == set(callbacks.message_schema()["$defs"])
     assert [shape for shape, value in GOOD.items() if not judged(shape, value)] == []
 
 
 @pytest.mark.parametrize("shape", GOOD)
 def test_python_judges_as_json_schema_does(shape: str) -> None:
-    assert messages.problem_of(GOOD[shape], shape) is None
+    assert callbacks.problem_of(GOOD[shape], shape) is None
     for value in broken(GOOD[shape]):
-        assert (messages.problem_of(value, shape) is None) == judged(shape, value), value
+        assert (callbacks.problem_of(value, shape) is None) == judged(shape, value), value
 
 
 def test_java_judges_as_json_schema_does(spark: Any) -> None:
-    checks = loader.new_instance(spark, "Messages")
+    checks = java_classes.new_instance(spark, "Messages")
     for shape, value in GOOD.items():
         assert checks.problem(f"#{shape}", json.dumps(value)) is None
         # Each value costs a call into the JVM.
@@ -117,15 +120,15 @@ def test_java_judges_as_json_schema_does(spark: Any) -> None:
 
 
 def test_verbs_of_the_schema_are_those_of_python_and_java() -> None:
-    verbs = messages.schema()["verbs"]
-    assert set(verbs) == set(bridge.VERBS)
-    sources = "".join(loader._sources().values())
+    verbs = callbacks.message_schema()["verbs"]
+    assert set(verbs) == set(registration.VERBS)
+    sources = "".join(java_classes._sources().values())
     called = set(re.findall(r'Bridge\.call\(\s*"(\w+)"', sources))
     assert called <= set(verbs)
     # Three are given to a method, or chosen there.
     assert set(verbs) - called == {"columns", "define", "replace", "like"} - called
     steps = set(re.findall(r'Messages\.(?:step|json)\(\s*"([\w.]+)"', sources))
-    assert steps == set(messages.schema()["steps"])
+    assert steps == set(callbacks.message_schema()["steps"])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +145,7 @@ def test_a_call_that_is_not_in_the_schema_is_refused(
     verb: str, arguments: list[Any], problem: str
 ) -> None:
     with pytest.raises(UnsupportedFeatureError, match=problem):
-        messages.check_request(verb, arguments)
+        callbacks.check_request(verb, arguments)
 
 
 def test_an_answer_that_is_not_in_the_schema_is_refused(
@@ -152,10 +155,10 @@ def test_an_answer_that_is_not_in_the_schema_is_refused(
     tablefmt.spark.create(spark, uri, "id BIGINT")
     optimize = f"OPTIMIZE tablefmt.`{uri}`"
     said = {"text": optimize, "uri": uri, "storage": {}, "name": "t"}
-    verbs = {**bridge.VERBS, "statement": lambda *_: json.dumps(said)}
-    monkeypatch.setattr(bridge, "VERBS", verbs)
+    verbs = {**registration.VERBS, "statement": lambda *_: json.dumps(said)}
+    monkeypatch.setattr(registration, "VERBS", verbs)
     with pytest.raises(UnsupportedFeatureError, match="the answer lacks columns"):
         spark.sql(optimize)
-    monkeypatch.setattr(messages, "check_answer", lambda verb, answer: None)
+    monkeypatch.setattr(callbacks, "check_answer", lambda verb, answer: None)
     with pytest.raises(Exception, match="statement lacks columns"):
         spark.sql(optimize)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tablefmt.spark.jvm.internals import MINORS
+from tablefmt.spark.jvm.spark_internals import MINORS
 from tests.places import ROOT
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.backends.native import relation
-from tablefmt.spark.jvm import loader
+from tablefmt.spark.backends.native import native_relation
+from tablefmt.spark.jvm import java_classes
 
 HOOKS = frozenset(
     {
@@ -28,7 +28,7 @@ HOOKS = frozenset(
 def test_no_source_has_a_private_method_that_serialization_calls() -> None:
     """Janino makes it `static writeReplace$(…)` in a nested class, and Java does not call that."""
     private = re.compile(rf"private\b[^;{{}}()=\n]*\b({'|'.join(sorted(HOOKS))})\s*\(")
-    found = {name: private.findall(text) for name, text in loader._sources().items()}
+    found = {name: private.findall(text) for name, text in java_classes._sources().items()}
     assert {name: hooks for name, hooks in found.items() if hooks} == {}
 
 
@@ -36,11 +36,11 @@ def test_compiled_classes_have_their_serialization_methods_as_java_looks_for_the
     spark: Any,
 ) -> None:
     """Look at the class files: they show what Janino made of the sources."""
-    (folder,) = loader._folders
+    (folder,) = java_classes._folders
     files = sorted(Path(folder, "tablefmt").glob("*.class"))
     names = [f"tablefmt.{file.stem}" for file in files]
-    assert set(loader.SOURCES) <= {file.stem for file in files}
-    classes = [loader._loader(spark).loadClass(name) for name in names]
+    assert set(java_classes.SOURCES) <= {file.stem for file in files}
+    classes = [java_classes._loader(spark).loadClass(name) for name in names]
     modifier = spark._jvm.java.lang.reflect.Modifier
     found = {
         (each.getName(), method.getName()): bool(modifier.isStatic(method.getModifiers()))
@@ -59,11 +59,13 @@ def condition_of(frame: Any) -> Any:
     return plan.condition()
 
 
-@pytest.mark.parametrize("task_bytes", [relation.DELETED_TASK_BYTES, 0], ids=["task", "broadcast"])
+@pytest.mark.parametrize(
+    "task_bytes", [native_relation.DELETED_TASK_BYTES, 0], ids=["task", "broadcast"]
+)
 def test_the_condition_of_deleted_rows_is_sent_as_classes_of_spark(
     spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, task_bytes: int
 ) -> None:
-    monkeypatch.setattr(relation, "DELETED_TASK_BYTES", task_bytes)
+    monkeypatch.setattr(native_relation, "DELETED_TASK_BYTES", task_bytes)
     tablefmt.spark.write(spark.range(100).coalesce(1), uri)
     tablefmt.open(uri).delete("id % 7 = 3")
     frame = tablefmt.spark.read(spark, uri)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tablefmt
-from tablefmt.spark.jvm.sessions import SessionCache
+from tablefmt.spark.pyspark_objects import SessionCache
 
 
 class Context:
@@ -78,11 +78,11 @@ PROGRAM = """
 import gc, sys
 import tablefmt, tablefmt.spark
 from pyspark import RDD
-from tablefmt.spark.backends.choice import choose
+from tablefmt.spark.backends.backend_choice import choose
 from tablefmt.spark.backends.native import relation
 from tablefmt.spark.entry import callers
 from tablefmt.spark.jvm import loader
-from tablefmt.store.open import open_store
+from tablefmt.store.location import open_store
 
 folder = sys.argv[1]
 CACHES = (relation._relations, loader._ruled, callers._sessions)

@@ -34,8 +34,8 @@ from tablefmt.spark.runtime.failures import (
     translated,
     understood,
 )
-from tablefmt.spark.runtime.lost_files import lost_file
-from tablefmt.store.protocol import KeyNotFoundError
+from tablefmt.spark.runtime.spark_messages import lost_file
+from tablefmt.store.object_store import KeyNotFoundError
 
 UTC = dt.timezone.utc
 

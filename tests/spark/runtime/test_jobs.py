@@ -10,8 +10,8 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.backends.workers import check_workers
-from tablefmt.spark.runtime.jobs import job_description
+from tablefmt.spark.backends.python_workers import check_workers
+from tablefmt.spark.runtime.spark_jobs import job_description
 
 DDL = "id BIGINT, v DOUBLE"
 

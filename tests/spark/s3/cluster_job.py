@@ -14,8 +14,8 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.backends.choice import choose
-from tablefmt.store.open import open_store
+from tablefmt.spark.backends.backend_choice import choose
+from tablefmt.store.location import open_store
 from tests.s3server import S3Server
 
 MARKS = {"key": "AKIAHIDDEN", "secret": "hidden-secret", "token": "hidden-token"}

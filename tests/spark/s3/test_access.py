@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tablefmt.spark.backends.native import s3
-from tablefmt.spark.backends.native.s3 import bucket_settings, s3_place
-from tablefmt.store.open import open_store
+from tablefmt.spark.backends.native import s3a
+from tablefmt.spark.backends.native.s3a import bucket_settings, s3_place
+from tablefmt.store.location import open_store
 from tablefmt.store.s3_access import S3Access, s3_access
 from tests.s3server import S3Server
 
@@ -181,10 +181,10 @@ def test_uploads_are_given_up_by_the_notes_of_the_committer(s3_server: S3Server)
     store.put(f"{job}/tasks/3/__base/c.parquet.pending", json.dumps(begun[names[2]]).encode())
     store.put("data/t/not.a.note.pending", b"rows")
 
-    s3.abort_uploads(store, "data/t/")
+    s3a.abort_uploads(store, "data/t/")
 
     left = client.list_multipart_uploads(Bucket=bucket)["Uploads"]
     assert [one["Key"] for one in left] == [f"{root}/data/u/d.parquet"]
     keys = [one.key for one in store.list_after("data/")]
-    assert s3.magic_folders("data/t/", keys) == {"data/t/__magic_job-1"}
-    assert s3.magic_folders("data/t/", ["data/t/__magic=1/x", "data/t/x/__magic"]) == set()
+    assert s3a.magic_folders("data/t/", keys) == {"data/t/__magic_job-1"}
+    assert s3a.magic_folders("data/t/", ["data/t/__magic=1/x", "data/t/x/__magic"]) == set()

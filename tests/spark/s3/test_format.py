@@ -18,7 +18,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.spark.backends.native import s3
+from tablefmt.spark.backends.native import s3a
 from tests.s3server import S3Server
 from tests.spark.s3.test_native import keys, uploads
 from tests.spark.streams.queries import Feed, ended
@@ -27,7 +27,7 @@ from tests.spark.streams.queries import Feed, ended
 @pytest.fixture(params=["native", "arrow"])
 def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "arrow":
-        monkeypatch.setattr(s3, "has_s3a", lambda spark: False)
+        monkeypatch.setattr(s3a, "has_s3a", lambda spark: False)
     return str(request.param)
 
 
@@ -141,7 +141,7 @@ def test_files_that_the_committer_did_not_publish_are_missed(
     version = tablefmt.spark.write(spark.range(3), root, storage_options=s3_server.options).version
     before = keys(s3_server, root)
     setting = "fs.s3a.committer.magic.track.commits.in.memory.enabled"
-    monkeypatch.setitem(s3.WRITE_OPTIONS, setting, "true")
+    monkeypatch.setitem(s3a.WRITE_OPTIONS, setting, "true")
     with pytest.raises(CommitRejectedError, match=r"wrote 1000 rows .* hold 0") as caught:
         tablefmt.spark.write(spark.range(1000), root, storage_options=s3_server.options)
     assert "commitProtocolClass" in str(caught.value)

@@ -13,10 +13,10 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.backends import choice
-from tablefmt.spark.backends.choice import backend_for, choose
-from tablefmt.spark.backends.native import s3
-from tablefmt.store.open import open_store
+from tablefmt.spark.backends import backend_choice
+from tablefmt.spark.backends.backend_choice import backend_for, choose
+from tablefmt.spark.backends.native import s3a
+from tablefmt.store.location import open_store
 from tests.s3server import S3Server
 
 
@@ -223,11 +223,11 @@ def test_a_session_without_the_jars_goes_through_arrow_and_says_what_to_do(
 ) -> None:
     store = open_store(root, options)
     assert choose(spark, store).name == "native"
-    monkeypatch.setattr(s3, "has_s3a", lambda spark: False)
+    monkeypatch.setattr(s3a, "has_s3a", lambda spark: False)
     with caplog.at_level(logging.INFO, "tablefmt.spark"):
         backend_for(spark, store)
     chosen = choose(spark, store)
-    assert (chosen.name, chosen.reason) == ("arrow", choice.NO_JARS)
+    assert (chosen.name, chosen.reason) == ("arrow", backend_choice.NO_JARS)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "tablefmt.spark.session(s3=True)" in record.getMessage()
@@ -242,10 +242,10 @@ def test_options_that_hadoop_lacks_lead_to_arrow_by_name(
     assert chosen.name == "arrow"
     assert "'s3_additional_kwargs'" in chosen.reason
     with pytest.raises(UnsupportedFeatureError, match="s3_additional_kwargs"):
-        s3.s3_place(store)
+        s3a.s3_place(store)
 
 
 def test_every_class_is_looked_for(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert s3.has_s3a(spark)
-    monkeypatch.setattr(s3, "CLASSES", (*s3.CLASSES, "org.example.Missing"))
-    assert not s3.has_s3a(spark)
+    assert s3a.has_s3a(spark)
+    monkeypatch.setattr(s3a, "CLASSES", (*s3a.CLASSES, "org.example.Missing"))
+    assert not s3a.has_s3a(spark)

@@ -12,9 +12,9 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import CommitRejectedError, StoreError
-from tablefmt.spark.backends import regrouping
-from tablefmt.spark.backends.arrow import read
-from tablefmt.spark.backends.workers import for_workers
+from tablefmt.spark.backends import distributed_compaction
+from tablefmt.spark.backends.arrow import arrow_backend
+from tablefmt.spark.backends.python_workers import for_workers
 from tests.s3server import S3Server
 from tests.spark.conftest import UseBackend
 
@@ -100,11 +100,11 @@ def test_what_workers_lack_is_said_to_be_lacking_there(
     uri = f"s3://{bucket}/table"
     for start in (0, 10):
         tablefmt.spark.write(spark.range(start, start + 10, 1, 1), uri)
-    monkeypatch.setattr(regrouping, "for_workers", lambda store: store)
+    monkeypatch.setattr(distributed_compaction, "for_workers", lambda store: store)
     version = tablefmt.open(uri).version
     with pytest.raises(CommitRejectedError, match=r"in Spark's workers, .* no credentials"):
         tablefmt.spark.open(spark, uri).compact()
-    monkeypatch.setattr(read, "for_workers", lambda store: store)
+    monkeypatch.setattr(arrow_backend, "for_workers", lambda store: store)
     use_backend("arrow")
     with pytest.raises(StoreError, match=r"^in Spark's workers: .* no credentials"):
         tablefmt.spark.read(spark, uri).collect()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tablefmt.spark
-from tablefmt.store.local import LocalStore
+from tablefmt.store.local_store import LocalStore
 from tests.races import race
 from tests.spark.looking import frame_from
 from tests.system.transactions import scenes

@@ -22,10 +22,10 @@ from tablefmt.errors import (
     MergeCardinalityError,
     SchemaMismatchError,
 )
-from tablefmt.snapshot.load import LogView
-from tablefmt.spark.backends import position_sets
-from tablefmt.spark.backends.base import FILE, ROW
-from tablefmt.spark.entry.table import SparkTable
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.spark.backends import row_level_operations
+from tablefmt.spark.backends.backend_protocol import FILE, ROW
+from tablefmt.spark.entry.spark_table import SparkTable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
 
@@ -88,12 +88,12 @@ def source(spark: Any, rows: list[Row]) -> Any:
     return spark.createDataFrame(rows, "id long, p string, v double")
 
 
-@pytest.mark.parametrize("listed", [position_sets.LISTED_MAX, 1])
+@pytest.mark.parametrize("listed", [row_level_operations.LISTED_MAX, 1])
 def test_delete_takes_out_the_rows_for_which_the_condition_is_true(
     table: SparkTable, monkeypatch: pytest.MonkeyPatch, listed: int
 ) -> None:
     """DEL-1: NULL is not true; positions come as a list or as bits."""
-    monkeypatch.setattr(position_sets, "LISTED_MAX", listed)
+    monkeypatch.setattr(row_level_operations, "LISTED_MAX", listed)
     done = table.delete("v > 4 AND id % 3 = 0")
     gone = live(lambda r: r[2] is not None and r[2] > 4 and r[0] % 3 == 0)
     same(table, [r for r in live() if r not in gone])

@@ -20,8 +20,8 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tablefmt.store.local import LocalStore
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.store_wrappers import ForwardingStore
 from tests.spark.looking import data_files, rows_of
 
 D = decimal.Decimal

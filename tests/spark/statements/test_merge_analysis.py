@@ -12,15 +12,14 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import IdempotenceError
-from tablefmt.expressions.clauses import Action, Clause, MergeStatement, Side
+from tablefmt.expressions.merge_statement import Action, Clause, MergeStatement, Side, SourceValues
 from tablefmt.expressions.predicate import to_sql
-from tablefmt.expressions.source_bounds import SourceValues
-from tablefmt.model.entry import RowUpdate
-from tablefmt.operations.merge_prepare import prepared
-from tablefmt.session.context import TableContext
+from tablefmt.model.log_entry import RowUpdate
+from tablefmt.operations.prepared_merge import prepared
 from tablefmt.session.merge_analysis import MergeAnalysis
-from tablefmt.spark.statements import sql as sql_statements
-from tablefmt.spark.statements.merge_text import merge_of
+from tablefmt.session.table_context import TableContext
+from tablefmt.spark.statements import sql_commands as sql_statements
+from tablefmt.spark.statements.merge_clauses import merge_of
 
 COLUMNS = "id BIGINT, k INT, v STRING, f DOUBLE, d DATE, s STRUCT<a: BIGINT>"
 M, N, B = Side.MATCHED, Side.NOT_MATCHED, Side.NOT_MATCHED_BY_SOURCE

@@ -14,7 +14,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import CommitRejectedError
-from tablefmt.spark.statements import merge
+from tablefmt.spark.statements import spark_merge
 from tablefmt.spark.statements.source_rows import is_repeatable
 from tests.spark.looking import data_files, everything, strays
 from tests.spark.statements.readings import KEYS, Dropping, differing, model
@@ -41,7 +41,7 @@ def test_rows_lost_after_they_were_stored_are_read_again_as_a_whole(
     spark: Any, table: Any, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The attempt leaves no file; the next one reads its own source."""
-    dropping, find, times = Dropping(spark), merge._Work._find, []
+    dropping, find, times = Dropping(spark), spark_merge._Work._find, []
 
     def once(work: Any, files: pa.Table) -> Any:
         if not times:
@@ -49,7 +49,7 @@ def test_rows_lost_after_they_were_stored_are_read_again_as_a_whole(
         times.append(1)
         return find(work, files)
 
-    monkeypatch.setattr(merge._Work, "_find", once)
+    monkeypatch.setattr(spark_merge._Work, "_find", once)
     before = everything(uri)
     run(table, differing(spark, tmp_path, waits=False))
     assert len(times) == 2
@@ -62,13 +62,13 @@ def test_rows_lost_after_they_were_stored_are_read_again_as_a_whole(
 def test_rows_lost_in_every_attempt_fail_the_merge_and_leave_nothing(
     spark: Any, table: Any, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dropping, find = Dropping(spark), merge._Work._find
+    dropping, find = Dropping(spark), spark_merge._Work._find
 
     def always(work: Any, files: pa.Table) -> Any:
         assert dropping.drop()
         return find(work, files)
 
-    monkeypatch.setattr(merge._Work, "_find", always)
+    monkeypatch.setattr(spark_merge._Work, "_find", always)
     before, version = everything(uri), tablefmt.open(uri).version
     with pytest.raises(CommitRejectedError, match="executors that stored the source's rows died"):
         run(table, differing(spark, tmp_path, waits=False))

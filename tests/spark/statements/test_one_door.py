@@ -20,10 +20,10 @@ from tablefmt.errors import (
     StoreError,
 )
 from tablefmt.operations.create import create_as
-from tablefmt.spark.entry.write import overwrite_rows
-from tablefmt.spark.statements import open_logs
-from tablefmt.store.local import LocalStore
-from tablefmt.store.protocol import NoAnswer
+from tablefmt.spark.entry.dataframe_io import overwrite_rows
+from tablefmt.spark.statements import execution
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import NoAnswer
 from tests.spark.looking import everything
 
 Verb = Callable[[Any, str], Any]
@@ -89,11 +89,11 @@ BLIND: dict[str, Verb] = {
 
 
 def _batch(spark: Any, uri: str) -> tuple[Any, ...]:
-    from tablefmt.spark.options import parse_options
-    from tablefmt.store.open import open_store
+    from tablefmt.spark.spark_options import parse_options
+    from tablefmt.store.location import open_store
 
     options = parse_options({"deadline": DEADLINE, "txnAppId": "q", "txnVersion": "1"})
-    return open_logs.open_context(open_store(uri)), other(spark), options
+    return execution.open_context(open_store(uri)), other(spark), options
 
 
 @pytest.fixture(params=["native", "arrow"])
@@ -109,9 +109,9 @@ def there(spark: Any, uri: str) -> Iterator[str]:
     table = tablefmt.create(uri, "k BIGINT, v BIGINT, p STRING", partition_by=["p"])
     for at in range(4):
         table.append({"k": [at, at + 10], "v": [at, at], "p": ["a", "b"]})
-    open_logs._views.clear()
+    execution._views.clear()
     yield uri
-    open_logs._views.clear()
+    execution._views.clear()
 
 
 @pytest.mark.parametrize("name", READING)
@@ -124,7 +124,7 @@ def test_a_statement_whose_reads_cannot_be_told_leaves_nothing(
         raise StoreError("the base cannot be read")
 
     before = everything(there)
-    monkeypatch.setattr("tablefmt.session.source._scope_of_reads", fails)
+    monkeypatch.setattr("tablefmt.session.input_rows._scope_of_reads", fails)
     with pytest.raises((StoreError, CommitRejectedError), match="the base cannot be read"):
         READING[name](spark, there)
     assert everything(there) == before
@@ -138,13 +138,13 @@ def test_a_statement_that_loses_a_race_leaves_nothing(
     commit, after = driver.commit, []
 
     def overtaken(*given: Any) -> Any:
-        monkeypatch.setattr("tablefmt.session.context.commit", commit)
+        monkeypatch.setattr("tablefmt.session.table_context.commit", commit)
         tablefmt.open(there).alter.set_properties({"deleteMode": "copy-on-write"})
         after.extend(path for path in everything(there) if "/_log/" in path)
         return commit(*given)
 
     before = [path for path in everything(there) if "/_log/" not in path]
-    monkeypatch.setattr("tablefmt.session.context.commit", overtaken)
+    monkeypatch.setattr("tablefmt.session.table_context.commit", overtaken)
     with pytest.raises(ConcurrentModificationException):
         BLIND[name](spark, there)
     assert everything(there) == sorted([*before, *after])
@@ -180,11 +180,11 @@ def test_a_first_write_that_another_has_overtaken_leaves_nothing(
     create = create_as
 
     def late(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr("tablefmt.operations.first_rows.create_as", create)
+        monkeypatch.setattr("tablefmt.operations.create.create_as", create)
         tablefmt.create(uri, "other INT")
         return create(*given, **named)
 
-    monkeypatch.setattr("tablefmt.operations.first_rows.create_as", late)
+    monkeypatch.setattr("tablefmt.operations.create.create_as", late)
     with pytest.raises((tablefmt.errors.TableExistsError, ConcurrentModificationException)):
         tablefmt.spark.write(other(spark), uri)
     assert [path for path in everything(uri) if "/data/" in path] == []

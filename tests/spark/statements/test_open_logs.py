@@ -13,18 +13,18 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import CorruptEntryError, TableNotFoundError
-from tablefmt.snapshot.load import LogView
-from tablefmt.spark.statements import open_logs
-from tablefmt.spark.statements.open_logs import open_context, open_if_there
-from tablefmt.store.open import open_store
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.spark.statements import execution
+from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.store.location import open_store
 from tests.s3server import S3Server
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    open_logs._views.clear()
+    execution._views.clear()
     yield
-    open_logs._views.clear()
+    execution._views.clear()
 
 
 def filled(uri: str, versions: int, first: int = 0) -> tablefmt.Table:
@@ -104,7 +104,7 @@ def test_damage_that_was_mended_is_forgotten(
     def broken(*_: Any) -> Any:
         raise CorruptEntryError("it is broken", key="_log/x", rule="RPL-1")
 
-    monkeypatch.setattr("tablefmt.snapshot.load.fold_stored", broken)
+    monkeypatch.setattr("tablefmt.snapshot.log_view.fold_stored", broken)
     for _ in range(2):
         with pytest.raises(CorruptEntryError, match="broken"):
             view.snapshot()
@@ -129,13 +129,13 @@ def test_damage_at_the_end_is_told_each_time(uri: str) -> None:
 
 
 def test_few_logs_are_kept_and_those_used_last(tmp_path: Path) -> None:
-    places = [str(tmp_path / str(i)) for i in range(open_logs.KEPT + 2)]
+    places = [str(tmp_path / str(i)) for i in range(execution.KEPT + 2)]
     for place in places:
         filled(place, 1)
         open_context(open_store(place))
     first = open_context(open_store(places[2])).view
     open_context(open_store(places[0]))
-    assert len(open_logs._views) == open_logs.KEPT
+    assert len(execution._views) == execution.KEPT
     assert open_context(open_store(places[2])).view is first
 
 

@@ -13,8 +13,8 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import MetadataChangedException
-from tablefmt.spark.backends.arrow.backend import ArrowBackend
-from tablefmt.spark.backends.native.backend import NativeBackend
+from tablefmt.spark.backends.arrow.arrow_backend import ArrowBackend
+from tablefmt.spark.backends.native.native_backend import NativeBackend
 
 
 @pytest.fixture(params=["native", "arrow"])

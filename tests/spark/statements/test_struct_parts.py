@@ -18,7 +18,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.spark.entry import write_verbs
-from tablefmt.spark.entry.table import SparkTable
+from tablefmt.spark.entry.spark_table import SparkTable
 from tests.parts import DDL, Row, with_parts
 
 DAY = dt.date(2024, 2, 29)

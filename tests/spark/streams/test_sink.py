@@ -23,14 +23,14 @@ from tablefmt.errors import (
     TableReplacedError,
     UnsupportedFeatureError,
 )
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
 from tablefmt.operations.append import append_files
-from tablefmt.session.options import CommitOptions
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import commit_staged
-from tablefmt.spark.entry import sink_verbs, write
-from tablefmt.spark.runtime.stream_batches import content_of
-from tablefmt.spark.statements import open_logs
-from tablefmt.store.local import LocalStore
+from tablefmt.spark.entry import dataframe_io, stream_verbs
+from tablefmt.spark.runtime.spark_jobs import content_of
+from tablefmt.spark.statements import execution
+from tablefmt.store.local_store import LocalStore
 from tests.races import race
 from tests.spark.conftest import UseBackend
 from tests.spark.looking import data_files, everything
@@ -289,7 +289,7 @@ def batch_of(spark: Any, uri: str, run: str, number: int, *ids: int, mode: str =
     """What a run of the query `q` does with a batch."""
     frame = spark.createDataFrame([(i,) for i in ids], "id long")
     options = json.dumps({"path": uri})
-    write = sink_verbs.VERBS["sink_batch"]
+    write = stream_verbs.SINK_VERBS["sink_batch"]
     arguments = mode, options, "[]", frame._jdf, number, "q", run, None
     return lambda: write(spark._jsparkSession, *arguments)
 
@@ -315,15 +315,15 @@ def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
     spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """STR-14: it wrote batches 0 and 1 after this run found no table."""
-    write_first = write.write_first
+    write_first = dataframe_io.write_first
 
     def late(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(sink_verbs, "write_first", write_first)
+        monkeypatch.setattr(stream_verbs, "write_first", write_first)
         batch_of(spark, uri, "one", 0, 1)()
         batch_of(spark, uri, "one", 1, 2)()
         return write_first(*given, **named)
 
-    monkeypatch.setattr(sink_verbs, "write_first", late)
+    monkeypatch.setattr(stream_verbs, "write_first", late)
     with pytest.raises(ConcurrentTransactionException, match="another run is ahead") as caught:
         batch_of(spark, uri, "two", 0, 3)()
     assert caught.value.winner_version == 2
@@ -337,8 +337,8 @@ def test_what_a_batch_asks_of_the_log(
 ) -> None:
     """STR-13: one look for the newest version, and the commit."""
     counting = Counting(LocalStore(uri))
-    monkeypatch.setattr(sink_verbs, "open_store", lambda *_: counting)
-    open_logs._views.clear()
+    monkeypatch.setattr(stream_verbs, "open_store", lambda *_: counting)
+    execution._views.clear()
     for number in range(4):
         batch_of(spark, uri, "one", number, number, mode=mode)()
         seen = [each for each in counting.requests if each[1].startswith("_log/")]

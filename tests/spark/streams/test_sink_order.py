@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tablefmt.errors import ConcurrentTransactionException, TableReplacedError
-from tablefmt.spark.streams.sink import Applied, Batch, check_follows
+from tablefmt.spark.streams.stream_sink import Applied, Batch, check_follows
 
 HERE, OTHER = "a" * 32, "b" * 32
 

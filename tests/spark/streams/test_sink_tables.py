@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
-from tablefmt.spark.entry import sink_verbs
-from tablefmt.spark.streams import sink
+from tablefmt.spark.entry import stream_verbs
+from tablefmt.spark.streams import stream_sink
 from tests.spark.looking import everything, selected
 from tests.spark.streams.queries import Feed, ended
 
@@ -79,9 +79,9 @@ def test_a_table_that_spark_refused_leaves_nothing_to_a_stream_by_path(
 
     def sink_of(mode: str, given: Any, partition_by: Any) -> Any:
         told.append({name for name in given if name.startswith("storage.")})
-        return sink.sink_of(mode, given, partition_by)
+        return stream_sink.sink_of(mode, given, partition_by)
 
-    monkeypatch.setattr(sink_verbs, "sink_of", sink_of)
+    monkeypatch.setattr(stream_verbs, "sink_of", sink_of)
     feed.put(1)
     ended(lambda: feed.writer().toTable("t"))
     with pytest.raises(AnalysisException, match="parquet"):

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
-from tablefmt.changes.answer import Answer
-from tablefmt.changes.columns import CHANGE_COLUMNS
+from tablefmt.changes.change_reader import Answer
+from tablefmt.changes.change_schema import CHANGE_COLUMNS
 from tablefmt.errors import (
     ChangesExpiredError,
     InvalidRangeError,
@@ -25,15 +25,15 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.model.times import show_time
-from tablefmt.session.options import CommitOptions
-from tablefmt.spark.streams.source import PASSED_OVER_MAX, StreamSource
-from tablefmt.spark.streams.source_offset import Position, StreamOffset
-from tablefmt.spark.streams.source_options import parse_stream_options
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.spark.streams.stream_options import parse_stream_options
+from tablefmt.spark.streams.stream_progress import Position, StreamOffset
+from tablefmt.spark.streams.stream_source import PASSED_OVER_MAX, StreamSource
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore
 from tests.changes.histories import History, Version
 from tests.log.test_horizon import raise_horizon
 from tests.tables import Clock, behind, extend, handle, memory, new_table, rows

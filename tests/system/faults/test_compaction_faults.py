@@ -14,9 +14,9 @@ import pytest
 
 from tablefmt.errors import CommitRejectedError
 from tablefmt.operations.create import create
-from tablefmt.store.local import LocalStore
-from tablefmt.store.probe import ensure_safe
-from tablefmt.store.protocol import Store
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.location_checks import ensure_safe
+from tablefmt.store.object_store import Store
 from tablefmt.table import Table
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.system.faults.test_crash import SelfKiller, in_a_child
@@ -121,8 +121,8 @@ def test_a_file_that_may_not_grow_rejects_the_commit_and_leaves_nothing(
     group_rows: int, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: Any
 ) -> None:
     """STO-6, CMT-7: in the middle of a file that is written by streams, or at its end."""
-    monkeypatch.setattr("tablefmt.data.file_stream.GROUP_ROWS", group_rows)
-    monkeypatch.setattr("tablefmt.data.file_output.GROUP_ROWS", group_rows)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", group_rows)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", group_rows)
     store = LocalStore(tmp_path / "t")
     table = Table(create(store, "id BIGINT, p STRING", partition_by=["p"]))
     for place in ("a", "b"):

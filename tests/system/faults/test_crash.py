@@ -12,9 +12,9 @@ import pytest
 
 from tablefmt.errors import TableNotFoundError
 from tablefmt.operations.create import create
-from tablefmt.store.local import LocalStore
-from tablefmt.store.probe import ensure_safe
-from tablefmt.store.protocol import Store
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.location_checks import ensure_safe
+from tablefmt.store.object_store import Store
 from tablefmt.table import Table
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.tables import assert_sound, by_hand, data_files, handle, ids, memory, rows

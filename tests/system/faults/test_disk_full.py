@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tablefmt.errors import CommitRejectedError
-from tablefmt.store.local import LocalStore
+from tablefmt.store.local_store import LocalStore
 from tests.tables import assert_sound, data_files, handle, ids, live_files, new_table, rows
 
 pytestmark = pytest.mark.broken_tables

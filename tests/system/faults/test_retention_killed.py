@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from tablefmt.errors import TablefmtError
-from tablefmt.log.names import CHECKPOINTS, entry_key, root_version
-from tablefmt.maintenance.expire import expire_log
+from tablefmt.log.object_names import CHECKPOINTS, entry_key, root_version
+from tablefmt.maintenance.log_expiry import expire_log
 from tablefmt.maintenance.vacuum import vacuum
-from tablefmt.snapshot.checkpoints.read import listed_roots
-from tablefmt.snapshot.load import LogView
-from tablefmt.store.local import LocalStore
-from tablefmt.store.probe import ensure_safe
-from tablefmt.store.protocol import Store
+from tablefmt.snapshot.checkpoint_reader import listed_roots
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.location_checks import ensure_safe
+from tablefmt.store.object_store import Store
 from tablefmt.table import Table
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.maintenance.test_expire import parts_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tablefmt.log.names import entry_key
-from tablefmt.store.memory import MemoryStore
+from tablefmt.log.object_names import entry_key
+from tablefmt.store.memory_store import MemoryStore
 from tests.tables import behind, ids, memory, new_table, rows
 
 

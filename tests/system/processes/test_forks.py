@@ -17,8 +17,8 @@ import pytest
 
 import tablefmt
 from tablefmt.store import forks
-from tablefmt.store.local import LocalStore
-from tablefmt.store.memory import MemoryStore
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.memory_store import MemoryStore
 from tablefmt.table import Table, open_at
 from tests.s3server import S3Server
 from tests.tables import ids, rows

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import tablefmt
 from tablefmt.errors import ProtocolChangedException, TableExistsError
-from tablefmt.store.local import LocalStore
+from tablefmt.store.local_store import LocalStore
 from tests.tables import assert_sound, by_hand, handle, ids, rows
 
 CONTEXT = multiprocessing.get_context("forkserver")

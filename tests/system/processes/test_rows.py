@@ -12,8 +12,8 @@ import pytest
 
 import tablefmt
 from tablefmt.commit import driver
-from tablefmt.session import context
-from tablefmt.store.local import LocalStore
+from tablefmt.session import table_context
+from tablefmt.store.local_store import LocalStore
 from tests.system.processes.test_processes import together
 from tests.system.transactions.test_row_level import STATEMENTS, Rows, rows_of, source
 from tests.system.transactions.world import Counting, of_data
@@ -46,7 +46,7 @@ def hold(ready: Any) -> list[list[tuple[str, str]]]:
             view.store = before
             asked.append(list(counting.requests))
 
-    context.commit = commit  # type: ignore[assignment, attr-defined]
+    table_context.commit = commit  # type: ignore[assignment, attr-defined]
     return asked
 
 

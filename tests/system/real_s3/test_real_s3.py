@@ -19,9 +19,9 @@ import pytest
 import tablefmt
 from tablefmt.errors import CommitRejectedError, CommitUnknownError, StoreError, UnsafeStoreError
 from tablefmt.operations.create import create
-from tablefmt.store.open import open_store
-from tablefmt.store.probe import probe
-from tablefmt.store.protocol import Store
+from tablefmt.store.location import open_store
+from tablefmt.store.location_checks import probe
+from tablefmt.store.object_store import Store
 from tablefmt.testing.contract import StoreContract
 from tests.system.real_s3.servers import (
     VARIABLE,

@@ -17,7 +17,7 @@ import pytest
 import tablefmt
 import tablefmt.duckdb
 import tablefmt.polars
-from tablefmt.data.checksum import END_BYTES
+from tablefmt.data.file_checksum import END_BYTES
 from tests.s3server import S3Server
 from tests.system.requests.test_requests import Wire
 
@@ -73,8 +73,8 @@ class Far(NamedTuple):
 
 @pytest.fixture
 def far(s3_uri: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Far]:
-    monkeypatch.setattr("tablefmt.data.file_output.GROUP_ROWS", GROUP_ROWS)
-    monkeypatch.setattr("tablefmt.data.fetch.GAP_BYTES", 0)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", GROUP_ROWS)
+    monkeypatch.setattr("tablefmt.data.file_prefetch.GAP_BYTES", 0)
     chance = np.random.default_rng(24)
     values = {f"c{at}": chance.integers(0, 1 << 60, 2 * ROWS) for at in range(COLUMNS)}
     rows = pa.table({"id": np.arange(2 * ROWS), **values})
@@ -175,7 +175,7 @@ def test_polars_asks_as_our_scan_does(far: Far) -> None:
 
 def test_near_ranges_of_a_file_are_one_request(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     """A round trip takes longer than the bytes between."""
-    monkeypatch.setattr("tablefmt.data.fetch.GAP_BYTES", 50_000)
+    monkeypatch.setattr("tablefmt.data.file_prefetch.GAP_BYTES", 50_000)
     assert far.table.to_arrow(columns=["c2", "c4"]) == far.rows.select(["c2", "c4"])
     chunks = far.chunks(["c2", "c4"])
     joined = [

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import tablefmt
-from tablefmt.log.names import entry_key
-from tablefmt.store.wrap import CountingStore
+from tablefmt.log.object_names import entry_key
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.s3server import S3Server
 from tests.tables import behind, handle, ids, memory, new_table, rows

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
-from tablefmt.data import fetch, portions
-from tablefmt.data.checksum import END_BYTES
-from tablefmt.data.fetch import GAP_BYTES, PART_BYTES, in_parts
+from tablefmt.data import file_prefetch, scan_tasks
+from tablefmt.data.file_checksum import END_BYTES
+from tablefmt.data.file_prefetch import GAP_BYTES, PART_BYTES, in_parts
 from tablefmt.errors import CommitRejectedError, CorruptDataError, StoreError
-from tablefmt.store.protocol import Range, Store
-from tablefmt.store.wrap import CountingStore
+from tablefmt.store.object_store import Range, Store
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.s3server import S3Server
 from tests.system.requests.test_requests import Wire, wire
@@ -93,9 +93,9 @@ def test_a_limit_fetches_no_more_than_it_needs() -> None:
         assert table.to_arrow(limit=limit) == expected.slice(0, limit)
         assert store.asked() == ({"get_range": files}, 1)
     assert table.to_arrow(where="p = 'p1'", limit=2)["id"].to_pylist() == [1, 4]
-    assert store.asked() == ({"get_range": portions.FIRST_FILES}, 1)
+    assert store.asked() == ({"get_range": scan_tasks.FIRST_FILES}, 1)
     assert table.to_arrow(where="id % 2 = 0", limit=9)["id"].to_pylist() == list(range(0, 18, 2))
-    assert store.asked() == ({"get_range": 5 * portions.FIRST_FILES}, 2)
+    assert store.asked() == ({"get_range": 5 * scan_tasks.FIRST_FILES}, 2)
 
 
 def test_statements_fetch_a_file_once_to_find_rows_and_once_to_change_them() -> None:
@@ -142,7 +142,7 @@ def test_large_files_are_an_end_and_ranges_of_the_columns(
     """One round for the ends, one for everything else; near columns come together."""
     expected, store, table = wide
     sizes = table.scan().files()["size"].to_pylist()
-    assert min(sizes) > fetch.WHOLE_BYTES + END_BYTES
+    assert min(sizes) > file_prefetch.WHOLE_BYTES + END_BYTES
     assert table.to_arrow() == expected
     assert sum(
         min(n, size - start) for (_, start, n), size in zip(store.ranges, sizes * 2, strict=True)
@@ -171,9 +171,9 @@ def test_the_first_rows_are_had_from_the_row_groups_that_hold_them(
     gone: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that are gone before them take more row groups, and nothing else does."""
-    monkeypatch.setattr("tablefmt.data.file_output.GROUP_ROWS", 1_000)
-    monkeypatch.setattr(fetch, "GAP_BYTES", 0)
-    monkeypatch.setattr(portions, "WHOLE_BYTES", 3_000)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 1_000)
+    monkeypatch.setattr(file_prefetch, "GAP_BYTES", 0)
+    monkeypatch.setattr(scan_tasks, "WHOLE_BYTES", 3_000)
     chance = random.Random(gone)
     rows = pa.table(
         {f"c{c}": pa.array([chance.getrandbits(60) for _ in range(13_000)]) for c in range(9)}
@@ -200,12 +200,12 @@ def test_whatever_the_pieces_are_the_rows_are_the_same(
     part: int, portion: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DAT-4: pieces smaller than a column, portions smaller than a file; files of any length."""
-    monkeypatch.setattr(fetch, "PART_BYTES", part)
-    monkeypatch.setattr(fetch, "GAP_BYTES", part // 7)
-    monkeypatch.setattr(fetch, "PORTION_BYTES", portion)
+    monkeypatch.setattr(file_prefetch, "PART_BYTES", part)
+    monkeypatch.setattr(file_prefetch, "GAP_BYTES", part // 7)
+    monkeypatch.setattr(file_prefetch, "PORTION_BYTES", portion)
     for name, value in (("PORTION_BYTES", portion), ("WHOLE_BYTES", 3_000), ("GROUP_FILES", 3)):
-        monkeypatch.setattr(portions, name, value)
-    monkeypatch.setattr("tablefmt.data.checksum.END_BYTES", 2_000)
+        monkeypatch.setattr(scan_tasks, name, value)
+    monkeypatch.setattr("tablefmt.data.file_checksum.END_BYTES", 2_000)
     store = Far(memory())
     kind = pa.struct([("x", pa.int64()), ("l", pa.list_(pa.string()))])
     table = tablefmt.create(
@@ -262,7 +262,7 @@ def test_ranges_are_joined_and_cut() -> None:
 
 def test_files_are_fetched_while_others_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """One portion ahead and no more; none once the reader is let go."""
-    monkeypatch.setattr(portions, "GROUP_FILES", 2)
+    monkeypatch.setattr(scan_tasks, "GROUP_FILES", 2)
     table, store, expected = far(files=20)
     batches = table.scan().to_batches()
     assert next(batches).to_pylist() == expected.slice(0, 2).to_pylist()

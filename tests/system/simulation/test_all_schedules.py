@@ -11,9 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from tablefmt.testing.scheduler import Exploration, explore_states
-from tablefmt.testing.simulated_commit import Fault, Scenario
-from tablefmt.testing.simulated_writers import WriterPlan
+from tablefmt.testing.schedules import Exploration, explore_states
+from tablefmt.testing.simulated_commit import Fault, Scenario, WriterPlan
 
 
 def insert(*transactions: str, looks: bool = False) -> WriterPlan:

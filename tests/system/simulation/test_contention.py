@@ -13,10 +13,19 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tablefmt.commit import protocol
-from tablefmt.commit.protocol import Found, Get, Judged, Missing, Put, Reply, start, wait_seconds
-from tablefmt.commit.results import Committed
-from tablefmt.store.protocol import Exists, Written
+from tablefmt.commit import commit_protocol
+from tablefmt.commit.commit_protocol import (
+    Committed,
+    Found,
+    Get,
+    Judged,
+    Missing,
+    Put,
+    Reply,
+    start,
+    wait_seconds,
+)
+from tablefmt.store.object_store import Exists, Written
 
 PUT_SECONDS, GET_SECONDS, WORK_SECONDS = 0.03, 0.015, 0.03
 
@@ -53,7 +62,7 @@ class World:
                 yield half
                 reply = self._answer(transaction, request)
                 yield half
-                attempt, request = protocol.step(attempt, reply)  # type: ignore[assignment]
+                attempt, request = commit_protocol.step(attempt, reply)  # type: ignore[assignment]
             assert isinstance(request, Committed)
             self.puts.append(puts)
             contended = remembers and attempt.version > version
@@ -104,7 +113,7 @@ def test_of_32_writers_hardly_anyone_puts_more_than_64_times() -> None:
 def test_waiting_saves_most_puts_and_costs_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """CMT-10: the known-bad protocol goes on at once after every lost race."""
     waiting = contend(32, 40)
-    monkeypatch.setattr(protocol, "FREE_RACES", 10**9)
+    monkeypatch.setattr(commit_protocol, "FREE_RACES", 10**9)
     hasty = contend(32, 40, remembers=False)
     assert percentile(hasty.puts, 0.5) > 4
     assert sum(waiting.puts) * 2 < sum(hasty.puts)

@@ -10,36 +10,30 @@ from dataclasses import replace
 
 import pytest
 
-from tablefmt.commit.protocol import (
+from tablefmt.commit.commit_protocol import (
+    AlreadyApplied,
+    Committed,
     Expired,
     Found,
     Get,
     Judged,
     Missing,
+    NotCommitted,
     Put,
+    Rejected,
+    Unknown,
     Unreadable,
     resolve_found,
     step,
 )
-from tablefmt.commit.results import (
-    AlreadyApplied,
-    Committed,
-    NotCommitted,
-    Rejected,
-    Unknown,
-)
-from tablefmt.store.protocol import Exists, NoAnswer, Refused, Written
-from tablefmt.testing.scheduler import (
-    Exploration,
-    explore,
-    explore_states,
-    replay,
-)
-from tablefmt.testing.simulated_commit import Fault, Scenario
-from tablefmt.testing.simulated_writers import (
+from tablefmt.store.object_store import Exists, NoAnswer, Refused, Written
+from tablefmt.testing.schedules import Exploration, explore, explore_states, replay
+from tablefmt.testing.simulated_commit import (
     Entry,
+    Fault,
     PutEntry,
     ReadLog,
+    Scenario,
     WriterPlan,
     protocol_writer,
 )

@@ -16,21 +16,21 @@ from itertools import combinations
 
 import pytest
 
-from tablefmt.commit import protocol
-from tablefmt.commit.protocol import Found, Get, Judged, Put
-from tablefmt.commit.results import AlreadyApplied, Conflicted
-from tablefmt.conflict import check as rules
+from tablefmt.commit import commit_protocol
+from tablefmt.commit.commit_protocol import AlreadyApplied, Conflicted, Found, Get, Judged, Put
+from tablefmt.conflict import conflict_check as rules
 from tablefmt.conflict import rebase
 from tablefmt.conflict.verdict import Conflict, Verdict
 from tablefmt.expressions.predicate import Comparison
-from tablefmt.model.entry import Application, OperationClass
-from tablefmt.testing.scheduler import Choices, run_one
-from tablefmt.testing.simulated_commit import Scenario, Simulation
-from tablefmt.testing.simulated_writers import (
+from tablefmt.model.log_entry import Application, OperationClass
+from tablefmt.testing.schedules import Choices, run_one
+from tablefmt.testing.simulated_commit import (
     Entry,
     Outcomes,
     PutEntry,
     ReadLog,
+    Scenario,
+    Simulation,
     Writer,
     WriterPlan,
 )
@@ -134,7 +134,7 @@ def rule_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Wri
     (name,) = plan.transactions
     assert head is not None
     below, path = head.transaction, ()
-    attempt, decision = protocol.start(name, 1, look=plan.looks)
+    attempt, decision = commit_protocol.start(name, 1, look=plan.looks)
     while isinstance(decision, Put | Get):
         if isinstance(decision, Put):
             reply = yield PutEntry(Entry(name, decision.version, below, 0))
@@ -149,7 +149,7 @@ def rule_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Wri
                     verdict = None if own else verdict_so_far(name, path)
                     winners.append(Judged(entry.version, entry.transaction, verdict))
                 reply = Found(tuple(winners))
-        attempt, decision = protocol.step(attempt, reply)  # type: ignore[assignment]
+        attempt, decision = commit_protocol.step(attempt, reply)  # type: ignore[assignment]
     outcomes[name] = decision
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tablefmt.snapshot.contact import ENTRY_SECONDS_MIN
+from tablefmt.snapshot.head_freshness import ENTRY_SECONDS_MIN
 from tablefmt.testing.simulated_retention import Rules, run
 
 KNOWN_BAD: dict[str, tuple[Rules, str]] = {

@@ -16,9 +16,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import tablefmt
 from tablefmt.errors import MergeCardinalityError
-from tablefmt.testing import reference, statements
-from tablefmt.testing.reference import CardinalityError, Column, Outcome, State, When, counted
-from tablefmt.testing.terms import Values, both, column, compared, quoted
+from tablefmt.testing import random_statements, reference_model
+from tablefmt.testing.reference_model import (
+    CardinalityError,
+    Column,
+    Outcome,
+    State,
+    Values,
+    When,
+    both,
+    column,
+    compared,
+    counted,
+    quoted,
+)
 
 ARROW = {"INT": pa.int32(), "BIGINT": pa.int64(), "STRING": pa.string()}
 SPARE = ("c", "d", "Ünï", "select", "it's")
@@ -91,66 +102,66 @@ class Changing(RuleBasedStateMachine):
 
     @rule(data=st.data(), by_spark=st.booleans())
     def append(self, data: Any, by_spark: bool) -> None:
-        rows = data.draw(statements.rows(self.state.columns))
+        rows = data.draw(random_statements.rows(self.state.columns))
         handle = self.on(by_spark)
         commit = handle.append(self.given(handle, self.state.columns, rows))
-        self.check(commit, reference.appended(self.state, rows))
+        self.check(commit, reference_model.appended(self.state, rows))
 
-    @rule(data=st.data(), by_spark=st.booleans(), kind=st.sampled_from(statements.KINDS))
+    @rule(data=st.data(), by_spark=st.booleans(), kind=st.sampled_from(random_statements.KINDS))
     def append_with_a_new_column(self, data: Any, by_spark: bool, kind: str) -> None:
         new = data.draw(st.sampled_from(SPARE))
         if new in self.state.names:
             return
         state = self.state.added(Column(new, kind))
-        rows = data.draw(statements.rows(state.columns).filter(bool))
+        rows = data.draw(random_statements.rows(state.columns).filter(bool))
         handle = self.on(by_spark)
         given = self.given(handle, state.columns, rows)
         if by_spark and self.spark is not None:
             commit = handle.append(given, mergeSchema=True)
         else:
             commit = handle.append(given, merge_schema=True)
-        self.check(commit, reference.appended(state, rows))
+        self.check(commit, reference_model.appended(state, rows))
 
     @rule(data=st.data(), by_spark=st.booleans())
     def overwrite(self, data: Any, by_spark: bool) -> None:
-        rows = data.draw(statements.rows(self.state.columns))
+        rows = data.draw(random_statements.rows(self.state.columns))
         handle = self.on(by_spark)
         commit = handle.overwrite(self.given(handle, self.state.columns, rows))
-        self.check(commit, reference.overwritten(self.state, rows))
+        self.check(commit, reference_model.overwritten(self.state, rows))
 
     @rule(data=st.data(), by_spark=st.booleans())
     def delete(self, data: Any, by_spark: bool) -> None:
-        where = data.draw(statements.condition(self.state.columns))
+        where = data.draw(random_statements.condition(self.state.columns))
         commit = self.on(by_spark).delete(where.sql)
-        outcome = reference.deleted(self.state, where)
+        outcome = reference_model.deleted(self.state, where)
         self.check(commit, outcome)
         if not commit.no_op:
             assert commit.metrics["numDeletedRows"] == outcome.deleted
 
     @rule(data=st.data(), by_spark=st.booleans())
     def update(self, data: Any, by_spark: bool) -> None:
-        where = data.draw(statements.condition(self.state.columns))
-        sets = data.draw(statements.assignments(self.state.columns))
+        where = data.draw(random_statements.condition(self.state.columns))
+        sets = data.draw(random_statements.assignments(self.state.columns))
         texts = {quoted(name): term.sql for name, term in sets.items()}
         commit = self.on(by_spark).update(texts, where.sql)
-        outcome = reference.updated(self.state, sets, where)
+        outcome = reference_model.updated(self.state, sets, where)
         self.check(commit, outcome)
         if not commit.no_op:
             assert commit.metrics["numUpdatedRows"] == outcome.updated
 
     @rule(data=st.data(), by_spark=st.booleans())
     def merge(self, data: Any, by_spark: bool) -> None:
-        rows = data.draw(statements.rows(statements.SOURCE))
-        whens = data.draw(statements.whens(self.state.columns))
+        rows = data.draw(random_statements.rows(random_statements.SOURCE))
+        whens = data.draw(random_statements.whens(self.state.columns))
         on = compared(column("k", "t"), "=", column("k", "s"))
         if data.draw(st.booleans()):
-            on = both(on, data.draw(statements.leaf(self.state.columns, "t")))
+            on = both(on, data.draw(random_statements.leaf(self.state.columns, "t")))
         handle = self.on(by_spark)
-        builder = handle.merge(self.given(handle, statements.SOURCE, rows), on.sql)
+        builder = handle.merge(self.given(handle, random_statements.SOURCE, rows), on.sql)
         for when in whens:
             builder = _with(builder, when)
         try:
-            outcome = reference.merged(self.state, rows, on, whens)
+            outcome = reference_model.merged(self.state, rows, on, whens)
         except CardinalityError:
             with pytest.raises(MergeCardinalityError):
                 builder.execute()
@@ -164,11 +175,13 @@ class Changing(RuleBasedStateMachine):
                 "numTargetRowsDeleted": outcome.deleted,
             }
 
-    @rule(data=st.data(), kind=st.sampled_from(statements.KINDS), name=st.sampled_from(SPARE))
+    @rule(
+        data=st.data(), kind=st.sampled_from(random_statements.KINDS), name=st.sampled_from(SPARE)
+    )
     def add_column(self, data: Any, kind: str, name: str) -> None:
         if name in self.state.names:
             return
-        default = data.draw(statements.values(kind))
+        default = data.draw(random_statements.values(kind))
         after = data.draw(st.sampled_from(self.state.columns))
         self.on(False).alter.add_column(name, kind, after=after.name, default=default)
         self._altered(self.state.added(Column(name, kind, default), after.name))

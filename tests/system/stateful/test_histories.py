@@ -14,16 +14,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tablefmt.changes.read import Changes
+from tablefmt.changes.change_reader import Changes
 from tablefmt.commit.environment import Environment
-from tablefmt.commit.plan import Plan, Replacing, Staged
-from tablefmt.data.tabular import as_reader
-from tablefmt.data.write import write_data
-from tablefmt.model.entry import Operation, OperationClass
+from tablefmt.commit.transaction_plan import Plan, Replacing, Staged
+from tablefmt.data.data_writer import write_data
+from tablefmt.data.input_data import as_reader
+from tablefmt.model.log_entry import Operation, OperationClass
 from tablefmt.operations.create import create
-from tablefmt.store.memory import MemoryStore
+from tablefmt.store.memory_store import MemoryStore
 from tablefmt.table import Table, open_at
-from tablefmt.testing.reference import Change, Row, Versions, with_changes
+from tablefmt.testing.reference_model import Change, Row, Versions, with_changes
 
 SCHEMA = pa.schema([("p", pa.string()), ("q", pa.int32()), ("v", pa.int64())])
 START = 1_700_000_000_000_000

@@ -14,33 +14,31 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tablefmt.maintenance.verify import verify
-from tablefmt.model.entry import OperationClass
+from tablefmt.model.log_entry import OperationClass
 from tablefmt.operations.create import create
 from tablefmt.operations.update import stage_update
-from tablefmt.store.memory import MemoryStore
+from tablefmt.store.memory_store import MemoryStore
 from tablefmt.table import open_at
-from tablefmt.testing.reference import (
+from tablefmt.testing.reference_model import (
     Column,
     Outcome,
     Row,
     State,
-    appended,
-    counted,
-    deleted,
-    overwritten,
-    updated,
-)
-from tablefmt.testing.terms import (
     Term,
     Values,
+    appended,
     both,
     column,
     compared,
     constant,
+    counted,
+    deleted,
     either,
     is_in,
     is_null,
+    overwritten,
     plus,
+    updated,
 )
 from tests.compactions import stage_compact
 

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Union
 
 from tablefmt.operations.transaction import Transaction
-from tablefmt.store.memory import MemoryStore
-from tablefmt.testing.histories import interleaved, serial_order
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.testing.schedules import interleaved, serial_order
 from tests.system.transactions.ops import (
     BLIND_REPLACING,
     COMPACTIONS,

@@ -1,7 +1,7 @@
 """Operations as tuples that can be printed, carried out twice: by plain Python, and for real.
 
 What explains a history is what an operation read, took out and put in (`Effect`), apart; what the
-rows are then is worked out by `tablefmt.testing.reference`, as everywhere.
+rows are then is worked out by `tablefmt.testing.reference_model`, as everywhere.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.operations.transaction import Transaction
-from tablefmt.testing import reference
+from tablefmt.testing import reference_model
 from tests.compactions import CLUSTER, MAJOR, MINOR, compact
 from tests.system.transactions.world import Row, Rows, data
 
@@ -92,7 +92,7 @@ def effect(op: Op, rows: Rows) -> Effect:
 
 def after(rows: Rows, done: Effect) -> Rows:
     """The rows once it has happened; they have to hold what is removed."""
-    return tuple(sorted(reference.after(rows, done.removed, done.added)))
+    return tuple(sorted(reference_model.after(rows, done.removed, done.added)))
 
 
 def _matching(condition: Condition, rows: Rows) -> Rows:

@@ -1,7 +1,7 @@
 """Two operations on one base table: what each does, where, and what plain Python makes of it.
 
 A scene says itself which rows an operation reads, takes out and puts in (`Doing`), and in which
-files they are; what the rows are then is worked out by `tablefmt.testing.reference`.
+files they are; what the rows are then is worked out by `tablefmt.testing.reference_model`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.operations.transaction import Transaction
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store
-from tablefmt.testing import reference
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Store
+from tablefmt.testing import reference_model
 from tests.system.transactions.world import (
     Row,
     Rows,
@@ -235,7 +235,7 @@ def after(rows: Iterable[Row], doing: Doing) -> Rows:
     """The rows once the operation has committed on top of them."""
     before = tuple(rows)
     removed = doing.removed if doing.replaces is None else filter(doing.replaces, before)
-    return tuple(sorted(reference.after(before, removed, doing.added)))
+    return tuple(sorted(reference_model.after(before, removed, doing.added)))
 
 
 def overtaken(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tablefmt.store.local import LocalStore
-from tablefmt.store.protocol import Store
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import Store
 from tests.places import MATRICES
 from tests.system.transactions import scenes
 from tests.system.transactions.scenes import (

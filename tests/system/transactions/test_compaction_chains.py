@@ -14,7 +14,7 @@ import pytest
 
 from tablefmt.errors import ConcurrentModificationException
 from tablefmt.operations.transaction import Transaction
-from tablefmt.store.memory import MemoryStore
+from tablefmt.store.memory_store import MemoryStore
 from tests.system.transactions.world import (
     Rows,
     begin,

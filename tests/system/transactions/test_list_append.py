@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tablefmt.conflict import check
+from tablefmt.conflict import conflict_check
 from tests.system.transactions.lists import Lists, cycle_of, edges_of, faults, play
 
 LEVELS = ["Serializable", "WriteSerializable"]
@@ -44,7 +44,7 @@ def test_a_cycle_is_found() -> None:
 @pytest.mark.broken_tables
 def test_without_the_check_of_added_rows_lists_have_cycles(monkeypatch: Any) -> None:
     """CFL-8 left out."""
-    monkeypatch.setattr(check, "_appended", lambda *_: None)
+    monkeypatch.setattr(conflict_check, "_appended", lambda *_: None)
     found = list(faults(play(7, 100)))
     assert any(fault.startswith("cycle") for fault in found)
     assert any(fault.startswith("list") for fault in found)

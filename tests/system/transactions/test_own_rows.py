@@ -14,11 +14,11 @@ from tablefmt.errors import (
     ConcurrentModificationException,
     MetadataChangedException,
 )
-from tablefmt.log.names import entry_key
-from tablefmt.model.entry import OperationClass
+from tablefmt.log.object_names import entry_key
+from tablefmt.model.log_entry import OperationClass
 from tablefmt.operations.transaction import Transaction
-from tablefmt.session.scan import Scan
-from tablefmt.store.wrap import CountingStore
+from tablefmt.session.table_scan import Scan
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.tables import (
     assert_sound,

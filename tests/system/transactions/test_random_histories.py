@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tablefmt.commit import resolver
+from tablefmt.commit import concurrent_commits
 from tablefmt.commit.driver import Driver
-from tablefmt.commit.plan import Removed, removed_from
-from tablefmt.conflict import appended, check, lineage, rebase
-from tablefmt.conflict.facts import PendingCommit, Winner
-from tablefmt.conflict.lineage import Move, span
+from tablefmt.commit.transaction_plan import Removed, removed_from
+from tablefmt.conflict import commit_overlap, conflict_check, rebase
+from tablefmt.conflict.read_write_sets import PendingCommit, Winner
+from tablefmt.conflict.rebase import Move, span
 from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.errors import CorruptTableError
 from tablefmt.operations import transaction
@@ -179,16 +179,22 @@ REPLACES, SCOPES = ("append", "overwrite", "overwrite"), ("transaction", SERIAL)
 WRONG = [
     Wrong(
         "added rows do not matter",
-        check,
+        conflict_check,
         "_appended",
         _never,
         ("copy", "update", "delete"),
         first=11,
     ),
-    Wrong("removed rows do not matter", check, "_removed", _never, ("copy", "update", "delete")),
+    Wrong(
+        "removed rows do not matter",
+        conflict_check,
+        "_removed",
+        _never,
+        ("copy", "update", "delete"),
+    ),
     Wrong(
         "what a blind append added is forgotten",
-        check,
+        conflict_check,
         "_may_have_seen",
         _never,
         (),
@@ -196,7 +202,7 @@ WRONG = [
     Wrong(
         "removals are not moved", rebase, "_moved", _unmoved, ("delete", "minor", "major"), first=8
     ),
-    Wrong("dropped rows are counted", lineage.Move, "place", _no_rank, ("delete", "minor")),
+    Wrong("dropped rows are counted", rebase.Move, "place", _no_rank, ("delete", "minor")),
     Wrong("compactions bring rows back", rebase, "with_deletes_of", _stays, ("delete", "minor")),
     Wrong("overtaken groups stay", rebase, "not_overtaken", _stays, ("append", *COMPACTIONS)),
     Wrong(
@@ -208,7 +214,9 @@ WRONG = [
         "transaction",
         first=29,
     ),
-    Wrong("scopes are never shared", check, "overlap", _disjoint, ("delete", "copy"), *SCOPES),
+    Wrong(
+        "scopes are never shared", conflict_check, "overlap", _disjoint, ("delete", "copy"), *SCOPES
+    ),
     Wrong(
         "reads stay",
         rebase,
@@ -221,7 +229,7 @@ WRONG = [
     ),
     Wrong(
         "new versions never match",
-        appended,
+        commit_overlap,
         "_sets_nothing_read",
         _always,
         ("update", "copy"),
@@ -230,12 +238,16 @@ WRONG = [
     Wrong("what a handle knew is not judged", Driver, "_overtaken", _never, ("delete", "update")),
     Wrong("scans are not reads", transaction, "with_reads", _first, ("copy", "scan_delete")),
     Wrong(
-        "winners are not followed", resolver, "follow", _unfollowed, ("delete", "minor", "append")
+        "winners are not followed",
+        concurrent_commits,
+        "follow",
+        _unfollowed,
+        ("delete", "minor", "append"),
     ),
     Wrong("what goes is decided when it begins", Driver, "_removed", _as_begun, REPLACES, *SCOPES),
     Wrong(
         "an append counts as nothing to a serial reader",
-        appended,
+        commit_overlap,
         "new_files",
         lambda winner: np.zeros(len(winner.entry.add or ()), bool),
         ("append", "copy", "scan_delete"),

@@ -11,12 +11,12 @@ import pytest
 from pyroaring import BitMap64
 
 from tablefmt.errors import ConcurrentDeleteReadException, StoreError
-from tablefmt.log.names import deletes_key, entry_key
-from tablefmt.model.entry import OperationClass
+from tablefmt.log.object_names import deletes_key, entry_key
+from tablefmt.model.log_entry import OperationClass
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import stage_update
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore, ForwardingStore
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.compactions import stage_compact
 from tests.tables import (
@@ -243,7 +243,7 @@ EVERY_SEVENTH = list(range(0, 20_000, 7))
 
 def scattered(store: Store, monkeypatch: pytest.MonkeyPatch) -> Table:
     """A file of 20,000 rows; deletes of more than a few rows go by a side file."""
-    monkeypatch.setattr("tablefmt.commit.side_files.DELETES_ABOVE_BYTES", 1000)
+    monkeypatch.setattr("tablefmt.commit.driver.DELETES_ABOVE_BYTES", 1000)
     table = new_table(store)
     table.append(rows(*range(20_000)))
     return table

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tablefmt.log.names import entry_key
+from tablefmt.log.object_names import entry_key
 from tablefmt.operations.transaction import Transaction
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import ForwardingStore
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import ForwardingStore
 from tablefmt.table import Table
 from tests.compactions import CLUSTER, MAJOR, MINOR, compact
 from tests.system.transactions.world import (

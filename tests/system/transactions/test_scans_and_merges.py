@@ -18,7 +18,7 @@ from tablefmt.errors import (
 )
 from tablefmt.operations.create import create
 from tablefmt.operations.transaction import Transaction
-from tablefmt.store.memory import MemoryStore
+from tablefmt.store.memory_store import MemoryStore
 from tablefmt.table import Table
 from tests.system.transactions.world import (
     ENVIRONMENT,

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from tablefmt.commit.environment import Environment
 from tablefmt.operations.create import create
 from tablefmt.operations.transaction import Transaction
-from tablefmt.store.memory import MemoryStore
-from tablefmt.store.protocol import Store
-from tablefmt.store.wrap import CountingStore
+from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table, open_at
 
 Row = tuple[str, int, int]

@@ -1,0 +1,259 @@
+"""Log entries as records: every field, with times as text and one record for each file.
+
+Entries are read one by one, each checked against the entry before it, as far as they exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tablefmt.cli.output import Json, plain_column, progress
+from tablefmt.errors import VersionNotFoundError
+from tablefmt.log.entry_json import cursors_to_json, derived_to_json
+from tablefmt.log.log_reader import kept_from, read_each
+from tablefmt.log.metadata_json import schema_to_json
+from tablefmt.log.overflow_metadata import read_deletes, read_side
+from tablefmt.model.log_entry import (
+    Entry,
+    Lineage,
+    Metadata,
+    PartitionScope,
+    PredicateScope,
+    Scope,
+    SideFile,
+)
+from tablefmt.model.positions import decode_positions, delete_columns, marks_of
+from tablefmt.model.times import show_time
+from tablefmt.snapshot.file_columns import added_table
+from tablefmt.snapshot.head import advance, first_head
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Store
+
+
+def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
+    """Return one entry as a record.
+
+    Args:
+        store: store to read the overflow metadata file from, if the entry has one.
+        entry: the entry.
+        metadata: the metadata in force at its version.
+
+    Raises:
+        CorruptTableError: ADD-6, KEY-2, VAL-1.
+    """
+    operation, basis = entry.operation, entry.basis
+    record: Json = {
+        "version": entry.version,
+        "timestamp": show_time(entry.timestamp),
+        "time_version": show_time(entry.time_version),
+        "operation": operation.name,
+        "class": operation.cls.value,
+        "parameters": dict(operation.parameters),
+        "metrics": dict(operation.metrics),
+        "basis": {
+            "read_version": basis.read_version,
+            "isolation": basis.isolation,
+            "granularity": basis.granularity,
+            "blind": basis.blind,
+            "scope": _scope(basis.scope),
+            **({} if basis.predicate is None else {"predicate": basis.predicate}),
+        },
+        "added": added_files(store, entry, metadata),
+        "removed_ids": list(entry.remove),
+        "deletes": row_deletes(store, entry),
+        "totals": {
+            "files": entry.totals.files,
+            "rows": entry.totals.rows,
+            "bytes": entry.totals.bytes,
+            "next_id": entry.totals.next_id,
+            "metadata_version": entry.totals.metadata_version,
+            "deleted": entry.totals.deleted,
+            "oldest": entry.totals.oldest,
+        },
+        "table": entry.table,
+        "transaction": entry.transaction,
+        "previous": entry.previous,
+        "user_metadata": dict(entry.user_metadata),
+    }
+    return record | _more(entry)
+
+
+def _more(entry: Entry) -> Json:
+    """Return the optional fields that few entries have."""
+    record: Json = {}
+    if entry.lineage is not None:
+        record["lineage"] = lineage_records(entry.lineage)
+    if entry.update is not None:
+        chosen = None if entry.update.set is None else list(entry.update.set)
+        record["update"] = {"set": chosen, "keys": list(entry.update.keys)}
+    if entry.application is not None:
+        mine = entry.application
+        record["application"] = {"id": mine.id, "version": mine.version, "digest": mine.digest}
+    if entry.derived_from is not None:
+        record["derived_from"] = derived_to_json(entry.derived_from)
+    if entry.cursors:
+        record["cursors"] = cursors_to_json(entry.cursors)
+    if entry.protocol is not None:
+        features = {"reader": list(entry.protocol.reader), "writer": list(entry.protocol.writer)}
+        record["protocol"] = features
+    if entry.metadata is not None:
+        record["metadata"] = {
+            "schema": schema_to_json(entry.metadata.schema),
+            "partition_by": entry.metadata.partition_names,
+            "properties": dict(entry.metadata.properties),
+            "constraints": {n: c.condition for n, c in entry.metadata.constraints.items()},
+        }
+    if entry.horizon is not None:
+        record["horizon"] = {"version": entry.horizon.version}
+    if entry.unknown:
+        record["unknown"] = dict(entry.unknown)
+    return record
+
+
+def row_deletes(store: Store, entry: Entry) -> list[Json]:
+    """Return the number of rows that an entry deletes and updates, with one record for each
+    file.
+    """
+    if entry.delete is None:
+        return []
+    if isinstance(entry.delete, SideFile):
+        columns = read_deletes(store, entry.delete)
+    else:
+        columns = delete_columns(entry.delete)
+    return [
+        {"id": file, "deleted": len(marks.deleted), "updated": len(marks.updated)}
+        for file, marks in marks_of(columns).items()
+    ]
+
+
+def lineage_records(lineage: Lineage) -> list[Json]:
+    """Return one record for each run: its output, input file, start and row count."""
+    return [
+        {
+            "output": output,
+            "input": file,
+            "start": start,
+            "rows": rows,
+            "dropped": 0 if dropped is None else len(decode_positions(dropped)),
+        }
+        for output, file, start, rows, dropped in zip(
+            lineage.output, lineage.input, lineage.start, lineage.rows, lineage.dropped, strict=True
+        )
+    ]
+
+
+def added_files(store: Store, entry: Entry, metadata: Metadata) -> list[Json]:
+    """Return the files an entry adds, in the order of their ids."""
+    if entry.add is None:
+        return []
+    if isinstance(entry.add, SideFile):
+        columns = read_side(store, entry.add)
+    else:
+        columns = added_table(entry.add, metadata)
+    first = entry.totals.next_id - columns.num_rows
+    ids = pa.array(range(first, entry.totals.next_id), pa.int64())
+    return file_records(columns.append_column("id", ids), metadata, bounds=True)
+
+
+def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -> list[Json]:
+    """Return files as records: id, path, size, rows, and partition by name.
+
+    Records have the number of deleted rows if the files come from a known version. With `bounds`,
+    they have the column bounds too.
+    """
+    names = {f.id: f.name for f in metadata.schema.fields}
+    rows = [
+        {"id": i, "path": p, "size": s, "rows": r, "partition": {}}
+        for i, p, s, r in zip(
+            *(files[name].to_pylist() for name in ("id", "path", "size", "rows")), strict=True
+        )
+    ]
+    if "deleted" in files.column_names:
+        for row, deleted in zip(rows, files["deleted"].to_pylist(), strict=True):
+            row["deleted"] = deleted
+    for name in files.column_names:
+        group, dot, field_id = name.partition(".")
+        if not dot or int(field_id) not in names or not (bounds or group == "partition"):
+            continue
+        _spread(rows, group, names[int(field_id)], plain_column(files[name]))
+    return rows
+
+
+def _spread(rows: list[Json], group: str, name: str, values: list[Any]) -> None:
+    """Add a column to the records. An unknown bound is left out; a NULL partition value is not."""
+    for row, value in zip(rows, values, strict=True):
+        if group == "partition" or value is not None:
+            row.setdefault(group, {})[name] = value
+
+
+def _scope(scope: Scope) -> Json | None:
+    if isinstance(scope, PartitionScope):
+        return {"partitions": [list(values) for values in scope.values]}
+    if isinstance(scope, PredicateScope):
+        return {"predicate": scope.predicate}
+    return None
+
+
+def checked_entries(store: Store) -> Iterator[tuple[Entry, Metadata]]:
+    """Yield every entry with the metadata in force.
+
+    For an expired log: the first entry, and the entries that are kept (RET-9).
+
+    Raises:
+        TableNotFoundError, CorruptTableError, UnsupportedFeatureError: at the entry concerned.
+    """
+    head = None
+    try:
+        with progress("reading the log") as show:
+            for stored in read_each(store, show):
+                head = first_head(stored) if head is None else advance(head, stored)
+                yield stored.entry, head.metadata
+    except VersionNotFoundError:
+        view, first = _kept(store)
+        for stored in view.entries_after(first - 1):
+            yield stored.entry, view.metadata_at(stored.version)
+
+
+def whole_entry(store: Store, version: int) -> Json:
+    """Return the record of one entry, with its removed files.
+
+    The removed files are null if the version before is not kept. Damage in later entries does not
+    matter.
+
+    Raises:
+        VersionNotFoundError: the entry does not exist, or is not kept.
+        CorruptTableError: the log is damaged.
+    """
+    try:
+        with progress("reading the log") as shown:
+            entries = list(islice(read_each(store, shown), version + 1))
+        view, first = LogView(store, entries), 0
+    except VersionNotFoundError:
+        view, first = _kept(store)
+        kept = first <= version <= view.head.version
+        entries = view.entries_after(version - 1, version) if kept else []
+    if not entries or entries[-1].version != version:
+        raise VersionNotFoundError(f"version {version}", first, view.head.version)
+    entry, metadata = entries[-1].entry, view.metadata_at(version)
+    record = entry_record(store, entry, metadata)
+    removed = np.asarray(entry.remove, np.int64)
+    record["removed"] = []
+    if len(removed):
+        try:
+            before = view.snapshot(version - 1)
+        except VersionNotFoundError:
+            record["removed"] = None
+        else:
+            record["removed"] = file_records(before.of_ids(removed), metadata)
+    return record
+
+
+def _kept(store: Store) -> tuple[LogView, int]:
+    """Return the log from a checkpoint on, and the first version whose entry is kept."""
+    view = LogView.open(store, ended=True)
+    return view, kept_from(store, view.head.version)

@@ -1,0 +1,258 @@
+"""Commands that maintain a table: verify, checkpoint, maintain, compact, cluster, restore, vacuum
+and expire-log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import click
+
+from tablefmt.cli.command_options import Point, as_of_option, on_table, open_table, store_at
+from tablefmt.cli.output import (
+    Json,
+    exit_unless,
+    print_document,
+    print_pairs,
+    print_report,
+    progress,
+    records,
+    status,
+)
+from tablefmt.data.clustering_order import CURVES, ZORDER
+from tablefmt.data.column_bounds import split_names
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.maintenance.log_expiry import expire_log as run_expiry
+from tablefmt.maintenance.maintain import SECONDS
+from tablefmt.maintenance.maintain import maintain as run_maintenance
+from tablefmt.maintenance.vacuum import vacuum as run_vacuum
+from tablefmt.maintenance.verify import verify as verify_store
+from tablefmt.model.times import show_time, to_micros
+from tablefmt.operations.compact_plan import KINDS, MINOR, LayoutPlan
+from tablefmt.session.commit_result import Commit
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class RetentionType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """`N days` and similar text; a plain number is seconds."""
+
+    name = "DURATION"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        """Return seconds, or the text unchanged."""
+        try:
+            return float(value)
+        except ValueError:
+            return str(value)
+
+
+def _of_removal(command: Command) -> Command:
+    """Add the options of the commands that remove old objects."""
+    decorators = (
+        click.option(
+            "--retention",
+            type=RetentionType(),
+            help="Retention: '7 days', or seconds; by default the table's property.",
+        ),
+        click.option(
+            "--delete",
+            "deletes",
+            is_flag=True,
+            help="Remove the objects. Without it, only print them.",
+        ),
+        click.option(
+            "--breaks-running-transactions",
+            is_flag=True,
+            help="Allow a retention shorter than the table's property.",
+        ),
+    )
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def _print_removal(report: Any, shown: str, names: Sequence[str], as_json: bool) -> None:
+    """Print the removed objects or the candidates. Exit with 1 if a removal failed."""
+    record = {name: getattr(report, name) for name in ("uri", "dry_run", "version", *names)}
+    record |= {shown: records(report.to_arrow()), "failures": dict(report.failures)}
+    print_report(report, record, as_json)
+    exit_unless(not report.failures)
+
+
+@click.command()
+@on_table
+@as_of_option
+@click.option("--version", type=int, help="Version to restore; the same as --as-of V.")
+@click.option("--timestamp", help="Time of the version to restore; the same as --as-of TIME.")
+def restore(
+    uri: str,
+    as_json: bool,
+    options: Json,
+    as_of: Point,
+    version: int | None,
+    timestamp: str | None,
+) -> None:
+    """Restore an older version by a new commit. The history stays."""
+    if as_of is not None and (version is not None or timestamp is not None):
+        raise click.UsageError("expected one of --as-of, --version and --timestamp")
+    if isinstance(as_of, int):
+        version = as_of
+    elif as_of is not None:
+        timestamp = as_of
+    table = open_table(uri, options)
+    print_commit(table.restore(version=version, timestamp=timestamp), as_json)
+
+
+def print_commit(commit: Commit, as_json: bool) -> None:
+    """Print the result of an operation."""
+    record = {
+        "version": commit.version,
+        "timestamp": show_time(to_micros(commit.timestamp)),
+        "operation": commit.operation,
+        "no_op": commit.no_op,
+        "metrics": dict(commit.metrics),
+    }
+    if as_json:
+        print_document(record)
+    else:
+        print_pairs(record)
+
+
+@click.command()
+@on_table
+@_of_removal
+def vacuum(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -> None:
+    """Print the files that no kept version needs, with reasons; with --delete, remove them.
+
+    Exits with 1 if a file could not be removed.
+    """
+    context = open_table(uri, options).context
+    with progress("removing files") as show:
+        report = run_vacuum(context, dry_run=not deletes, progress=show, **more)
+    names = ("oldest", "retention_seconds", "listed", "deleted")
+    _print_removal(report, "files", names, as_json)
+
+
+@click.command("expire-log")
+@on_table
+@_of_removal
+def expire_log(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -> None:
+    """Print the log entries that are old enough to go; with --delete, remove them.
+
+    Exits with 1 if an entry could not be removed.
+    """
+    report = run_expiry(open_table(uri, options).context, dry_run=not deletes, **more)
+    names = ("oldest", "log_start", "retention_seconds", "deleted")
+    _print_removal(report, "entries", names, as_json)
+
+
+def _of_layout(command: Command) -> Command:
+    """Add the options that both commands share."""
+    decorators = (
+        click.option("--where", help="Rewrite only files that may hold rows of this condition."),
+        click.option(
+            "--target-file-size",
+            type=int,
+            metavar="BYTES",
+            help="Desired file size; by default the property targetFileSize.",
+        ),
+        click.option("--commit-every", type=int, metavar="N", help="Commit after every N groups."),
+        click.option(
+            "--dry-run", is_flag=True, help="Print the plan with reasons, and write nothing."
+        ),
+    )
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+@click.command()
+@on_table
+@click.option("--kind", type=click.Choice(KINDS), default=MINOR, show_default=True)
+@_of_layout
+def compact(uri: str, as_json: bool, options: Json, kind: str, dry_run: bool, **more: Any) -> None:
+    """Compact small files, and drop deleted rows. No query result changes.
+
+    minor selects small files and files with many deleted rows. major selects all files of
+    partitions that need work.
+    """
+    table = open_table(uri, options)
+    if dry_run:
+        _print_plan(table.compact(kind, dry_run=True, **more), as_json)
+        return
+    with progress("compacting") as show:
+        commit = table.compact(kind, progress=show, **more)
+    print_commit(commit, as_json)
+
+
+@click.command()
+@on_table
+@click.option("--by", required=True, help="Column names, separated by commas.")
+@click.option("--curve", type=click.Choice(CURVES), default=ZORDER, show_default=True)
+@_of_layout
+def cluster(
+    uri: str, as_json: bool, options: Json, by: str, curve: str, dry_run: bool, **more: Any
+) -> None:
+    """Sort the rows of each partition, so that selective queries open fewer files."""
+    table, names = open_table(uri, options), split_names(by)
+    try:
+        if dry_run:
+            _print_plan(table.cluster(names, curve=curve, dry_run=True, **more), as_json)
+            return
+        with progress("clustering") as show:
+            commit = table.cluster(names, curve=curve, progress=show, **more)
+    except SchemaMismatchError as error:
+        raise click.BadParameter(str(error), param_hint="'--by'") from None
+    print_commit(commit, as_json)
+
+
+def _print_plan(plan: LayoutPlan, as_json: bool) -> None:
+    record = {name: getattr(plan, name) for name in ("version", "operation", "target")}
+    groups = [{"files": g.files.tolist(), "outputs": g.outputs} for g in plan.groups]
+    print_report(plan, {**record, "groups": groups, "files": records(plan.files)}, as_json)
+
+
+@click.command()
+@on_table
+@click.option("--deep", is_flag=True, help="Read every page of every live file.")
+def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
+    """Check the log, and that every live file exists. Exits with 1 if there is a problem."""
+    with progress("checking files") as show:
+        report = verify_store(store_at(uri, options), deep=deep, progress=show)
+    print_report(report, {**asdict(report), "ok": report.ok}, as_json)
+    exit_unless(report.ok)
+
+
+@click.command()
+@on_table
+def checkpoint(uri: str, as_json: bool, options: Json) -> None:
+    """Write a checkpoint of the newest version, so that a long log opens fast."""
+    report = open_table(uri, options).checkpoint()
+    print_report(report, asdict(report), as_json)
+
+
+@click.command()
+@on_table
+@click.option(
+    "--seconds",
+    type=float,
+    default=SECONDS,
+    show_default=True,
+    help="Begin no new task after this time.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the tasks that are due, with reasons.")
+def maintain(uri: str, as_json: bool, options: Json, seconds: float, dry_run: bool) -> None:
+    """Run the maintenance that is due: compact, checkpoint, vacuum, expire the log.
+
+    Suitable for cron. Exits with 1 if a task failed.
+    """
+    context = open_table(uri, options).context
+    with status() as show:
+        report = run_maintenance(context, dry_run=dry_run, seconds=seconds, progress=show)
+    print_report(report, {**asdict(report), "ok": report.ok}, as_json)
+    exit_unless(report.ok)

@@ -1,0 +1,270 @@
+"""Concurrent commits that a transaction meets: read, judged in order, and taken in by the view.
+
+The metadata of a winner is all that is read: its entry, and its side files where the rules need
+them. Each winner is judged once, in version order; the transaction follows those that it may go on
+top of. Spec: CMT-4 .. CMT-6 (spec/commit.md), CFL-1.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from tablefmt.commit.commit_protocol import Judged
+from tablefmt.commit.commit_queue import keep_newest
+from tablefmt.commit.transaction_plan import Plan, is_overtaken
+from tablefmt.conflict.conflict_check import check
+from tablefmt.conflict.read_write_sets import PendingCommit, Winner
+from tablefmt.conflict.rebase import follow
+from tablefmt.conflict.verdict import Overtaken, RebasedOver, Verdict
+from tablefmt.errors import (
+    CorruptEntryError,
+    CorruptTableError,
+    StoreError,
+    UnsupportedFeatureError,
+)
+from tablefmt.log.codec import EntryHeader, decode, entry_headers
+from tablefmt.log.log_reader import tail_windows
+from tablefmt.log.object_names import entry_key
+from tablefmt.log.overflow_metadata import read_deletes, read_side
+from tablefmt.model.log_entry import NOT_LOGICAL, Entry, OperationClass, SideFile, StoredEntry
+from tablefmt.model.positions import Marks, delete_columns, marks_of
+from tablefmt.snapshot.file_columns import added_table
+from tablefmt.snapshot.head import advance, dropped, same_table, skip_to
+from tablefmt.snapshot.log_view import LogView, cursors_at
+from tablefmt.store.clocks import Moment
+from tablefmt.store.object_store import Store
+
+_BY_ROWS = NOT_LOGICAL | {OperationClass.UPDATE}
+"""Classes for which it matters what rows a winner took out."""
+
+
+class ConflictResolver:
+    """What one transaction has become on top of the winners so far."""
+
+    def __init__(self, store: Store, plan: Plan) -> None:
+        self.store = store
+        self.plan = plan
+        self.pending: PendingCommit = plan.pending
+        self.passed: list[RebasedOver] = []
+        """The winners followed, with the rule that let each pass."""
+        self._last = -1
+        self._alike: dict[tuple[OperationClass, bool], RebasedOver] = {}
+
+    @property
+    def goes_by_headers(self) -> bool:
+        """Whether of winners without metadata and protocol the class alone decides (CFL-3)."""
+        facts = self.plan.pending
+        says_more = facts.application is not None or facts.derived_from is not None
+        return facts.floating and facts.granularity != "transaction" and not says_more
+
+    def follow_headers(self, winners: Sequence[EntryHeader]) -> None:
+        """Go on top of winners of which nothing but the outside is known."""
+        for winner in winners:
+            kind = (winner.cls, winner.blind)
+            if kind not in self._alike:
+                alike = Winner(winner.as_entry())
+                assert check(alike, self.pending) is None, winner
+                self.pending, self._alike[kind] = follow(alike, self.pending)
+            allowed = self._alike[kind]
+            self.passed.append(
+                RebasedOver(winner.version, winner.operation, allowed.rule, allowed.cell)
+            )
+            self._last = winner.version
+
+    def judge(self, entry: Entry) -> Verdict:
+        """Return the verdict on an entry. If it is None, the transaction goes on top of the entry
+        from now on. An entry that was judged before is skipped.
+
+        Raises:
+            CorruptTableError: what the winner says is damaged, or it dropped the table.
+            StoreError: a side file cannot be read now.
+        """
+        if entry.version <= self._last:
+            return None
+        if entry.ends:
+            raise dropped(entry.version)
+        winner = self._winner(entry)
+        verdict = check(winner, self.pending)
+        if verdict is not None:
+            return verdict
+        self.pending, rebased = follow(winner, self.pending)
+        self.passed.append(rebased)
+        self._last = entry.version
+        return Overtaken(entry.version) if is_overtaken(self.plan, self.pending) else None
+
+    def _winner(self, entry: Entry) -> Winner:
+        files = None
+        if self.pending.reads and entry.add is not None and self.pending.metadata is not None:
+            files = self._files(entry)
+        deletes: Mapping[int, Marks] = {}
+        if self.pending.cls in _BY_ROWS and entry.delete is not None:
+            deletes = self._deletes(entry)
+        return Winner(entry, files, deletes)
+
+    def _files(self, entry: Entry) -> pa.Table:
+        assert entry.add is not None
+        assert self.pending.metadata is not None
+        if isinstance(entry.add, SideFile):
+            return read_side(self.store, entry.add)
+        return added_table(entry.add, self.pending.metadata)
+
+    def _deletes(self, entry: Entry) -> dict[int, Marks]:
+        delete = entry.delete
+        assert delete is not None
+        try:
+            if isinstance(delete, SideFile):
+                return marks_of(read_deletes(self.store, delete))
+            return marks_of(delete_columns(delete))
+        except CorruptEntryError as error:
+            key = error.key or entry_key(entry.version)
+            raise CorruptEntryError(error.detail, key=key, rule=error.rule) from None
+
+
+FOLLOWING = 4
+"""Versions asked for at once after a guess that was too low; each that is not there costs one."""
+
+
+class WinnerReader:
+    """Follows the log for one transaction."""
+
+    def __init__(self, store: Store, plan: Plan, view: LogView | None) -> None:
+        self.resolver = ConflictResolver(store, plan)
+        self.head = view.head if view is not None else None
+        """What the next entry goes on top of. The view may be ahead: others use it meanwhile.
+
+        After entries that were skipped, `applications` and `cursors` are of one before them."""
+        self.read_others = 0
+        """Entries of others that were read from the store."""
+        self.met: deque[tuple[int, bytes]] = deque()
+        """The last sound entries read, or made, on the way, by version."""
+        self._store = store
+        self._view = view
+        self._transaction = plan.transaction
+        self._asked: Moment | None = None
+
+    def known(self, since: int, last: int) -> tuple[Judged, ...]:
+        """Those above `since`, up to `last`, which the view knew before. Raises as `read`."""
+        assert self._view is not None
+        return self._judged(self._view.entries_after(since, last))
+
+    def read(
+        self, version: int, handed: Sequence[bytes] = (), asked: Moment | None = None
+    ) -> tuple[Judged, ...]:
+        """The entries from `version` on, taken in by the view and judged; none if it is free.
+
+        No more than a window of them is held at a time, and none is read beyond what decides.
+
+        Args:
+            version: the one contested.
+            handed: what a neighbour met from there on: read already.
+            asked: the time now; None where it does not count as hearing of the head.
+
+        Raises:
+            CorruptTableError, UnsupportedFeatureError: the first one cannot be judged, or one is
+                missing below others (LOG-2), so that its place must not be taken.
+            StoreError: it cannot be read now.
+        """
+        self._asked = asked
+        if handed:
+            return self._take_in(handed, version)
+        winners: list[Judged] = []
+        try:
+            # As many as last time, and one that is free: with luck one round is all.
+            others = self._view.others if self._view is not None else 0
+            for bodies in tail_windows(self._store, version, 1 + others, FOLLOWING):
+                self.read_others += len(bodies)
+                fresh = self._take_in(bodies, version + len(winners))
+                winners.extend(fresh)
+                decided = any(w.verdict is not None or self._is_own(w) for w in fresh)
+                if decided or len(fresh) < len(bodies):
+                    break
+        except StoreError:
+            # What was read before counts: the next request meets the rest.
+            if not winners:
+                raise
+        return tuple(winners)
+
+    def add_own(self, version: int, body: bytes) -> None:
+        """Count one's own entry, now that it is in the log, among those met."""
+        if not self.met or self.met[-1][0] < version:
+            keep_newest(self.met, [(version, body)])
+
+    def _is_own(self, winner: Judged) -> bool:
+        return winner.transaction == self._transaction
+
+    def _take_in(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
+        """All of them, or those before the first that cannot be judged; at least one."""
+        try:
+            return self._taken_in(bodies, first)
+        except (CorruptTableError, UnsupportedFeatureError):
+            if len(bodies) == 1:
+                raise
+        winners: list[Judged] = []
+        for version, body in enumerate(bodies, first):
+            try:
+                winners.extend(self._taken_in([body], version))
+            except (CorruptTableError, UnsupportedFeatureError):
+                if not winners:
+                    raise
+                break
+            if winners[-1].verdict is not None or self._is_own(winners[-1]):
+                break
+        return tuple(winners)
+
+    def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
+        judged = self._skipped(bodies, first) or self._all_judged(bodies, first)
+        keep_newest(self.met, enumerate(bodies, first))
+        return judged
+
+    def _all_judged(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
+        entries = [decode(body, version) for version, body in enumerate(bodies, first)]
+        if self._view is None or self.head is None:
+            return self._judged(entries)
+        same_table(self.head, entries[0])
+        head = self.head
+        if any(stored.entry.moves_cursors for stored in entries):
+            # Those that were skipped may have moved them too (RPL-7).
+            head = replace(head, cursors=cursors_at(self._view, head.version))
+        # First judged: if that cannot be done now, the head stays where the next request begins.
+        judged = self._judged(entries)
+        for stored in entries:
+            if stored.version > head.version:
+                head = advance(head, stored)
+        self._view.absorb(entries)
+        if self._asked is not None:
+            self._view.contact.heard(self._asked)
+        self.head = head
+        return judged
+
+    def _skipped(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
+        """The entries after the head, unread but for the last; none if they have to be read."""
+        view, head = self._view, self.head
+        if view is None or head is None or not self.resolver.goes_by_headers:
+            return ()
+        if first != head.version + 1:
+            return ()
+        seen = entry_headers(bodies, first, head.digest)
+        if any(one.transaction == self._transaction for one in seen):
+            return ()
+        if seen:
+            last = decode(bodies[-1], seen[-1].version)
+            view.skip(bodies, last)
+            self.head = skip_to(head, last)
+            self.resolver.follow_headers(seen)
+        return tuple(Judged(one.version, one.transaction) for one in seen)
+
+    def _judged(self, entries: Sequence[StoredEntry]) -> tuple[Judged, ...]:
+        judged: list[Judged] = []
+        decided = False
+        for stored in entries:
+            entry = stored.entry
+            # What is above an own entry, or above what stands in the way, decides nothing.
+            decided = decided or entry.transaction == self._transaction
+            verdict = None if decided else self.resolver.judge(entry)
+            decided = decided or verdict is not None
+            judged.append(Judged(entry.version, entry.transaction, verdict))
+        return tuple(judged)

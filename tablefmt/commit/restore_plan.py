@@ -1,0 +1,172 @@
+"""What an older version needs to be the newest one again, on top of a given parent. Pure.
+
+Files that are there as they were stay; others go, and those that went come back under new ids, with
+the rows gone from them that were gone then. Decided anew on every parent. Spec: RET-1 .. RET-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from tablefmt.conflict.read_write_sets import PendingCommit, own_file
+from tablefmt.errors import VersionNotFoundError
+from tablefmt.model.log_entry import AddedFiles, CursorBack, Metadata, Operation
+from tablefmt.model.positions import Marks
+from tablefmt.model.scalar_values import encode
+from tablefmt.model.schema import Type
+from tablefmt.snapshot.cursors import Cursors, taken_back
+from tablefmt.snapshot.file_columns import column_type, typed_bounds
+from tablefmt.snapshot.head import Head
+from tablefmt.snapshot.segments import Mask
+from tablefmt.snapshot.table_state import Snapshot
+
+_OF_ITS_ENTRY = frozenset({"id", "added", "deleted", "updated", "keys"})
+"""Columns that do not come back: they are of the entry that added the file, or are counted anew."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Restoring:
+    """A RESTORE of the whole table."""
+
+    snapshot: Snapshot
+    """The version that comes back."""
+    metadata: Metadata
+    """What the table is from then on."""
+    cursors: Cursors = field(default_factory=dict)
+    """How far pipes had come at that version."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Restored:
+    """What one RESTORE comes to on one parent."""
+
+    goes: pa.Table
+    """Live files that are taken away: `id`, `rows`, `size`, `deleted` at least."""
+    added: AddedFiles | None
+    deletes: Mapping[int, Marks]
+    """By `own_file`: rows gone from files that come back."""
+    cursors: tuple[CursorBack, ...] = ()
+
+    def pending(self, pending: PendingCommit) -> PendingCommit:
+        """The facts with the rows that this takes out."""
+        return replace(pending, deletes=self.deletes)
+
+    def measured(self, operation: Operation, restoring: Restoring) -> Operation:
+        """The operation with Delta's metric names."""
+        _, _, size = restoring.snapshot.totals
+        metrics = {
+            "tableSizeAfterRestore": size,
+            "numOfFilesAfterRestore": restoring.snapshot.sums.files,
+            "numRestoredFiles": 0 if self.added is None else len(self.added),
+            "restoredFilesSize": 0 if self.added is None else self.added.bytes,
+            "numRemovedFiles": self.goes.num_rows,
+            "removedFilesSize": pc.sum(self.goes["size"]).as_py() or 0,
+        }
+        return replace(operation, metrics={**operation.metrics, **metrics})
+
+
+def check_kept(version: int, oldest: int, latest: int) -> None:
+    """Refuse a version whose files may be gone.
+
+    Args:
+        version: to be restored.
+        oldest: the earliest version that the parent keeps (ENT-13).
+        latest: the parent's own version.
+
+    Raises:
+        VersionNotFoundError: RET-2, with the versions that can be restored.
+    """
+    if version < oldest:
+        raise VersionNotFoundError(f"version {version}", oldest, latest)
+
+
+def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
+    """The difference between a parent and the version that comes back.
+
+    Args:
+        restoring: the version.
+        parent: the head it goes on top of, up to which every entry was read.
+        live: the state at that.
+
+    Raises:
+        VersionNotFoundError: RET-2. CorruptEntryError: DEL-1, DEL-2, DEL-4.
+    """
+    snapshot, now = restoring.snapshot, live.files
+    stays, kept = _unchanged(restoring, parent, live)
+    comes = snapshot.files.filter(pa.array(~stays))
+    pairs = zip(comes["id"].to_pylist(), comes["deleted"].to_pylist(), strict=True)
+    deletes = {
+        own_file(at): Marks(snapshot.positions(file), BitMap64())
+        for at, (file, deleted) in enumerate(pairs)
+        if deleted
+    }
+    added = _again(comes, restoring.metadata) if comes.num_rows else None
+    cursors = taken_back(parent.cursors, restoring.cursors)
+    return Restored(now.filter(pa.array(~kept)), added, deletes, cursors)
+
+
+def restores_nothing(restoring: Restoring, parent: Head, live: Snapshot) -> bool:
+    """Whether the parent holds just the files of the version, and its cursors. Arguments and errors
+    as of `restored_on`.
+    """
+    stays, kept = _unchanged(restoring, parent, live)
+    same_cursors = not taken_back(parent.cursors, restoring.cursors)
+    return bool(stays.all() and kept.all()) and same_cursors
+
+
+def _unchanged(restoring: Restoring, parent: Head, other: Snapshot) -> tuple[Mask, Mask]:
+    """Masks of the files that both have with the same rows gone, whatever their ids. Of one id as
+    many are the same ones: rows that went never come back.
+    """
+    one = restoring.snapshot
+    check_kept(one.version, parent.totals.oldest, parent.version)
+    files, others = one.files, other.files
+    if frozenset(parent.metadata.partition_by) != one.partition_ids:
+        return _none(files), _none(others)
+    at = pc.index_in(files["path"], value_set=others["path"])
+    mine = np.flatnonzero(at.is_valid().to_numpy())
+    theirs = at.drop_null().to_numpy()
+    ids, gone = (files[name].to_numpy()[mine] for name in ("id", "deleted"))
+    other_ids, other_gone = (others[name].to_numpy()[theirs] for name in ("id", "deleted"))
+    alike = gone == other_gone
+    for pair in np.flatnonzero(alike & (ids != other_ids) & (gone > 0)).tolist():
+        alike[pair] = one.positions(int(ids[pair])) == other.positions(int(other_ids[pair]))
+    mask, other_mask = _none(files), _none(others)
+    mask[mine[alike]], other_mask[theirs[alike]] = True, True
+    return mask, other_mask
+
+
+def _none(files: pa.Table) -> Mask:
+    return np.zeros(files.num_rows, np.bool_)
+
+
+def _again(files: pa.Table, metadata: Metadata) -> AddedFiles:
+    """Files as an entry adds them, in the types of the metadata that is in force with it."""
+    types: dict[int, Type] = {f.id: f.type for f in metadata.schema.fields}
+    columns: dict[str, list[Any]] = {}
+    typed = typed_bounds(files, metadata.schema.fields)
+    for name in typed.column_names:
+        if name in _OF_ITS_ENTRY or not _says_something(name, typed, metadata):
+            continue
+        kind = column_type(name, types)
+        if kind is not None:
+            columns[name] = encode(typed[name].combine_chunks(), kind)
+    return AddedFiles(columns)
+
+
+def _says_something(name: str, files: pa.Table, metadata: Metadata) -> bool:
+    """Whether a column is one of the table's; one of NULLs alone is absent, unknown (VAL-4)."""
+    group, dot, field_id = name.partition(".")
+    if not dot:
+        return name in ("path", "size", "rows") or files[name].null_count < files.num_rows
+    if group == "partition":
+        return int(field_id) in metadata.partition_by
+    known = any(f.id == int(field_id) for f in metadata.schema.fields)
+    return known and files[name].null_count < files.num_rows

@@ -1,0 +1,423 @@
+"""What one transaction wants to commit, and the entry that says it on top of a given parent. Pure.
+
+Everything that depends on the parent is computed here, and nowhere else: version, times, sums, ids,
+and what an OVERWRITE removes. A re-base is this function on another parent, with the transaction's
+facts as the winners left them. A transaction that is too old is refused: no entry names its files
+yet. Spec: CMT-2, TIM-1, TIM-2, ENT-6, CFL-3, RET-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tablefmt.commit.restore_plan import Restoring
+from tablefmt.conflict.read_write_sets import (
+    NO_IDS,
+    Group,
+    Ids,
+    Output,
+    PendingCommit,
+    Read,
+    own_file,
+)
+from tablefmt.errors import CommitRejectedError, CorruptTableError
+from tablefmt.expressions.predicate import Predicate
+from tablefmt.log.object_names import entry_key
+from tablefmt.log.strict_json import INTEGER_MAX
+from tablefmt.model.log_entry import (
+    NOT_LOGICAL,
+    AddedFiles,
+    Application,
+    Basis,
+    CursorBack,
+    DerivedFrom,
+    Entry,
+    Horizon,
+    Lineage,
+    Metadata,
+    Operation,
+    OperationClass,
+    ProtocolFeatures,
+    RowDeletes,
+    RowUpdate,
+    Scope,
+    Totals,
+)
+from tablefmt.model.positions import Marks, encode_positions, row_deletes
+from tablefmt.model.properties import transaction_seconds
+from tablefmt.model.times import next_time
+from tablefmt.snapshot.file_columns import exact_sum
+from tablefmt.snapshot.head import Head
+from tablefmt.store.clocks import Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Replacing:
+    """An OVERWRITE's removals: the live files whose partition values make `predicate` true.
+
+    None stands for the whole table. Decided anew on every parent (CFL-3). An UPDATE has it where a
+    table is replaced from its own rows (SCH-12), beside the removals that it read.
+    """
+
+    predicate: Predicate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """What an operation did at the version it read, whatever it is to be committed with."""
+
+    transaction: str
+    operation: Operation
+    scope: Scope = None
+    predicate: str | None = None
+    """The condition of a DELETE, UPDATE or MERGE as text."""
+    blind: bool = False
+    written_under: Metadata | None = None
+    """The metadata of `read_version`; None when a table is created."""
+    read_version: int | None = None
+    add: AddedFiles | None = None
+    replacing: Replacing | None = None
+    restoring: Restoring | None = None
+    """An older version that comes back: what is added and removed is decided on the parent."""
+    reads: tuple[Read, ...] = ()
+    removes: Ids = field(default_factory=lambda: NO_IDS)
+    """Files that go whole, by an UPDATE. Ascending."""
+    deletes: Mapping[int, Marks] = field(default_factory=dict)
+    """Rows taken out of files that stay; and of `removes`, which rows were updated or deleted."""
+    groups: tuple[Group, ...] = ()
+    """Of a compaction."""
+    carried: tuple[Output, ...] = ()
+    """See `PendingCommit.carried`."""
+    update: RowUpdate | None = None
+    horizon: Horizon | None = None
+    """Older versions are given up, unless a winner gave up as much."""
+    ends: bool = False
+    """The table is dropped."""
+    recorded: bool = False
+    """It is a version though it has nothing to say: for people."""
+    protocol: ProtocolFeatures | None = None
+    metadata: Metadata | None = None
+    """The table's from then on, and what the files were written under; None: as it was."""
+    promises: bool = False
+    """See `PendingCommit.promises`."""
+    replaces: bool = False
+    """See `PendingCommit.replaces`."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to say but an application version, or a cursor."""
+        return (
+            self.add is None
+            and self.replacing is None
+            and self.restoring is None
+            and self.protocol is None
+            and self.metadata is None
+            and self.horizon is None
+            and not self.recorded
+            and not (len(self.removes) or self.deletes or self.groups)
+        )
+
+
+def pending_of(
+    staged: Staged,
+    *,
+    floating: bool = False,
+    granularity: str = "row",
+    isolation: str = "WriteSerializable",
+    delete_mode: str = "merge-on-read",
+    next_id: int = 1,
+    application: Application | None = None,
+    derived_from: DerivedFrom | None = None,
+) -> PendingCommit:
+    """Return what the conflict rules have to know of staged work; arguments as the fields."""
+    return PendingCommit(
+        cls=staged.operation.cls,
+        granularity=granularity,
+        isolation=isolation,
+        scope=staged.scope,
+        metadata=staged.written_under,
+        floating=floating,
+        application=application,
+        derived_from=derived_from,
+        delete_mode=delete_mode,
+        read_version=staged.read_version,
+        next_id=next_id,
+        reads=staged.reads,
+        removes=staged.removes,
+        deletes=staged.deletes,
+        groups=staged.groups,
+        carried=staged.carried,
+        promises=staged.promises,
+        replaces=staged.replaces,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One transaction, fixed but for its place in the log."""
+
+    staged: Staged
+    """What it did."""
+    pending: PendingCommit
+    """The same to the conflict rules, before any concurrent commit."""
+    table: str | None = None
+    """The id of a table that is being created; None for one that exists."""
+    cursors: tuple[CursorBack, ...] = ()
+    """Those that a RESTORE takes back on the parent."""
+    began: Moment | None = None
+    """When its work began; None: whoever made the plan has checked its age (RET-6)."""
+    user_metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, staged: Staged, *, floating: bool = False, table: str | None = None) -> Plan:
+        """Return the plan of staged work at the default levels; arguments as the fields."""
+        return cls(staged=staged, pending=pending_of(staged, floating=floating), table=table)
+
+    @property
+    def transaction(self) -> str:
+        """The id that its entry and its files carry."""
+        return self.staged.transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Live files that an entry takes out of the table."""
+
+    ids: Sequence[int] = ()
+    rows: int = 0
+    bytes: int = 0
+    deleted: int = 0
+    """Rows of theirs that were taken out before."""
+
+
+NOTHING = Removed()
+
+
+def removed_from(files: pa.Table) -> Removed:
+    """Removals for live files with the columns `id`, `rows`, `size` and `deleted`."""
+    if files.num_rows == 0:
+        return NOTHING
+    return Removed(
+        files["id"].to_pylist(),
+        *(exact_sum(files[name].to_numpy()) for name in ("rows", "size", "deleted")),
+    )
+
+
+def removed_ids(pending: PendingCommit) -> Ids:
+    """The files that go by their ids, whatever the parent holds besides. Ascending."""
+    if not pending.groups:
+        return pending.removes
+    parts = [pending.removes, *(group.inputs for group in pending.groups)]
+    return np.unique(np.concatenate(parts))
+
+
+def is_overtaken(plan: Plan, pending: PendingCommit) -> bool:
+    """Whether winners did all of a compaction already, so that there is nothing left to commit."""
+    return bool(plan.staged.groups) and not pending.groups and plan.pending.application is None
+
+
+def entry_on(
+    plan: Plan, pending: PendingCommit, parent: Head | None, removed: Removed, now_us: int
+) -> Entry:
+    """The entry of `plan` right after `parent`; version 0 for None.
+
+    Args:
+        plan: the transaction.
+        pending: its facts as the winners followed left them.
+        parent: the head it goes on top of.
+        removed: what `plan.staged.replacing` and `removed_ids` come to on that parent.
+        now_us: the writer's clock.
+    """
+    version = 0 if parent is None else parent.version + 1
+    before = parent.totals if parent else _EMPTY
+    add, names = _added(plan, pending, before.next_id)
+    deletes = row_deletes({names.get(file, file): marks for file, marks in pending.deletes.items()})
+    timestamp = now_us if parent is None else max(now_us, next_time(parent.timestamp))
+    horizon = _horizon(plan.staged.horizon, before.oldest)
+    logical = parent is None or plan.staged.operation.cls not in NOT_LOGICAL
+    table = plan.table or (parent.table if parent else None)
+    assert table is not None
+    return Entry(
+        table=table,
+        version=version,
+        timestamp=timestamp,
+        time_version=timestamp if parent is None or logical else parent.time_version,
+        transaction=plan.transaction,
+        previous=parent.digest if parent else None,
+        operation=_measured(plan, add, deletes, removed),
+        basis=Basis(
+            read_version=plan.staged.read_version,
+            isolation=plan.pending.isolation,
+            granularity=plan.pending.granularity,
+            blind=plan.staged.blind,
+            scope=plan.staged.scope,
+            predicate=plan.staged.predicate,
+        ),
+        totals=_totals(plan, before, version, add, removed, deletes, horizon),
+        protocol=plan.staged.protocol,
+        metadata=plan.staged.metadata,
+        add=add,
+        remove=removed.ids,
+        delete=deletes,
+        lineage=_lineage(pending, names, before.next_id),
+        update=plan.staged.update,
+        application=plan.pending.application,
+        derived_from=plan.pending.derived_from,
+        cursors=plan.cursors,
+        horizon=horizon,
+        ends=plan.staged.ends,
+        user_metadata=plan.user_metadata,
+    )
+
+
+def _horizon(wanted: Horizon | None, oldest: int) -> Horizon | None:
+    """What is left of it where a winner gave up as much, or more (RET-5, RET-9)."""
+    if wanted is None or wanted.version > oldest:
+        return wanted
+    return None if wanted.log is None else replace(wanted, version=oldest)
+
+
+def _totals(
+    plan: Plan,
+    before: Totals,
+    version: int,
+    add: AddedFiles | None,
+    removed: Removed,
+    deletes: RowDeletes | None,
+    horizon: Horizon | None,
+) -> Totals:
+    """The sums after the entry (ENT-6)."""
+    count, rows, size = (len(add), add.rows, add.bytes) if add is not None else (0, 0, 0)
+    defines = plan.staged.metadata is not None or plan.staged.protocol is not None
+    oldest = before.oldest if horizon is None else horizon.version
+    if plan.staged.ends or plan.table is not None:
+        # Where a table ends, or begins, nothing of before is kept (ENT-14).
+        oldest = version
+    sums = {
+        "rows": before.rows + rows - removed.rows,
+        "bytes": before.bytes + size - removed.bytes,
+    }
+    _check_fit(sums, version)
+    return Totals(
+        **sums,
+        files=before.files + count - len(removed.ids),
+        next_id=before.next_id + count,
+        metadata_version=version if defines else before.metadata_version,
+        deleted=before.deleted + _taken_out(deletes, removed) - removed.deleted,
+        oldest=oldest,
+    )
+
+
+def _check_fit(sums: Mapping[str, int], version: int) -> None:
+    """Refuse sums that no entry can hold, before anybody writes them (ENT-6)."""
+    for name, value in sums.items():
+        if value > INTEGER_MAX:
+            raise CorruptTableError(
+                f"with this commit the table would have {value} {name}, more than 2**63 - 1: an "
+                "entry before counts a file that cannot be so large",
+                key=entry_key(version - 1) if version else "",
+                rule="ENT-6",
+                advice="Find the file with `tablefmt files`, and delete or overwrite its rows, "
+                "restore a version before it, or drop the table.",
+            )
+
+
+_EMPTY = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
+
+
+def left_out(plan: Plan, pending: PendingCommit) -> list[int]:
+    """Return the indices of added files that do not come: the outputs of dropped groups."""
+    if not plan.staged.groups:
+        return []
+    kept = {index for group in pending.groups for index, _ in group.outputs}
+    return sorted({i for group in plan.staged.groups for i, _ in group.outputs} - kept)
+
+
+def _added(
+    plan: Plan, pending: PendingCommit, first_id: int
+) -> tuple[AddedFiles | None, dict[int, int]]:
+    """The files that come, and by `own_file` the ids that they get."""
+    if plan.staged.add is None:
+        return None, {}
+    dropped = frozenset(left_out(plan, pending))
+    if not dropped:
+        return plan.staged.add, {own_file(i): first_id + i for i in range(len(plan.staged.add))}
+    kept = [i for i in range(len(plan.staged.add)) if i not in dropped]
+    names = {own_file(i): first_id + at for at, i in enumerate(kept)}
+    columns = {name: [c[i] for i in kept] for name, c in plan.staged.add.columns.items()}
+    return (AddedFiles(columns) if kept else None), names
+
+
+def _taken_out(deletes: RowDeletes | None, removed: Removed) -> int:
+    """Rows taken out of files that stay."""
+    if deletes is None:
+        return 0
+    whole = frozenset(removed.ids)
+    pairs = zip(deletes.file, deletes.rows, strict=True)
+    return sum(rows for file, rows in pairs if file not in whole)
+
+
+def _lineage(pending: PendingCommit, names: Mapping[int, int], first_id: int) -> Lineage | None:
+    outputs = [*pending.carried, *(output for group in pending.groups for output in group.outputs)]
+    lines = [
+        (names[own_file(index)] - first_id, run)
+        for index, runs in sorted(outputs, key=lambda output: output[0])
+        for run in runs
+    ]
+    if not lines:
+        return None
+    return Lineage(
+        output=[output for output, _ in lines],
+        input=[run.file for _, run in lines],
+        start=[run.start for _, run in lines],
+        rows=[run.rows for _, run in lines],
+        dropped=[encode_positions(run.dropped) if run.dropped else None for _, run in lines],
+    )
+
+
+def _measured(
+    plan: Plan, add: AddedFiles | None, deletes: RowDeletes | None, removed: Removed
+) -> Operation:
+    """The operation with Delta's metric names; removals are known only on a parent."""
+    metrics = dict(plan.staged.operation.metrics)
+    changes_rows = plan.staged.operation.cls is OperationClass.UPDATE
+    rows, size = (add.rows, add.bytes) if add is not None else (0, 0)
+    count = len(add) if add is not None else 0
+    if add is not None or plan.staged.replacing is not None:
+        metrics.update(numFiles=count, numOutputRows=rows, numOutputBytes=size)
+    if changes_rows or "numFiles" in metrics:
+        metrics.update(numOutputRows=rows, numAddedFiles=count, numRemovedFiles=len(removed.ids))
+    if changes_rows:
+        metrics.update(numAddedBytes=size, numRemovedBytes=removed.bytes)
+    if plan.staged.replacing is not None:
+        metrics.update(numDeletedRows=removed.rows - removed.deleted)
+    if plan.staged.replacing is not None or removed.ids:
+        metrics.update(numRemovedFiles=len(removed.ids), numRemovedBytes=removed.bytes)
+    if deletes is not None or changes_rows:
+        whole = frozenset(removed.ids)
+        marked = () if deletes is None else deletes.file
+        metrics.update(numDeletionVectorsAdded=sum(file not in whole for file in marked))
+    return replace(plan.staged.operation, metrics=metrics) if metrics else plan.staged.operation
+
+
+def check_age(seconds: float, metadata: Metadata) -> None:
+    """Refuse what vacuum may have taken the files of.
+
+    Args:
+        seconds: how long ago the work began.
+        metadata: of the version that it read, or that it goes on top of.
+
+    Raises:
+        CommitRejectedError: RET-6.
+    """
+    allowed = transaction_seconds(metadata.properties)
+    if seconds > allowed:
+        raise CommitRejectedError(
+            f"the transaction began {int(seconds)} s ago, and {int(allowed)} s are allowed (half "
+            "of deletedFileRetentionDuration, an hour at least): its files may be gone"
+        )

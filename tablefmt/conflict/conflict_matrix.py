@@ -1,0 +1,211 @@
+"""Conflict rules as literals, and the rule for a pair of operations. Pure.
+
+The tables are the rules themselves. A test compares them with spec/matrices/*.json.
+Spec: CFL-2, CFL-3 (spec/conflicts.md).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from itertools import product
+
+from tablefmt.conflict.read_write_sets import PendingCommit, Winner
+from tablefmt.model.log_entry import OperationClass
+
+
+class Cell(str, Enum):
+    """Matrix rule of granularity `transaction`: the outcome for the later of two overlapping
+    commits.
+    """
+
+    FAIL = "fail"
+    """The later commit is refused."""
+    REPLACE = "replace"
+    """Both commit. The scope then holds only the later commit's rows."""
+    APPEND = "append"
+    """Both commit. The later commit's rows are added to the compacted ones."""
+    COMPACT = "compact"
+    """Both commit. The compaction takes effect and keeps the earlier commit's changes."""
+
+
+_DATA = (
+    OperationClass.OVERWRITE,
+    OperationClass.INSERT,
+    OperationClass.UPDATE,
+    OperationClass.MINOR_COMPACT,
+    OperationClass.MAJOR_COMPACT,
+)
+OVR, INS, UPD, MIN, MAJ = _DATA
+CLU = OperationClass.CLUSTER
+F, R, A, C = Cell
+
+# fmt: off
+TRANSACTION: dict[tuple[OperationClass, OperationClass], Cell] = {
+    # (earlier, later)
+    (OVR, OVR): R, (OVR, INS): F, (OVR, UPD): F, (OVR, MIN): F, (OVR, MAJ): F,
+    (INS, OVR): R, (INS, INS): F, (INS, UPD): F, (INS, MIN): C, (INS, MAJ): F,
+    (UPD, OVR): R, (UPD, INS): F, (UPD, UPD): F, (UPD, MIN): C, (UPD, MAJ): F,
+    (MIN, OVR): R, (MIN, INS): A, (MIN, UPD): A, (MIN, MIN): F, (MIN, MAJ): C,
+    (MAJ, OVR): R, (MAJ, INS): A, (MAJ, UPD): A, (MAJ, MIN): F, (MAJ, MAJ): F,
+}
+"""Rules of granularity `transaction`: scope alone decides."""
+# fmt: on
+
+
+def transaction_rule(earlier: OperationClass, later: OperationClass) -> Cell:
+    """Return the rule. CLUSTER counts as MAJOR_COMPACT, but may follow an INSERT (CFL-2)."""
+    if (earlier, later) == (INS, CLU):
+        return C
+    return TRANSACTION[MAJ if earlier is CLU else earlier, MAJ if later is CLU else later]
+
+
+class Kind(str, Enum):
+    """Operation kind that granularities `file` and `row` distinguish."""
+
+    INSERT = "INSERT"
+    UPDATE = "UPDATE"
+    COMPACT = "COMPACT"
+    """Compaction that keeps the order of rows: MINOR and MAJOR."""
+    CLUSTER = "CLUSTER"
+
+
+class Rule(str, Enum):
+    """Matrix rule of granularities `file` and `row`: the check for the later of two commits."""
+
+    NEVER = "never"
+    """No check: both commit."""
+    APPENDED = "appended"
+    """Conflict if rows were added that the later commit might have read."""
+    READ = "read"
+    """Conflict if rows were added that the later commit might have read. Conflict also if rows were
+    removed that it read or removes.
+    """
+    SAME = "same"
+    """Conflict if files were removed that the later commit read or removes."""
+    OVERTAKEN = "overtaken"
+    """No conflict: the later compaction drops the groups whose files were removed."""
+
+
+WRITES, SERIAL = "WriteSerializable", "Serializable"
+COW, VECTORS, ROW = "file, copy-on-write", "file, deletion vectors", "row, deletion vectors"
+N, P, E, S, O = Rule  # noqa: E741 - one letter per rule
+
+_Grid = dict[Kind, tuple[Rule, Rule, Rule, Rule]]
+
+# fmt: off
+FILE_AND_ROW: dict[tuple[str, str], _Grid] = {
+    # earlier: (later INSERT, UPDATE, COMPACT, CLUSTER)
+    (COW, WRITES): {
+        Kind.INSERT: (N, N, N, N),
+        Kind.UPDATE: (N, E, S, S),
+        Kind.COMPACT: (N, S, O, S),
+        Kind.CLUSTER: (N, S, O, S),
+    },
+    (COW, SERIAL): {
+        Kind.INSERT: (N, P, N, N),
+        Kind.UPDATE: (N, E, S, S),
+        Kind.COMPACT: (N, S, O, S),
+        Kind.CLUSTER: (N, S, O, S),
+    },
+    (VECTORS, WRITES): {
+        Kind.INSERT: (N, N, N, N),
+        Kind.UPDATE: (N, E, N, S),
+        Kind.COMPACT: (N, N, O, S),
+        Kind.CLUSTER: (N, S, O, S),
+    },
+    (VECTORS, SERIAL): {
+        Kind.INSERT: (N, P, N, N),
+        Kind.UPDATE: (N, E, N, S),
+        Kind.COMPACT: (N, N, O, S),
+        Kind.CLUSTER: (N, S, O, S),
+    },
+    (ROW, WRITES): {
+        Kind.INSERT: (N, N, N, N),
+        Kind.UPDATE: (N, E, N, S),
+        Kind.COMPACT: (N, N, O, S),
+        Kind.CLUSTER: (N, S, O, S),
+    },
+    (ROW, SERIAL): {
+        Kind.INSERT: (N, P, N, N),
+        Kind.UPDATE: (N, E, N, S),
+        Kind.COMPACT: (N, N, O, S),
+        Kind.CLUSTER: (N, S, O, S),
+    },
+}
+"""Rules by matrix name and isolation level."""
+# fmt: on
+
+KIND_OF: dict[OperationClass, Kind] = {
+    INS: Kind.INSERT,
+    OVR: Kind.UPDATE,  # for later commits it is a deletion and an insertion
+    UPD: Kind.UPDATE,
+    MIN: Kind.COMPACT,
+    MAJ: Kind.COMPACT,
+    CLU: Kind.CLUSTER,
+}
+"""Kinds by operation class. Classes without a kind touch no rows."""
+
+
+def matrix_of(granularity: str, delete_mode: str) -> str:
+    """Return the name of the matrix. Copy-on-write distinguishes files only (CFL-3)."""
+    if delete_mode == "copy-on-write":
+        return COW
+    return ROW if granularity == "row" else VECTORS
+
+
+def file_and_row_rule(profile: str, isolation: str, earlier: Kind, later: Kind) -> Rule:
+    """Return the matrix rule for a pair of kinds."""
+    return FILE_AND_ROW[profile, isolation][earlier][tuple(Kind).index(later)]
+
+
+_undecided = set(product(_DATA, _DATA)) - TRANSACTION.keys()
+assert not _undecided, _undecided
+_undecided_grids = set(product((COW, VECTORS, ROW), (WRITES, SERIAL))) - FILE_AND_ROW.keys()
+assert not _undecided_grids, _undecided_grids
+assert all(set(grid) == set(Kind) for grid in FILE_AND_ROW.values())
+assert all(len(cells) == len(Kind) for grid in FILE_AND_ROW.values() for cells in grid.values())
+
+
+_PUBLISHED = {Rule.NEVER: "never", Rule.OVERTAKEN: "never"}
+"""Outcomes of rules that never conflict. All other rules may conflict."""
+
+
+def is_blind(winner: Winner) -> bool:
+    """Return True for an INSERT that read nothing of the table. Any other INSERT counts as an
+    UPDATE.
+    """
+    return winner.entry.operation.cls is OperationClass.INSERT and winner.entry.basis.blind
+
+
+def kind_of(winner: Winner) -> Kind | None:
+    """Return the concurrent commit's kind for granularities `file` and `row`; None if it touches no
+    rows.
+    """
+    kind = KIND_OF.get(winner.entry.operation.cls)
+    return Kind.UPDATE if kind is Kind.INSERT and not is_blind(winner) else kind
+
+
+def rule_for(winner: Winner, pending: PendingCommit) -> Rule:
+    """Return the rule of granularities `file` and `row` for a pair that touches rows."""
+    earlier = kind_of(winner)
+    if earlier is None or pending.cls not in KIND_OF or pending.cls is OperationClass.OVERWRITE:
+        return Rule.NEVER
+    profile = matrix_of(pending.granularity, pending.delete_mode)
+    return file_and_row_rule(profile, pending.isolation, earlier, KIND_OF[pending.cls])
+
+
+def rule_text(winner: Winner, pending: PendingCommit) -> str | None:
+    """Return the matrix rule as text; None if one of the two commits touches no rows."""
+    cls, earlier = winner.entry.operation.cls, kind_of(winner)
+    if earlier is None or pending.cls not in KIND_OF:
+        return None
+    if pending.granularity == "transaction":
+        outcome = transaction_rule(cls, pending.cls).value
+        return f"transaction: {cls.value} then {pending.cls.value}: {outcome}"
+    profile = matrix_of(pending.granularity, pending.delete_mode)
+    if pending.cls is OperationClass.OVERWRITE:
+        later, outcome = "OVERWRITE", "replace"
+    else:
+        later = KIND_OF[pending.cls].value
+        outcome = _PUBLISHED.get(rule_for(winner, pending), "if")
+    return f"{profile}, {pending.isolation}: {earlier.value} then {later}: {outcome}"

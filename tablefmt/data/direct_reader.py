@@ -1,0 +1,227 @@
+"""Reads of data files without Arrow's scanner, for schemas and rows that do not suit it.
+
+The scanner adds the columns of SCANNER_COLUMNS to every schema, and refuses a table with a column
+of the same name. It also decodes whole row groups, however few rows are requested, and builds all
+text before it drops rows. This module reads one file after another, page by page. Rows at known
+positions are decoded only up to the last one in each row group. Spec: DAT-4, DAT-12, DEL-1, SCH-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tablefmt.data.arrow_scanner import POSITION, known_values
+from tablefmt.data.parallel_jobs import side_by_side
+from tablefmt.data.scan_tasks import extents
+from tablefmt.log.bounded_parquet import THRIFT_LIMITS
+from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.positions import live_mask
+from tablefmt.model.schema import Schema
+
+SCANNER_COLUMNS = frozenset(
+    {"__filename", "__fragment_index", "__batch_index", "__last_in_fragment"}
+)
+
+
+BATCH_ROWS = 1 << 16
+"""Rows decoded at once."""
+
+
+def needs_plain(schema: Schema) -> bool:
+    """Return whether Arrow's scanner cannot read tables of this schema."""
+    return any(field.physical in SCANNER_COLUMNS for field in schema.fields)
+
+
+def plain_batches(
+    files: ds.FileSystemDataset,
+    schema: Schema,
+    rows: Sequence[int],
+    vectors: Sequence[bytes | None],
+    names: Sequence[str],
+    pushed: pc.Expression | None,
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield rows as `live_batches` does; at most `batch_rows` are decoded at once."""
+    physical = file_schema(schema)
+    read = None if pushed is not None else list(names)
+    if read is not None:
+        physical = pa.schema([physical.field(name) for name in names])
+    for place, fragment in enumerate(files.get_fragments()):
+        with files.filesystem.open_input_file(fragment.path) as source:
+            # With pre_buffer, Arrow would fetch the whole file before the first rows.
+            file = pq.ParquetFile(
+                source, pre_buffer=False, page_checksum_verification=True, **THRIFT_LIMITS
+            )
+            if file.metadata.num_rows != rows[place]:
+                raise ValueError("the file has another number of rows than the log says")
+            live = live_mask(vectors[place], rows[place])
+            start, known = 0, known_values(fragment)
+            for batch in file.iter_batches(batch_rows, columns=read):
+                positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
+                start += batch.num_rows
+                columns = [shaped_column(batch, column, known) for column in physical]
+                shaped = pa.RecordBatch.from_arrays(
+                    [*columns, pa.array(positions)], names=[*physical.names, POSITION]
+                ).filter(pa.array(live[positions]))
+                if pushed is not None:
+                    shaped = shaped.filter(pushed)
+                if shaped.num_rows:
+                    yield place, shaped.select([*names, POSITION])
+
+
+def shaped_column(batch: pa.RecordBatch, target: pa.Field, known: Mapping[str, object]) -> pa.Array:
+    """Return a column in its type of the schema, though the file may lack it or be narrower
+    (DAT-12).
+
+    Args:
+        batch: rows in the file's own types.
+        target: the column.
+        known: as `known_values` returns them.
+    """
+    at = batch.schema.get_field_index(target.name)
+    if at >= 0:
+        return batch.column(at).cast(target.type)
+    value = pa.scalar(known.get(target.name), target.type)
+    return pa.repeat(value, batch.num_rows)
+
+
+PICKED_BATCH_ROWS = 1 << 14
+"""Rows decoded at once. At most this many are decoded after the last wanted row."""
+
+FEW = 8
+"""If fewer than one row in FEW is wanted, rows are taken one by one."""
+
+THREADS = max(1, pa.cpu_count())
+"""Row groups decoded in parallel."""
+
+
+class _Job(NamedTuple):
+    place: int
+    """Index of the file."""
+    group: int
+    """Index of the row group."""
+    start: int
+    """Position of the row group's first row."""
+    positions: NDArray[np.int64]
+    """Positions of the wanted rows in the file."""
+
+
+class PickedRows:
+    """Rows of files at known positions."""
+
+    def __init__(
+        self, files: ds.FileSystemDataset, positions: Mapping[int, NDArray[np.int64]]
+    ) -> None:
+        """Read the footers of files with wanted rows.
+
+        Args:
+            files: whole files.
+            positions: ascending positions by the index of the file.
+        """
+        self._schema, self._filesystem = files.schema, files.filesystem
+        self._fragments = list(files.get_fragments())
+        self._jobs = [
+            job for place in sorted(positions) for job in self._of_file(place, positions[place])
+        ]
+
+    def _of_file(self, place: int, positions: NDArray[np.int64]) -> Iterator[_Job]:
+        starts, _ = extents(self._fragments[place])
+        groups = np.searchsorted(starts, positions, side="right") - 1
+        firsts = np.flatnonzero(np.diff(groups, prepend=-1))
+        for some in np.split(positions, firsts[1:]):
+            group = int(np.searchsorted(starts, some[0], side="right")) - 1
+            yield _Job(place, group, int(starts[group]), some)
+
+    @property
+    def decoded(self) -> int:
+        """Rows that must be decoded."""
+        return sum(int(job.positions[-1]) + 1 - job.start for job in self._jobs)
+
+    @property
+    def of_rows(self) -> int:
+        """Rows in all the files."""
+        return sum(fragment.metadata.num_rows for fragment in self._fragments)
+
+    def batches(self, names: Sequence[str], located: bool) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the index of a file, and the wanted rows of one of its row groups.
+
+        Args:
+            names: the columns to return.
+            located: add the column POSITION at the end.
+
+        Raises:
+            ValueError: a file holds fewer rows. Arrow's own errors: it cannot be read.
+        """
+
+        def read(job: _Job) -> tuple[int, pa.RecordBatch]:
+            columns = self._columns(job, names)
+            if located:
+                columns.append(pa.array(job.positions))
+            return job.place, pa.RecordBatch.from_arrays(
+                columns, [*names, POSITION][: len(columns)]
+            )
+
+        return side_by_side(read, iter(self._jobs), THREADS)
+
+    def _columns(self, job: _Job, names: Sequence[str]) -> list[pa.Array]:
+        fragment = self._fragments[job.place]
+        there = fragment.physical_schema
+        if any(there.names.count(name) > 1 for name in names):
+            raise pa.ArrowInvalid("two columns of the file have the same name")
+        read = [name for name in names if name in there.names]
+        known = known_values(fragment)
+        pieces = list(self._pieces(fragment, job, read)) if read else [_nothing(job.positions)]
+        columns = []
+        for target in (self._schema.field(name) for name in names):
+            chunks = [shaped_column(piece, target, known) for piece in pieces]
+            columns.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
+        return columns
+
+    def _pieces(
+        self, fragment: ds.ParquetFileFragment, job: _Job, read: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted rows in the file's own types."""
+        kinds = [fragment.physical_schema.field(name) for name in read]
+        coded = [field.name for field in kinds if pa.types.is_dictionary(field.type)]
+        start, stop = job.start, int(job.positions[-1])
+        with self._filesystem.open_input_file(fragment.path) as source:
+            file = pq.ParquetFile(
+                source,
+                metadata=fragment.metadata,
+                read_dictionary=coded,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            )
+            for batch in file.iter_batches(
+                PICKED_BATCH_ROWS, row_groups=[job.group], columns=list(read), use_threads=False
+            ):
+                first, after = np.searchsorted(job.positions, [start, start + batch.num_rows])
+                if first < after:
+                    yield _taken(batch, job.positions[first:after] - start)
+                start += batch.num_rows
+                if start > stop:
+                    return
+        raise ValueError("the file has fewer rows than the log says")
+
+
+def _taken(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
+    if len(rows) == batch.num_rows:
+        return batch
+    if len(rows) * FEW < batch.num_rows:
+        return batch.take(pa.array(rows))
+    mask: NDArray[np.bool_] = np.zeros(batch.num_rows, bool)
+    mask[rows] = True
+    return batch.filter(pa.array(mask))
+
+
+def _nothing(positions: NDArray[np.int64]) -> pa.RecordBatch:
+    """Return a batch with the right number of rows and only a placeholder column."""
+    return pa.RecordBatch.from_arrays([pa.nulls(len(positions))], [POSITION])

@@ -1,0 +1,393 @@
+"""Live rows of a scan task for which a condition is true, with as little decoding as possible.
+
+The condition's columns are decoded first. The other columns follow only for row groups with a
+match, up to the last match. If that saves nothing, all columns are decoded at once.
+
+Arrow's scanner reports no positions and drops rows that fail a filter. So the filter only selects
+row groups here, and its result per row is computed as a column.
+
+Spec: DAT-4, DEL-1, DEL-4, PRN-10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from tablefmt.data.arrow_scanner import POSITION, READAHEAD, keep_rows, replace_fragments, scanner
+from tablefmt.data.direct_reader import BATCH_ROWS, PickedRows, needs_plain, plain_batches
+from tablefmt.data.scan_tasks import (
+    Needs,
+    ScanTask,
+    Spans,
+    inhabited_part,
+    passing_parts,
+    pieces,
+    whole_parts,
+)
+from tablefmt.model.cached_property import cached_property
+from tablefmt.model.positions import live_mask
+from tablefmt.model.schema import Schema
+
+_KEEP = "\0keep"
+
+FEW = 8
+"""If fewer than one row in FEW is live, row groups without live rows are not read."""
+
+
+def live_batches(
+    files: ds.FileSystemDataset,
+    rows: Sequence[int],
+    widths: Sequence[int],
+    vectors: Sequence[bytes | None],
+    names: Sequence[str],
+    pushed: pc.Expression | None,
+    readahead: int = READAHEAD,
+    located: bool = True,
+    most_bytes: int | None = None,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the index of a file, and its live rows for which `pushed` is true.
+
+    Args:
+        files: the files, each with its own path.
+        rows: row count of each file.
+        widths: bytes of a row of `names` in each file, as `row_bytes` returns them.
+        vectors: packed positions of the deleted rows of each file, or None.
+        names: the columns to return.
+        pushed: the filter, None for all rows.
+        readahead: files that are decoded ahead: memory for latency.
+        located: add the column POSITION at the end.
+        most_bytes: most bytes decoded ahead of the consumer; by default PIECE_BYTES.
+
+    Raises:
+        ValueError: a file holds another number of rows. Arrow's own errors: it cannot be read.
+    """
+
+    @lru_cache(1)
+    def live(place: int) -> NDArray[np.bool_]:
+        return live_mask(vectors[place], rows[place])
+
+    parts = whole_parts(files, rows) if pushed is None else passing_parts(files, pushed)
+    if pushed is None:
+        for place, vector in enumerate(vectors):
+            if vector is not None and np.count_nonzero(live(place)) * FEW < rows[place]:
+                parts[place] = inhabited_part(parts[place], live(place))
+    places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
+
+    for run in pieces(parts, widths, most_bytes):
+        there = {fragment.path: spans for fragment, spans in run}
+        cursor = _Cursor(-1, [(0, 0)], np.zeros(0, bool))
+        computed = {} if pushed is None else {_KEEP: pushed}
+        some = replace_fragments(files, [fragment for fragment, _ in run])
+        for tagged in scanner(some, names, None, computed, readahead).scan_batches():
+            path, batch = tagged.fragment.path, tagged.record_batch
+            place = places[path]
+            if place != cursor.place:
+                cursor.finish()
+                cursor = _Cursor(place, there[path], live(place))
+            keep = cursor.take(batch.num_rows)
+            if pushed is not None:
+                passes = batch.column(len(names)).fill_null(False)
+                keep = keep & passes.to_numpy(zero_copy_only=False)
+            if keep.any():
+                columns = batch.columns[: len(names)]
+                if not keep.all():
+                    columns = keep_rows(columns, pa.array(keep))
+                if located:
+                    columns.append(pa.array(cursor.positions(keep)))
+                yield place, pa.RecordBatch.from_arrays(columns, [*names, POSITION][: len(columns)])
+        cursor.finish()
+
+
+def passing_batches(
+    files: ds.FileSystemDataset,
+    rows: Sequence[int],
+    widths: Sequence[int],
+    names: Sequence[str],
+    pushed: pc.Expression | None,
+    readahead: int = READAHEAD,
+    most_bytes: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows of whole files for which `pushed` is true. Takes and raises as `live_batches`."""
+    parts = whole_parts(files, rows)
+    if pushed is not None and len(list(islice(pieces(parts, widths, most_bytes), 2))) > 1:
+        # For a single piece, Arrow selects the row groups itself.
+        parts = passing_parts(files, pushed)
+    for run in pieces(parts, widths, most_bytes):
+        some = replace_fragments(files, [fragment for fragment, _ in run])
+        yield from scanner(some, names, pushed, readahead=readahead).to_batches()
+
+
+class _Cursor:
+    """Position of a scan within one file, as its rows arrive."""
+
+    def __init__(self, place: int, spans: Spans, chosen: NDArray[np.bool_]) -> None:
+        self.place = place
+        if sum(count for _, count in spans) > len(chosen):
+            raise ValueError("the file has more rows than the log says")
+        self._spans = spans
+        self._chosen = _joined([chosen[first : first + count] for first, count in spans])
+        self._at = 0
+
+    def take(self, count: int) -> NDArray[np.bool_]:
+        """Return which of the next rows are live. The caller must not modify the result."""
+        self._at += count
+        if self._at > len(self._chosen):
+            raise ValueError("the file has more rows than the log says")
+        return self._chosen[self._at - count : self._at]
+
+    def positions(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the positions of the rows in `kept`, among the rows taken last."""
+        start = self._at - len(kept)
+        return self._positions[start : self._at][kept]
+
+    @cached_property
+    def _positions(self) -> NDArray[np.int64]:
+        return _joined([np.arange(first, first + count) for first, count in self._spans])
+
+    def finish(self) -> None:
+        """Check that every row has arrived."""
+        if self._at < len(self._chosen):
+            raise ValueError("the file has fewer rows than the log says")
+
+
+def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 22
+"""Rows of the first window. Each window is twice as large as the one before, up to the second
+number.
+"""
+
+WORTH = 0.8
+"""Condition-first must decode at most this share of the values of a full decode to be faster. The
+second pass has a cost of its own.
+"""
+
+PLAIN_ROWS = 1 << 14
+"""Up to this many first rows of a file are read without Arrow's scanner, which decodes whole row
+groups.
+"""
+
+Test = Callable[[pa.RecordBatch], pa.BooleanArray]
+"""Returns for each row whether it matches; never null. Columns have physical names."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowFilter:
+    """A condition on rows, over physical names.
+
+    Parquet statistics ignore NaN, and Arrow takes a row group with equal bounds for a constant. So
+    the pushed filter may be wider than the condition (PRN-10).
+    """
+
+    pushed: pc.Expression | None
+    """Passes every matching row, whatever the statistics say."""
+    exact: pc.Expression | Test | None = None
+    """Applied to the scan's output; None if `pushed` is already exact."""
+    reads: tuple[str, ...] = ()
+    """Physical names of the columns that `exact` reads."""
+    pushed_reads: frozenset[str] | None = None
+    """Physical names of the columns that `pushed` reads; None: unknown."""
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """Physical names of the columns that the condition reads; None: unknown."""
+        if self.pushed is not None and self.pushed_reads is None:
+            return None
+        return frozenset(self.reads).union(self.pushed_reads or ())
+
+    def needs(
+        self, schema: Schema, names: Sequence[str], eager: bool = True, first: int | None = None
+    ) -> Needs:
+        """Return the file columns to read for the given physical names."""
+        looked = self.columns
+        if looked is None:
+            return Needs(schema, None, self.pushed, eager)
+        unlooked = frozenset(names) - looked
+        return Needs(schema, looked.union(names), self.pushed, eager, unlooked, first)
+
+    def of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the matching rows of any rows, given all columns that the condition reads."""
+        return self.kept(batch if self.pushed is None else batch.filter(self.pushed))
+
+    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the matching rows of the scan's output."""
+        if self.exact is None:
+            return batch
+        exact = self.exact
+        return batch.filter(exact if isinstance(exact, pc.Expression) else exact(batch))
+
+
+@dataclass(slots=True, eq=False)
+class LookFirst:
+    """Decides whether to decode the condition's columns first.
+
+    After scan tasks without a saving, the following scan tasks skip the trial, twice as many each
+    time.
+    """
+
+    rows: int = field(default_factory=lambda: WINDOW_ROWS)
+    """Rows of the next window."""
+    _spared: int = 0
+    _next_spared: int = 1
+
+    def is_due(self) -> bool:
+        """Return whether to try condition-first on this scan task."""
+        self._spared -= self._spared > 0
+        return not self._spared
+
+    def judge(self, paid: bool) -> None:
+        """Record whether condition-first saved anything on `rows` rows."""
+        if paid:
+            self.rows, self._next_spared = min(2 * self.rows, WINDOW_MOST), 1
+        else:
+            self.rows, self._spared = WINDOW_ROWS, self._next_spared + 1
+            self._next_spared *= 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """Description of the rows and columns to read of a scan task."""
+
+    schema: Schema
+    names: Sequence[str]
+    """Physical names of the columns to return, those of `condition.reads` first."""
+    condition: RowFilter
+    readahead: int = READAHEAD
+    """Files that are decoded ahead: memory for latency."""
+    first: int | None = None
+    """Most rows that will be requested; None for all."""
+    located: bool = False
+    """True if POSITION follows `names`."""
+    most_bytes: int | None = None
+    """Most bytes decoded ahead of the consumer; None: PIECE_BYTES."""
+    look_first: LookFirst = field(default_factory=LookFirst)
+    """State that carries over from one scan task to the next."""
+
+
+PlacedBatch = tuple[int, pa.RecordBatch]
+"""Index of a file, and rows of it."""
+
+AtOnce = Callable[[ScanTask, Reading], Iterator[PlacedBatch]]
+"""Decodes all columns together."""
+
+
+def matching(portion: ScanTask, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """Yield the matching rows without their file; the columns `names` come first."""
+    condition = reading.condition
+    few = reading.first is not None and reading.first <= PLAIN_ROWS
+    if few and condition.pushed is None and condition.exact is None:
+        batches = _plain(portion, reading, batch_rows=max(reading.first or 0, 1))
+    else:
+        batches = _wanted(portion, reading, _filtered if portion.is_whole else _live)
+    for _, batch in batches:
+        yield batch
+
+
+def located(portion: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
+    """Yield the index of a file in the scan task, and its matching rows; POSITION follows
+    `names`.
+    """
+    return _wanted(portion, replace(reading, located=True), _live)
+
+
+def _wanted(portion: ScanTask, reading: Reading, at_once: AtOnce) -> Iterator[PlacedBatch]:
+    start, stop = 0, portion.files.num_rows
+    if needs_plain(reading.schema):
+        at_once = _plain
+    elif _can_decide(portion, reading) and reading.look_first.is_due():
+        start = yield from _condition_first(portion, reading)
+    if start < stop:
+        for place, batch in at_once(portion.slice(start, stop), reading):
+            yield start + place, reading.condition.kept(batch)
+
+
+def _can_decide(portion: ScanTask, reading: Reading) -> bool:
+    """Return whether decoding the condition first may pay off."""
+    looked = reading.condition.columns
+    if not looked or portion.is_fetched:
+        return False
+    return not looked.issuperset(reading.names)
+
+
+def _condition_first(portion: ScanTask, reading: Reading) -> Generator[PlacedBatch, None, int]:
+    """Yield the matching rows of files from the first on, and return the number of these files.
+
+    It covers all files if few row groups hold a match.
+    """
+    start, paid = 0, True
+    counts = portion.files["rows"].to_numpy()
+    looked = reading.condition.columns or frozenset[str]()
+    at_once = len(looked.union(reading.names))
+    while paid and start < len(counts):
+        rows_to = np.cumsum(counts[start:])
+        stop = start + int(np.searchsorted(rows_to, reading.look_first.rows)) + 1
+        window = portion.slice(start, stop)
+        picked = PickedRows(window.dataset, _positions(window, reading))
+        for place, batch in picked.batches(reading.names, reading.located):
+            yield start + place, batch
+        start = min(stop, len(counts))
+        columns = len(looked) * picked.of_rows + len(reading.names) * picked.decoded
+        paid = columns < WORTH * at_once * picked.of_rows
+        reading.look_first.judge(paid)
+    return start
+
+
+def _positions(portion: ScanTask, reading: Reading) -> dict[int, NDArray[np.int64]]:
+    """Return the positions of matching rows by file index, for files with a match."""
+    pieces: dict[int, list[NDArray[np.int64]]] = {}
+    condition = replace(reading, names=reading.condition.reads, located=True)
+    for place, batch in _live(portion, condition):
+        kept = reading.condition.kept(batch)
+        if kept.num_rows:
+            pieces.setdefault(place, []).append(kept.column(POSITION).to_numpy())
+    return {place: np.concatenate(parts) for place, parts in pieces.items()}
+
+
+def _filtered(portion: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
+    """Yield the rows of whole files that pass the pushed filter, without their file."""
+    rows, widths = portion.files["rows"].to_pylist(), portion.row_bytes(reading.names)
+    names, pushed = reading.names, reading.condition.pushed
+    ahead, most = reading.readahead, reading.most_bytes
+    batches = passing_batches(portion.dataset, rows, widths, names, pushed, ahead, most)
+    return ((0, batch) for batch in batches)
+
+
+def _live(portion: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
+    """Yield the live rows that pass the pushed filter."""
+    rows, widths = portion.files["rows"].to_pylist(), portion.row_bytes(reading.names)
+    names, pushed = reading.names, reading.condition.pushed
+    # A batch without columns has no row count.
+    ahead, located = reading.readahead, reading.located or not names
+    return live_batches(
+        portion.dataset,
+        rows,
+        widths,
+        portion.vectors,
+        names,
+        pushed,
+        ahead,
+        located,
+        reading.most_bytes,
+    )
+
+
+def _plain(
+    portion: ScanTask, reading: Reading, batch_rows: int = BATCH_ROWS
+) -> Iterator[PlacedBatch]:
+    rows = portion.files["rows"].to_pylist()
+    names, pushed = reading.names, reading.condition.pushed
+    return plain_batches(
+        portion.dataset, reading.schema, rows, portion.vectors, names, pushed, batch_rows
+    )

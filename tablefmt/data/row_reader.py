@@ -1,0 +1,199 @@
+"""Rows of data files, read through Arrow's own scanner with all page checksums verified.
+
+Spec: DAT-4, DAT-5, DAT-7, ADD-7, DEL-4.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tablefmt.data.arrow_scanner import POSITION, READAHEAD, replace_fragments
+from tablefmt.data.direct_reader import needs_plain, plain_batches
+from tablefmt.data.file_verification import DAMAGE, first_line, first_problem, is_no_answer
+from tablefmt.data.matching_rows import Reading, RowFilter, located, matching
+from tablefmt.data.scan_tasks import ScanTask, is_whole, portions
+from tablefmt.data.value_conversion import relabelled
+from tablefmt.errors import CorruptDataError, InvalidPredicateError, TablefmtError
+from tablefmt.model.arrow_types import arrow_field
+from tablefmt.model.schema import Field, Schema
+from tablefmt.store.object_store import Store
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocatedRows:
+    """Rows of one file with their positions in it."""
+
+    file: int
+    """Index of the file among the files read."""
+    positions: NDArray[np.int64]
+    """Ascending; 0 is the first row of the file."""
+    rows: pa.RecordBatch
+
+
+def read_files(
+    store: Store,
+    files: pa.Table,
+    schema: Schema,
+    columns: Sequence[Field],
+    condition: RowFilter | None = None,
+    *,
+    eager: bool = True,
+    first: int | None = None,
+    kept: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches in the order of `files`, with the requested columns under their logical names.
+
+    Args:
+        store: the store with the files.
+        files: live files: `path`, `size`, `rows`, and `footer` if it is known. If rows are deleted:
+            `vector`, their packed positions, and `deleted`, their number.
+        schema: the snapshot's schema.
+        columns: columns of the result, in order.
+        condition: keep rows for which it is true.
+        eager: all rows will be requested, so files of a remote store are fetched early.
+        first: most rows that will be requested; None for all.
+        kept: the caller keeps all batches in memory at once.
+
+    Raises:
+        CorruptDataError: DAT-5: a file is missing, has another length or row count, or fails a
+            checksum.
+        StoreError: a remote store cannot answer.
+        InvalidPredicateError: Arrow cannot evaluate the condition on these rows.
+    """
+    answer = answer_schema(columns)
+    condition = condition or RowFilter(None)
+    # The condition's columns come first: it may name them by position.
+    names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
+    # If the caller keeps all batches, reading ahead needs no extra memory.
+    most = sys.maxsize if kept and condition.pushed is condition.exact is first is None else None
+    reading = Reading(schema, names, condition, first=first, most_bytes=most)
+    for portion in portions(store, files, condition.needs(schema, names, eager, first)):
+        try:
+            for rows in matching(portion, reading):
+                if rows.num_rows:
+                    arrays = [rows.column(f.physical) for f in columns]
+                    yield _as_answer(arrays, rows.num_rows, answer)
+            _check_rows(portion)
+        except InvalidPredicateError:
+            raise
+        except DAMAGE as error:
+            raise _diagnosis(store, portion, schema, condition, error) from None
+        portion.drop()
+
+
+def locate_rows(
+    store: Store,
+    files: pa.Table,
+    schema: Schema,
+    columns: Sequence[Field],
+    condition: RowFilter | None = None,
+    readahead: int = READAHEAD,
+) -> Iterator[LocatedRows]:
+    """Yield the rows of `read_files` with file and position. Takes and raises the same.
+
+    A file's rows arrive in one or more pieces, in the order of their positions. For `readahead` see
+    `live_batches`.
+    """
+    answer = answer_schema(columns)
+    condition = condition or RowFilter(None)
+    names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
+    reading = Reading(schema, names, condition, readahead)
+    for portion in portions(store, files, condition.needs(schema, names)):
+        try:
+            for place, rows in located(portion, reading):
+                if rows.num_rows:
+                    arrays = [rows.column(f.physical) for f in columns]
+                    chosen = _as_answer(arrays, rows.num_rows, answer)
+                    positions = rows.column(POSITION).to_numpy()
+                    yield LocatedRows(portion.start + place, positions, chosen)
+            _check_rows(portion)
+        except InvalidPredicateError:
+            raise
+        except DAMAGE as error:
+            raise _diagnosis(store, portion, schema, condition, error) from None
+        portion.drop()
+
+
+def _check_rows(portion: ScanTask) -> None:
+    """Check row counts (DAT-5). Runs after the scan, when Arrow has the footers."""
+    rows = portion.files["rows"].to_pylist()
+    for fragment, expected in zip(portion.dataset.get_fragments(), rows, strict=True):
+        if fragment.metadata.num_rows != expected:
+            raise ValueError("a file has another number of rows than the log says")
+
+
+def _as_answer(arrays: list[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns under their logical names and nullability."""
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    columns = [relabelled(a, f.type) for a, f in zip(arrays, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilter | None) -> int:
+    """Return the number of rows that `read_files` would return. Raises the same."""
+    if condition is None:
+        removed = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
+        return int(pc.sum(files["rows"]).as_py() or 0) - int(removed or 0)
+    if condition.exact is not None or not is_whole(files) or needs_plain(schema):
+        read = [f for f in schema.fields if f.physical in condition.reads]
+        return sum(b.num_rows for b in read_files(store, files, schema, read, condition))
+    count = 0
+    for portion in portions(store, files, condition.needs(schema, [])):
+        try:
+            count += portion.dataset.count_rows(filter=condition.pushed)
+            _check_rows(portion)
+        except DAMAGE as error:
+            raise _diagnosis(store, portion, schema, condition, error) from None
+        portion.drop()
+    return count
+
+
+def answer_schema(columns: Sequence[Field]) -> pa.Schema:
+    """Return the Arrow schema of the result for these columns."""
+    return pa.schema(list(map(arrow_field, columns)))
+
+
+def _diagnosis(
+    store: Store, portion: ScanTask, schema: Schema, condition: RowFilter, error: BaseException
+) -> TablefmtError:
+    """Return the error with the damaged file, which Arrow may not name, or for the condition."""
+    if isinstance(error, TablefmtError) and is_no_answer(store, error):
+        return error
+    problem = first_problem(store, portion.files) or _scan_problem(portion, schema)
+    if problem is not None:
+        return CorruptDataError(problem[1], key=problem[0], rule="DAT-5")
+    if condition.pushed is not None or condition.exact is not None:
+        return InvalidPredicateError(f"the condition cannot be evaluated: {first_line(error)}")
+    return CorruptDataError(f"the data files could not be read: {first_line(error)}", rule="DAT-5")
+
+
+def _scan_problem(portion: ScanTask, schema: Schema) -> tuple[str, str] | None:
+    """Return the first file that cannot be scanned under this schema, and its problem."""
+    rows = portion.files["rows"].to_pylist()
+    for fragment, expected in zip(portion.dataset.get_fragments(), rows, strict=True):
+        try:
+            file = replace_fragments(portion.dataset, [fragment])
+            if needs_plain(schema):
+                names = [field.physical for field in schema.fields]
+                batches = plain_batches(file, schema, [expected], [None], names, None)
+                for _ in batches:
+                    pass
+            else:
+                for _ in file.to_batches():
+                    pass
+        except DAMAGE as error:
+            return fragment.path, f"it cannot be read: {first_line(error)}"
+    return None
+
+
+def physical_schema(schema: Schema) -> Schema:
+    """Return the schema with physical names as names, for conditions on data files."""
+    return replace(schema, fields=tuple(replace(f, name=f.physical) for f in schema.fields))

@@ -1,0 +1,174 @@
+"""Overflow metadata files: `add` or `delete` columns too large for an entry. Spec: ADD-6, DEL-3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tablefmt.errors import CorruptEntryError, CorruptTableError, UnsupportedFeatureError
+from tablefmt.log.bounded_parquet import footer_of, most_expanded, read_bounded, rows_are
+from tablefmt.log.codec import digest
+from tablefmt.log.entry_columns import no_columns
+from tablefmt.log.object_names import deletes_key, first_path_problem, side_key
+from tablefmt.log.strict_json import unknown_columns
+from tablefmt.model.features import needs_newer
+from tablefmt.model.log_entry import RowDeletes, SideFile, StoredEntry
+from tablefmt.model.positions import DELETE_COLUMNS, delete_columns
+from tablefmt.store.buffers import reader_of
+from tablefmt.store.object_store import PARQUET_BYTES_MAX, KeyNotFoundError, Store
+
+SIDE_ABOVE_BYTES = 1 << 20
+"""Maximum size of `add` columns inside an entry, as JSON. Larger ones go to an overflow file
+(ENT-2).
+"""
+
+SIDE_LINES_MAX = 1 << 27
+"""Maximum number of files in one overflow metadata file."""
+
+DELETES_ABOVE_BYTES = 256 << 10
+"""Maximum size of `delete` columns inside an entry, as JSON."""
+
+
+def write_side(store: Store, transaction: str, columns: pa.Table) -> SideFile:
+    """Store the `add` columns durably under the transaction's name."""
+    return _write(store, side_key(transaction), columns)
+
+
+def write_deletes(store: Store, transaction: str, deletes: RowDeletes) -> SideFile:
+    """Store the `delete` columns durably under the transaction's name."""
+    return _write(store, deletes_key(transaction), delete_columns(deletes))
+
+
+def read_side(store: Store, side: SideFile) -> pa.Table:
+    """Return the `add` columns of an overflow metadata file, checked against its entry.
+
+    Raises:
+        CorruptTableError: ADD-6, missing, of another length, or not of that SHA-256.
+        CorruptEntryError: KEY-2. UnsupportedFeatureError: VER-2, a column that is not known.
+    """
+    columns = _read(store, side, "ADD-6", "add")
+    none = no_columns(columns.column_names)
+    if none:
+        message = f"the overflow metadata file has an invalid column {none[0]!r:.100} for `add`"
+        raise CorruptTableError(message, key=side.path, rule="ADD-6")
+    try:
+        problem = first_path_problem(columns["path"].cast(pa.string()))
+    except (pa.ArrowException, KeyError) as error:
+        raise _unreadable(side, "ADD-6", error) from None
+    if problem is not None:
+        raise CorruptEntryError(problem, key=side.path, rule="KEY-2")
+    return columns
+
+
+def read_deletes(store: Store, side: SideFile) -> pa.Table:
+    """Return the `delete` columns of an overflow metadata file, as DELETE_COLUMNS.
+
+    Raises:
+        CorruptTableError: DEL-3, missing, different from what the entry records, or against DEL-1.
+        UnsupportedFeatureError: VER-2, an unknown column.
+    """
+    columns = _read(store, side, "DEL-3", "delete")
+    try:
+        columns = columns.select(DELETE_COLUMNS.names).cast(DELETE_COLUMNS)
+        if (
+            columns.num_rows != side.files
+            or columns["file"].null_count + columns["rows"].null_count
+        ):
+            raise ValueError(f"it does not hold the {side.files} files of the entry")
+        files, rows = columns["file"].to_numpy(), columns["rows"].to_numpy()
+        if np.any(files[1:] <= files[:-1]) or np.any(files < 1) or np.any(rows < 1):
+            raise ValueError("its files are not ascending, or a number of rows is not positive")
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise _unreadable(side, "DEL-3", error) from None
+    return columns
+
+
+def read_sides(
+    store: Store, entries: Iterable[StoredEntry]
+) -> tuple[dict[int, pa.Table], dict[int, pa.Table]]:
+    """Return the `add` and the `delete` columns of entries with overflow metadata files, by
+    version.
+
+    Raises: as `read_side` and `read_deletes`.
+    """
+    adds: dict[int, pa.Table] = {}
+    deletes: dict[int, pa.Table] = {}
+    for stored in entries:
+        entry = stored.entry
+        if isinstance(entry.add, SideFile):
+            adds[entry.version] = read_side(store, entry.add)
+        if isinstance(entry.delete, SideFile):
+            deletes[entry.version] = read_deletes(store, entry.delete)
+    return adds, deletes
+
+
+def _write(store: Store, key: str, columns: pa.Table) -> SideFile:
+    """Write an overflow metadata file within the limits of readers (STO-25).
+
+    Raises:
+        UnsupportedFeatureError: the columns exceed the limits of one file.
+    """
+    body = _packed(columns, "zstd")
+    if columns.nbytes > most_expanded(len(body)):
+        body = _packed(columns, "none")
+    if len(body) > PARQUET_BYTES_MAX or columns.num_rows > SIDE_LINES_MAX:
+        raise UnsupportedFeatureError(
+            f"the commit names {columns.num_rows} files in {len(body)} bytes; an overflow metadata "
+            f"file holds at most {SIDE_LINES_MAX} files in {PARQUET_BYTES_MAX} bytes; commit in "
+            "smaller pieces",
+            ["entry-size"],
+        )
+    store.put(key, body)
+    return SideFile(key, columns.num_rows, len(body), digest(body))
+
+
+def _packed(columns: pa.Table, compression: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    plain = compression == "none"
+    pq.write_table(
+        columns, sink, compression=compression, use_dictionary=not plain, write_page_checksum=True
+    )
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def _read(store: Store, side: SideFile, rule: str, place: str) -> pa.Table:
+    if side.size > PARQUET_BYTES_MAX or side.files > SIDE_LINES_MAX:
+        message = f"the overflow metadata file would be {side.size} bytes of {side.files} files"
+        raise CorruptTableError(message, key=side.path, rule=rule)
+    try:
+        # Request one byte more than recorded, to detect a longer file.
+        body = store.get_range(side.path, 0, side.size + 1)
+    except KeyNotFoundError:
+        raise CorruptTableError(
+            "the overflow metadata file is missing", key=side.path, rule=rule
+        ) from None
+    if len(body) != side.size or digest(body) != side.sha256:
+        raise CorruptTableError(
+            f"the overflow metadata file is not what the entry records: expected {side.size} bytes "
+            f"with SHA-256 {side.sha256}",
+            key=side.path,
+            rule=rule,
+        )
+    try:
+        # Few bytes of Parquet may be many rows, so never read more rows than the entry records.
+        footer = footer_of(body)
+        if not rows_are(footer, side.files):
+            raise ValueError(f"it does not hold the {side.files} files of the entry")
+        names = footer.schema.to_arrow_schema().names
+        beyond = unknown_columns(names, place)
+        if beyond:
+            raise needs_newer(side.path, beyond)
+        columns = read_bounded(reader_of(body), footer, names)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(side, rule, error) from None
+    return columns
+
+
+def _unreadable(side: SideFile, rule: str, error: Exception) -> CorruptTableError:
+    reason = str(error).splitlines()[0]
+    message = f"the overflow metadata file cannot be read: {reason}"
+    return CorruptTableError(message, key=side.path, rule=rule)

@@ -1,0 +1,221 @@
+"""Retention: periods, the versions they keep, the whole log to decide on, and the horizon's commit.
+
+Versions are kept by the times of the log and of the store. The horizon is the earliest version that
+a table keeps. Spec: RET-4, RET-5, RET-6, ENT-13, HIS-2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Union
+
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.errors import InvalidRangeError
+from tablefmt.log.object_names import ENTRIES, entry_key, entry_version
+from tablefmt.model.log_entry import (
+    Horizon,
+    LogHorizon,
+    Metadata,
+    Operation,
+    OperationClass,
+    PartitionScope,
+)
+from tablefmt.model.properties import duration_seconds, get_property, transaction_seconds
+from tablefmt.session.commit_result import Commit
+from tablefmt.session.staging import commit_anew
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
+from tablefmt.snapshot.head import Head
+from tablefmt.snapshot.log_opening import check_not_ended, open_log
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Store
+
+Retention = Union[str, timedelta, int, float]  # noqa: UP007 - run time
+"""A duration: text by PTY-3 ("7 days"), a timedelta, or seconds."""
+
+_MICROS = 1_000_000
+
+
+def retention_seconds(given: Retention) -> float:
+    """Return a retention in seconds.
+
+    Raises:
+        InvalidRangeError: it is not a duration, or it is negative.
+    """
+    seconds: float | None = None
+    if isinstance(given, timedelta):
+        seconds = given.total_seconds()
+    elif isinstance(given, str):
+        try:
+            seconds = float(duration_seconds(given.strip()))
+        except ValueError:
+            seconds = None
+    elif isinstance(given, int | float) and not isinstance(given, bool):
+        seconds = float(given)
+    if seconds is None or not math.isfinite(seconds):
+        raise InvalidRangeError(
+            f"retention {given!r:.100} is not a duration. Pass a timedelta, seconds, or text "
+            f"such as "
+            "'7 days' or '12 hours'."
+        )
+    if seconds < 0:
+        raise InvalidRangeError(
+            f"retention {given!r:.100} is negative. Pass a duration of 0 or more."
+        )
+    return seconds
+
+
+def kept_seconds(metadata: Metadata, name: str) -> float:
+    """Return the duration of a table property, in seconds."""
+    return float(duration_seconds(get_property(metadata.properties, name)))
+
+
+def log_seconds(metadata: Metadata) -> float:
+    """Return how long entries stay by the table's properties, in seconds.
+
+    The result is at least twice the longest transaction.
+    """
+    safe = 2 * transaction_seconds(metadata.properties)
+    return max(kept_seconds(metadata, "logRetentionDuration"), safe)
+
+
+def kept_by_log(view: LogView, now_us: int, seconds: float) -> int:
+    """Return the earliest version that must stay by the log's own times (RET-4).
+
+    It is the version that was the newest one `seconds` ago. Writers' clocks made these times, so
+    they may be wrong; `kept_by_store` decides in the end.
+
+    Args:
+        view: a view at the head; below its checkpoint base, entries are read.
+        now_us: the store's clock. A later head counts as now, because times of a log only rise.
+        seconds: how long versions stay.
+
+    Returns:
+        At most the head; 0 if no known version is that old.
+    """
+    timeline = view.timeline
+    newest_then = timeline.last_by(before_us(max(now_us, view.head.timestamp), seconds))
+    return newest_then if newest_then >= min(timeline.oldest, timeline.first) else 0
+
+
+def kept_by_store(store: Store, oldest: int, kept: int, now_us: int, seconds: float) -> int:
+    """Return the earliest version that must stay by the store's times of entries (RET-4).
+
+    Takes one listing, read up to `kept`. An entry that is missing or has no time counts as young.
+
+    Args:
+        store: the table's root.
+        oldest: the earliest version that is kept now; every later one has its entry.
+        kept: the result by the log.
+        now_us: the store's clock.
+        seconds: how long versions stay.
+
+    Returns:
+        A version from `oldest` to `kept`.
+    """
+    if kept <= oldest or seconds == 0:
+        return kept
+    listing = store.list_after(ENTRIES, entry_key(oldest))
+    times = ((entry_version(one.key), one.modified_us) for one in listing)
+    return last_old(times, oldest, kept, before_us(now_us, seconds))
+
+
+def last_old(
+    times: Iterable[tuple[int | None, int]], oldest: int, kept: int, cutoff_us: int
+) -> int:
+    """Return the last version above `oldest`, up to `kept`, to which all versions are old. Pure.
+
+    Args:
+        times: version and write time of each entry by the store, in µs since 1970 UTC, ascending by
+            version. An object without a version is not an entry.
+        oldest: the result if the next version is young.
+        kept: the result if all are old.
+        cutoff_us: an entry written later is young.
+    """
+    last = oldest
+    times = iter(times)
+    while last < kept:
+        version, modified_us = next(times, (kept + 1, 0))
+        if version is None or version <= last:
+            continue
+        if version != last + 1 or not 0 < modified_us <= cutoff_us:
+            break
+        last = version
+    return last
+
+
+def now_of(context: TableContext) -> int:
+    """Return the time from which ages are counted, in µs since 1970 UTC.
+
+    It is the earlier of the store's clock and this machine's, because a clock that is ahead would
+    make everything old (RET-4).
+    """
+    return min(context.store.clock_us(), context.environment.now_us())
+
+
+def before_us(now_us: int, seconds: float) -> int:
+    """Return the time that was `seconds` ago, in µs since 1970 UTC."""
+    return now_us - round(min(seconds, 1e12) * _MICROS)
+
+
+def commit_horizon(
+    context: TableContext,
+    name: str,
+    oldest: int,
+    parameters: Mapping[str, Any],
+    metrics: Mapping[str, int],
+    log: LogHorizon | None = None,
+) -> Commit:
+    """Set the retention horizon to `oldest`. If it is already there, only record the run.
+
+    Args:
+        context: the table.
+        name: name of the operation.
+        oldest: the earliest version that is kept.
+        parameters, metrics: of the operation.
+        log: the horizon of the log, if entries may go too.
+
+    Raises:
+        CommitRejectedError, CommitUnknownError, ConcurrentModificationException: CMT-1.
+    """
+    operation = Operation(
+        name=name,
+        cls=OperationClass.MINOR_COMPACT,
+        parameters=dict(parameters),
+        metrics=dict(metrics),
+    )
+
+    def stage(_: Head, pinned: TransactionSnapshot) -> Staged:
+        return Staged(
+            transaction=pinned.transaction,
+            operation=operation,
+            scope=PartitionScope(()),
+            written_under=pinned.metadata,
+            read_version=pinned.version,
+            horizon=Horizon(oldest, log) if oldest > 0 else None,
+            recorded=True,
+        )
+
+    return commit_anew(context, stage)
+
+
+def whole_view(store: Store, *, ended: bool = False) -> LogView:
+    """Return a view that knows every file of all existing entries.
+
+    It reads compacted log segments where they exist, because their bytes are equivalent. A check
+    for damage reads the entries themselves (`LogView.open(whole=True)`).
+
+    Args:
+        store: the table's root.
+        ended: accept the log of a dropped table too.
+
+    Raises:
+        As `LogView.open`.
+    """
+    opened = open_log(store, whole=True, packed=True)
+    view = LogView(store, opened.entries, opened.base, whole=True, asked=opened.asked)
+    check_not_ended(store, view.head, ended)
+    view.begins_anew = ended
+    return view

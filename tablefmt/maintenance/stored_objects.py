@@ -1,0 +1,136 @@
+"""Objects of a table: listings of its folders, those that entries name, and orphan data files.
+
+Listings are Arrow columns, without a Python object for each key. Orphans are data files that exist
+but that no entry names. Spec: RET-6, RET-10, STO-22 (spec/store.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.log.codec import decode
+from tablefmt.log.compacted_log import read_entries
+from tablefmt.log.log_reader import kept_from
+from tablefmt.log.object_names import ENTRIES, entry_key, entry_version, guest_of
+from tablefmt.model.log_entry import Entry, LogHorizon, SideFile
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Store, StoredObject
+
+_BATCH = 1024
+
+LISTING = pa.schema([("key", pa.string()), ("size", pa.int64()), ("modified_us", pa.int64())])
+
+
+def listed(store: Store, prefixes: Sequence[str]) -> pa.Table:
+    """Return the objects with one of the prefixes, as LISTING, in the order of the prefixes."""
+    batches = [batch for prefix in prefixes for batch in _batches(store.list_after(prefix))]
+    return pa.Table.from_batches(batches, LISTING)
+
+
+def bytes_of(objects: pa.Table, without: Iterable[str] = ()) -> int:
+    """Return the total bytes of objects with `path` and `size`, except some paths."""
+    stay = pc.is_in(objects["path"], value_set=pa.array(without, pa.string()))
+    return int(pc.sum(objects["size"].filter(pc.invert(stay))).as_py() or 0)
+
+
+def _batches(objects: Iterator[StoredObject]) -> Iterator[pa.RecordBatch]:
+    objects = iter(objects)
+    while some := list(islice(objects, _BATCH)):
+        columns = zip(*((one.key, one.size, one.modified_us) for one in some), strict=True)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, LISTING, strict=True)]
+        yield pa.record_batch(arrays, schema=LISTING)
+
+
+class Named:
+    """Named objects of a whole view. Entries that the view reads later count at once."""
+
+    def __init__(self, view: LogView) -> None:
+        self._view = view
+        self._sides: list[str] = []
+        self._log_horizon: LogHorizon | None = None
+        for entry in _below(view):
+            self._sides += (c.path for c in (entry.add, entry.delete) if isinstance(c, SideFile))
+            if entry.horizon is not None and entry.horizon.log is not None:
+                self._log_horizon = entry.horizon.log
+
+    @property
+    def sides(self) -> pa.Array:
+        """Keys of overflow metadata files."""
+        later = (path for _, path in self._view.versions.sides)
+        return pa.array([*self._sides, *later], pa.string())
+
+    @property
+    def log_horizon(self) -> LogHorizon | None:
+        """The newest horizon of the log. Its checkpoints are the only source of the state."""
+        horizons = self._view.versions.log_horizons
+        return horizons[-1][1] if horizons else self._log_horizon
+
+
+def _below(view: LogView) -> Iterator[Entry]:
+    """Yield existing entries below the view's checkpoint base."""
+    store, last = view.store, view.base.version
+    if last < 0:
+        return
+    first = kept_from(store, last)
+    listed = (entry_version(one.key) for one in store.list_after(ENTRIES))
+    apart = [version for version in listed if version is not None and version < first]
+    keys = [entry_key(version) for version in apart]
+    for version, body in zip(apart, store.get_many(keys), strict=True):
+        if body is not None:
+            yield decode(body, version).entry
+    yield from (stored.entry for stored in read_entries(store, first, last, last))
+
+
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """Files of one transaction that no entry names."""
+
+    folder: str
+    """`data/<transaction>`, or the path of a single file in a shared data folder (DAT-1)."""
+    files: int
+    bytes: int
+    modified_us: int
+    """Last write time of the files, in µs since 1970 UTC by the store's clock."""
+
+
+def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
+    """List the table's data files, and return those that no entry up to the newest one names.
+
+    If there are any, the log is read again after the listing, so concurrent commits are found.
+    `view` is then at the newest version. The result is ordered by folder.
+
+    Args:
+        view: view of the whole log (`LogView.open(whole=True)`).
+
+    Raises:
+        CorruptTableError: one of the concurrent entries is damaged.
+    """
+    suspects = _not_named(view, listed(view.store, ["data/"]))
+    if suspects.num_rows and view.refresh():
+        suspects = _not_named(view, suspects)
+    sums: dict[str, Unnamed] = {}
+    for one in suspects.to_pylist():
+        folder = _place(one["key"])
+        so_far = sums.get(folder, Unnamed(folder, 0, 0, 0))
+        latest = max(so_far.modified_us, one["modified_us"])
+        sums[folder] = Unnamed(folder, so_far.files + 1, so_far.bytes + one["size"], latest)
+    return tuple(sums.values())
+
+
+def _place(key: str) -> str:
+    """Return the common path of a transaction's files."""
+    return key if guest_of(key) else "/".join(key.split("/")[:2])
+
+
+def _not_named(view: LogView, objects: pa.Table) -> pa.Table:
+    keys = objects["key"]
+    known = pa.array(np.zeros(objects.num_rows, bool))
+    for segment in view.snapshot().history.segments:
+        known = pc.or_(known, pc.is_in(keys, value_set=segment.files.table["path"]))
+    return objects.filter(pc.invert(known))

@@ -1,0 +1,138 @@
+"""What a table is, in one row, and what was committed, newest first, with Delta's column names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from tablefmt.errors import VersionNotFoundError
+from tablefmt.log.compacted_log import read_entries
+from tablefmt.log.entry_json import derived_to_json
+from tablefmt.log.log_reader import kept_from
+from tablefmt.model.argument_checks import checked_limit
+from tablefmt.model.log_entry import Entry
+from tablefmt.session.table_context import TableContext
+
+_TEXT_MAP = pa.map_(pa.string(), pa.string())
+_TIME = pa.timestamp("us", "UTC")
+
+DETAIL_SCHEMA = pa.schema(
+    [
+        ("format", pa.string()),
+        ("id", pa.string()),
+        ("description", pa.string()),
+        ("location", pa.string()),
+        ("createdAt", _TIME),
+        ("lastModified", _TIME),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("numFiles", pa.int64()),
+        ("sizeInBytes", pa.int64()),
+        ("properties", _TEXT_MAP),
+        ("tableFeatures", pa.list_(pa.string())),
+        ("numRows", pa.int64()),
+        ("version", pa.int64()),
+        ("oldestVersion", pa.int64()),
+    ]
+)
+
+
+def detail(context: TableContext) -> pa.Table:
+    """One row about the newest version: SCHEMA. `numRows` leaves out rows that are gone."""
+    context.view.refresh()
+    snapshot, head = context.view.snapshot(), context.view.head
+    files, rows, size = snapshot.totals
+    row = {
+        "format": "tablefmt",
+        "id": head.table,
+        "description": snapshot.metadata.comment,
+        "location": context.store.uri,
+        "createdAt": context.view.created,
+        "lastModified": snapshot.timestamp,
+        "partitionColumns": snapshot.metadata.partition_names,
+        "numFiles": files,
+        "sizeInBytes": size,
+        "properties": sorted(snapshot.metadata.properties.items()),
+        "tableFeatures": sorted({*head.protocol.reader, *head.protocol.writer}),
+        "numRows": rows,
+        "version": snapshot.version,
+        "oldestVersion": head.totals.oldest,
+    }
+    return pa.Table.from_pylist([row], DETAIL_SCHEMA)
+
+
+HISTORY_SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("timeVersion", pa.timestamp("us", "UTC")),
+        ("operation", pa.string()),
+        ("operationParameters", _TEXT_MAP),
+        ("readVersion", pa.int64()),
+        ("isolationLevel", pa.string()),
+        ("isBlindAppend", pa.bool_()),
+        ("operationMetrics", _TEXT_MAP),
+        ("userMetadata", pa.string()),
+        ("derivedFrom", pa.string()),
+        ("transaction", pa.string()),
+        ("canBeRead", pa.bool_()),
+    ]
+)
+
+
+def history(context: TableContext, limit: int | None = None) -> pa.Table:
+    """One row a version, newest first, of the newest state of the log.
+
+    `canBeRead` is false of versions that were given up (ENT-13).
+
+    Args:
+        context: the table.
+        limit: most rows; None for all.
+
+    Raises:
+        InvalidArgumentError: a limit that is not a whole number from 0 on.
+    """
+    most = checked_limit(limit)
+    context.view.refresh()
+    last = context.view.head.version
+    first = 0 if most is None else max(0, last - most + 1)
+    # Those from there on are all in the log, whatever went (RET-9).
+    if first < context.view.head.totals.oldest:
+        # A block of entries may still have some that were removed from the log.
+        first = max(first, kept_from(context.store, last))
+    base = context.view.base.version
+    try:
+        entries = read_entries(context.store, first, last, base)
+    except VersionNotFoundError:
+        # The log of the table that was here before lacks its beginning.
+        entries = read_entries(context.store, kept_from(context.store, last), last, base)
+    oldest = context.view.head.totals.oldest
+    return pa.Table.from_pylist([_row(s.entry, oldest) for s in reversed(entries)], HISTORY_SCHEMA)
+
+
+def _row(entry: Entry, oldest: int) -> dict[str, Any]:
+    derived = entry.derived_from
+    return {
+        "version": entry.version,
+        "timestamp": entry.timestamp,
+        "timeVersion": entry.time_version,
+        "operation": entry.operation.name,
+        "operationParameters": _texts(entry.operation.parameters),
+        "readVersion": entry.basis.read_version,
+        "isolationLevel": entry.basis.isolation,
+        "isBlindAppend": entry.basis.blind,
+        "operationMetrics": _texts(entry.operation.metrics),
+        "userMetadata": _json(entry.user_metadata) if entry.user_metadata else None,
+        "derivedFrom": None if derived is None else _json(derived_to_json(derived)),
+        "transaction": entry.transaction,
+        "canBeRead": entry.version >= oldest,
+    }
+
+
+def _texts(values: Any) -> list[tuple[str, str]]:
+    return [(k, v if isinstance(v, str) else _json(v)) for k, v in sorted(values.items())]
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()

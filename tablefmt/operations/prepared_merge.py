@@ -1,0 +1,257 @@
+"""A MERGE made ready to run on Arrow: expressions translated, the source read and kept.
+
+The source has its columns, its rows as they are kept, and its keys. Spec: MRG-1, MRG-2, MRG-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.conflict.read_write_sets import Keys
+from tablefmt.data.assigned_values import NewValue, new_values
+from tablefmt.data.column_cast import cast_to_schema, match_columns
+from tablefmt.data.spill_buffers import spooled
+from tablefmt.data.sql_evaluation import (
+    LazyEngine,
+    check_carried_out,
+    check_engine,
+    evaluate,
+    now_us,
+)
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.expressions.merge_statement import (
+    Action,
+    MergeStatement,
+    Side,
+    SourceValues,
+    Step,
+    evolving_columns,
+    in_clause,
+    resolve_clauses,
+    values_of,
+    when,
+)
+from tablefmt.expressions.sql_parser import Relation
+from tablefmt.expressions.sql_to_duckdb import Translated, translate_condition
+from tablefmt.model.arrow_types import arrow_type, file_schema, from_arrow_field
+from tablefmt.model.schema import Schema
+from tablefmt.model.schema_rules import number_fields
+from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis, StatementReader
+from tablefmt.session.merge_pairs import source_keys
+from tablefmt.session.metadata_changes import merged
+from tablefmt.session.statement_scope import AnalyzedCondition
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """The source's rows, read once."""
+
+    relation: Relation
+    rows: pa.Table
+    """Columns by their handles."""
+    engine: LazyEngine
+    """Works out what ON equates."""
+    in_memory: bool
+    """The rows can be looked at when the statement is done too."""
+
+    def of(self, columns: Sequence[str]) -> pa.Table:
+        """Some columns, and the rows' numbers as `r`."""
+        chosen = self.rows.select(list(columns))
+        return chosen.append_column("r", pa.array(np.arange(self.rows.num_rows)))
+
+    def equated(self, each: EquatedColumn) -> pa.ChunkedArray:
+        """What a column is equated with, in its own type; NULL where none can be equal."""
+        kind, value = each.field.type, each.value.value
+        if value.column is not None:
+            column = self.rows[value.column]
+        else:
+            (column,) = evaluate(self.engine, self.rows, [value])
+        if value.type == kind:
+            return column
+        wide, target = column.cast(pa.int64()), arrow_type(kind)
+        half = 1 << (target.bit_width - 1)
+        fits = pc.and_(pc.greater_equal(wide, -half), pc.less_equal(wide, half - 1))
+        return pc.if_else(fits, wide, pa.scalar(None, pa.int64())).cast(target)
+
+    def values(self, analysis: MergeAnalysis) -> list[SourceValues]:
+        """What it holds of each of `MergeAnalysis.equated`."""
+        return [values_of(self.equated(each), each.field) for each in analysis.equated]
+
+    def keys(self, analysis: MergeAnalysis) -> Keys | None:
+        """Of all its rows, as of `source_keys`."""
+        columns = [self.equated(analysis.equated[at]) for at in analysis.key_parts]
+        return source_keys(analysis, self.rows.num_rows, lambda: columns, later=self.in_memory)
+
+
+def source_schema(given: pa.Schema, there: Schema) -> Schema:
+    """The source's columns; of a type that no column can have, left out.
+
+    One that has no type, all NULL, is of the type of the table's column of that name.
+
+    Raises:
+        SchemaMismatchError: there is none.
+    """
+    columns = []
+    for column in given:
+        same = there.find(column.name) if pa.types.is_null(column.type) else None
+        if same is not None:
+            columns.append(replace(same, name=column.name))
+            continue
+        try:
+            columns.append(from_arrow_field(column))
+        except SchemaMismatchError:
+            continue
+    if not columns:
+        raise SchemaMismatchError("the source has no column that an expression could name")
+    return number_fields([replace(column, nullable=True) for column in columns])
+
+
+def by_handles(reader: pa.RecordBatchReader, relation: Relation) -> pa.RecordBatchReader:
+    """The source's rows in the types that columns have, columns by their handles."""
+    schema = relation.schema
+    shape = file_schema(schema)
+    known = [name for name in reader.schema.names if schema.find(name) is not None]
+    chosen = pa.schema([reader.schema.field(name) for name in known])
+    positions = match_columns(chosen, schema)
+    handles = [relation.handle(at) for at in range(len(schema.fields))]
+    renamed = pa.schema([pa.field(h, f.type) for h, f in zip(handles, shape, strict=True)])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            rows = pa.Table.from_batches([batch]).select(known)
+            cast = cast_to_schema(rows, positions, schema, shape)
+            yield from cast.rename_columns(handles).cast(renamed).to_batches()
+
+    return pa.RecordBatchReader.from_batches(renamed, batches())
+
+
+SOURCE_PARTS = 4
+"""A source that takes more than this part of the memory goes to disk."""
+
+NONE = -1
+"""The clause of a row that none applies to."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowClause:
+    """One WHEN, translated."""
+
+    side: Side
+    action: Action
+    condition: Translated | None
+    """None: always."""
+    values: tuple[NewValue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedMerge:
+    """A MERGE whose source is read, and all of whose text is translated."""
+
+    pinned: TransactionSnapshot
+    analysis: MergeAnalysis
+    looked_at: AnalyzedCondition
+    """The target's rows that the statement looks at."""
+    on: Translated
+    clauses: tuple[ArrowClause, ...]
+    target: Relation
+    """The table as it is read."""
+    source: Source
+    engine: LazyEngine
+    memory_limit: int
+
+    def conditions(self, *sides: Side) -> list[Translated]:
+        """Those that clauses about these rows have."""
+        return [c.condition for c in self.clauses if c.side in sides and c.condition is not None]
+
+    def first_clause(self, side: Side) -> str:
+        """The index of the first clause of a side that applies, or NONE: the engine's text."""
+        chosen = [
+            f"WHEN {'TRUE' if clause.condition is None else clause.condition.sql} THEN {at}"
+            for at, clause in enumerate(self.clauses)
+            if clause.side is side
+        ]
+        return f"CASE {' '.join(chosen)} ELSE {NONE} END" if chosen else str(NONE)
+
+
+@contextmanager
+def prepared(
+    pinned: TransactionSnapshot,
+    source: pa.RecordBatchReader,
+    statement: MergeStatement,
+    memory_limit: int,
+) -> Iterator[PreparedMerge]:
+    """The MERGE made ready; the source is kept while the block lasts.
+
+    Args:
+        pinned: the version; its `target` gets the columns that come from the source.
+        source: read to its end, once.
+        statement: what to do.
+        memory_limit: bytes, about.
+
+    Raises:
+        InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
+    """
+    schema = source_schema(source.schema, pinned.metadata.schema)
+    coming = evolving_columns(statement, pinned.target.schema, schema)
+    if coming is not None:
+        pinned.target = merged(pinned.target, coming)
+    now = now_us()
+    steps = resolve_clauses(statement, pinned.target.schema, schema.names)
+    target = Relation(pinned.snapshot.schema, "t", statement.target_alias)
+    relation = Relation(schema, "s", statement.source_alias)
+    with in_clause("ON"):
+        on = translate_condition(statement.on, (target, relation), now)
+    clauses = _clauses(steps, target, relation, now)
+    analysis = StatementReader(target, relation, now_us=now).analyze(statement, steps)
+    if not analysis.joins_by_keys:
+        check_engine()
+    check_carried_out([c.condition for c in clauses if c.condition is not None])
+    engine = LazyEngine(memory_limit)
+    most = memory_limit // SOURCE_PARTS
+    with spooled(by_handles(source, relation), most) as rows:
+        kept = Source(relation, rows, engine, in_memory=rows.nbytes <= most)
+        yield PreparedMerge(
+            pinned=pinned,
+            analysis=analysis,
+            looked_at=analysis.looked_at(kept.values(analysis)),
+            on=on,
+            clauses=clauses,
+            target=target,
+            source=kept,
+            engine=engine,
+            memory_limit=memory_limit,
+        )
+
+
+def _clauses(
+    steps: Sequence[Step], target: Relation, source: Relation, now: int
+) -> tuple[ArrowClause, ...]:
+    """Conditions before values, so that the first thing wrong is told as a reader finds it."""
+    named = {
+        Side.MATCHED: (target, source),
+        Side.NOT_MATCHED: (source,),
+        Side.NOT_MATCHED_BY_SOURCE: (target,),
+    }
+    conditions: list[Translated | None] = []
+    for clause in (step.clause for step in steps):
+        if clause.condition is None:
+            conditions.append(None)
+            continue
+        with in_clause(when(clause)):
+            conditions.append(translate_condition(clause.condition, named[clause.side], now))
+    return tuple(
+        ArrowClause(
+            step.clause.side,
+            step.clause.action,
+            condition,
+            tuple(new_values(step.assignments, named[step.clause.side], now)),
+        )
+        for step, condition in zip(steps, conditions, strict=True)
+    )

@@ -1,0 +1,113 @@
+"""What every commit takes, by keywords: checked before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, TypedDict, cast
+
+import orjson
+
+from tablefmt.errors import CorruptEntryError, InvalidArgumentError
+from tablefmt.log.strict_json import check_limits
+from tablefmt.model.argument_checks import whole_number
+from tablefmt.model.log_entry import Application, DerivedFrom
+
+
+class CommitKeywords(TypedDict, total=False):
+    """The keywords of every commit. What they mean: `CommitOptions`."""
+
+    application: tuple[str, int] | None
+    user_metadata: Mapping[str, Any]
+    deadline: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """What every operation that commits takes."""
+
+    application: tuple[str, int] | None = None
+    """Application id and version: applied at most once."""
+    user_metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Kept in the entry; JSON values."""
+    deadline: float | None = None
+    """Seconds after which to give up."""
+    derived_from: DerivedFrom | None = None
+    """What is taken of another table: no keyword of callers'."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether an application version or a cursor makes it a version (CFL-7, CFL-24)."""
+        return self.application is not None or self.derived_from is not None
+
+    def __post_init__(self) -> None:
+        try:
+            kept = orjson.loads(orjson.dumps(dict(self.user_metadata)))
+            # Level 2: an entry's outermost object is around it.
+            check_limits(kept, 2)
+            if kept != self.user_metadata:
+                raise ValueError("it would be kept as something else (NaN, dates, tuples, …)")
+        except CorruptEntryError as error:
+            raise InvalidArgumentError(f"user_metadata is refused: {error.detail}") from None
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"user_metadata cannot be written as JSON: {error}"
+            ) from None
+        if self.application is not None:
+            object.__setattr__(self, "application", _checked_application(self.application))
+        if self.deadline is None:
+            return
+        if not (isinstance(self.deadline, Real) and self.deadline >= 0):
+            raise InvalidArgumentError(
+                f"deadline {self.deadline!r} is not a number of seconds from 0"
+            )
+        try:
+            object.__setattr__(self, "deadline", float(self.deadline))
+        except OverflowError:
+            raise InvalidArgumentError(
+                "the deadline is more seconds than a float can hold"
+            ) from None
+
+
+def _checked_application(application: Any) -> tuple[str, int]:
+    pair = tuple(application) if isinstance(application, tuple | list) else ()
+    number = whole_number(pair[1]) if len(pair) == 2 else None
+    if number is None or not isinstance(pair[0], str):
+        raise InvalidArgumentError(
+            f"application={application!r} is not a pair of a text and a whole number"
+        )
+    checked = str(pair[0]), number
+    try:
+        check_limits(list(checked))
+        checked[0].encode()
+    except CorruptEntryError as error:
+        raise InvalidArgumentError(
+            f"application={application!r} is refused: {error.detail}"
+        ) from None
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"application={application!r} is refused: {error}") from None
+    return checked
+
+
+def commit_options(given: Mapping[str, object]) -> CommitOptions:
+    """The keywords that every operation takes.
+
+    Raises:
+        InvalidArgumentError: a keyword that is not one of them, or a value of the wrong kind.
+    """
+    unknown = sorted(given.keys() - CommitKeywords.__annotations__.keys())
+    if unknown:
+        raise InvalidArgumentError(
+            f"unknown argument {', '.join(unknown)}; there are "
+            f"{', '.join(CommitKeywords.__annotations__)}"
+        )
+    return CommitOptions(**cast(CommitKeywords, given))
+
+
+def application_of(options: CommitOptions, digest: str | None) -> Application | None:
+    """The `application` field of the entry."""
+    if options.application is None:
+        return None
+    application_id, version = options.application
+    return Application(application_id, version, digest)

@@ -1,0 +1,188 @@
+"""Scope of a statement: the rows its condition selects and their partitions, for conflict rules."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from tablefmt.conflict.read_write_sets import Read
+from tablefmt.data.matching_rows import RowFilter
+from tablefmt.data.selection import Condition, RowSelection, select_rows
+from tablefmt.expressions.arrow_to_predicate import expression_identity
+from tablefmt.expressions.file_pruning import decided_by_partitions
+from tablefmt.expressions.predicate import (
+    TRUE,
+    Comparison,
+    IsNull,
+    Predicate,
+    all_of,
+    any_of,
+    fields,
+    over_columns,
+    to_sql,
+)
+from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.log_entry import AddedFiles, Metadata, PartitionScope, PredicateScope, Scope
+from tablefmt.model.scalar_values import decode_value, encode
+from tablefmt.model.schema import Field, Schema
+
+SCOPE_PARTITIONS_MAX = 1000
+"""An entry names at most this many partitions as its scope; beyond, the whole table."""
+
+
+def partitions_of(added: AddedFiles, metadata: Metadata) -> Predicate:
+    """True exactly for the partitions that the files are in."""
+    columns = [metadata.schema.by_id(i) for i in metadata.partition_by]
+    encoded = [added.columns[f"partition.{c.id}"] for c in columns]
+    distinct = list(dict.fromkeys(zip(*encoded, strict=True)))
+    alternatives = []
+    for values in distinct:
+        pairs = zip(columns, values, strict=True)
+        alternatives.append(all_of([_is(column, value) for column, value in pairs]))
+    return any_of(alternatives)
+
+
+def _is(column: Field, encoded: Any) -> Predicate:
+    """`column` holds exactly this partition value, NULL included."""
+    if encoded is None:
+        return IsNull(column)
+    return Comparison(column, "=", decode_value(encoded, column.type))
+
+
+def partition_scope(added: AddedFiles | None, metadata: Metadata) -> Scope:
+    """The partitions that the files are in; None, the whole table, without partitioning."""
+    if not metadata.partition_by or added is None:
+        return None
+    columns = [added.columns[f"partition.{i}"] for i in metadata.partition_by]
+    values = dict.fromkeys(zip(*columns, strict=True))
+    return PartitionScope(tuple(values)) if len(values) <= SCOPE_PARTITIONS_MAX else None
+
+
+def scope_of(predicate: Predicate | None, metadata: Metadata) -> Scope:
+    """The partitions that rows for which the condition holds can be in; None: all."""
+    if predicate is None or not metadata.partition_by:
+        return None
+    over = over_columns(predicate, frozenset(metadata.partition_by))
+    return None if over == TRUE else PredicateScope(to_sql(over))
+
+
+def scope_of_files(files: pa.Table, metadata: Metadata) -> Scope:
+    """The partitions of live files, as columns `partition.<id>`; None if there are too many."""
+    if not metadata.partition_by:
+        return None
+    columns = [
+        encode(files[f"partition.{i}"].combine_chunks(), metadata.schema.by_id(i).type)
+        for i in metadata.partition_by
+    ]
+    values = dict.fromkeys(zip(*columns, strict=True))
+    return PartitionScope(tuple(values)) if len(values) <= SCOPE_PARTITIONS_MAX else None
+
+
+TEXT_MAX = 1000
+"""Characters that an entry keeps of a text that is not written anew from what is understood."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnalyzedCondition:
+    """A condition, as far as it is understood."""
+
+    text: str
+    predicate: Predicate | None
+    """TRUE for every row that is selected; None: nothing is known of them, or all are."""
+    rows: RowFilter | None
+    """None selects every row."""
+    exact: bool
+    """`predicate` is TRUE for no other row."""
+    reasoned: bool | None = None
+    """Whether the condition goes by the values of `columns` alone, always in the same way, so that
+    the conflict rules may look at rows; None: as `exact`."""
+    columns: frozenset[int] | None = None
+    """Ids of the columns that the condition looks at; None: those of an exact `predicate`."""
+
+    def decided_by(self, partition_ids: frozenset[int]) -> bool:
+        """Whether files are selected as a whole, by their partition values."""
+        if not self.exact:
+            return False
+        return self.predicate is None or decided_by_partitions(self.predicate, partition_ids)
+
+    def read_nothing(self) -> Read:
+        """A choice among files by their metadata: no row was looked at, and more may match."""
+        return Read(predicate=self.predicate, by_row=self.by_row, rows={}, columns=self.looked_at)
+
+    def read(self, files: pa.Table, rows: Mapping[int, BitMap64] | None = None) -> Read:
+        """A look at `files` (column `id`), those that may hold such rows.
+
+        Args:
+            files: the files opened.
+            rows: positions that were selected, by file; None: the rows of all files were looked at.
+        """
+        return Read(
+            predicate=self.predicate,
+            by_row=self.by_row,
+            files=np.sort(files["id"].to_numpy()),
+            rows=rows,
+            columns=self.looked_at,
+        )
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the conflict rules may look at rows, as of `reasoned`."""
+        return self.exact if self.reasoned is None else self.reasoned
+
+    @property
+    def looked_at(self) -> frozenset[int] | None:
+        """Ids of the columns that decide which rows are selected; None: any may."""
+        if self.columns is not None:
+            return self.columns
+        if not self.exact:
+            return None
+        return frozenset() if self.predicate is None else frozenset(fields(self.predicate))
+
+
+def analyzed_condition(where: Condition, schema: Schema) -> AnalyzedCondition:
+    """The rows of a condition; all for None.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: as `select_rows`.
+    """
+    selection = select_rows(where, schema)
+    if where is None:
+        return AnalyzedCondition("TRUE", None, None, True)
+    predicate, exact = selection.predicate, selection.exact
+    if exact and predicate is not None:
+        text = to_sql(predicate)
+    elif isinstance(where, pc.Expression):
+        text = kept_text(str(where), expression_identity(where, file_schema(schema)))
+    else:
+        text = kept_text(str(where))
+    return condition_of(selection, text)
+
+
+def kept_text(text: str, whole: bytes | None = None) -> str:
+    """A text as an entry keeps it: different ones stay different, and so do their
+    digests, however long they are (CFL-23).
+
+    Args:
+        text: a condition.
+        whole: all that it stands for, if the text does not tell it.
+    """
+    if whole is None:
+        if len(text) <= TEXT_MAX:
+            return text
+        whole = text.encode("utf-8", "surrogatepass")
+    return f"{text[:TEXT_MAX]} … SHA-256 {hashlib.sha256(whole).hexdigest()}"
+
+
+def condition_of(selection: RowSelection, text: str = "") -> AnalyzedCondition:
+    """The condition that selects those rows; its text only for who shows it."""
+    predicate, rows, exact, columns = (
+        selection.predicate, selection.rows, selection.exact, selection.columns
+    )  # fmt: skip
+    return AnalyzedCondition(text, predicate, rows, exact, exact or columns is not None, columns)

@@ -1,1 +1,0 @@
-"""Checkpoints: the state at a version as a root object and immutable Parquet parts. Spec: CKP."""

@@ -1,0 +1,269 @@
+"""Snapshot: one version of a table, as an immutable view of its file history. Pure.
+
+Spec: RPL-1, RPL-2, RPL-4, DEL-4.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from tablefmt.errors import LostCheckpointError
+from tablefmt.expressions.file_pruning import may_match, partition_match
+from tablefmt.expressions.predicate import Predicate, fields
+from tablefmt.model.log_entry import Metadata, Totals
+from tablefmt.model.schema import Schema
+from tablefmt.snapshot.checkpoint_base import blamed, check_complete, check_distinct
+from tablefmt.snapshot.deletion_vectors import Deltas, with_vectors
+from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds, with_partitions
+from tablefmt.snapshot.file_history import FileHistory
+from tablefmt.snapshot.segments import HeldColumns, Mask, Segment
+
+logger = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(slots=True, eq=False)
+class FileSource:
+    """File history that snapshots of one version read, with the live files once they are read.
+
+    It changes: a checkpoint that turns out to be damaged is replaced, and the live files are kept.
+    Neither changes what a snapshot answers.
+    """
+
+    history: FileHistory
+    """File history that includes the version, and perhaps earlier and later ones."""
+    instead: Callable[[LostCheckpointError, int], FileHistory] | None = None
+    """Function that returns the files of a version from elsewhere if a checkpoint is damaged."""
+    live: pa.Table | None = None
+    """All live files; None: not read yet."""
+
+    def healed(self, version: int, work: Callable[[], _Value]) -> _Value:
+        """Run work that reads the files; run it again on other sources if a checkpoint is lost."""
+        try:
+            with blamed(self.history):
+                return work()
+        except LostCheckpointError as lost:
+            if self.instead is None:
+                raise
+            logger.warning("reading files from another source: %s", lost)
+            # The same files: nobody can tell but by what it costs.
+            self.history = self.instead(lost, version)
+            return self.healed(version, work)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """State at `version`: metadata, and the live files as Arrow columns. Never changed."""
+
+    table_id: str
+    version: int
+    timestamp: int
+    """Commit timestamp of the version, µs UTC."""
+    time_version: int
+    metadata: Metadata
+    sums: Totals
+    """Table statistics of the version."""
+    source: FileSource = field(compare=False, repr=False)
+    """File source. It is not part of the value: it may change."""
+
+    @property
+    def history(self) -> FileHistory:
+        """Return the file history of this version, and perhaps of others."""
+        return self.source.history
+
+    @property
+    def schema(self) -> Schema:
+        """Return the schema of this version."""
+        return self.metadata.schema
+
+    @property
+    def partition_ids(self) -> frozenset[int]:
+        """Return the field ids of the partition columns."""
+        return frozenset(self.metadata.partition_by)
+
+    @property
+    def deltas(self) -> Deltas:
+        """Return the deletion vectors of the versions that `history` includes."""
+        return self.history.all_deltas
+
+    def positions(self, file: int, version: int | None = None) -> BitMap64:
+        """Return the deleted positions of a file at a version up to this one, by default this one.
+
+        Raises:
+            CorruptEntryError: DEL-1, DEL-2, DEL-4.
+        """
+        if len(self.deltas) == 0:
+            return BitMap64()
+        at = self.version if version is None else version
+        return self._healed(
+            lambda: self.deltas.union(file, self.history.rows_of(file), at),
+        )
+
+    def with_vectors(self, files: pa.Table, version: int | None = None) -> pa.Table:
+        """Return `deletes.with_vectors` of files of this snapshot.
+
+        Args:
+            files: with the columns `id`, `rows` and `deleted`.
+            version: a version up to this one, by default this one.
+        """
+        at = self.version if version is None else version
+        return self._healed(lambda: with_vectors(files, self.deltas, at))
+
+    @property
+    def files(self) -> pa.Table:
+        """Return the live files in the order of their ids.
+
+        Columns have ADD-1's names. Additional columns are `id`, `added` (the version that added the
+        file) and `deleted` (the number of deleted rows).
+        """
+        if self.source.live is None:
+            self.source.live = self._all(None)
+        return self.source.live
+
+    @property
+    def totals(self) -> tuple[int, int, int]:
+        """Return the number of live files, of their rows without deleted ones, and of their
+        bytes.
+        """
+        return self.sums.files, self.sums.rows - self.sums.deleted, self.sums.bytes
+
+    def matching(self, predicate: Predicate | None) -> pa.Table:
+        """Return the live files that may hold a row for which `predicate` is true (PRN rules).
+
+        Files of a manifest segment whose summary excludes such a row are not checked.
+        """
+        if predicate is None:
+            return self.files
+
+        return self._select(lambda segment: self._survivors(segment, predicate))
+
+    def ids_matching(self, predicate: Predicate) -> NDArray[np.int64]:
+        """Return the ids of these files, ascending. This reads only the columns that decide."""
+
+        def ids() -> NDArray[np.int64]:
+            chosen = [np.zeros(0, np.int64)]
+            for segment in self.history.segments:
+                mask = self._survivors(segment, predicate)
+                if mask.any():
+                    chosen.append(segment.files.ids[mask])
+            return np.sort(np.concatenate(chosen))
+
+        return self._healed(ids)
+
+    def _survivors(self, segment: Segment, predicate: Predicate) -> Mask:
+        if not segment.files.may_match(predicate, self.partition_ids):
+            return np.zeros(len(segment), bool)
+        known = segment.files.of_fields(fields(predicate))
+        columns = typed_bounds(known, self.schema.fields)
+        return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
+
+    def files_with(self, names: Collection[str]) -> pa.Table:
+        """Return `files` with only some ADD-1 columns, partition values, `id`, `added` and
+        `deleted`.
+
+        Bounds are most of the data about files, and many callers do not need them.
+        """
+        return self._all(frozenset(names))
+
+    def in_scope(self, predicate: Predicate | None) -> pa.Table:
+        """Return the live files whose partition values make `predicate` true; all of them for None.
+
+        The predicate must be decided by partition values alone (`decided_by_partitions`).
+        """
+        if predicate is None:
+            return self.files
+
+        def covered(segment: Segment) -> Mask:
+            live = segment.live(self.version)
+            if not live.any():
+                # Its files may have another partitioning, and lack these values.
+                return live
+            columns = typed_bounds(segment.files.of_fields(fields(predicate)), self.schema.fields)
+            return live & partition_match(predicate, columns, self.partition_ids)
+
+        return self._select(covered)
+
+    def of_ids(self, ids: NDArray[np.int64]) -> pa.Table:
+        """Return the live files of these ids, in the order of ids. Other ids are ignored."""
+
+        def marked(segment: Segment) -> Mask:
+            mask = np.zeros(len(segment), bool)
+            mask[segment.files.find(ids)[0]] = True
+            return mask & segment.live(self.version)
+
+        return self._select(marked)
+
+    def _healed(self, work: Callable[[], _Value]) -> _Value:
+        return self.source.healed(self.version, work)
+
+    def _all(self, names: frozenset[str] | None) -> pa.Table:
+        """Return all live files, with all columns or some of them."""
+
+        def complete() -> pa.Table:
+            files = self._chosen(lambda segment: segment.live(self.version), names)
+            check_complete(files, self.sums, self.history)
+            return files
+
+        return self._healed(complete)
+
+    def _select(
+        self, choose: Callable[[Segment], Mask], names: frozenset[str] | None = None
+    ) -> pa.Table:
+        """Return the files that `choose` selects. It is called per manifest segment, in order."""
+        return self._healed(lambda: self._chosen(choose, names))
+
+    def _chosen(self, choose: Callable[[Segment], Mask], names: frozenset[str] | None) -> pa.Table:
+        marked = [(segment, choose(segment)) for segment in self.history.segments]
+        # With selected names, do not read other columns.
+        only = Segment.only if names is None else Segment.narrowed
+        chosen = [only(segment, mask) for segment, mask in marked if mask.any()]
+        if not chosen:
+            # No file is selected, but the result needs the columns that files have.
+            chosen = [segment.only(mask) for segment, mask in marked[:1] if segment.is_held]
+        if not chosen:
+            chosen = [_no_files(self.history)]
+        tables = [self._columns(segment, names) for segment in chosen]
+        files = pa.concat_tables(tables, promote_options="permissive")
+        if any(not s.files.ascending for s in chosen) or not _ascending(chosen):
+            files = files.sort_by("id")
+        check_distinct(files, self.history)
+        return files if files.num_rows else with_partitions(files, self.schema, self.partition_ids)
+
+    def _columns(self, segment: Segment, names: frozenset[str] | None) -> pa.Table:
+        known = segment.files.names
+        if names is not None:
+            known = [name for name in known if name in names or name.startswith("partition.")]
+        # A later version may have wider types than this one.
+        files = of_partitioning(segment.files.columns(known), self.partition_ids)
+        return (
+            typed_bounds(files, self.schema.fields)
+            .append_column("id", pa.array(segment.files.ids))
+            .append_column("added", pa.array(segment.files.added))
+            .append_column("deleted", pa.array(self._deleted(segment)))
+        )
+
+    def _deleted(self, segment: Segment) -> NDArray[np.int64]:
+        if segment.deleted is not None and self.version == self.history.version:
+            return segment.deleted
+        return segment.gone_rows(self.deltas, self.version)
+
+
+def _no_files(history: FileHistory) -> Segment:
+    nothing = np.zeros(0, np.int64)
+    return Segment(HeldColumns(nothing, nothing, history.empty_table()), nothing, nothing)
+
+
+def _ascending(segments: list[Segment]) -> bool:
+    """Return True if each segment's ids are below the next one's. Each segment ascends."""
+    pairs = itertools.pairwise(segments)
+    return all(one.files.ids[-1] < other.files.ids[0] for one, other in pairs)

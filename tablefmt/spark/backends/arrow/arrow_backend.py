@@ -1,0 +1,346 @@
+"""Arrow in Spark's Python workers reads and writes the files; the driver plans and commits.
+
+For Spark Connect, for stores that Hadoop has no file system for, and for who asks for it. To read,
+files are dealt out to the workers, which give their rows back. To write, a DataFrame gets the
+table's columns by Spark's functions alone, which Connect can do too, and Spark hands its rows to
+the workers. The driver, or the Connect client, makes the one commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from tablefmt.changes.change_reader import Answer
+from tablefmt.changes.change_schema import CHANGE_COLUMNS
+from tablefmt.changes.commit_rows import FileChanges
+from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.arrow_types import from_arrow, to_arrow
+from tablefmt.model.log_entry import AddedFiles, Metadata
+from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
+from tablefmt.session.merge_pairs import UPDATED
+from tablefmt.session.transaction_snapshot import TransactionFiles
+from tablefmt.snapshot.table_state import Snapshot
+from tablefmt.spark.backends.arrow.arrow_tasks import (
+    ChangesTask,
+    LocateTask,
+    ReadTask,
+    RewriteTask,
+    WriteTask,
+    groups_of,
+    parts_of,
+    unpacked,
+)
+from tablefmt.spark.backends.backend_protocol import (
+    ACTION,
+    FILE,
+    ROW,
+    ROW_COLUMNS,
+    ChangeRange,
+    Destination,
+    Rewritten,
+    spark_fields,
+)
+from tablefmt.spark.backends.python_workers import described, for_workers, merged, read_back
+from tablefmt.spark.columns.projection import Columns, alignment, guard, misfit
+from tablefmt.spark.columns.row_conditions import analyzed_text, session_zone
+from tablefmt.spark.pyspark_objects import DataFrame, Session, functions_of
+from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.ansi import moved, under_ansi
+from tablefmt.spark.runtime.sql_text import parsed
+from tablefmt.store.object_store import Store
+
+Task = ReadTask | LocateTask | ChangesTask
+
+_POSITIONS = pa.schema([pa.field(FILE, pa.int32(), False), pa.field(ROW, pa.int64(), False)])
+
+_log = logging.getLogger(__name__)
+
+
+def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bool) -> DataFrame:
+    """The rows of a version.
+
+    Args:
+        spark: a session, classic or Connect. Its workers have to see the store, and have tablefmt.
+        store: the table's. What it is opened with is in no plan.
+        snapshot: the version.
+        asked: somebody asked for this version, by number or time.
+    """
+    failures.install()
+    files = snapshot.files
+    groups = [(group,) for group in groups_of(snapshot.with_vectors(files))]
+    _log.info(
+        "arrow backend: version %d of %s, %d files in %d tasks",
+        snapshot.version, store.uri, files.num_rows, len(groups),
+    )  # fmt: skip
+    # query_versions.py finds it in plans.
+    at = f"{'at' if asked else 'v'}{snapshot.version}"
+    label = f"tablefmt_arrow_{snapshot.table_id}_{at}_{files.num_rows}_files"
+    task, nothing = ReadTask(for_workers(store), snapshot.schema, snapshot.version), pa.schema([])
+    return _frame(spark, task, snapshot.schema, groups, nothing, label)
+
+
+def read_changes(
+    spark: Session, store: Store, of: ChangeRange, files: Sequence[FileChanges]
+) -> DataFrame:
+    """Rows of a range, each with its change columns; equal ones do not cancel."""
+    failures.install()
+    parts = [(part,) for part in parts_of([replace(each, cancels=False) for each in files])]
+    label = f"tablefmt_arrow_changes_{of.first}_to_{of.last}"
+    task = ChangesTask(Answer(for_workers(store), of.schema, of.schema.fields, CHANGE_COLUMNS))
+    return _frame(spark, task, of.schema, parts, CHANGE_COLUMNS, label)
+
+
+def read_positions(
+    spark: Session, store: Store, files: pa.Table, table: Schema, columns: Schema
+) -> DataFrame:
+    """Rows with FILE and ROW."""
+    failures.install()
+    groups, first = [], 0
+    for group in groups_of(files):
+        groups.append((group, first))
+        first += group.num_rows
+    label = f"tablefmt_arrow_positions_{files.num_rows}_files"
+    task = LocateTask(for_workers(store), table, columns)
+    return _frame(spark, task, columns, groups, _POSITIONS, label)
+
+
+def _frame(
+    spark: Session,
+    task: Task,
+    columns: Schema,
+    groups: Sequence[tuple[Any, ...]],
+    more: pa.Schema,
+    label: str,
+) -> DataFrame:
+    """A DataFrame with a task for every group, which `task` takes; its columns, then `more`.
+
+    `label` is what EXPLAIN shows.
+    """
+    from pyspark.sql.types import StructType
+
+    fields = list(to_spark_json(columns)["fields"])
+    if len(more):
+        fields += to_spark_json(from_arrow(more))["fields"]
+    schema = StructType.fromJson({"type": "struct", "fields": fields})
+    names = [field["name"] for field in fields]
+    shape = pa.schema([*to_arrow(columns), *more])
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column(0).to_pylist():
+                for batch_of_rows in task.batches(*groups[at]):
+                    yield batch_of_rows.rename_columns(names).cast(shape)
+
+    rows.__name__ = label
+    count = len(groups)
+    return spark.range(0, count, 1, max(1, count)).mapInArrow(rows, schema)
+
+
+def aligned(
+    frame: DataFrame, schema: Schema, more: Sequence[Mapping[str, object]] = ()
+) -> DataFrame:
+    """The rows with exactly the table's columns, by their logical names; and those of `more`."""
+    steps = alignment(frame, _as_named(schema), more)
+    frame = _selected(frame, steps.choose)
+    if steps.fit is not None:
+        frame = _cast_to(frame, steps.fit)
+    if steps.lengths is None:
+        return frame
+    failures.install()
+    return _selected(frame, steps.lengths)
+
+
+def _cast_to(frame: DataFrame, schema: dict[str, Any]) -> DataFrame:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.types import StructType
+
+    try:
+        frame = frame.to(StructType.fromJson(schema))
+        # Connect analyses when it is asked for a schema that it cannot know by itself.
+        frame.select("*").schema  # noqa: B018
+    except AnalysisException as error:
+        raise misfit(error) from None
+    return frame
+
+
+def _selected(frame: DataFrame, steps: Columns) -> DataFrame:
+    from pyspark.sql.types import StructType
+
+    functions = functions_of(frame)
+    columns = []
+    for step in steps:
+        if "source" in step:
+            column = functions.col(quote_name(step["source"]))
+        else:
+            column = parsed(functions, step.get("value", "NULL"))
+        if "type" in step:
+            field = {**step, "nullable": True, "metadata": {}}
+            kind = StructType.fromJson({"type": "struct", "fields": [field]})[0].dataType
+            column = column.cast(kind)
+        columns.append(column.alias(step["name"]))
+    return frame.select(*columns)
+
+
+def _as_named(schema: Schema) -> Schema:
+    """The schema with logical names for physical ones, at every level."""
+    return Schema(tuple(map(_field_as_named, schema.fields)), schema.last_id)
+
+
+def _field_as_named(field: Field) -> Field:
+    return replace(field, physical=field.name, type=_type_as_named(field.type))
+
+
+def _type_as_named(kind: Type) -> Type:
+    if isinstance(kind, Struct):
+        return Struct(tuple(map(_field_as_named, kind.fields)))
+    if isinstance(kind, Array):
+        return replace(kind, element=_type_as_named(kind.element))
+    if isinstance(kind, Map):
+        return replace(kind, key=_type_as_named(kind.key), value=_type_as_named(kind.value))
+    return kind
+
+
+def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | None:
+    """Run the query; its rows go to files. As of `Backend`."""
+    frame, metadata = _checked(aligned(frame, to.metadata.schema), to.metadata)
+    task = _task(store, to, metadata)
+    if to.layout.shuffle_bytes is not None:
+        frame = _together(frame, metadata.partition_names)
+
+    frame, names = _plainly_named(frame)
+
+    def write_tablefmt_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        batches = (batch.rename_columns(names) for batch in batches)
+        added = task.write(batches, context.partitionId() if context else 0)
+        yield pa.RecordBatch.from_arrays([pa.array([described(added)], pa.binary())], ["files"])
+
+    files = TransactionFiles(store, to.transaction)
+    with files.removed_on_failure():
+        answers = frame.mapInArrow(write_tablefmt_arrow, "files binary").collect()
+    added = merged(read_back(bytes(answer[0])) for answer in answers)
+    files.keep_winners(added)
+    return added
+
+
+def rewrite_rows(
+    frame: DataFrame, store: Store, to: Destination, names: Sequence[str]
+) -> Rewritten:
+    """The same of rows with positions, which go into no file. As of `Backend`."""
+    shape = pa.schema([ROW_COLUMNS[name] for name in names])
+    rows = aligned(frame, to.metadata.schema, spark_fields(shape))
+    checked, metadata = _checked(rows, to.metadata)
+    action = ACTION if ACTION in names else None
+    task = RewriteTask(_task(store, to, metadata), tuple(names), action, UPDATED)
+
+    checked, given = _plainly_named(checked)
+
+    def rewrite_tablefmt_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        batches = (batch.rename_columns(given) for batch in batches)
+        added, positions = task.write(batches, context.partitionId() if context else 0)
+        answer = [pa.array([body], pa.binary()) for body in (described(added), positions)]
+        yield pa.RecordBatch.from_arrays(answer, ["files", "positions"])
+
+    kinds = "files binary, positions binary"
+    with TransactionFiles(store, to.transaction).removed_on_failure():
+        answers = checked.mapInArrow(rewrite_tablefmt_arrow, kinds).collect()
+    added = merged(read_back(bytes(answer[0])) for answer in answers)
+    positions = [unpacked(bytes(answer[1])).cast(shape) for answer in answers if answer[1]]
+    return Rewritten(added, pa.concat_tables([shape.empty_table(), *positions]))
+
+
+def _plainly_named(frame: DataFrame) -> tuple[DataFrame, list[str]]:
+    """The rows with names that PySpark finds again: it asks for columns by their names, without
+    quotes. And the names as they are.
+    """
+    names = list(frame.columns)
+    if not any(mark in name for name in names for mark in ".`"):
+        return frame, names
+    return frame.toDF(*(f"c{at}" for at in range(len(names)))), names
+
+
+def _task(store: Store, to: Destination, metadata: Metadata) -> WriteTask:
+    return WriteTask(
+        for_workers(store),
+        to.transaction,
+        metadata,
+        to.stats,
+        tuple(metadata.schema.names),
+        to.layout.compression,
+        to.layout.rows_max,
+    )
+
+
+def _checked(frame: DataFrame, metadata: Metadata) -> tuple[DataFrame, Metadata]:
+    """Rows that break a constraint fail in Spark itself; the workers are left nothing to check."""
+    check = guard(metadata)
+    if check is None:
+        return frame, metadata
+    failures.install()
+    schema, zone = metadata.schema, session_zone(frame.sparkSession)
+    conditions = [each.condition for each in metadata.constraints.values()]
+    plain = all(analyzed_text(text, schema, zone).exact for text in conditions)
+    with under_ansi(frame.sparkSession, plain=plain) as ansi:
+        return moved(frame, ansi).where(parsed(functions_of(frame), check)), replace(
+            metadata, constraints={}
+        )
+
+
+def _together(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Rows of one partition in one task, or in a few where adaptive execution sizes them."""
+    if frame.sparkSession.conf.get("spark.sql.adaptive.enabled", "true") == "true":
+        return frame.hint("rebalance", *(quote_name(n) for n in names))
+    return frame.repartition(*(quote_name(n) for n in names)) if names else frame
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowBackend:
+    """A `Backend`; its methods are described there."""
+
+    spark: Session
+    """Classic or Connect."""
+    store: Store
+
+    def read_snapshot(self, snapshot: Snapshot, *, asked: bool = False) -> DataFrame:
+        """As of `Backend`."""
+        return read_snapshot(self.spark, self.store, snapshot, asked=asked)
+
+    def read_changes(self, of: ChangeRange, files: Sequence[FileChanges]) -> DataFrame:
+        """As of `Backend`."""
+        return read_changes(self.spark, self.store, of, files)
+
+    def read_positions(
+        self,
+        files: pa.Table,
+        schema: Schema,
+        columns: Schema,
+        partition_ids: frozenset[int],
+        version: int | None,
+    ) -> DataFrame:
+        """As of `Backend`."""
+        return read_positions(self.spark, self.store, files, schema, columns)
+
+    def write_rows(self, frame: DataFrame, to: Destination) -> AddedFiles | None:
+        """As of `Backend`."""
+        return write_rows(frame, self.store, to)
+
+    def rewrite_rows(
+        self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
+    ) -> Rewritten:
+        """As of `Backend`. Names of files have no part that could be one of another call."""
+        return rewrite_rows(frame, self.store, to, names)
+
+    def files_of(self, transaction: str) -> TransactionFiles:
+        """As of `Backend`."""
+        return TransactionFiles(self.store, transaction)

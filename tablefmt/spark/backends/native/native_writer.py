@@ -1,0 +1,338 @@
+"""Spark writes the data files of one transaction itself; what comes of it goes to the log.
+
+Rows that are written again bring where their old versions are. The positions ride in the data files
+as columns that no schema names (DAT-11), so that the table is passed over once, whatever tasks are
+tried twice.
+
+Spec: DAT-1, DAT-6, DAT-7, ADD-4, ADD-5.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tablefmt.data.file_descriptions import describe_files
+from tablefmt.data.file_prefetch import open_data_file
+from tablefmt.errors import CommitRejectedError, CorruptDataError
+from tablefmt.log.object_names import data_folder
+from tablefmt.model.log_entry import AddedFiles
+from tablefmt.model.name_matching import folded
+from tablefmt.model.schema import Schema, physical
+from tablefmt.session.merge_pairs import UPDATED
+from tablefmt.session.transaction_snapshot import ALL, TransactionFiles, delete_keys
+from tablefmt.spark.backends.backend_protocol import (
+    ACTION,
+    ROW_COLUMNS,
+    Destination,
+    Layout,
+    Rewritten,
+    spark_fields,
+)
+from tablefmt.spark.backends.native import s3a
+from tablefmt.spark.backends.native.native_relation import HadoopRoot, hadoop_root
+from tablefmt.spark.columns.projection import alignment, guard, misfit
+from tablefmt.spark.jvm import java_classes
+from tablefmt.spark.pyspark_objects import DataFrame, Session, java_rows, java_session, jvm_of
+from tablefmt.spark.runtime import failures
+from tablefmt.store.object_store import Store
+
+SESSION_CONF = {
+    # Names and defaults of the table stand in SQL text (SEC-4).
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    # Arrow reads no variant whose parts have columns of their own (DAT-10).
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.variant.inferShreddingSchema": "false",
+    "spark.sql.optimizer.plannedWrite.enabled": "true",
+    "spark.sql.parquet.output.committer.class": "org.apache.parquet.hadoop.ParquetOutputCommitter",
+    "spark.sql.sources.commitProtocolClass": (
+        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
+    ),
+}
+"""Set on a copy of the session: neither the user's session nor a query beside it sees them."""
+
+WRITE_OPTIONS = {
+    "parquet.page.write-checksum.enabled": "true",
+    # A partition value has to come out of the footer whole.
+    "parquet.statistics.truncate.length": str((1 << 31) - 1),
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # The first algorithm alone publishes the files of winning attempts and of no other.
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+}
+
+POSITION_OPTIONS = {"parquet.writer.version": "v2"}
+"""On top of that for rows that carry their positions (DAT-11): in order they are then written as
+their differences, which take next to nothing, and so are whole numbers of the table's.
+"""
+
+LOCAL_OPTIONS = {
+    # The default local file system leaves a hidden checksum file beside every file.
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+
+OPTIMIZED_CONF = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true",
+}
+"""On top of that with `optimizeWrite`: adaptive execution is what sizes the tasks."""
+
+_log = logging.getLogger(__name__)
+
+
+def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | None:
+    """Run the query and write its rows; as of `Backend`."""
+    files = NativeFiles(frame.sparkSession, store, to.transaction)
+    with files.removed_on_failure():
+        rows, written = write_files(frame, store, files.folder, to)
+        added = described_files(store, written, to)
+        check_published(rows, 0 if added is None else added.rows)
+    files.keep_winners(added)
+    return added
+
+
+def write_files(
+    frame: DataFrame,
+    store: Store,
+    folder: str,
+    to: Destination,
+    more: Sequence[Mapping[str, object]] = (),
+    apart: str | None = None,
+) -> tuple[int, list[tuple[str, int]]]:
+    """Run the query and write its rows; not durably yet.
+
+    Args:
+        frame: its columns go to the table's by name; and the columns of `more`.
+        store: the table's.
+        folder: the transaction's, or below it; new.
+        to: what is written.
+        more: Spark's JSON forms of columns that no schema names (DAT-11).
+        apart: one of them: a file holds rows of one value of it.
+
+    Returns:
+        Rows that Spark's tasks say they wrote, negative if they do not say; and keys and sizes of
+        the files, those without rows too.
+
+    Raises:
+        As `Backend.write_rows`; what was written stays.
+    """
+    if not store.remote:
+        # Hadoop follows a link on the way there; the store refuses it (STO-2).
+        next(iter(store.list_after(folder)), None)
+    rows = _run(frame, store, folder, to, more, apart)
+    return rows, _published(frame.sparkSession, store, folder)
+
+
+def described_files(
+    store: Store, written: Sequence[tuple[str, int]], to: Destination
+) -> AddedFiles | None:
+    """The files, durable from now on; those without rows are removed."""
+    added = describe_files(store, written, to.metadata, to.stats) if written else None
+    kept = frozenset() if added is None else frozenset(added.columns["path"])
+    delete_keys(store, [key for key, _ in written if key not in kept])
+    if added is not None:
+        store.sync(added.columns["path"])
+    return added
+
+
+def _published(spark: Session, store: Store, folder: str) -> list[tuple[str, int]]:
+    """Keys and sizes of the files that a job left below a folder; its committer's notes go."""
+    listed = [(one.key, one.size) for one in store.list_after(folder)]
+    notes = s3a.magic_folders(folder, (key for key, _ in listed))
+    for one in notes:
+        _delete(spark, store, one)
+    s3a.remove_markers(store, folder)
+    return [(key, size) for key, size in listed if not key.startswith(tuple(notes))]
+
+
+class NativeFiles(TransactionFiles):
+    """The files of a transaction that Spark's own committer publishes; and what that leaves."""
+
+    def __init__(self, spark: Session, store: Store, transaction: str) -> None:
+        super().__init__(store, transaction)
+        self.spark = spark
+
+    def remove(self, prefixes: Sequence[str] = ALL, keep: Collection[str] = ()) -> bool:
+        """As of any transaction; all of it with the uploads, notes and empty directories of jobs
+        that failed.
+        """
+        if keep or prefixes != ALL:
+            return super().remove(prefixes, keep)
+        try:
+            s3a.abort_uploads(self.store, self.folder)
+            _delete(self.spark, self.store, self.folder)
+        except Exception:
+            # The session may have been stopped.
+            _log.warning("Spark could not remove the files of transaction %s", self.transaction)
+            return super().remove()
+        return True
+
+    def keep_winners(self, added: AddedFiles | None, prefix: str = "") -> None:
+        """The committer publishes no others; only what is left of a job without rows goes."""
+        if added is None:
+            self.remove()
+
+
+def _delete(spark: Session, store: Store, folder: str) -> None:
+    """Delete a folder and what is in it, by Hadoop: many objects a request."""
+    root = hadoop_root(store)
+    conf = java_session(spark).sessionState().newHadoopConf()
+    for name, value in root.settings.items():
+        conf.set(name, value)
+    path = jvm_of(spark).org.apache.hadoop.fs.Path(
+        root.scheme, root.authority, f"{root.path}/{folder}"
+    )
+    path.getFileSystem(conf).delete(path, True)
+
+
+def check_published(written: int, published: int) -> None:
+    """A committer that does not fit the session publishes no files, and says that all is well.
+
+    Args:
+        written: rows that Spark's tasks say they wrote; negative if this Spark does not say.
+        published: rows in the files that are there.
+    """
+    if 0 <= written != published:
+        raise CommitRejectedError(
+            f"Spark wrote {written} rows and the files that it published hold {published}; look "
+            "for settings of this session about committers (spark.sql.sources.commitProtocolClass, "
+            "fs.s3a.committer, mapreduce.fileoutputcommitter)"
+        )
+
+
+def _run(
+    frame: DataFrame,
+    store: Store,
+    folder: str,
+    to: Destination,
+    more: Sequence[Mapping[str, object]],
+    apart: str | None,
+) -> int:
+    """Rows that Spark's tasks say they wrote; negative if they do not say."""
+    from pyspark.errors import AnalysisException
+
+    failures.install()
+    metadata, layout = to.metadata, to.layout
+    check = guard(metadata)
+    steps = alignment(frame, metadata.schema, more, named=check is not None)
+    root = hadoop_root(store)
+    settings, options = _settings(root, layout)
+    if more:
+        options.update(POSITION_OPTIONS)
+        longs = [column["name"] for column in more if column["type"] == "long"]
+        options.update({f"parquet.enable.dictionary#{name}": "false" for name in longs})
+    write = java_classes.new_instance(
+        frame.sparkSession, "NativeWrite", java_rows(frame), json.dumps(settings)
+    )
+    try:
+        write.select(json.dumps(steps.choose))
+        if steps.fit is not None:
+            write.fit(json.dumps(steps.fit))
+        if steps.lengths is not None:
+            write.select(json.dumps(steps.lengths))
+        if check is not None:
+            write.filter(check)
+        if steps.rename is not None:
+            write.select(json.dumps(steps.rename))
+    except AnalysisException as error:
+        raise misfit(error) from None
+    group = None
+    names = [metadata.schema.by_id(i).physical for i in metadata.partition_by]
+    names += [] if apart is None else [apart]
+    if names:
+        group = _group_name(metadata.schema)
+        write.group(group, json.dumps(names))
+    if layout.shuffle_bytes is not None:
+        write.rebalance(group, layout.shuffle_bytes)
+    elif group is not None:
+        write.keepOrder(group)
+    rows: int = write.save(json.dumps(options), group, root / folder)
+    return rows
+
+
+def _settings(root: HadoopRoot, layout: Layout) -> tuple[dict[str, str], dict[str, str]]:
+    """Session settings, and options of the writer, for a table there."""
+    settings = dict(SESSION_CONF)
+    options = {**WRITE_OPTIONS, "compression": layout.compression}
+    if layout.rows_max is not None:
+        options["maxRecordsPerFile"] = str(layout.rows_max)
+    if layout.shuffle_bytes is not None:
+        settings.update(OPTIMIZED_CONF)
+    if root.scheme == "file":
+        options.update(LOCAL_OPTIONS)
+    else:
+        settings.update(s3a.SESSION_CONF)
+        options.update(s3a.WRITE_OPTIONS)
+        options.update(root.settings)
+    return settings, options
+
+
+def _group_name(schema: Schema) -> str:
+    """A name for the column that tells partitions apart, which no column of the files has.
+
+    Should two partitions ever share its value, the footers show it and the write fails (ADD-4).
+    """
+    taken = {folded(field.name) for field in physical(schema).fields}
+    group = "__p"
+    while group in taken:
+        group += "_"
+    return group
+
+
+THREADS = 8
+
+
+def rewrite_rows(
+    frame: DataFrame, store: Store, to: Destination, names: Sequence[str], part: str
+) -> Rewritten:
+    """As of `Backend`."""
+    shape = pa.schema([ROW_COLUMNS[name] for name in names])
+    folder = f"{data_folder(to.transaction)}{part}/"
+    apart = ACTION if ACTION in names else None
+    rows, written = write_files(frame, store, folder, to, spark_fields(shape), apart)
+    if not names:
+        added = described_files(store, written, to)
+        check_published(rows, 0 if added is None else added.rows)
+        return Rewritten(added, shape.empty_table())
+    positions = _read_back(store, written, shape)
+    check_published(rows, sum(table.num_rows for table in positions))
+    pairs = list(zip(written, positions, strict=True))
+    kept = [file for file, table in pairs if table.num_rows and _is_written(table)]
+    delete_keys(store, [file[0] for file in written if file not in kept])
+    added = described_files(store, kept, to)
+    return Rewritten(added, pa.concat_tables([shape.empty_table(), *positions]))
+
+
+def _is_written(positions: pa.Table) -> bool:
+    return ACTION not in positions.column_names or positions[ACTION][0].as_py() == UPDATED
+
+
+def _read_back(
+    store: Store, written: Sequence[tuple[str, int]], shape: pa.Schema
+) -> list[pa.Table]:
+    def read(written: tuple[str, int]) -> pa.Table:
+        key, size = written
+        try:
+            with open_data_file(store, key, size) as source:
+                file = pq.ParquetFile(source, page_checksum_verification=True)
+                return file.read(shape.names, use_threads=False).select(shape.names).cast(shape)
+        except (OSError, pa.ArrowException) as error:
+            first = str(error).splitlines()[0]
+            raise CorruptDataError(f"it cannot be read: {first}", key=key, rule="DAT-5") from None
+
+    if len(written) < 2:
+        return [read(file) for file in written]
+    with ThreadPoolExecutor(min(THREADS, len(written))) as pool:
+        return list(pool.map(read, written))

@@ -1,0 +1,105 @@
+"""What Spark's Python workers need, and what their tasks send back to the driver.
+
+Compaction, clustering, copy-on-write and the Arrow backend run tablefmt in the workers. A worker is
+another process, often on another machine, with another Python and another environment: it needs
+tablefmt, and what the driver's store is reached with. A task sends back, as bytes, what an entry
+says of the files that it wrote.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from tablefmt.model.log_entry import AddedFiles
+from tablefmt.session.transaction_snapshot import joined
+from tablefmt.spark.pyspark_objects import Session, functions_of, has_jvm
+from tablefmt.spark.runtime.failures import workers_without
+from tablefmt.spark.runtime.spark_jobs import job_description
+from tablefmt.store.object_store import Store
+
+
+def merged(parts: Iterable[AddedFiles | None]) -> AddedFiles | None:
+    """The files of all tasks as one; a column that one lacks is unknown there (VAL-4)."""
+    return joined(list(parts))
+
+
+def described(added: AddedFiles | None) -> bytes:
+    """What a task wrote, as bytes for the driver."""
+    return orjson.dumps(None if added is None else dict(added.columns))
+
+
+def read_back(body: bytes) -> AddedFiles | None:
+    """The reverse of `described`."""
+    columns = orjson.loads(body)
+    return None if columns is None else AddedFiles(columns)
+
+
+_checked: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+_log = logging.getLogger("tablefmt.spark")
+
+
+def check_workers(spark: Session) -> None:
+    """Make sure that the Python of Spark's workers has tablefmt: one small job an application.
+
+    Raises:
+        UnsupportedFeatureError: it has not. The message names the interpreter.
+    """
+    connect = not has_jvm(spark)
+    owner: Any = spark if connect else spark.sparkContext
+    python = "" if connect else str(owner.pythonExec)
+    with _lock:
+        if python in _checked.setdefault(owner, set()):
+            return
+    with job_description(spark, "checking that Spark's workers have tablefmt"):
+        interpreter, _, problem = _answer(spark).partition("\t")
+    if problem:
+        raise workers_without(problem, interpreter)
+    with _lock:
+        _checked.setdefault(owner, set()).add(python)
+
+
+def _answer(spark: Session) -> str:
+    """Return what a worker says: "" if it has tablefmt, else its interpreter and its error."""
+
+    from pyspark.sql.types import StringType
+
+    # PySpark sends a function by its module's name, but one inside another function by its code.
+    def tablefmt_in_workers(_: int) -> str:
+        import sys
+
+        try:
+            import tablefmt.spark.backends.python_workers  # noqa: F401
+        except Exception as error:
+            python = f"{sys.executable} (Python {sys.version.split()[0]})"
+            return f"{python}\t{type(error).__name__}: {error}"
+        return ""
+
+    # Without Arrow, which such a worker may lack too. A type by name would need a JVM at hand.
+    asked = functions_of(spark).udf(tablefmt_in_workers, StringType(), useArrow=False)
+    try:
+        answered: str = spark.range(0, 1, 1, 1).select(asked("id")).collect()[0][0]
+    except Exception as error:
+        # The work itself will fail in the same way, and its error says more.
+        _log.debug("Spark's workers could not be asked for tablefmt: %s", error)
+        return ""
+    return answered
+
+
+def for_workers(store: Store) -> Store:
+    """Return the store as a task needs it: with the credentials that this process resolved.
+
+    Call it where a task is made, so that keys that expire are those of this moment. The result goes
+    into pickled functions alone, never into a plan, a log or a file.
+    """
+    resolved = getattr(store, "with_credentials", None)
+    if resolved is None:
+        return store
+    carried: Store = resolved()
+    return carried

@@ -1,0 +1,301 @@
+"""What changes of single rows are made of: rows with their positions, and rows written again.
+
+Rows of live files come together with where they are. Spark counts or lists the positions; what
+comes to the driver is a bit or a pair of numbers a row. New rows are written under a transaction's
+folder, whoever writes them. For copy-on-write, rows that stay in files of which others go are
+written again in tasks: one task a file, and what comes back is what an entry says of the files
+written.
+
+Spec: DEL-1, DEL-4, LIN-1, ADD-5.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from tablefmt.conflict.read_write_sets import Ids, Output
+from tablefmt.data.arrow_scanner import columns_read
+from tablefmt.data.column_bounds import stats_of
+from tablefmt.data.data_writer import write_data
+from tablefmt.data.row_reader import answer_schema, read_files
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.log_entry import AddedFiles, Metadata
+from tablefmt.model.name_matching import folded
+from tablefmt.model.positions import pack_positions
+from tablefmt.model.schema import Field, Schema
+from tablefmt.session.measurements import REWRITE
+from tablefmt.session.merge_pairs import positions_by_file
+from tablefmt.session.row_changes import CopyRows, Rows, flagged, runs_of
+from tablefmt.session.transaction_snapshot import TransactionFiles, TransactionSnapshot, joined
+from tablefmt.spark.backends.backend_choice import backend_for, check_shared
+from tablefmt.spark.backends.backend_protocol import (
+    FILE,
+    ROW,
+    Destination,
+    Rewritten,
+    session_layout,
+)
+from tablefmt.spark.backends.python_workers import check_workers, described, for_workers, read_back
+from tablefmt.spark.pyspark_objects import DataFrame, Session
+from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.failures import carrying
+from tablefmt.spark.runtime.spark_jobs import job_description
+from tablefmt.spark.runtime.sql_text import selected
+from tablefmt.spark.spark_options import WriteOptions
+from tablefmt.store.object_store import Store
+
+
+def rewrite(
+    spark: Session,
+    pinned: TransactionSnapshot,
+    frame: DataFrame,
+    names: Sequence[str],
+    options: WriteOptions,
+    part: str = "u",
+) -> Rewritten:
+    """Run a query; its rows go to files under the transaction's folder, durably (ADD-5).
+
+    Args:
+        spark: the session.
+        pinned: the version, and where the files go.
+        frame: the table's columns by name, and those of `names`.
+        names: of FILE, ROW, SOURCE, ACTION, those there are.
+        options: how the files are written.
+        part: names the folder below the transaction's: one for every call.
+
+    Raises:
+        SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. CommitRejectedError: the files
+        are not all that Spark wrote. Spark's own exceptions if the query fails. The files stay.
+    """
+    layout = session_layout(spark, options.files, pinned.target, pinned.view.head)
+    to = Destination(pinned.transaction, pinned.target, layout)
+    backend = backend_for(spark, pinned.store)
+    with pinned.measured.timed(REWRITE):
+        return backend.rewrite_rows(frame, to, names, part)
+
+
+def with_positions(
+    spark: Session,
+    store: Store,
+    files: pa.Table,
+    schema: Schema,
+    partition_ids: frozenset[int],
+    *,
+    columns: Sequence[Field] | None = None,
+    version: int | None = None,
+) -> DataFrame:
+    """The rows that files still have as a DataFrame, each with FILE and ROW as its last columns.
+
+    A condition on the DataFrame leaves out whole files, as in `tablefmt.spark.read`; where Spark
+    itself reads the files, a column that nobody asks for is not read.
+
+    Args:
+        spark: a session, classic or Connect.
+        store: where the files are.
+        files: live files of one version, with the snapshot's columns; `vector` as
+            `Snapshot.with_vectors` gives it.
+        schema: the version's.
+        partition_ids: its partition columns.
+        columns: those to read; None: all.
+        version: shown in plans.
+
+    Raises:
+        SchemaMismatchError: a column of the table is called as one of the two.
+        UnsupportedFeatureError: no backend reaches the store.
+    """
+    taken = [f.name for f in schema.fields if folded(f.name) in (FILE, ROW)]
+    if taken:
+        raise SchemaMismatchError(
+            f"the column {taken[0]!r} has a name that changes of rows need; rename it", taken
+        )
+    read = schema if columns is None else Schema(tuple(columns), schema.last_id)
+    backend = backend_for(spark, store)
+    return backend.read_positions(files, schema, read, partition_ids, version)
+
+
+LISTED_MAX = 1 << 24
+"""In files of up to so many rows together positions are listed, without a shuffle; in larger ones
+they come as bits, 32,768 to a row."""
+
+_BITS = 32768
+
+_BUCKET, _MAP = "bucket", "bits"
+
+
+def find_positions(rows: DataFrame, ids: NDArray[np.int64], count: int) -> dict[int, BitMap64]:
+    """The places of the rows of a query. Runs it.
+
+    Args:
+        rows: a DataFrame with FILE and ROW; no row is there twice.
+        ids: of the files, by FILE.
+        count: rows of those files.
+    """
+    if count <= LISTED_MAX:
+        pairs = rows.select(FILE, ROW).toArrow()
+        return positions_by_file(_numbers(pairs, FILE), _numbers(pairs, ROW), ids)
+    # Spark's functions count from 1.
+    bits = selected(
+        rows,
+        FILE,
+        f"bitmap_bucket_number({ROW} + 1) AS {_BUCKET}",
+        f"bitmap_bit_position({ROW} + 1) AS {_MAP}",
+    )
+    grouped = bits.groupBy(FILE, _BUCKET).agg({_MAP: "bitmap_construct_agg"})
+    return _from_bits(grouped.toDF(FILE, _BUCKET, _MAP).toArrow(), ids)
+
+
+def _from_bits(bitmaps: pa.Table, ids: NDArray[np.int64]) -> dict[int, BitMap64]:
+    result: dict[int, BitMap64] = {}
+    columns = (bitmaps[name].to_pylist() for name in (FILE, _BUCKET, _MAP))
+    for place, bucket, body in zip(*columns, strict=True):
+        bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
+        positions = np.flatnonzero(bits).astype(np.uint64) + np.uint64((bucket - 1) * _BITS)
+        result.setdefault(int(ids[place]), BitMap64()).update(BitMap64(positions))
+    return result
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = table[name].to_numpy().astype(np.int64)
+    return numbers
+
+
+JOB_BYTES = 32 << 20
+"""Bitmaps that go to the tasks of one job; with more there are several jobs, one after another."""
+
+_log = logging.getLogger("tablefmt.spark")
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRowsTask:
+    """Writes the rows that a file still has to files of a transaction."""
+
+    store: Store
+    transaction: str
+    schema: Schema
+    """The one to read under."""
+    metadata: Metadata
+    """What to write under. Constraints held when the rows came in."""
+    stats: tuple[Field, ...]
+    prefix: str
+    """Of the names of all files that the statement carries."""
+
+    def copy_rows(self, file: pa.Table, number: int) -> AddedFiles | None:
+        """Write the rows of one file, under names that no other attempt has; then it is durable.
+
+        Args:
+            file: one row, as `read_files` takes it.
+            number: tells the files apart.
+
+        Raises:
+            CorruptDataError, StoreError, with a record that `recovered` finds.
+        """
+        with carrying():
+            columns = self.schema.fields
+            batches = read_files(self.store, file, self.schema, columns)
+            return write_data(
+                self.store,
+                self.transaction,
+                pa.RecordBatchReader.from_batches(answer_schema(columns), batches),
+                self.metadata,
+                self.stats,
+                prefix=f"{self.prefix}{number:05d}-{secrets.token_hex(8)}-",
+            )
+
+
+def copy_rows_in_tasks(spark: Session) -> CopyRows:
+    """What `stage_changes` calls to write rows that stay; in tasks of this session.
+
+    If a task fails for good, Spark's own exception leaves, or the TablefmtError behind it, and what
+    the tasks wrote is removed.
+    """
+
+    def copy(
+        pinned: TransactionSnapshot, ids: Ids, removed: Rows
+    ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
+        if not len(ids):
+            return None, ()
+        failures.install()
+        check_shared(pinned.store)
+        check_workers(spark)
+        step = f"copy-on-write: writing the rows that stay of {len(ids)} files"
+        prefix = f"carry-{secrets.token_hex(4)}-"
+        files = TransactionFiles(pinned.store, pinned.transaction)
+        with files.removed_on_failure((prefix,)), job_description(spark, step):
+            return _copied(spark, pinned, ids, removed, prefix)
+
+    return copy
+
+
+def _copied(
+    spark: Session, pinned: TransactionSnapshot, ids: Ids, removed: Rows, prefix: str
+) -> tuple[AddedFiles | None, tuple[Output, ...]]:
+    snapshot = pinned.snapshot
+    places = pc.index_in(pa.array(ids, pa.int64()), snapshot.files["id"].combine_chunks())
+    files = snapshot.files.take(places).combine_chunks()
+    dropped = [snapshot.positions(int(file)) | removed[int(file)] for file in ids]
+    vectors = [pack_positions(rows) for rows in dropped]
+    read = files.select([name for name in columns_read(files) if name != "deleted"])
+    read = read.append_column("vector", pa.array(vectors, pa.large_binary()))
+    under = replace(pinned.target, constraints={})
+    stats = stats_of(under)
+    task = CopyRowsTask(
+        for_workers(pinned.store),
+        pinned.transaction,
+        snapshot.schema,
+        under,
+        tuple(stats),
+        prefix,
+    )
+    parts: list[AddedFiles] = []
+    outputs: list[Output] = []
+    for start, end in _jobs([len(v) for v in vectors]):
+        singles = [read.slice(at, 1) for at in range(start, end)]
+        for at, added in enumerate(_run(spark, task, singles, start), start):
+            assert added is not None, "a file that does not go whole has rows left"
+            inputs = [(int(ids[at]), files["rows"][at].as_py(), dropped[at])]
+            outputs.extend(enumerate(runs_of(inputs, added.columns["rows"]), len(outputs)))
+            parts.append(flagged(added, updated=False))
+    added = joined(parts)
+    assert added is not None
+    TransactionFiles(pinned.store, pinned.transaction).keep_winners(added, prefix)
+    _log.info("carried %d rows of %d files in tasks", added.rows, len(ids))
+    return added, tuple(outputs)
+
+
+def _jobs(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Runs of files whose bitmaps go together."""
+    start = held = 0
+    for at, size in enumerate(sizes):
+        if at > start and held + size > JOB_BYTES:
+            yield start, at
+            start, held = at, 0
+        held += size
+    yield start, len(sizes)
+
+
+def _run(
+    spark: Session, task: CopyRowsTask, singles: Sequence[pa.Table], first: int
+) -> list[AddedFiles | None]:
+    """What was written for each file, in their order."""
+
+    def tablefmt_copy_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column(0).to_pylist():
+                body = described(task.copy_rows(singles[at], first + at))
+                columns = [pa.array([at], pa.int64()), pa.array([body], pa.binary())]
+                yield pa.RecordBatch.from_arrays(columns, ["file", "written"])
+
+    count = len(singles)
+    numbers = spark.range(0, count, 1, count)
+    answers = numbers.mapInArrow(tablefmt_copy_rows, "file bigint, written binary").collect()
+    written = {row[0]: read_back(bytes(row[1])) for row in answers}
+    return [written[at] for at in range(count)]

@@ -1,0 +1,333 @@
+"""Conditions over rows of the table: how Spark works them out, and what is understood of them.
+
+Spark evaluates every condition itself. What is understood, exactly as PRN-3 has it, leaves out
+files and goes to the conflict rules; what is not makes them look at whole files (CFL-21). The text
+of a Column is the same for one that is put together anew, so that a retry is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
+from tablefmt.expressions.expression_analysis import analyze, depends_on_zone
+from tablefmt.expressions.filter_tuples import filters_to_predicate, is_filters
+from tablefmt.expressions.predicate import Predicate, all_of, to_sql
+from tablefmt.expressions.sql_parser import Relation, check_qualifiers
+from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
+from tablefmt.model.name_matching import folded
+from tablefmt.model.schema import Schema, is_nested
+from tablefmt.session.statement_scope import AnalyzedCondition, kept_text
+from tablefmt.spark.pyspark_objects import (
+    active_jvm,
+    column_from,
+    functions_of,
+    has_rows,
+    java_column,
+    java_rows,
+    jvm_of,
+)
+from tablefmt.spark.runtime.sql_text import parsed
+
+if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_PLACE_IN_MEMORY = re.compile(r"@[0-9a-f]+\b")
+_VARIABLE = re.compile(r"\b([xyz])_[0-9]+\b")
+"""PySpark counts the variables of all lambdas of a process."""
+
+
+def text_of(column: Column, names: Collection[str]) -> str:
+    """What a Column says, for people and for the digest of a statement (CFL-23).
+
+    Args:
+        column: of a classic or a Connect session. One with a seed of its own, as `rand()` has, is
+            another each time.
+        names: columns of the table: what is called like one stays as it is, a variable too.
+    """
+    text = _plain(column)
+    if "->" not in text and "lambdafunction(" not in folded(text):
+        return text
+    seen = {folded(name) for name in names}
+    numbers: dict[str, int] = {}
+
+    def renamed(match: re.Match[str]) -> str:
+        if match[0] in seen:
+            return match[0]
+        return f"<{match[1]}{numbers.setdefault(match[0], len(numbers) + 1)}>"
+
+    return _VARIABLE.sub(renamed, text)
+
+
+def _plain(column: Column) -> str:
+    text = str(column).removeprefix("Column<'").removesuffix("'>")
+    java = java_column(column)
+    if java is None or _PLACE_IN_MEMORY.search(text) is None:
+        return text
+    from py4j.protocol import Py4JError
+
+    # Spark shows bytes, and functions of Python, by where they are; its SQL says what they are.
+    classic = active_jvm().org.apache.spark.sql.classic
+    converter = getattr(classic, "ColumnNodeToExpressionConverter$")
+    try:
+        return str(getattr(converter, "MODULE$").apply(java.node()).sql())
+    except Py4JError:
+        return text
+
+
+_OF_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
+
+_OF_SEVERAL = frozenset(
+    {
+        "NESTED_AGGREGATE_FUNCTION",
+        "_LEGACY_ERROR_TEMP_1031",  # a window inside an aggregate; Spark has no other name for it
+        "UNSUPPORTED_GENERATOR",
+        "UNSUPPORTED_GROUPING_EXPRESSION",
+    }
+)
+"""Conditions of Spark's errors, by their first names."""
+
+
+def as_column(functions: ModuleType, given: str | Column) -> Column:
+    """SQL text, or a Column, as a Column.
+
+    Args:
+        functions: Spark's, for the kind of session.
+        given: what a caller wrote.
+
+    Raises:
+        InvalidPredicateError: it is neither.
+    """
+    from pyspark.sql import Column
+
+    if isinstance(given, str):
+        return parsed(functions, given)
+    if not isinstance(given, Column):
+        raise InvalidPredicateError(f"{given!r:.100} is no expression; give SQL text or a Column")
+    return given
+
+
+def is_plain(given: str | Column | None) -> bool:
+    """Whether an expression of a statement is known to have one value for a row by itself, the
+    same each time, without a query. Of a Column, and of functions that the session may have put in
+    place of Spark's own, only Spark knows.
+    """
+    if not isinstance(given, str):
+        return given is None
+    analysis = analyze(given)
+    return analysis.is_plain and not analysis.calls
+
+
+def without_filters(where: Any, schema: Schema) -> Any:
+    """The same condition; but filter tuples as SQL text, which means the same in a session of any
+    time zone.
+
+    Raises:
+        InvalidPredicateError, UnsupportedFeatureError: as `filters_to_predicate`.
+    """
+    if is_filters(where):
+        return to_sql(filters_to_predicate(where, schema))
+    if where is None or isinstance(where, str) or _is_column(where):
+        return where
+    raise InvalidPredicateError(
+        f"where is {where!r:.100}: expected SQL text, filter tuples like "
+        f'[("id", ">", 1)] or a Column, got {type(where).__name__}'
+    )
+
+
+def text_condition(where: Any, schema: Schema) -> str:
+    """Return the same as SQL text; `where` is not None.
+
+    Raises:
+        InvalidPredicateError: it is a Column, or no condition. As `without_filters`.
+    """
+    text = without_filters(where, schema)
+    if not isinstance(text, str):
+        raise InvalidPredicateError(
+            f"where is {where!r:.100}: expected SQL text or filter tuples, got a Column"
+        )
+    return text
+
+
+def _is_column(given: Any) -> bool:
+    from pyspark.sql import Column
+
+    return isinstance(given, Column)
+
+
+def analyzed_text(
+    text: str | None, schema: Schema, zone: str, alias: str | None = None
+) -> AnalyzedCondition:
+    """What is understood of a condition over the table, as SQL text.
+
+    Args:
+        text: the condition; None: every row.
+        schema: the table's.
+        zone: the session's time zone.
+        alias: what the statement calls the table.
+
+    Raises:
+        InvalidPredicateError: a column behind another name (SQL-7); all else is left to Spark.
+    """
+    if text is None:
+        return AnalyzedCondition("TRUE", None, None, True)
+    check_qualifiers(text, schema, alias)
+    try:
+        predicate = parse_predicate(text, schema, zone, alias)
+    except (InvalidPredicateError, UnsupportedFeatureError):
+        known, _ = parse_conjuncts(text, schema, zone, alias)
+    else:
+        return AnalyzedCondition(to_sql(predicate), predicate, None, True)
+    analysis = analyze(text, Relation(schema, alias=alias))
+    reasoned = analysis.follows_from_columns
+    return AnalyzedCondition(
+        kept_text(text),
+        all_of(known) if known else None,
+        None,
+        False,
+        reasoned=reasoned,
+        columns=analysis.columns[0] if reasoned else None,
+    )
+
+
+def analyzed_parts(
+    text: str, parts: Sequence[str], unknown: int, names: Sequence[str] | None, schema: Schema
+) -> AnalyzedCondition:
+    """The same of a condition that Spark has resolved.
+
+    Args:
+        text: for people.
+        parts: text of the AND-ed parts over the table alone; times in UTC.
+        unknown: how many parts there are besides.
+        names: columns of the table that decide it; None if it cannot be reasoned about.
+        schema: the table's.
+    """
+    known: list[Predicate] = []
+    for part in parts:
+        try:
+            known.append(parse_predicate(part, schema, "UTC"))
+        except (InvalidPredicateError, UnsupportedFeatureError):
+            some, _ = parse_conjuncts(part, schema, "UTC")
+            known += some
+            unknown += 1
+    predicate = all_of(known) if known else None
+    if unknown == 0 and predicate is not None:
+        return AnalyzedCondition(to_sql(predicate), predicate, None, True)
+    fields = [schema.find(name) for name in names or ()]
+    plain = names is not None and all(f is not None and not is_nested(f.type) for f in fields)
+    return AnalyzedCondition(
+        kept_text(text),
+        predicate,
+        None,
+        False,
+        reasoned=plain,
+        columns=frozenset(f.id for f in fields if f is not None) if plain else None,
+    )
+
+
+def non_deterministic(text: str) -> InvalidPredicateError:
+    """What to say of a condition that is not deterministic."""
+    return InvalidPredicateError(
+        f"the condition {text[:200]} is not deterministic: it may say yes once and no the next "
+        "time; put such values into a column first"
+    )
+
+
+def check_deterministic(rows: DataFrame, condition: Column, text: str) -> None:
+    """Refuse a condition that may say yes once and no the next time. Runs nothing.
+
+    Args:
+        rows: a DataFrame, of a classic session or a Connect one.
+        condition: a Column over it.
+        text: the condition, for people.
+
+    Raises:
+        InvalidPredicateError.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        # Spark tells a client only by refusing: an aggregate takes nothing that is a matter of
+        # chance. What else is wrong with a condition shows where it is put to use.
+        rows.agg(functions_of(rows).max(condition)).schema  # noqa: B018
+    except AnalysisException as error:
+        if _condition(error) == _OF_CHANCE:
+            raise non_deterministic(text) from None
+
+
+def of_several_rows(clause: str, text: str) -> InvalidPredicateError:
+    """What to say of an expression that has no value for a row by itself."""
+    return InvalidPredicateError(
+        f"{clause}: {text[:200]} needs several rows or makes several (a window, an aggregate, a "
+        "generator), and here each row is by itself; use a sub-query, or a column of the source"
+    )
+
+
+def check_by_row(rows: DataFrame, given: Sequence[tuple[str, Column]]) -> None:
+    """Refuse expressions that have no value for a row by itself. Runs nothing.
+
+    Args:
+        rows: a DataFrame, of a classic session or a Connect one.
+        given: clauses of a statement, for people, and what they say, as Columns over `rows`.
+
+    Raises:
+        InvalidPredicateError: names the clause.
+    """
+    from pyspark.errors import AnalysisException
+
+    count = functions_of(rows).count
+    try:
+        # As in `check_deterministic`: none of them can stand inside an aggregate.
+        rows.agg(*(count(column) for _, column in given)).schema  # noqa: B018
+    except AnalysisException as error:
+        if len(given) == 1:
+            if _condition(error) in _OF_SEVERAL:
+                raise of_several_rows(given[0][0], text_of(given[0][1], rows.columns)) from None
+            return
+        for each in given:
+            check_by_row(rows, [each])
+
+
+def _condition(error: AnalysisException) -> str:
+    """The name that Spark gives to a refusal, without what narrows it down."""
+    return (error.getCondition() or "").partition(".")[0]
+
+
+def bound(rows: DataFrame, column: Column) -> Column:
+    """An expression that knows the columns of `rows` alone, wherever it is used later. A Connect
+    session only checks that it does not need others.
+
+    Raises: AnalysisException.
+    """
+    chosen = rows.select(column.alias("bound"))
+    if not has_rows(chosen):
+        chosen.schema  # noqa: B018
+        return column
+    expression = java_rows(chosen).queryExecution().analyzed().projectList().apply(0).child()
+    classic = jvm_of(chosen.sparkSession).org.apache.spark.sql.classic
+    return column_from(classic.ExpressionUtils.column(expression))
+
+
+def check_zoned(text: str, schema: Schema) -> None:
+    """Refuse a condition that means something else in another time zone. Spec: SQL-4.
+
+    Raises:
+        UnsupportedFeatureError: it does. InvalidPredicateError: as `parse_predicate`.
+    """
+    if depends_on_zone(text, schema):
+        raise UnsupportedFeatureError(
+            f"the condition {text[:200]} has a time without a zone, and here Spark does not tell "
+            "the session's; write the zone (TIMESTAMP '2024-01-31 12:00:00Z'), or use "
+            "tablefmt.spark.write",
+            ["condition:zone"],
+        )
+
+
+def session_zone(spark: SparkSession) -> str:
+    """The time zone in which a session reads times without one. Spec: SQL-4."""
+    zone: str = spark.conf.get("spark.sql.session.timeZone")
+    return zone

@@ -1,0 +1,354 @@
+"""Reading a table as a DataFrame that stays at its version, and writing one as one commit.
+
+Whoever reads and writes the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.errors import (
+    CommitRejectedError,
+    InvalidArgumentError,
+    TableExistsError,
+    TablefmtError,
+    UnsupportedFeatureError,
+)
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.model.log_entry import AddedFiles, Metadata
+from tablefmt.model.schema import Schema, nullable
+from tablefmt.model.times import Time
+from tablefmt.operations.append import NAME, append_files
+from tablefmt.operations.create import Partitions, check_partitioning, create_by, definition
+from tablefmt.operations.overwrite import check_overwritable, overwrite_files
+from tablefmt.operations.save_modes import known_mode
+from tablefmt.session.commit_result import Commit
+from tablefmt.session.metadata_changes import merged, redefined, replaced
+from tablefmt.session.statement_scope import AnalyzedCondition
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import (
+    OtherVersionRead,
+    TransactionSnapshot,
+    check_may_remove,
+)
+from tablefmt.snapshot.head import Head
+from tablefmt.spark.backends.backend_choice import backend_for
+from tablefmt.spark.backends.backend_protocol import Destination, session_layout
+from tablefmt.spark.columns.projection import check_frame, incoming, narrowed
+from tablefmt.spark.columns.store_assignment import value_misfit
+from tablefmt.spark.entry.delta_settings import default_properties, with_settings
+from tablefmt.spark.entry.spark_session import is_stopped
+from tablefmt.spark.pyspark_objects import DataFrame, Session
+from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.spark_jobs import with_batch
+from tablefmt.spark.spark_options import WriteKeywords, WriteOptions, parse_options
+from tablefmt.spark.statements.dml import replaced_by, stage_replace
+from tablefmt.spark.statements.execution import execute, open_context, open_if_there, rows_of
+from tablefmt.spark.statements.frame_reads import read_at
+from tablefmt.store.location import open_store
+from tablefmt.store.object_store import Store
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+def read(
+    spark: Session,
+    uri: str,
+    *,
+    version: int | None = None,
+    timestamp: Time | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """The table as a DataFrame, scanned in Spark's tasks and pinned to one version.
+
+    It stays at that version over Spark Connect too, where `format("tablefmt")` without a version is
+    analysed anew for every action (spec/decisions/0005).
+
+    Args:
+        spark: a session, classic or Connect.
+        uri: where the table is.
+        version: the ID version to read; by default the newest there is now.
+        timestamp: or a point in time: an aware datetime, or ISO text, which without a zone is in
+            the session's time zone. TIM-4, TIM-5.
+        storage_options: as `tablefmt.open`.
+
+    Raises:
+        TableNotFoundError, CorruptTableError: as `tablefmt.open`.
+        VersionNotFoundError, InvalidRangeError: no such version or time.
+        UnsupportedFeatureError: it needs a newer reader (ENT-7); memory://, which Spark's workers
+            cannot see.
+        StoreError: an address or an option that makes no sense, or no answer.
+    """
+    return read_at(spark, open_context(open_store(uri, storage_options)), version, timestamp)
+
+
+def write(
+    df: DataFrame,
+    uri: str,
+    *,
+    mode: str = "append",
+    partition_by: Partitions = None,
+    **options: Unpack[WriteKeywords],
+) -> Commit:
+    """Write the rows of `df` in one commit; the files are written in Spark's tasks.
+
+    Args:
+        df: a DataFrame, of a classic session or a Connect one. Columns go by name (DAT-2), types by
+            Spark's rules for INSERT.
+        uri: where the table is; without one there, it is made with the columns of `df`.
+        mode: append; overwrite; error (or errorifexists): only make a new table; ignore: do
+            nothing if there is a table.
+        partition_by: columns to partition a new table by. For a table that is there it has to be
+            left out, or name the same; with overwriteSchema it names others, or `[]` for none.
+        options: those of `tablefmt.spark.spark_options.OPTIONS`, and `**{"storage.<key>": …}`.
+
+    Raises:
+        TableExistsError: mode is error.
+        SchemaMismatchError, ConstraintViolationError: the data does not fit.
+        InvalidArgumentError: a mode or an option's value that makes no sense.
+        InvalidPredicateError: replaceWhere.
+        UnsupportedFeatureError: an unknown option, a table that needs a newer writer (ENT-7),
+            memory://. UnsafeStoreError: STO-12. StoreError, CorruptTableError: as `tablefmt.open`.
+        CommitRejectedError, ConcurrentModificationException: as every commit.
+        CommitUnknownError: it alone leaves files, and tasks that Spark had not stopped yet: no
+            entry names those.
+        Exception: Spark's own, of the query behind `df`.
+    """
+    check_frame(df)
+    spark = df.sparkSession
+    parsed = parse_options(with_settings(spark, options))
+    mode = _mode(mode, parsed)
+    store = open_store(uri, parsed.storage_options)
+    failures.install()
+    context = open_if_there(store)
+    if context is None:
+        # As Spark's own CREATE TABLE AS, this makes every column nullable.
+        columns = nullable(schema_from(df.schema))
+        metadata = definition(columns, partition_by or (), default_properties(spark))
+        return write_first(df, store, metadata, parsed, exist_ok=mode == "append")[1]
+    if mode == "error":
+        raise TableExistsError(store.uri)
+    if mode == "ignore":
+        return context.no_op(context.environment.nonce(), NAME)
+    if not parsed.overwrite_schema:
+        check_partitioning(context.view.head.metadata, partition_by)
+    if mode == "append":
+        return append_rows(context, df, parsed)
+    return overwrite_rows(context, df, parsed, partition_by)
+
+
+def append_rows(
+    context: TableContext, df: DataFrame, options: WriteOptions, *, refresh: bool = True
+) -> Commit:
+    """Append to an open table.
+
+    Args:
+        context: the table.
+        df: the rows.
+        options: of the write.
+        refresh: begin from the newest version that there is, not from the newest that is known,
+            or that the rows were read of.
+
+    Raises as `write`.
+    """
+    check_frame(df)
+    options = with_batch(options, df.sparkSession)
+
+    def stage(pinned: TransactionSnapshot) -> Staged:
+        pinned.target = _evolved(pinned.metadata, df, options)
+        return append_files(
+            pinned.transaction,
+            _pinned_files(df, pinned, options),
+            pinned.metadata,
+            read_version=pinned.version,
+            evolved=pinned.evolved,
+        )
+
+    spark, rows = df.sparkSession, rows_of(options, df)
+    return execute(context, spark, NAME, stage, options, rows=rows, refresh=refresh)
+
+
+def evolved(
+    metadata: Metadata, rows: Schema, options: WriteOptions, partition_by: Partitions = None
+) -> Metadata:
+    """The table's metadata once rows with these columns are written, as the options say.
+
+    Raises:
+        SchemaMismatchError: SCH-2; partition columns that are not there.
+    """
+    if options.overwrite_schema:
+        return replaced(metadata, nullable(rows), partition_by)
+    return merged(metadata, rows) if options.merge_schema else metadata
+
+
+def _evolved(
+    metadata: Metadata, df: DataFrame, options: WriteOptions, partition_by: Partitions = None
+) -> Metadata:
+    if options.overwrite_schema:
+        return evolved(metadata, schema_from(df.schema), options, partition_by)
+    if options.merge_schema:
+        return evolved(metadata, incoming(df, metadata.schema), options)
+    return metadata
+
+
+def overwrite_rows(
+    context: TableContext,
+    df: DataFrame,
+    options: WriteOptions,
+    partition_by: Partitions = None,
+    *,
+    name: str = "OVERWRITE",
+    wanted: Metadata | None = None,
+    refresh: bool = True,
+) -> Commit:
+    """Overwrite the whole table, the partitions of the new rows, or those of a condition.
+
+    Args:
+        context: the table.
+        df: the new rows.
+        options: what is overwritten, among others.
+        partition_by: with overwriteSchema, what to partition by from then on; None: as before.
+        name: of the operation.
+        wanted: another definition of the table, in place of all that it has: REPLACE TABLE AS.
+        refresh: as of `append_rows`; False is for rows that were read of no table.
+
+    Raises as `write`.
+    """
+    check_frame(df)
+    spark = df.sparkSession
+    options = with_batch(options, spark)
+    dynamic = options.dynamic_partitions
+
+    def replaced(metadata: Metadata) -> tuple[str | None, AnalyzedCondition | None]:
+        given = options.replace_where
+        return (None, None) if given is None else replaced_by(given, metadata, spark)
+
+    def text(metadata: Metadata) -> tuple[str, ...]:
+        where, by_rows = replaced(metadata)
+        if by_rows is None:
+            check_overwritable(metadata, where, dynamic)
+        else:
+            check_may_remove(metadata)
+        return ()
+
+    def stage(pinned: TransactionSnapshot) -> Staged:
+        where, by_rows = replaced(pinned.metadata)
+        if wanted is not None:
+            pinned.target = redefined(pinned.metadata, wanted)
+        else:
+            pinned.target = _evolved(pinned.metadata, df, options, partition_by)
+        if where is not None and by_rows is not None:
+            with _explaining(df, pinned.target):
+                return stage_replace(pinned, df, where, by_rows, options)
+        return overwrite_files(
+            pinned.transaction,
+            _pinned_files(df, pinned, options),
+            pinned.metadata,
+            read_version=pinned.version,
+            where=where,
+            dynamic_partitions=dynamic,
+            name=name,
+            evolved=pinned.evolved,
+        )
+
+    rows = rows_of(options, df)
+    return execute(context, spark, name, stage, options, rows=rows, text=text, refresh=refresh)
+
+
+def _mode(mode: str, options: WriteOptions) -> str:
+    folded = known_mode(mode)
+    if folded != "overwrite" and options.overwrite_schema:
+        raise InvalidArgumentError(
+            f"overwriteSchema means nothing with mode={mode!r}; use mode='overwrite', or "
+            "mergeSchema"
+        )
+    if folded != "overwrite" and (options.replace_where or options.dynamic_partitions):
+        raise InvalidArgumentError(
+            f"replaceWhere and partitionOverwriteMode mean nothing with mode={mode!r}; "
+            "use mode='overwrite'"
+        )
+    return folded
+
+
+def _pinned_files(
+    df: DataFrame, pinned: TransactionSnapshot, options: WriteOptions
+) -> AddedFiles | None:
+    head, target = pinned.view.head, pinned.target
+    return _files(df, pinned.store, pinned.transaction, target, options, head)
+
+
+def _files(
+    df: DataFrame,
+    store: Store,
+    transaction: str,
+    metadata: Metadata,
+    options: WriteOptions,
+    head: Head | None,
+) -> AddedFiles | None:
+    """Run the query and write its rows."""
+    spark = df.sparkSession
+    backend = backend_for(spark, store)
+    layout = session_layout(spark, options.files, metadata, head)
+    with _explaining(df, metadata):
+        return backend.write_rows(df, Destination(transaction, metadata, layout))
+
+
+@contextmanager
+def _explaining(df: DataFrame, metadata: Metadata) -> Iterator[None]:
+    """Raise what a failure of Spark means for the write, if it is not the query's own affair."""
+    try:
+        yield
+    except (TablefmtError, OtherVersionRead):
+        raise
+    except Exception as error:
+        explained = _explained(error, df, metadata)
+        if explained is None:
+            raise
+        raise explained from None
+
+
+def _explained(error: Exception, df: DataFrame, metadata: Metadata) -> TablefmtError | None:
+    """What a failure of Spark's means for the write; None: it is the query's own affair."""
+    if is_stopped(df.sparkSession):
+        return CommitRejectedError("the Spark session was stopped while its tasks were writing")
+    # The query may overflow by itself.
+    fields = narrowed(df, metadata.schema)
+    return value_misfit(str(error), fields) if fields else None
+
+
+def write_first(
+    df: DataFrame, store: Store, metadata: Metadata, options: WriteOptions, *, exist_ok: bool
+) -> tuple[TableContext, Commit]:
+    """Make a table with rows. The files come first: a query that fails leaves no table.
+
+    Returns:
+        The table, and the commit of the rows.
+
+    Raises:
+        TableExistsError: another one was made meanwhile. As `write`.
+    """
+    options = with_batch(options, df.sparkSession)
+    check_first(options)
+
+    def files(transaction: str) -> AddedFiles | None:
+        return _files(df, store, transaction, metadata, options, None)
+
+    return create_by(
+        store, metadata, files, options.commit, exist_ok=exist_ok, digest=options.digest
+    )
+
+
+def check_first(options: WriteOptions) -> None:
+    """Refuse what a table that is not there yet cannot do.
+
+    Raises:
+        UnsupportedFeatureError: replaceWhere.
+    """
+    if options.replace_where:
+        raise UnsupportedFeatureError(
+            "replaceWhere needs a table that is there", ["option:replaceWhere"]
+        )

@@ -1,0 +1,258 @@
+"""Methods of PySpark that are wrapped, where Spark would hand too little on to a table of ours.
+
+Writes by a table's name that give no format take the table's own. Spark would take
+`spark.sql.sources.default` then, mostly Parquet: `saveAsTable` over the table puts a Parquet table
+in its place, a stream is refused, and `insertInto` drops its options.
+
+A Python data source is told that it is read as a stream, and a stream that is written tells its
+partitions and clusters. Options say it, by names that Spark has for such.
+
+Sessions whose parser cannot be added to say what to call for statements on a table as a whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.table_statements import read_statement
+from tablefmt.model.name_matching import folded
+from tablefmt.spark.columns.row_conditions import session_zone
+from tablefmt.spark.entry.java_arguments import catalog_table
+from tablefmt.spark.entry.spark_session import is_connect
+from tablefmt.spark.pyspark_objects import Session, java_reader, java_writer
+from tablefmt.spark.spark_options import CLUSTERING_COLUMNS, PARTITION_COLUMNS, TIMES, option_key
+
+_TOLD = "_tablefmt_format_told"
+
+
+def install_table_formats() -> None:
+    """Have Spark's writers take the format of a table of ours. Once a process is enough."""
+    from pyspark.sql import DataFrameWriter
+    from pyspark.sql.streaming import DataStreamWriter
+
+    for writer in (DataFrameWriter, DataStreamWriter):
+        _wrap_for_format(writer, "format", _noting)
+    _wrap_for_format(DataFrameWriter, "insertInto", _inserting)
+    _wrap_for_format(DataFrameWriter, "saveAsTable", _to_named_table)
+    _wrap_for_format(DataStreamWriter, "toTable", _to_named_table)
+
+
+def _wrap_for_format(kind: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+    original = getattr(kind, name)
+    if getattr(original, "tablefmt_formats", False):
+        return
+    method: Any = functools.wraps(original)(wrapped(original))
+    method.tablefmt_formats = True
+    setattr(kind, name, method)
+
+
+def _noting(original: Any) -> Any:
+    def told(self: Any, source: str) -> Any:
+        setattr(self, _TOLD, True)
+        return original(self, source)
+
+    return told
+
+
+def _inserting(original: Any) -> Any:
+    def insert_into(self: Any, tableName: str, overwrite: bool | None = None) -> None:
+        if _has_options(self) and _is_our_table(self._spark, tableName):
+            self.format("tablefmt")
+        original(self, tableName, overwrite)
+
+    return insert_into
+
+
+def _to_named_table(original: Any) -> Any:
+    def to_table(self: Any, *given: Any, **named: Any) -> Any:
+        name = given[0] if given else named.get("name", named.get("tableName"))
+        format = given[1] if len(given) > 1 else named.get("format")
+        told = format is not None or getattr(self, _TOLD, False)
+        if not told and isinstance(name, str) and _is_our_table(self._spark, name):
+            self.format("tablefmt")
+        return original(self, *given, **named)
+
+    return to_table
+
+
+def _has_options(writer: Any) -> bool:
+    options = getattr(java_writer(writer), "extraOptions", None)
+    return options is not None and not options().isEmpty()
+
+
+def _is_our_table(spark: Any, name: str) -> bool:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        found = catalog_table(spark, name)
+    except (Py4JError, PySparkException):
+        found = None
+    # Spark itself says what is wrong with a path.
+    return found is not None or folded(name).startswith("tablefmt.")
+
+
+READ_STREAM = "__read_stream"
+"""Given to what `readStream` loads. Spark hands names on in lower case."""
+
+
+SESSION_ZONE = "__session_zone"
+"""Given to what `read` and `readStream` load by a time: the session's time zone (TIM-5)."""
+
+_TIMES = frozenset(map(option_key, TIMES))
+
+
+def install_stream_hints(spark: Session) -> None:
+    """Have `readStream` and `writeStream` of such sessions say it. Once a process is enough."""
+    if is_connect(spark):
+        from pyspark.sql.connect import readwriter as batches
+        from pyspark.sql.connect.streaming import readwriter
+    else:
+        from pyspark.sql import readwriter as batches
+        from pyspark.sql.streaming import readwriter
+    _wrap(batches.DataFrameReader, "load", _zoned)
+    _wrap(readwriter.DataStreamReader, "load", _loading)
+    _wrap(readwriter.DataStreamWriter, "partitionBy", _telling(PARTITION_COLUMNS))
+    _wrap(readwriter.DataStreamWriter, "clusterBy", _telling(CLUSTERING_COLUMNS))
+    _wrap(readwriter.DataStreamWriter, "start", _start)
+    _wrap(readwriter.DataStreamWriter, "toTable", _to_table)
+
+
+def _wrap(kind: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+    original = getattr(kind, name)
+    if getattr(original, "tablefmt", False):
+        return
+    method: Any = functools.wraps(original)(wrapped(original))
+    method.tablefmt = True
+    setattr(kind, name, method)
+
+
+def _loading(original: Any) -> Any:
+    def load(self: Any, path: Any = None, format: Any = None, *given: Any, **named: Any) -> Any:
+        # A classic reader does not show its format; others than ours do not look at the option.
+        known = format or getattr(self, "_format", None)
+        if known is None or _is_our_format(known):
+            self.option(READ_STREAM, True)
+            _say_zone(self, named)
+        return original(self, path, format, *given, **named)
+
+    return load
+
+
+def _zoned(original: Any) -> Any:
+    def load(self: Any, path: Any = None, format: Any = None, *given: Any, **named: Any) -> Any:
+        if _is_our_format(format or _format_of(self)):
+            _say_zone(self, named)
+        return original(self, path, format, *given, **named)
+
+    return load
+
+
+def _format_of(reader: Any) -> Any:
+    told = java_reader(reader)
+    return getattr(reader, "_format", None) if told is None else told.source()
+
+
+def _say_zone(reader: Any, named: Mapping[str, Any]) -> None:
+    """Hand the session's time zone on, if there is a time among the options."""
+    known = getattr(reader, "_options", None)
+    # A classic reader does not show its options.
+    if known is None or _TIMES.intersection(map(option_key, [*known, *named])):
+        session = getattr(reader, "_client", None) or reader._spark
+        reader.option(SESSION_ZONE, session_zone(session))
+
+
+def _telling(option: str) -> Callable[[Any], Any]:
+    def wrapped(original: Any) -> Any:
+        def tell(self: Any, *cols: Any) -> Any:
+            answer = original(self, *cols)
+            names = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+            self.option(option, json.dumps(list(names)))
+            return answer
+
+        return tell
+
+    return wrapped
+
+
+def _start(original: Any) -> Any:
+    def start(self: Any, path: Any = None, format: Any = None, *given: Any, **named: Any) -> Any:
+        described = getattr(self, "_write_proto", None)
+        if described is not None and not _is_our_format(format or described.format):
+            # They may refuse options that they do not know.
+            for option in (PARTITION_COLUMNS, CLUSTERING_COLUMNS):
+                described.options.pop(option, None)
+        return original(self, path, format, *given, **named)
+
+    return start
+
+
+def _to_table(original: Any) -> Any:
+    def to_table(self: Any, tableName: str, format: Any = None, *given: Any, **named: Any) -> Any:
+        known = format or getattr(getattr(self, "_write_proto", None), "format", None)
+        if _is_our_format(known) and java_writer(self) is None:
+            raise UnsupportedFeatureError(
+                "Spark hands nothing of a catalog's table on to a Python data source, so no batch "
+                "would go there; give the path to start(), or use a classic session",
+                ["spark:catalog-table"],
+            )
+        return original(self, tableName, format, *given, **named)
+
+    return to_table
+
+
+def _is_our_format(format: Any) -> bool:
+    return folded(str(format)) == "tablefmt"
+
+
+CALLS: Mapping[str, str] = {
+    "HISTORY": "tablefmt.spark.open(spark, uri).history()",
+    "DETAIL": "tablefmt.open(uri), which has version, schema and properties, or on the command "
+    "line `tablefmt describe URI`",
+    "OPTIMIZE": "tablefmt.spark.open(spark, uri).compact(where=…), or cluster(columns, where=…) "
+    "for ZORDER BY",
+    "VACUUM": "tablefmt.spark.open(spark, uri).vacuum(retention=…, dry_run=False)",
+    "RESTORE": "tablefmt.spark.open(spark, uri).restore(version=…), or timestamp=…",
+}
+"""By verb of a `TableStatement`."""
+
+
+def install_statement_hints(spark: Session) -> None:
+    """Have `spark.sql` of a session say what to call where Spark knows no such statement.
+
+    Whatever the session's Spark does understand is as it was.
+    """
+    original = spark.sql
+    if getattr(original, "tablefmt", False):
+        return
+
+    @functools.wraps(original)
+    def sql(sqlQuery: str, *arguments: Any, **named: Any) -> Any:
+        from pyspark.errors import AnalysisException
+
+        try:
+            return original(sqlQuery, *arguments, **named)
+        except AnalysisException as error:
+            asked = read_statement(sqlQuery)
+            if asked is None or not _is_unknown(error, asked.verb):
+                raise
+        raise UnsupportedFeatureError(
+            f"this session's Spark does not know {asked.verb} of a table; for one of tablefmt, "
+            f"call {CALLS[asked.verb]}",
+            [f"sql:{asked.verb}"],
+        )
+
+    sql.tablefmt = True  # type: ignore[attr-defined]
+    spark.sql = sql
+
+
+def _is_unknown(error: Exception, verb: str) -> bool:
+    """Whether Spark refused the words and not the table."""
+    from pyspark.errors import ParseException
+
+    # DESCRIBE HISTORY t is Spark's for column t of a table HISTORY.
+    return isinstance(error, ParseException) or f"`{verb}`" in str(error).upper()

@@ -1,0 +1,230 @@
+"""`format("tablefmt")` and SQL for a session, and what Spark's driver then asks of Python.
+
+In a session with a JVM at hand Spark asks classes of ours. A session without, or one whose Spark
+lacks a class that this needs, gets the Python data source; either way a log line says which.
+
+The Java classes decide nothing; each of their calls comes in here and goes to a verb, also for the
+errors of what they refuse. What is a Java map or array of text there comes as JSON text: one call
+into the JVM an element would be slow.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tablefmt.errors import (
+    InvalidArgumentError,
+    InvalidPredicateError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+from tablefmt.spark.backends import backend_choice
+from tablefmt.spark.columns.row_conditions import of_several_rows
+from tablefmt.spark.entry import (
+    java_arguments,
+    pyspark_wrappers,
+    read_verbs,
+    statement_verbs,
+    stream_verbs,
+    table_definition,
+    write_verbs,
+)
+from tablefmt.spark.entry.spark_session import check_classic, is_connect
+from tablefmt.spark.jvm import callbacks, java_classes
+from tablefmt.spark.pyspark_objects import JavaObject, Session
+from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.ansi import lenient
+from tablefmt.spark.runtime.failures import answered
+from tablefmt.spark.statements.execution import open_context
+from tablefmt.store.location import open_store
+
+
+def _changed(name: str) -> None:
+    raise SchemaMismatchError(
+        f"column {name!r} has another type than when the statement was read: somebody altered the "
+        "table meanwhile; run the statement again",
+        [name],
+    )
+
+
+def _twice(name: str) -> None:
+    raise SchemaMismatchError(f"column {name!r} is set twice", [name])
+
+
+def _misfit(name: str, kind: str, given: str) -> None:
+    raise SchemaMismatchError(
+        f"column {name!r} is {kind}, and {given} cannot be stored there; cast it first", [name]
+    )
+
+
+def _refuse(what: str, instead: str | None = None) -> None:
+    end = "yet on tablefmt tables" if instead is None else f"on tablefmt tables; {instead}"
+    raise UnsupportedFeatureError(f"{what} is not supported {end}", [f"sql:{what}"])
+
+
+def _view(table: str | None) -> None:
+    what = "DELETE, UPDATE or MERGE of a view"
+    there = "the table's own name, as CREATE TABLE … OPTIONS (path '…') gives it one"
+    # A table of the catalog looks like a view where another's catalog does not ask ours.
+    other = (
+        ". If it is a table, the session's spark.sql.catalog.spark_catalog does not ask Spark's "
+        "own catalog: use tablefmt.spark.open(spark, path), or a session without that setting"
+    )
+    raise UnsupportedFeatureError(
+        f"{what} is not supported yet on tablefmt tables; use {table or there}, with the table's "
+        "own names of columns, and put the view's condition into the statement"
+        f"{'' if table else other}",
+        [f"sql:{what}"],
+    )
+
+
+def _foreign(name: str) -> None:
+    raise UnsupportedFeatureError(
+        f"{name} is no table USING tablefmt, so nothing was put in its place: it would be gone "
+        "before the new rows are there; use another name, or DROP it first",
+        ["sql:REPLACE TABLE of another format"],
+    )
+
+
+def _queried(condition: str) -> None:
+    raise InvalidPredicateError(
+        f"CHECK ({condition}): a constraint looks at one row by itself, and not at a query"
+    )
+
+
+def _rowwise(clause: str, text: str) -> None:
+    raise of_several_rows(clause, text)
+
+
+def _lenient() -> None:
+    raise lenient("DELETE, UPDATE or MERGE")
+
+
+def _unguarded() -> None:
+    raise UnsupportedFeatureError(
+        "rows of this table were deleted, and the session that runs the query does not know how to "
+        "leave them out; call tablefmt.spark.register(spark) with that session first",
+        ["spark:unregistered"],
+    )
+
+
+REFUSALS: Mapping[str, Callable[..., Any]] = {
+    "changed": _changed,
+    "twice": _twice,
+    "misfit": _misfit,
+    "refuse": _refuse,
+    "view": _view,
+    "foreign": _foreign,
+    "queried": _queried,
+    "rowwise": _rowwise,
+    "lenient": _lenient,
+    "unguarded": _unguarded,
+}
+
+
+VERBS: Mapping[str, Callable[..., Any]] = {
+    **read_verbs.VERBS,
+    **read_verbs.NAMED_READ_VERBS,
+    **write_verbs.VERBS,
+    **table_definition.VERBS,
+    **statement_verbs.VERBS,
+    **stream_verbs.SINK_VERBS,
+    **stream_verbs.VERBS,
+    **REFUSALS,
+}
+
+
+def answer(request: JavaObject) -> Any:
+    """Answer one call of Bridge.java. Errors go back as values: py4j would wrap them in text."""
+    verb, arguments = request[0], list(request[1])
+    return answered(_carried_out, verb, arguments)
+
+
+def _carried_out(verb: str, arguments: list[Any]) -> Any:
+    callbacks.check_request(verb, arguments)
+    answer = VERBS[verb](*arguments)
+    callbacks.check_answer(verb, answer)
+    return answer
+
+
+CATALOG = "spark.sql.catalog.spark_catalog"
+_CATALOG_CLASS = "tablefmt.SessionCatalog"
+
+_registering = threading.Lock()
+_log = logging.getLogger("tablefmt.spark")
+
+
+def register(spark: Session) -> None:
+    """Make `format("tablefmt")` and SQL's `USING tablefmt` work in a session; once is enough.
+
+    Sets `spark.sql.catalog.spark_catalog` of the session. If somebody else has set it (Delta,
+    Iceberg), that catalog stays, and finds our tables through the session's own catalog below it.
+
+    Raises:
+        UnsupportedFeatureError: no Spark session that this can work with.
+    """
+    # Spark looks whether a source is there before it adds one: two at once would be one too many.
+    with _registering:
+        _register(spark)
+
+
+def _register(spark: Session) -> None:
+    from tablefmt.spark.entry import python_source
+
+    failures.install()
+    pyspark_wrappers.install_table_formats()
+    if not is_connect(spark):
+        check_classic(spark)
+    without_jvm = backend_choice.for_session(spark)
+    if without_jvm is None:
+        try:
+            _register_classes(spark)
+        except UnsupportedFeatureError as error:
+            without_jvm = backend_choice.fallback(str(error))
+        else:
+            python_source.register_source(spark, "tablefmt_arrow")
+            return
+    backend_choice.check_asked(spark, without_jvm)
+    pyspark_wrappers.install_statement_hints(spark)
+    python_source.register_source(spark)
+    level = logging.WARNING if without_jvm.lacking else logging.INFO
+    _log.log(level, "arrow backend: rows go through Python, because %s", without_jvm.reason)
+
+
+def _register_classes(spark: Session) -> None:
+    if not java_classes.on_class_path(spark):
+        raise UnsupportedFeatureError(
+            "this JVM's class path cannot be added to, so format('tablefmt') cannot be found; use "
+            "tablefmt.spark.read() and write()",
+            ["spark:class-path"],
+        )
+    java_arguments.remember(spark)
+    java_classes.new_instance(spark, "Bridge").connect(java_classes.callback(spark, answer))
+    java_classes.add_rule(spark, again=True)
+    if spark.conf.get(CATALOG, "builtin") == "builtin":
+        spark.conf.set(CATALOG, _CATALOG_CLASS)
+    java_classes.stand_in(spark)
+    java_classes.add_statements(spark)
+    _log.info("tablefmt: Spark %s reads and writes the files itself", spark.version)
+
+
+def sync(spark: Session, name: str) -> None:
+    """Bring the columns that Spark's catalog keeps of a table up to those of the table itself.
+
+    Args:
+        spark: a registered session.
+        name: of a table USING tablefmt, with or without its database.
+
+    Raises:
+        InvalidArgumentError: no such table in the catalog, or not one of tablefmt.
+        TableNotFoundError: nothing is where the catalog says it is.
+    """
+    check_classic(spark)
+    found = java_arguments.catalog_table(spark, name)
+    if found is None:
+        raise InvalidArgumentError(f"Spark's catalog has no table {name} USING tablefmt")
+    context = open_context(open_store(found.uri, found.storage_options))
+    java_arguments.follow(spark, found.quoted, context.view.head.metadata.schema)

@@ -1,0 +1,514 @@
+"""SparkTable: the verbs of `Table` on DataFrames, run by Spark.
+
+`LayoutVerbs` are those that write files again: the same rows, in other files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.filter_tuples import Filters
+from tablefmt.expressions.merge_statement import MergeStatement
+from tablefmt.expressions.session_times import in_session
+from tablefmt.expressions.set_assignments import assigned
+from tablefmt.maintenance.log_expiry import ExpiryReport
+from tablefmt.maintenance.retention import Retention
+from tablefmt.maintenance.vacuum import VacuumReport
+from tablefmt.model.argument_checks import check_flags, check_set
+from tablefmt.model.schema import Schema
+from tablefmt.model.times import Time
+from tablefmt.operations.alter import Alter, alter
+from tablefmt.operations.alterations import Alteration
+from tablefmt.operations.cluster import Cluster, cluster
+from tablefmt.operations.compact import Compaction, compact, plan_of
+from tablefmt.operations.compact_plan import LayoutPlan
+from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
+from tablefmt.operations.update import UPDATE_CALL, set_fingerprint
+from tablefmt.session.commit_options import CommitKeywords, commit_options
+from tablefmt.session.commit_result import Commit
+from tablefmt.session.staging import newest, newest_snapshot
+from tablefmt.session.statement_scope import AnalyzedCondition, kept_text
+from tablefmt.spark.backends.distributed_compaction import cluster_by, compact_by, files_where
+from tablefmt.spark.columns.catalog_columns import note
+from tablefmt.spark.columns.row_conditions import (
+    analyzed_text,
+    as_column,
+    is_plain,
+    session_zone,
+    text_condition,
+    text_of,
+    without_filters,
+)
+from tablefmt.spark.columns.store_assignment import new_column
+from tablefmt.spark.entry.dataframe_io import append_rows, overwrite_rows
+from tablefmt.spark.entry.delta_settings import (
+    check_settings,
+    default_properties,
+    merges_schemas,
+    with_settings,
+)
+from tablefmt.spark.entry.java_arguments import catalog_table_or_none, check_no_folder
+from tablefmt.spark.pyspark_objects import Column, DataFrame, Session, functions_of
+from tablefmt.spark.runtime.failures import statement_errors
+from tablefmt.spark.spark_options import (
+    NamedOptions,
+    RangeKeywords,
+    WriteKeywords,
+    WriteOptions,
+    parse_options,
+)
+from tablefmt.spark.statements.dml import SparkCondition, delete_rows, update_rows
+from tablefmt.spark.statements.frame_reads import changes_frame, find_row, read_at
+from tablefmt.spark.statements.merge_clauses import merge_of
+from tablefmt.spark.statements.spark_merge import explain as explain_merge
+from tablefmt.spark.statements.spark_merge import merge_rows
+from tablefmt.table import Table
+from tablefmt.table import create as create_table
+from tablefmt.table import open as open_table
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class LayoutVerbs:
+    """What of a table and a session puts files together, and rows in order."""
+
+    spark: Any
+    table: Table
+
+    @overload
+    def compact(
+        self,
+        kind: str = "minor",
+        *,
+        where: str | Filters | None = None,
+        target_file_size: int | None = None,
+        dry_run: Literal[False] = False,
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit: ...
+
+    @overload
+    def compact(
+        self,
+        kind: str = "minor",
+        *,
+        where: str | Filters | None = None,
+        target_file_size: int | None = None,
+        dry_run: Literal[True],
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> LayoutPlan: ...
+
+    def compact(
+        self,
+        kind: str = "minor",
+        *,
+        where: str | Filters | None = None,
+        target_file_size: int | None = None,
+        dry_run: bool = False,
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit | LayoutPlan:
+        """Put small files together, in a task for every group of them. No row goes through the JVM:
+        Arrow in the workers reads and writes. Arguments as of `Table.compact`.
+
+        Raises:
+            InvalidPredicateError, InvalidRangeError, CorruptDataError: as `Table.compact`.
+            UnsupportedFeatureError: memory://, which the workers do not see.
+        """
+        check_flags(dry_run=dry_run)
+        options, context = commit_options(commit), self.table.context
+        condition = files_where(self.spark, context, where)
+        asked = Compaction(kind=kind, where=condition, target_file_size=target_file_size)
+        if dry_run:
+            return plan_of(context, asked.plan)
+        work = compact_by(self.spark)
+        return compact(context, asked, options, commit_every=commit_every, rewrite=work)
+
+    @overload
+    def cluster(
+        self,
+        by: str | Sequence[str],
+        *,
+        where: str | Filters | None = None,
+        curve: str = "zorder",
+        target_file_size: int | None = None,
+        dry_run: Literal[False] = False,
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit: ...
+
+    @overload
+    def cluster(
+        self,
+        by: str | Sequence[str],
+        *,
+        where: str | Filters | None = None,
+        curve: str = "zorder",
+        target_file_size: int | None = None,
+        dry_run: Literal[True],
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> LayoutPlan: ...
+
+    def cluster(
+        self,
+        by: str | Sequence[str],
+        *,
+        where: str | Filters | None = None,
+        curve: str = "zorder",
+        target_file_size: int | None = None,
+        dry_run: bool = False,
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit | LayoutPlan:
+        """Put the rows of each partition in order: Spark brings them to the task that writes their
+        range, as bytes that it does not look into. Arguments and errors as of `Table.cluster`, and
+        UnsupportedFeatureError as of `compact`.
+        """
+        check_flags(dry_run=dry_run)
+        options, context = commit_options(commit), self.table.context
+        condition = files_where(self.spark, context, where)
+        asked = Cluster(by=by, curve=curve, where=condition, target_file_size=target_file_size)
+        if dry_run:
+            return plan_of(context, asked.plan)
+        work = cluster_by(self.spark)
+        return cluster(context, asked, options, commit_every=commit_every, rewrite=work)
+
+
+class SparkTable(LayoutVerbs):
+    """A table and a session. Reads and writes begin at the newest version.
+
+    `options` of a method are those of `tablefmt.spark.write`. Methods that write raise, besides
+    what they name:
+
+        CommitRejectedError, CommitUnknownError: CMT-1. ConcurrentModificationException: CFL-1.
+        InvalidRangeError, UnsupportedFeatureError: an option. UnsafeStoreError: STO-12.
+        UnsupportedFeatureError: ENT-7, it needs a newer writer. Spark's own exceptions: a query
+        failed; nothing was committed.
+    """
+
+    def __init__(self, spark: Any, table: Table) -> None:
+        table.context.changed = note
+        self.spark = spark
+        self.table = table
+        """The same table through Arrow: everything that needs no Spark."""
+
+    def __repr__(self) -> str:
+        return f"Spark{self.table!r}"
+
+    def to_df(self, version: int | None = None, timestamp: Time | None = None) -> DataFrame:
+        """The table as a DataFrame pinned to a version; by default the newest there is now.
+
+        Raises:
+            VersionNotFoundError, InvalidRangeError: no such version or time (TIM-4).
+            UnsupportedFeatureError: TIM-5, the session's time zone is not known here.
+        """
+        self.table.refresh()
+        return read_at(self.spark, self.table.context, version, timestamp)
+
+    def append(self, df: DataFrame, **options: Unpack[WriteKeywords]) -> Commit:
+        """Add the rows of a DataFrame; columns by name (DAT-2), types by SQL-3.
+
+        Raises:
+            SchemaMismatchError, ConstraintViolationError: the rows do not fit (DAT-3, DAT-13).
+        """
+        return append_rows(self.table.context, df, self._options(options))
+
+    def overwrite(
+        self,
+        df: DataFrame,
+        where: str | Filters | None = None,
+        *,
+        dynamic_partitions: bool = False,
+        **options: Unpack[WriteKeywords],
+    ) -> Commit:
+        """Replace the whole table, the rows for which `where` is TRUE, or the partitions of `df`.
+
+        Args:
+            df: the new rows; every one has to make `where` TRUE (MRG-6).
+            where: SQL text, the same as the option replaceWhere; or filter tuples.
+            dynamic_partitions: the same as partitionOverwriteMode=dynamic.
+            options: as `tablefmt.spark.write`.
+
+        Raises:
+            InvalidPredicateError: the condition. SchemaMismatchError: the rows do not fit.
+            ConstraintViolationError: as `append`; a row does not make `where` TRUE; the table is
+                append-only.
+        """
+        if where is not None:
+            schema = newest(self.table.context).metadata.schema
+            options["replaceWhere"] = text_condition(where, schema)
+        if dynamic_partitions:
+            options["partitionOverwriteMode"] = "dynamic"
+        return overwrite_rows(self.table.context, df, self._options(options))
+
+    def truncate(
+        self, where: str | Filters | None = None, **commit: Unpack[CommitKeywords]
+    ) -> Commit:
+        """Take out every row, or those of a condition: an overwrite with nothing.
+
+        Args:
+            where: SQL text that is understood without Spark; times without a zone are those of the
+                session (SQL-4). Or filter tuples.
+            commit: as `Table.truncate`.
+
+        Raises:
+            UnsupportedFeatureError: a condition for which `delete` is needed.
+            ConstraintViolationError, CommitRejectedError: as `Table.truncate`, with all others.
+        """
+        if where is None:
+            return self.table.truncate(**commit)
+        schema = newest(self.table.context).metadata.schema
+        text = text_condition(where, schema)
+        target = analyzed_text(text, schema, session_zone(self.spark))
+        if not target.exact:
+            raise UnsupportedFeatureError(
+                f"only Spark understands all of the condition {text[:200]}; use delete",
+                ["truncate:condition"],
+            )
+        return self.table.truncate(target.text, **commit)
+
+    def restore(
+        self,
+        version: int | None = None,
+        *,
+        timestamp: Time | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit:
+        """Make an older version the newest one. No job: arguments and errors as `Table.restore`,
+        but text without a zone is in the session's (TIM-5)."""
+        when = None if timestamp is None else in_session(timestamp, session_zone(self.spark))
+        return self.table.restore(version=version, timestamp=when, **commit)
+
+    def vacuum(
+        self,
+        *,
+        retention: Retention | None = None,
+        dry_run: bool = True,
+        breaks_running_transactions: bool = False,
+    ) -> VacuumReport:
+        """Remove files that no kept version needs; no job. All as `Table.vacuum`."""
+        return self.table.vacuum(
+            retention=retention,
+            dry_run=dry_run,
+            breaks_running_transactions=breaks_running_transactions,
+        )
+
+    def expire_log(
+        self,
+        *,
+        retention: Retention | None = None,
+        dry_run: bool = True,
+        breaks_running_transactions: bool = False,
+    ) -> ExpiryReport:
+        """Remove old entries of the log; no job. All as `Table.expire_log`."""
+        return self.table.expire_log(
+            retention=retention,
+            dry_run=dry_run,
+            breaks_running_transactions=breaks_running_transactions,
+        )
+
+    def delete(
+        self, where: str | Filters | Column | None = None, **options: Unpack[WriteKeywords]
+    ) -> Commit:
+        """Take out the rows for which a condition is true; all of them for None.
+
+        Args:
+            where: SQL text, filter tuples as of `Table.scan`, or a Column.
+            options: as `tablefmt.spark.write`.
+
+        Raises:
+            InvalidPredicateError: Spark refuses the condition, or it is not deterministic.
+            ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
+        """
+        check_settings(self.spark)
+        with statement_errors():
+            return delete_rows(
+                self.table.context, self.spark, self._where(where), parse_options(options)
+            )
+
+    def update(
+        self,
+        set: Mapping[str, str | Column],
+        where: str | Filters | Column | None = None,
+        **options: Unpack[WriteKeywords],
+    ) -> Commit:
+        """Give the rows for which a condition is true new values.
+
+        Args:
+            set: column, or path of a field in a struct -> SQL text over the old row, or a Column.
+                Types go by Spark's rules for INSERT.
+            where: as of `delete`.
+            options: as of `delete`.
+
+        Raises:
+            SchemaMismatchError: a column that is not there, or is set twice; a value that does not
+                fit. UnsupportedFeatureError: something inside an array or a map.
+            ConstraintViolationError: DAT-3, DAT-13. And as `delete`.
+        """
+        check_settings(self.spark)
+        check_set(set, UPDATE_CALL)
+        context = self.table.context
+        schema = newest(context).metadata.schema
+        functions = functions_of(self.spark)
+        values = [
+            (field, new_column(functions, field, value, field))
+            for field, value in assigned(set, schema)
+        ]
+        with statement_errors():
+            return update_rows(
+                context,
+                self.spark,
+                self._where(where),
+                values,
+                parse_options(options),
+                set_fingerprint({n: _text(value, schema) for n, value in set.items()}),
+                by_row=all(map(is_plain, set.values())),
+            )
+
+    def merge(
+        self,
+        source: DataFrame,
+        on: str | Column,
+        *,
+        source_alias: str = "s",
+        target_alias: str = "t",
+        merge_schema: bool = False,
+        **options: Unpack[NamedOptions],
+    ) -> MergeBuilder[Commit]:
+        """Put together a MERGE (MRG-1); nothing is read, checked or raised before `execute`.
+
+        Args:
+            source: a DataFrame; read once. It may be this table at another version.
+            on: SQL text over both sides, or a Column.
+            source_alias: what expressions call the source.
+            target_alias: what they call the table.
+            merge_schema: columns that only the source has come into the table (MRG-1).
+            options: as `tablefmt.spark.write`; those of the commit go to `execute` as well.
+        """
+
+        merge_schema = merge_schema or merges_schemas(self.spark)
+
+        def run(asked: MergeStatement, commit: CommitKeywords) -> Commit:
+            check_settings(self.spark)
+            parsed = parse_options({**options, **commit})
+            statement_of = merge_of(self.spark, asked, source)
+            with statement_errors():
+                return merge_rows(self.table.context, self.spark, statement_of, parsed)
+
+        def explain(asked: MergeStatement) -> str:
+            context = self.table.context
+            pinned = newest_snapshot(context)
+            with statement_errors():
+                return explain_merge(pinned, merge_of(self.spark, asked, source)(pinned))
+
+        return begin_merge(source, on, source_alias, target_alias, merge_schema, run, explain)
+
+    def _options(self, given: Mapping[str, Any]) -> WriteOptions:
+        return parse_options(with_settings(self.spark, given))
+
+    def _where(self, given: str | Filters | Column | None) -> SparkCondition:
+        context = self.table.context
+        schema = newest(context).metadata.schema
+        given = without_filters(given, schema)
+        if given is None or isinstance(given, str):
+            target = analyzed_text(given, schema, session_zone(self.spark))
+            return SparkCondition(target, None if given is None else _column(self.spark, given))
+        column = _column(self.spark, given)
+        return SparkCondition(
+            AnalyzedCondition(kept_text(_text(column, schema)), None, None, False, reasoned=False),
+            column,
+        )
+
+    @property
+    def alter(self) -> Alter[Commit]:
+        """Changes of schema, properties and constraints, as of `Table.alter`. Spark looks through
+        the rows there are, so a constraint's condition may be any that Spark understands (ENT-10).
+        """
+        return Alter(self._alter)
+
+    def _alter(self, alteration: Alteration, commit: CommitKeywords) -> Commit:
+        find = partial(find_row, self.spark, self.table.context)
+        return alter(self.table.context, alteration, commit_options(commit), find)
+
+    def changes(self, **bounds: Unpack[RangeKeywords]) -> DataFrame:
+        """Row changes of a range as a DataFrame. Arguments and errors: as `Table.changes`.
+
+        `where` is SQL text that Spark takes, a Column, or filter tuples. Times in text without a
+        zone are in the session's (TIM-5).
+        """
+        where = bounds.pop("where", None)
+        bounds = _in_session(self.spark, bounds)
+        return changes_frame(self.spark, self.table.changes(**bounds), where)
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """`Table.history` as a DataFrame, newest first; errors as there."""
+        return self.spark.createDataFrame(self.table.history(limit))
+
+
+def _in_session(spark: Session, bounds: RangeKeywords) -> RangeKeywords:
+    zone = session_zone(spark)
+    result = bounds.copy()
+    for name in ("starting_timestamp", "after_timestamp", "ending_timestamp"):
+        when = bounds.get(name)
+        if when is not None:
+            result[name] = in_session(when, zone)  # type: ignore[arg-type]
+    return result
+
+
+def _column(spark: Session, given: str | Column) -> Column:
+    """SQL text, or a Column, as a Column."""
+    return as_column(functions_of(spark), given)
+
+
+def _text(given: str | Column, schema: Schema) -> str:
+    return given if isinstance(given, str) else text_of(given, schema.names)
+
+
+def open(
+    spark: Session, uri: str, *, storage_options: Mapping[str, Any] | None = None
+) -> SparkTable:
+    """Open a table; no job.
+
+    Args:
+        spark: a session, classic or Connect.
+        uri: where the table is; or in a classic session its name in Spark's catalog, as SQL has it.
+            Text with a slash is a place, and so is the name of a local folder that is a table.
+        storage_options: as of `tablefmt.open`; of a name they come on top of the catalog's.
+
+    Raises:
+        InvalidRangeError: a local folder and a table of the catalog have this name.
+        TableNotFoundError, UnsupportedFeatureError: as `tablefmt.open`.
+    """
+    named = catalog_table_or_none(spark, uri)
+    if named is not None:
+        check_no_folder(uri, named)
+        uri, storage_options = named.uri, {**named.storage_options, **(storage_options or {})}
+    return SparkTable(spark, open_table(uri, storage_options=storage_options))
+
+
+def create(
+    spark: Session,
+    uri: str,
+    schema: Any,
+    *,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    exist_ok: bool = False,
+) -> SparkTable:
+    """Make a table with no rows. Arguments and errors: as `tablefmt.create`."""
+    table = create_table(
+        uri,
+        schema,
+        partition_by=partition_by,
+        properties={**default_properties(spark), **(properties or {})} or None,
+        storage_options=storage_options,
+        exist_ok=exist_ok,
+    )
+    return SparkTable(spark, table)

@@ -1,0 +1,319 @@
+"""CREATE, REPLACE and ALTER TABLE, CREATE TABLE AS SELECT: what a statement says a table is.
+
+A replacement is one commit: columns, partitioning, properties, constraints, comments and rows are
+those of the statement, and every version before stays readable. The verbs are those of these
+statements, and of columns that INSERT adds. Spec: CFL-3, CFL-5, SCH-8.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.expressions.check_constraints import with_constraint
+from tablefmt.expressions.ddl import schema_from
+from tablefmt.model.log_entry import Metadata
+from tablefmt.model.name_matching import folded
+from tablefmt.model.schema import Schema, nullable
+from tablefmt.operations.create import create_as, definition
+from tablefmt.operations.overwrite import overwrite_files
+from tablefmt.session import statement as session_statement
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.session.commit_result import Commit
+from tablefmt.session.metadata_changes import afresh, redefined
+from tablefmt.session.staging import autocommit
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
+from tablefmt.spark.columns.catalog_columns import declared_by, different, shown, widened_columns
+from tablefmt.spark.entry.dataframe_io import overwrite_rows, write_first
+from tablefmt.spark.entry.delta_settings import default_properties
+from tablefmt.spark.entry.java_arguments import context_of, java_columns, session_of, store_of
+from tablefmt.spark.pyspark_objects import DataFrame, JavaObject, Session
+from tablefmt.spark.spark_options import WriteOptions, option_key
+from tablefmt.spark.statements.alter_table import alter_table, check_of, with_defaults
+from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.store.object_store import Store
+
+REPLACE = "REPLACE TABLE"
+REPLACE_AS = "REPLACE TABLE AS SELECT"
+
+_CATALOGS_OWN = frozenset(
+    {"provider", "location", "owner", "external", "comment", "is_managed_location", "collation"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What CREATE or REPLACE TABLE says, as SessionCatalog.java hands it over."""
+
+    columns: Mapping[str, Any]
+    """Spark's JSON form; no fields: the statement names none."""
+    partition_by: Sequence[str]
+    given: Mapping[str, str]
+    """Properties, and what Spark adds of its own."""
+    options: Mapping[str, str]
+    constraints: Sequence[Mapping[str, Any]]
+    """`kind`, `name`, `condition` of each."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Properties that a table has unless the statement says others."""
+
+    @classmethod
+    def read(
+        cls, text: str, options: Mapping[str, str], defaults: Mapping[str, str] | None = None
+    ) -> Statement:
+        """From JSON text."""
+        given = json.loads(text)
+        return cls(
+            json.loads(given["columns"]),
+            given["partitionBy"],
+            given["properties"],
+            options,
+            given["constraints"],
+            defaults or {},
+        )
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Table properties, without what Spark adds of its own."""
+        return {
+            name: value
+            for name, value in self.given.items()
+            if name not in _CATALOGS_OWN
+            and name not in self.options
+            and name != "path"
+            and not name.startswith("option.")
+        }
+
+    @property
+    def comment(self) -> str | None:
+        """What it says of the table."""
+        return self.given.get("comment") or None
+
+    def metadata(self, spark: Session) -> Metadata:
+        """The definition of a table of its own.
+
+        Raises:
+            SchemaMismatchError, InvalidPredicateError: it is none.
+            UnsupportedFeatureError: a constraint that is not a CHECK, by name.
+        """
+        columns = with_defaults(spark, self.columns, schema_from(self.columns))
+        return self._with_constraints(self._of(columns))
+
+    def metadata_of_rows(self, rows: Schema) -> Metadata:
+        """The same with the columns of a query, which may all be NULL, as in Spark."""
+        return self._with_constraints(self._of(nullable(rows)))
+
+    def _of(self, schema: Schema) -> Metadata:
+        properties = {**self.defaults, **self.properties}
+        return definition(schema, self.partition_by, properties, self.comment)
+
+    def _with_constraints(self, metadata: Metadata) -> Metadata:
+        for each in self.constraints:
+            name, condition = check_of(each)
+            metadata = with_constraint(metadata, name, condition)
+        return metadata
+
+
+def check_only_storage(options: Mapping[str, Any]) -> None:
+    """Refuse options of a table that is made without rows, other than those of its storage.
+
+    Raises:
+        UnsupportedFeatureError: names the first.
+    """
+    for name in options:
+        if not (
+            folded(name).startswith("storage.") or option_key(name) in ("path", "storageoptions")
+        ):
+            raise UnsupportedFeatureError(
+                f"option {name!r} means nothing to CREATE TABLE without rows: its OPTIONS are path "
+                "and storage.<key>; give the option to the read or the write, and properties of "
+                "the table as TBLPROPERTIES",
+                [f"option:{name}"],
+            )
+
+
+def define(spark: Session, store: Store, statement: Statement) -> Schema:
+    """CREATE TABLE: the columns of the table that is there from now on.
+
+    A table that is there is taken as it is, if the statement says nothing else of it.
+
+    Raises:
+        TableNotFoundError: there is none, and the statement names no columns.
+        SchemaMismatchError: there is one of another definition; or the definition is none.
+    """
+    asked = statement.metadata(spark) if statement.columns["fields"] else None
+    context = open_if_there(store)
+    if context is None:
+        context = open_context(store) if asked is None else create_as(store, asked)
+    metadata = context.view.head.metadata
+    _check_agrees(statement, asked, metadata, store.uri)
+    return metadata.schema
+
+
+def _check_agrees(statement: Statement, asked: Metadata | None, there: Metadata, uri: str) -> None:
+    if asked is not None:
+        ours, theirs = declared_by(there.schema), declared_by(asked.schema)
+        if ours != theirs:
+            raise SchemaMismatchError(
+                f"there is a table at {uri} with other columns: {shown(ours)}, not "
+                f"{shown(theirs)}; leave the columns out of CREATE TABLE to take it as it is",
+                different(ours, theirs),
+            )
+    names = list(statement.partition_by)
+    if names and names != there.partition_names:
+        raise SchemaMismatchError(
+            f"the table at {uri} is partitioned by {there.partition_names}, not by {names}; leave "
+            "PARTITIONED BY out",
+            names,
+        )
+    other = [n for n, v in statement.properties.items() if there.properties.get(n) != v]
+    if other:
+        raise SchemaMismatchError(
+            f"the table at {uri} has another property {other[0]!r}: "
+            f"{there.properties.get(other[0])!r:.100}; leave it out of CREATE TABLE, and use ALTER "
+            "TABLE … SET TBLPROPERTIES"
+        )
+    if statement.comment is not None and statement.comment != there.comment:
+        raise SchemaMismatchError(
+            f"the table at {uri} has another comment: {there.comment!r:.100}; leave it out of "
+            "CREATE TABLE, and use COMMENT ON TABLE"
+        )
+    checks = {} if asked is None else asked.constraints
+    for name, each in checks.items():
+        mine = there.constraints.get(name)
+        if mine is None or mine.condition != each.condition:
+            raise SchemaMismatchError(
+                f"the table at {uri} has no such constraint {name!r}; leave it out of CREATE "
+                "TABLE, and use ALTER TABLE … ADD CONSTRAINT"
+            )
+
+
+def replace_table(spark: Session, store: Store, statement: Statement) -> Schema:
+    """REPLACE TABLE without rows: the columns from now on. Where no table is, it is made.
+
+    Raises:
+        SchemaMismatchError: the definition is none.
+        ConstraintViolationError: the table is append-only.
+        ConcurrentModificationException: somebody changed the definition meanwhile.
+    """
+    definition_asked = statement.metadata(spark)
+    context = open_if_there(store)
+    if context is None:
+        return create_as(store, definition_asked).view.head.metadata.schema
+
+    def stage(pinned: TransactionSnapshot, _: None) -> Staged:
+        return overwrite_files(
+            pinned.transaction,
+            None,
+            pinned.metadata,
+            read_version=pinned.version,
+            name=REPLACE,
+            evolved=redefined(pinned.metadata, definition_asked),
+        )
+
+    autocommit(context, session_statement.Statement(name=REPLACE, stage=stage), CommitOptions())
+    return context.view.head.metadata.schema
+
+
+def create_rows(df: DataFrame, store: Store, statement: Statement, options: WriteOptions) -> Commit:
+    """CREATE TABLE AS SELECT, where there is no table.
+
+    Raises:
+        TableExistsError: there is one, or it was made meanwhile. As `tablefmt.spark.write`.
+    """
+    asked = statement.metadata_of_rows(schema_from(df.schema))
+    return write_first(df, store, asked, options, exist_ok=False)[1]
+
+
+def replace_rows(
+    df: DataFrame, store: Store, statement: Statement, options: WriteOptions
+) -> Commit:
+    """REPLACE TABLE AS SELECT, in one commit, also where the query reads the table itself.
+
+    Raises:
+        InvalidArgumentError: an option that replaces only a part. As `tablefmt.spark.write`.
+    """
+    if options.replace_where or options.dynamic_partitions:
+        raise InvalidArgumentError(
+            "replaceWhere and partitionOverwriteMode replace a part of the rows, and REPLACE TABLE "
+            "the table as a whole"
+        )
+    context = open_if_there(store)
+    if context is None:
+        return create_rows(df, store, statement, options)
+    asked = statement.metadata_of_rows(schema_from(df.schema))
+    return overwrite_rows(context, df, options, name=REPLACE_AS, wanted=asked)
+
+
+def like(store: Store, source: TableContext, statement: Statement) -> Schema:
+    """CREATE TABLE LIKE a table of ours: its definition, without its rows.
+
+    Raises:
+        SchemaMismatchError: a table of another definition is there.
+    """
+    there = afresh(source.view.head.metadata)
+    properties = {**there.properties, **statement.properties}
+    copy = replace(there, properties=definition(there.schema, (), properties).properties)
+    if statement.comment is not None:
+        copy = replace(copy, comment=statement.comment)
+    return create_as(store, copy, exist_ok=True).view.head.metadata.schema
+
+
+def _define(session: JavaObject, uri: str, storage: str, text: str) -> JavaObject:
+    """CREATE TABLE: the columns of the table that is there from now on."""
+    return _as_defined(define, session, uri, storage, text)
+
+
+def _replace(session: JavaObject, uri: str, storage: str, text: str) -> JavaObject:
+    """REPLACE TABLE: the columns of the table from now on."""
+    return _as_defined(replace_table, session, uri, storage, text)
+
+
+def _as_defined(
+    verb: Callable[[Session, Store, Statement], Schema],
+    session: JavaObject,
+    uri: str,
+    storage: str,
+    text: str,
+) -> JavaObject:
+    spark = session_of(session)
+    options = json.loads(storage)
+    check_only_storage(options)
+    statement = Statement.read(text, options, default_properties(spark))
+    return java_columns(spark, verb(spark, store_of(uri, storage), statement))
+
+
+def _like(
+    session: JavaObject, uri: str, storage: str, of: str, of_storage: str, text: str
+) -> JavaObject:
+    """CREATE TABLE LIKE another of ours: the columns of the new one."""
+    statement = Statement.read(text, json.loads(storage))
+    schema = like(store_of(uri, storage), context_of(of, of_storage), statement)
+    return java_columns(session_of(session), schema)
+
+
+def _alter(session: JavaObject, uri: str, storage: str, changes: str) -> JavaObject:
+    """ALTER TABLE: the columns of the table from now on."""
+    context = context_of(uri, storage)
+    alter_table(session_of(session), context, json.loads(changes)["changes"])
+    return java_columns(session_of(session), context.view.head.metadata.schema)
+
+
+def _evolve(session: JavaObject, uri: str, storage: str, columns: str, how: str) -> str:
+    """The columns that INSERT WITH SCHEMA EVOLUTION is to find in the table."""
+    metadata = context_of(uri, storage).view.head.metadata
+    return widened_columns(metadata, json.loads(columns), json.loads(how))
+
+
+VERBS: Mapping[str, Callable[..., Any]] = {
+    "define": _define,
+    "replace": _replace,
+    "like": _like,
+    "alter": _alter,
+    "evolve": _evolve,
+}
+"""By the names by which Java calls them."""

@@ -1,0 +1,307 @@
+"""ALTER TABLE of SQL: what Spark's catalog is asked for, done on the table, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
+from tablefmt.expressions.ddl import CURRENT_DEFAULT, to_spark_json
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.log_entry import Metadata
+from tablefmt.model.name_matching import folded
+from tablefmt.model.schema import Field, Schema, Type, nullable
+from tablefmt.model.schema_rules import number_fields
+from tablefmt.operations import alter, alterations
+from tablefmt.operations.alterations import Alteration
+from tablefmt.operations.create import definition
+from tablefmt.session import metadata_changes
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.session.commit_result import Commit
+from tablefmt.session.staging import newest
+from tablefmt.session.table_context import TableContext
+from tablefmt.spark.pyspark_objects import Session
+from tablefmt.spark.statements.frame_reads import find_row
+
+Change = Mapping[str, Any]
+"""What SessionCatalog.java makes of one TableChange: `kind`, `path`, and what the kind needs."""
+
+
+def alter_table(spark: Session, context: TableContext, changes: Sequence[Change]) -> Commit:
+    """Make all changes of one statement in one commit.
+
+    Raises:
+        SchemaMismatchError, ConstraintViolationError: as the verbs of `alter`.
+        UnsupportedFeatureError: a change that a table cannot make, by name.
+    """
+    metadata = newest(context).metadata
+    if _replaces_all(metadata, changes):
+        changes = _replaced(metadata, changes)
+    parts = [_alteration(spark, metadata, change) for change in changes]
+    if not parts:
+        return context.no_op(context.environment.nonce(), "REPLACE COLUMNS")
+    if any(change["kind"] == "AddConstraint" for change in changes):
+        # What only Spark understands, only Spark can look for.
+        find = partial(find_row, spark, context)
+        return alter.alter(context, _together(parts), CommitOptions(), find)
+    return alter.alter(context, _together(parts), CommitOptions())
+
+
+def _replaces_all(metadata: Metadata, changes: Sequence[Change]) -> bool:
+    """Whether it is REPLACE COLUMNS: Spark drops every column, and adds those that are given."""
+    dropped = [change["path"] for change in changes if change["kind"] == "DeleteColumn"]
+    new = [change for change in changes if change["kind"] == "AddColumn"]
+    whole = dropped == [[name] for name in metadata.schema.names]
+    return whole and 0 < len(new) == len(changes) - len(dropped)
+
+
+def _replaced(metadata: Metadata, changes: Sequence[Change]) -> list[Change]:
+    """The changes of REPLACE COLUMNS: a column that goes on under its name keeps its values."""
+    schema = metadata.schema
+    given = [change for change in changes if change["kind"] == "AddColumn"]
+    names = {folded(change["path"][0]) for change in given}
+    steps: list[Change] = [
+        change
+        for change in changes
+        if change["kind"] == "DeleteColumn" and folded(change["path"][0]) not in names
+    ]
+    order = [name for name in schema.names if folded(name) in names]
+    before: str | None = None
+    for at, change in enumerate(given):
+        name = change["path"][0]
+        there = schema.find(name)
+        place = {"after": before, "first": before is None}
+        if there is None:
+            steps.append({**change, **place})
+            order.insert(at, name)
+            before = name
+            continue
+        path = [there.name]
+        if not _same_type(there, metadata_changes.wider_of(there.name, _Given(change["type"]))):
+            steps.append({"kind": "UpdateColumnType", "path": path, "type": change["type"]})
+        if not there.nullable and change["nullable"]:
+            steps.append({"kind": "UpdateColumnNullability", "path": path, "nullable": True})
+        elif there.nullable and not change["nullable"]:
+            raise UnsupportedFeatureError(
+                "NOT NULL and constraints are set by statements of their own", ["sql:ALTER TABLE"]
+            )
+        if order[at] != there.name:
+            steps.append({"kind": "UpdateColumnPosition", "path": path, **place})
+            order.remove(there.name)
+            order.insert(at, there.name)
+        before = there.name
+    return steps
+
+
+def _same_type(one: Field, other: Field) -> bool:
+    """Whether two columns have the same type and length, whatever may be NULL inside."""
+    shapes = [to_spark_json(nullable(number_fields([replace(f, name="c")]))) for f in (one, other)]
+    return shapes[0] == shapes[1] and one.text == other.text
+
+
+def _together(parts: Sequence[Alteration]) -> Alteration:
+    if len(parts) == 1:
+        return parts[0]
+    if any(part.promises for part in parts):
+        raise UnsupportedFeatureError(
+            "NOT NULL and constraints are set by statements of their own", ["sql:ALTER TABLE"]
+        )
+
+    def change(metadata: Metadata) -> Metadata:
+        for part in parts:
+            metadata = part.change(metadata)
+        return metadata
+
+    described = [{"operation": part.name, **part.parameters} for part in parts]
+    return Alteration(parts[0].name, change, {"changes": described})
+
+
+def _alteration(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    make = _KINDS.get(change["kind"])
+    if make is None:
+        raise UnsupportedFeatureError(
+            f"ALTER TABLE cannot change {change['kind']!r} of a tablefmt table; there are "
+            f"{', '.join(sorted(_KINDS))}",
+            [f"sql:{change['kind']}"],
+        )
+    return make(spark, metadata, change)
+
+
+def _add(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    name, kind = _path(change), _Given(change["type"])
+    default = None
+    if change["default"] is not None:
+        default = evaluated(spark, change["default"], metadata_changes.type_of(name, kind))
+    return alterations.add_column(
+        name,
+        kind,
+        after=change["after"],
+        first=change["first"],
+        default=default,
+        required=not change["nullable"],
+        comment=change["comment"],
+    )
+
+
+def _rename(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    return alterations.rename_column(_path(change), change["to"])
+
+
+def _drop(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    return alterations.drop_column(_path(change))
+
+
+def _move(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    return alterations.move_column(_path(change), after=change["after"], first=change["first"])
+
+
+def _widen(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    return alterations.widen_column(_path(change), _Given(change["type"]))
+
+
+def _nullability(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    name = _path(change)
+    return alterations.drop_not_null(name) if change["nullable"] else alterations.set_not_null(name)
+
+
+def _default(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    name, text = _path(change), change["default"]
+    column = metadata.schema.find(change["path"][0])
+    if not text or column is None or len(change["path"]) > 1:
+        # Who reads the column's name says that it is none.
+        return alterations.set_default(name, None)
+    return alterations.set_default(name, evaluated(spark, text, column.type))
+
+
+def _comment(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    return alterations.set_comment(change["comment"], _path(change))
+
+
+def _add_constraint(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    return alterations.add_constraint(*check_of(change["constraint"]))
+
+
+def check_of(constraint: Mapping[str, Any]) -> tuple[str, str]:
+    """Name and condition of a CHECK that a statement adds.
+
+    Raises:
+        UnsupportedFeatureError: any other constraint, or one that is not enforced, by name.
+    """
+    name, kind = constraint["name"], constraint["kind"]
+    if kind != "Check":
+        sql = {"PrimaryKey": "PRIMARY KEY", "ForeignKey": "FOREIGN KEY"}.get(kind, kind.upper())
+        raise UnsupportedFeatureError(
+            f"constraint {name!r}: a tablefmt table has no {sql}: nothing would hold it; there "
+            "are NOT NULL and CHECK",
+            [f"sql:{sql}"],
+        )
+    if not constraint["enforced"]:
+        raise UnsupportedFeatureError(
+            f"constraint {name!r}: NOT ENFORCED: a tablefmt table enforces every CHECK; leave it "
+            "out",
+            ["sql:NOT ENFORCED"],
+        )
+    return name, constraint["condition"]
+
+
+def _drop_constraint(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    name = change["name"]
+    known = {folded(each) for each in metadata.constraints}
+    if change["ifExists"] and folded(name) not in known:
+        return Alteration("DROP CONSTRAINT", lambda metadata: metadata, {"name": name})
+    return alterations.drop_constraint(name)
+
+
+def _property(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    if change["name"] == "comment":
+        return alterations.set_comment(change["value"])
+    if change["name"] in _CATALOGS:
+        name = change["name"]
+        raise UnsupportedFeatureError(
+            f"ALTER TABLE cannot set {name!r} of a tablefmt table: {_CATALOGS[name]}",
+            [f"sql:{name}"],
+        )
+    if change["value"] is None:
+        return alterations.unset_properties([change["name"]])
+    return alterations.set_properties({change["name"]: change["value"]})
+
+
+_CATALOGS = {
+    "location": "a table stays where it is; DROP TABLE, which leaves the files of a table with a "
+    "path, and CREATE TABLE … OPTIONS (path '…') name another place",
+    "provider": "rows would have to be written anew; use CREATE TABLE … AS SELECT",
+    "owner": "Spark's catalog keeps owners; ask that",
+}
+"""What Spark hands over as properties and is none, with what to do instead."""
+
+_KINDS: Mapping[str, Callable[[Any, Metadata, Change], Alteration]] = {
+    "AddColumn": _add,
+    "RenameColumn": _rename,
+    "DeleteColumn": _drop,
+    "UpdateColumnPosition": _move,
+    "UpdateColumnType": _widen,
+    "UpdateColumnNullability": _nullability,
+    "UpdateColumnDefaultValue": _default,
+    "UpdateColumnComment": _comment,
+    "AddConstraint": _add_constraint,
+    "DropConstraint": _drop_constraint,
+    "SetProperty": _property,
+    "RemoveProperty": _property,
+}
+"""By the names of Spark's classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A type in Spark's JSON form, as what has one."""
+
+    json: Any
+
+    def jsonValue(self) -> Any:
+        """The form."""
+        return self.json
+
+
+def _path(change: Change) -> str:
+    parts = change["path"]
+    if len(parts) == 1 and "." not in parts[0]:
+        return str(parts[0])
+    return ".".join(map(quote_name, parts))
+
+
+def evaluated(spark: Session, text: str, kind: Type) -> Any:
+    """The value of an expression without columns, as an Arrow scalar; None for NULL.
+
+    Raises:
+        InvalidArgumentError: it cannot be worked out.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        value = spark.sql(f"SELECT CAST(({text}) AS {str(kind).upper()}) AS v").toArrow()["v"][0]
+        return value if value.is_valid else None
+    except PySparkException as error:
+        first = str(error).splitlines()[0]
+        raise InvalidArgumentError(f"DEFAULT {text[:200]} is no value of {kind}: {first}") from None
+
+
+def with_defaults(spark: Session, described: Mapping[str, Any], schema: Schema) -> Schema:
+    """The schema of CREATE TABLE with the defaults of its columns.
+
+    Args:
+        spark: works them out.
+        described: Spark's JSON form of the columns.
+        schema: the same columns.
+
+    Raises:
+        SchemaMismatchError, InvalidArgumentError: a default that is none.
+    """
+    metadata = definition(schema, (), {})
+    for field, column in zip(described["fields"], schema.fields, strict=True):
+        text = (field.get("metadata") or {}).get(CURRENT_DEFAULT)
+        if text is not None:
+            value = evaluated(spark, text, column.type)
+            metadata = metadata_changes.with_default(metadata, column.name, value)
+    return metadata.schema

@@ -1,0 +1,344 @@
+"""MERGE by Spark: the source is stored once, the table passed over once.
+
+Inserts come from what is left of the source. Rows that match are found by a join that carries the
+place of the table's row and the number of the source's; both come back with the rows written.
+Expressions are looked at before Spark runs them: for chance, for rows that are several, and for
+other versions of the table.
+
+Spec: MRG-1 .. MRG-4, ENT-9, ADD-8, SQL-2, CFL-22.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.data.row_reader import read_files
+from tablefmt.expressions.merge_statement import Action, Side
+from tablefmt.model.content_hashes import KEYS_MAX
+from tablefmt.model.log_entry import AddedFiles
+from tablefmt.operations.merge import MergeResult, explanation, stage_merge_result
+from tablefmt.session.commit_result import Commit
+from tablefmt.session.merge_analysis import NAME, check_may_change
+from tablefmt.session.merge_pairs import (
+    KEYS_SHOWN,
+    UPDATED,
+    Pairs,
+    key_hashes,
+    must_not_change,
+    several_changes,
+)
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import OtherVersionRead, TransactionSnapshot, joined
+from tablefmt.snapshot.file_columns import added_table
+from tablefmt.spark.backends.backend_protocol import ACTION, FILE, ROW, SOURCE, Rewritten
+from tablefmt.spark.backends.query_plans import version_read
+from tablefmt.spark.backends.row_level_operations import copy_rows_in_tasks, rewrite
+from tablefmt.spark.columns.row_conditions import check_by_row, check_deterministic
+from tablefmt.spark.pyspark_objects import Column, DataFrame, Session, functions_of
+from tablefmt.spark.runtime.ansi import moved, under_ansi
+from tablefmt.spark.runtime.spark_jobs import job_description, with_batch
+from tablefmt.spark.spark_options import WriteOptions
+from tablefmt.spark.statements.dml import explaining_misfits, rows_with_positions
+from tablefmt.spark.statements.execution import execute, rows_of, with_query
+from tablefmt.spark.statements.merge_clauses import Merge, MergeColumns, SparkClause, plain
+from tablefmt.spark.statements.source_rows import SourceRows, again_if_lost
+
+
+class MergeChecks:
+    """The checks of one MERGE."""
+
+    def __init__(self, pinned: TransactionSnapshot, merge: Merge, read: int | None) -> None:
+        """`read` is the version of the table that the source reads; None: it does not."""
+        self.read = read
+        """The oldest version of the table that a query of the statement reads; None: none does."""
+        self._pinned = pinned
+        self._merge = merge
+        self._is_pinned = read is not None
+
+    def look_at_versions(self, frame: DataFrame) -> None:
+        """Find out which version of the table the expressions over a frame read.
+
+        Raises:
+            OtherVersionRead: not the pinned one, and nothing else of the statement binds it to
+                that.
+        """
+        if not self._merge.may_query:
+            return
+        pinned = self._pinned
+        read = version_read(pinned.store, pinned.view, frame)
+        if read is None:
+            return
+        if read < pinned.version or (read > pinned.version and not self._is_pinned):
+            raise OtherVersionRead(read, wrote=True)
+        self.read = pinned.version
+
+    def deterministic(self, rows: DataFrame, first: Column, clauses: Sequence[SparkClause]) -> None:
+        """Refuse conditions of clauses that are a matter of chance: InvalidPredicateError."""
+        if self._merge.may_be_chance and any(c.condition is not None for c in clauses):
+            sides = dict.fromkeys(_shown(clause.side) for clause in clauses)
+            check_deterministic(rows, first, f"of WHEN {' or '.join(sides)}")
+
+    def by_row(
+        self,
+        rows: DataFrame,
+        conditions: Sequence[tuple[str, Column]],
+        clauses: Sequence[SparkClause],
+    ) -> None:
+        """Refuse what has no value for a row by itself: InvalidPredicateError.
+
+        Args:
+            rows: a DataFrame over which the expressions are.
+            conditions: by what people call them.
+            clauses: with conditions and values.
+        """
+        # A resolved statement was looked through; text that calls nothing has a value for a row.
+        if not (self._merge.by_name and self._merge.may_query):
+            return
+        expressions = list(conditions)
+        for clause in clauses:
+            when = f"WHEN {_shown(clause.side)}"
+            if clause.condition is not None:
+                expressions.append((when, clause.condition))
+            then = f"{when} THEN {clause.action.value.upper()}"
+            expressions += [(f"{then} {field.name}", plain(v)) for field, v in clause.values]
+        if expressions:
+            check_by_row(rows, expressions)
+
+
+def _shown(side: Side) -> str:
+    return side.value.replace("_", " ").upper()
+
+
+_CLAUSE = "__tablefmt_clause"
+_log = logging.getLogger("tablefmt.spark")
+
+
+def merge_rows(
+    context: TableContext,
+    spark: Session,
+    merge_of: Callable[[TransactionSnapshot], Merge],
+    options: WriteOptions,
+) -> Commit:
+    """Carry out a MERGE, in one commit; run it again if executors died with rows of its source.
+
+    Raises:
+        CommitRejectedError: they died in every attempt. As `merge_once`.
+    """
+    return again_if_lost(NAME, lambda: merge_once(context, spark, merge_of, options))
+
+
+def merge_once(
+    context: TableContext,
+    spark: Session,
+    merge_of: Callable[[TransactionSnapshot], Merge],
+    options: WriteOptions,
+) -> Commit:
+    """Carry out a MERGE, in one commit.
+
+    Args:
+        context: the table.
+        spark: the session.
+        merge_of: the statement, for the version that is read.
+        options: of the commit and the files.
+
+    Raises:
+        MergeCardinalityError: several source rows would change one row of the table.
+        ConstraintViolationError, SchemaMismatchError: a new row does not fit.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError. Spark's own
+        exceptions if a query fails, among them what `is_lost` knows. Only CommitUnknownError leaves
+        files.
+    """
+    options = with_batch(options, spark)
+
+    def stage(pinned: TransactionSnapshot) -> Staged:
+        with under_ansi(spark) as ansi:
+            merge = merge_of(pinned)
+            read = version_read(pinned.store, pinned.view, merge.origin or merge.source)
+            if read is not None and read < pinned.version:
+                raise OtherVersionRead(read, wrote=False)
+            return stage_merge(pinned, ansi, merge, options, read)
+
+    return execute(context, spark, NAME, stage, options, rows=rows_of(options))
+
+
+def stage_merge(
+    pinned: TransactionSnapshot,
+    spark: Session,
+    merge: Merge,
+    options: WriteOptions,
+    read: int | None,
+) -> Staged:
+    """The MERGE at the pinned version; with nothing to do, a plan that is empty.
+
+    Args:
+        read: the version of the table that the source reads; None: it does not.
+    """
+    check_may_change(pinned.metadata, merge.analysis.clauses)
+
+    def bound_source(rows: DataFrame) -> DataFrame:
+        return merge.bind_source(moved(rows, spark))
+
+    with SourceRows.stored(merge.source, bound_source, merge.analysis) as source:
+        checks = MergeChecks(pinned, merge, read)
+        fields = {field.id: field for clause in merge.clauses for field, _ in clause.values}
+        with explaining_misfits(fields.values()):
+            staged = _Work(pinned, spark, merge, options, source, checks).stage()
+        return staged if checks.read is None else with_query(staged, pinned)
+
+
+def explain(pinned: TransactionSnapshot, merge: Merge) -> str:
+    """How many files of how many a MERGE would open, and why. Reads the source once."""
+
+    def explained() -> str:
+        with SourceRows.stored(merge.source, merge.bind_source, merge.analysis) as source:
+            looked_at = merge.analysis.looked_at(source.values())
+            return explanation(pinned, looked_at, source.count)
+
+    return again_if_lost(NAME, explained)
+
+
+class _Work:
+    """One MERGE under way."""
+
+    def __init__(
+        self,
+        pinned: TransactionSnapshot,
+        spark: Session,
+        merge: Merge,
+        options: WriteOptions,
+        source: SourceRows,
+        checks: MergeChecks,
+    ) -> None:
+        self.pinned = pinned
+        self.spark = spark
+        self.merge = merge
+        self.options = options
+        self.source = source
+        self.checks = checks
+        self.columns = MergeColumns(pinned, merge, functions_of(source.rows))
+
+    def stage(self) -> Staged:
+        """Do the work; say what is to be committed."""
+        pinned, analysis = self.pinned, self.merge.analysis
+        self.checks.by_row(self.source.rows, [], self.merge.of(Side.NOT_MATCHED))
+        with job_description(self.spark, f"{NAME}: reading the source"):
+            looked_at = analysis.looked_at(self.source.values())
+            rows = self.source.count
+        files = pinned.snapshot.matching(looked_at.predicate)
+        total = pinned.snapshot.totals[0]
+        _log.info("MERGE: %d source rows, %d of %d files opened", rows, files.num_rows, total)
+        rewritten = self._find(files)
+        pairs = self._checked(rewritten)
+        inserted = self._insert(np.unique(pairs.source[pairs.source >= 0]))
+        pinned.files.keep_winners(joined([rewritten.files, inserted]))
+        result = MergeResult(
+            looked_at=looked_at,
+            files=files,
+            pairs=pairs,
+            source_rows=rows,
+            keys=self.source.keys(analysis),
+            updated_files=rewritten.files,
+            inserted_files=inserted,
+            inserted_hashes=self._hashes(inserted),
+        )
+        staged = stage_merge_result(pinned, analysis, result, copy_rows_in_tasks(self.spark))
+        _log.info("MERGE: %s", dict(staged.operation.metrics))
+        return staged
+
+    def _find(self, files: pa.Table) -> Rewritten:
+        """Rows of the table that a source row matches, or a clause by source applies to; new
+        versions of those that get one are written in the same pass."""
+        merge = self.merge
+        outer = merge.analysis.looks_at_all_targets
+        names = [FILE, ROW, SOURCE, ACTION]
+        if files.num_rows == 0 or (self.source.count == 0 and not outer):
+            shape = pa.schema([(name, pa.int64()) for name in names])
+            return Rewritten(None, shape.empty_table())
+        rows = rows_with_positions(self.spark, self.pinned, files, merge.where)
+        matched, by_source = merge.of(Side.MATCHED), merge.of(Side.NOT_MATCHED_BY_SOURCE)
+        if merge.by_name:
+            # Beside the source's columns a name of the table's could be one of theirs.
+            self.checks.by_row(rows, [], by_source)
+            by_source = tuple(clause.over(rows) for clause in by_source)
+        source, clauses = self.source.for_join(), [*matched, *by_source]
+        self.checks.by_row(rows.join(source), [("ON", merge.on)], matched)
+        joined = rows.join(source, merge.on, "left" if outer else "inner")
+        is_matched = source[SOURCE].isNotNull() if outer else None
+        first = self.columns.first_clause(clauses, is_matched)
+        self.checks.deterministic(joined, first, clauses)
+        pairs = joined.select("*", first.alias(_CLAUSE))
+        clause = self.columns.functions.col(_CLAUSE)
+        if is_matched is not None:
+            pairs = pairs.where(source[SOURCE].isNotNull() | (clause >= 0))
+        action = self.columns.action(clauses, clause).alias(ACTION)
+        step = f"{NAME}: finding matches in {files.num_rows} files"
+        if not any(each.action is Action.UPDATE for each in clauses):
+            pairs = pairs.select(FILE, ROW, SOURCE, action)
+            self.checks.look_at_versions(pairs)
+            with job_description(self.spark, step):
+                return Rewritten(None, pairs.toArrow())
+        columns = self.columns.updated(pairs, rows, clauses, clause)
+        if self.columns.always_updates:
+            names.remove(ACTION)
+        else:
+            columns.append(action)
+        frame = pairs.select(*columns, FILE, ROW, SOURCE)
+        self.checks.look_at_versions(frame)
+        with job_description(self.spark, f"{step} and writing new versions"):
+            return rewrite(self.spark, self.pinned, frame, names, self.options)
+
+    def _checked(self, rewritten: Rewritten) -> Pairs:
+        """The pairs. Raises MergeCardinalityError (MRG-4)."""
+        file, position, source = (rewritten.column(name) for name in (FILE, ROW, SOURCE))
+        if ACTION in rewritten.positions.column_names:
+            action = rewritten.column(ACTION)
+        else:
+            action = np.full(len(file), UPDATED, np.int64)
+        pairs = Pairs(file, position, source, action)
+        twice = must_not_change(self.merge.analysis, pairs)
+        if len(twice):
+            numbers = np.unique(source[twice])[:KEYS_SHOWN]
+            raise several_changes(len(twice), self.source.named(numbers))
+        return pairs
+
+    def _insert(self, matched: NDArray[np.int64]) -> AddedFiles | None:
+        """Write what the clauses make of source rows that matched nothing.
+
+        Args:
+            matched: the numbers of those that did, ascending.
+        """
+        clauses = self.merge.of(Side.NOT_MATCHED)
+        if not clauses or len(matched) == self.source.count:
+            return None
+        left = self.source.without(matched)
+        clause = None
+        if len(clauses) > 1 or clauses[0].condition is not None:
+            first = self.columns.first_clause(clauses)
+            self.checks.deterministic(left, first, clauses)
+            left = left.select("*", first.alias(_CLAUSE))
+            clause = self.columns.functions.col(_CLAUSE)
+            left = left.where(clause >= 0)
+        frame = left.select(*self.columns.inserted(left, clauses, clause))
+        if self.source.is_small:
+            frame = frame.coalesce(1)
+        self.checks.look_at_versions(frame)
+        rows = self.source.count - len(matched)
+        with job_description(self.spark, f"{NAME}: inserting of {rows} rows that matched nothing"):
+            written = rewrite(self.spark, self.pinned, frame, (), self.options, part="i")
+        return written.files
+
+    def _hashes(self, inserted: AddedFiles | None) -> NDArray[np.uint64] | None:
+        """Of the keys of all rows inserted; None: unknown."""
+        fields = self.merge.analysis.key_fields
+        if inserted is None or not fields or inserted.rows > KEYS_MAX:
+            return None
+        files = added_table(inserted, self.pinned.target)
+        batches = list(read_files(self.pinned.store, files, self.pinned.target.schema, fields))
+        rows = pa.Table.from_batches(batches)
+        return key_hashes([rows[field.name] for field in fields], fields)

@@ -1,0 +1,242 @@
+"""Resolution of a table's location to a store, and storage options given as text.
+
+The command line and Spark give options as text. Spec: STO-11 (spec/store.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Union
+from urllib.parse import unquote
+
+from tablefmt.errors import InvalidArgumentError, StoreError, UnsupportedFeatureError
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import Store
+
+_WHOLE = re.compile(r"[0-9]+")
+_SECRET = re.compile(r"secret|password|token|key|username|credential", re.IGNORECASE)
+_WORDS = {"true": True, "false": False}
+
+
+def add_text_option(options: dict[str, Any], path: str, value: Any) -> None:
+    """Add one option to nested `options`: `client_kwargs.region_name` goes into `client_kwargs`.
+
+    The texts true and false (in any case), whole numbers and JSON objects are converted, because
+    s3fs does not parse text. A value whose name suggests a secret is never converted.
+
+    Raises:
+        InvalidArgumentError: a part of the path is empty, or one name is both a value and a group.
+            The message shows no value.
+    """
+    *outer, last = path.split(".")
+    if not last or not all(outer):
+        raise InvalidArgumentError(
+            "a storage option has an empty name or name part. Write NAME or GROUP.NAME."
+        )
+    inner = options
+    for part in outer:
+        inner = inner.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise InvalidArgumentError(
+                f"the storage option {path} is both a value and a group. Set one of them."
+            )
+    read = value if _SECRET.search(last) else _typed(value)
+    there = inner.get(last)
+    if isinstance(there, dict) != isinstance(read, dict) and last in inner:
+        raise InvalidArgumentError(
+            f"the storage option {path} is both a value and a group. Set one of them."
+        )
+    inner[last] = {**read, **there} if isinstance(there, dict) else read
+
+
+def _typed(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if _WHOLE.fullmatch(value):
+        return int(value)
+    if value.startswith("{"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return _WORDS.get(value.lower(), value)
+
+
+Uri = Union[str, "os.PathLike[str]"]
+"""Address of a table."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_LATER = ("gs", "gcs", "abfs", "abfss", "az", "adl", "hdfs")
+_ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)(.*)", re.DOTALL)
+_NO_SLASH = re.compile(r"(s3|s3a|s3n|file|memory|dbfs|hdfs|gs|abfss?):(?!/)", re.IGNORECASE)
+_DRIVE = re.compile(r"[A-Za-z]:(?:\\|/(?!/))")
+
+
+def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> Store:
+    """Return the store at `uri`: a local path, file://, s3:// (or s3a://), memory://.
+
+    Two spellings of one place give stores of the same `uri`. `storage_options` go to s3fs for S3.
+    Every store accepts `unsafe_single_writer` (STO-12).
+
+    Raises:
+        UnsupportedFeatureError: the scheme is not supported, or s3fs is not installed.
+        StoreError: the address or an option is invalid.
+    """
+    options = _checked(storage_options)
+    unsafe = options.pop("unsafe_single_writer", False)
+    if not isinstance(unsafe, bool):
+        raise StoreError(
+            f"unsafe_single_writer: expected True or False, got {type(unsafe).__name__}."
+        )
+    if not isinstance(uri, str | os.PathLike) or not isinstance(text := os.fspath(uri), str):
+        raise StoreError(f"table address: expected text or a path, got {type(uri).__name__}.")
+    _check_text(text)
+    _check_spelling(text)
+    scheme, rest = _scheme(text)
+    if scheme in ("s3", "s3a"):
+        # s3fs is an optional extra and takes half a second to import.
+        from tablefmt.store.s3_store import S3Store
+
+        bucket, prefix = _bucket(rest)
+        return S3Store(bucket, prefix, options, unsafe_single_writer=unsafe)
+    if scheme not in ("", "file", "memory"):
+        later = " Support for it is planned for later." if scheme in _LATER else ""
+        raise UnsupportedFeatureError(
+            f"tables at {scheme}:// are not supported.{later} "
+            "Use a local path, file://, s3:// or memory://.",
+            features=[f"scheme:{scheme}"],
+        )
+    if options:
+        names = ", ".join(sorted(map(repr, options)))
+        raise StoreError(
+            f"unknown storage options {names} for a {scheme or 'local'} table. Remove them."
+        )
+    if scheme == "memory":
+        # fsspec imports asyncio.
+        from tablefmt.store.memory_store import MemoryStore
+
+        return MemoryStore(_plain_parts(rest), unsafe_single_writer=unsafe)
+    return LocalStore(_local_path(scheme, rest), unsafe_single_writer=unsafe)
+
+
+def _checked(options: Any) -> dict[str, Any]:
+    """Return a copy of the options as a dict. Messages show no values, because values may be
+    secrets.
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        others = isinstance(options, Mapping)
+        found = "a key of another type" if others else type(options).__name__
+        raise StoreError(
+            f"storage_options: expected a dict with text keys, got {found}. Pass a dict of values "
+            "by option name."
+        )
+    return dict(options)
+
+
+def scheme_of(uri: Uri) -> str:
+    """Return the kind of store for an address: "file", "s3", "memory", or an unsupported scheme."""
+    scheme, _ = _scheme(str(uri))
+    return {"": "file", "s3a": "s3"}.get(scheme, scheme)
+
+
+def _check_text(text: str) -> None:
+    """Refuse text that no file system and no bucket accepts as a name."""
+    if "\0" in text:
+        raise StoreError("the table address contains a NUL character. Pass a path without it.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise StoreError(
+            f"the table address {text!r} is not Unicode text. Pass a path in UTF-8."
+        ) from None
+
+
+def _check_spelling(text: str) -> None:
+    """Refuse an address that looks like another scheme but would name a local folder.
+
+    The message does not repeat the address: it may hold a secret (STO-13).
+    """
+    if _DRIVE.match(text):
+        raise StoreError(
+            f"the table address begins with {text[:3]!r}, a Windows drive. Pass a path of this "
+            "machine, such as /data/table."
+        )
+    match = _ONE_SLASH.match(text) or _NO_SLASH.match(text)
+    scheme = match[1].lower() if match else ""
+    if scheme and not (scheme == "file" and _ONE_SLASH.match(text)) and _is_ours(scheme, text):
+        raise StoreError(
+            f"the table address begins with '{scheme}:' without '//'. Write {scheme}://…; for a "
+            f"local folder of that name, write ./{scheme}:…"
+        )
+
+
+def _is_ours(scheme: str, text: str) -> bool:
+    """Return whether tables support this scheme. Other schemes are refused by name (STO-11)."""
+    return scheme in ("s3", "s3a", "memory", "file") or _NO_SLASH.match(text) is not None
+
+
+def _scheme(text: str) -> tuple[str, str]:
+    match = _SCHEME.fullmatch(text) or _ONE_SLASH.fullmatch(text)
+    if match is None:
+        return "", text
+    scheme = match[1].lower()
+    one_slash = match.re is _ONE_SLASH
+    return scheme, "/" + match[2] if one_slash and scheme == "file" else match[2]
+
+
+def _local_path(scheme: str, rest: str) -> str:
+    if not rest:
+        raise StoreError("the table address is empty. Pass a path.")
+    if not scheme:
+        return _expanded(rest)
+    path = rest[len("localhost") :] if rest.startswith("localhost/") else rest
+    if not path.startswith("/"):
+        raise StoreError(
+            "a file:// address must be absolute and on this machine. Write file:///absolute/path."
+        )
+    try:
+        path = unquote(path, errors="strict")
+    except UnicodeDecodeError:
+        raise StoreError(
+            "the file:// address has %-escapes that are not UTF-8. Encode the path as UTF-8."
+        ) from None
+    _check_text(path)
+    return path
+
+
+def _expanded(path: str) -> str:
+    """Return the path with a leading `~` or `~user` replaced by the home directory, as shells
+    do.
+    """
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~/") or expanded == "~":
+        raise StoreError(
+            "the table address begins with '~', but no home directory is known. Set HOME."
+        )
+    return expanded
+
+
+def _bucket(rest: str) -> tuple[str, str]:
+    bucket, _, prefix = rest.partition("/")
+    # A secret may contain a slash. Then its "@" is in the prefix, but its ":" is in the bucket. The
+    # name of an access point (arn:…) contains colons too.
+    has_secret = "@" in bucket or (":" in bucket and not bucket.startswith("arn:"))
+    if not bucket or has_secret:
+        raise StoreError(
+            "invalid S3 address: expected s3://bucket/prefix. Pass credentials in storage_options."
+        )
+    return bucket, _plain_parts(prefix) if prefix.strip("/") else ""
+
+
+def _plain_parts(path: str) -> str:
+    parts = [part for part in path.split("/") if part]
+    if not parts or any(part in (".", "..") or "\0" in part or "\\" in part for part in parts):
+        raise StoreError(
+            "the table address is empty, or contains '.', '..' or '\\'. Pass a plain path."
+        )
+    return "/".join(parts)

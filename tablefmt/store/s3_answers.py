@@ -1,0 +1,243 @@
+"""Meaning of S3 answers: replies by HTTP status and error code, and listings in byte order. Pure.
+
+The text of a message never decides. S3 lists keys by UTF-8 bytes; servers written in Java list by
+UTF-16 units. The two orders differ only for characters from U+E000 on, because UTF-16 writes
+characters beyond U+FFFF with units below U+E000.
+
+Spec: STO-4 .. STO-6, STO-9 and the table of spec/store.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from tablefmt.errors import StoreError
+from tablefmt.store.object_store import Exists, NoAnswer, PutReply, Refused, StoredObject, TooLong
+
+# Errors that are raised before anything is sent.
+_NEVER_SENT = {
+    "NoCredentialsError": "no credentials were found; set AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY, or pass key and secret as storage options",
+    "PartialCredentialsError": "the credentials are incomplete; give both key and secret",
+    "CredentialRetrievalError": "the credentials could not be fetched; check their provider",
+    "TokenRetrievalError": "the sign-on token could not be fetched; sign on again",
+    "UnauthorizedSSOTokenError": "the sign-on has expired; sign on again",
+    "ProfileNotFound": "the credentials profile does not exist; check its name",
+    "NoRegionError": "no region is set; set AWS_DEFAULT_REGION",
+    "InvalidRegionError": "the region has no valid name; check it",
+    "ParamValidationError": "the installed botocore cannot send this request; check the bucket's "
+    "name, and update botocore to 1.36 or later",
+}
+_WRONG_CREDENTIALS = frozenset(
+    {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
+)
+_WRONG_CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"})
+# Errors of an answer that arrived but cannot be used as the object.
+_BAD_ANSWER = {
+    "FlexibleChecksumError": "the bytes do not match the checksum in the answer: they changed on "
+    "the way, or the store sends the checksum of the whole object with a range. Try again. If it "
+    "persists, set the storage option "
+    "config_kwargs.response_checksum_validation=when_required, or use another store",
+    "ResponseParserError": "the answer is not an S3 answer; check the endpoint",
+}
+_MAX_CODE_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One request that did not end in 2xx.
+
+    Attributes:
+        status: HTTP status; 0 if no answer came.
+        code: error code in the answer's body; the exception's class if no answer came.
+        resent: True if the SDK sent the request more than once.
+        never_sent: True if it failed before the first byte was sent.
+    """
+
+    status: int
+    code: str
+    resent: bool
+    never_sent: bool
+    date: str | None = None
+
+
+class RequestFailedError(Exception):
+    """Exception with a failure that is already decoded."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.code)
+        self.failure = failure
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Decode the failure from an exception of s3fs or botocore, or from its cause."""
+    if isinstance(error, RequestFailedError):
+        return error.failure
+    link: BaseException | None = error
+    while link is not None:
+        response = getattr(link, "response", None)
+        if isinstance(response, Mapping) and "ResponseMetadata" in response:
+            return _answered(response)
+        link = link.__cause__
+    name = type(error).__name__
+    return Failure(0, name, resent=False, never_sent=name in _NEVER_SENT)
+
+
+def _answered(response: Mapping[str, Any]) -> Failure:
+    metadata = response["ResponseMetadata"]
+    code = str(response.get("Error", {}).get("Code", ""))[:_MAX_CODE_CHARACTERS]
+    return Failure(
+        status=int(metadata.get("HTTPStatusCode") or 0),
+        code=code,
+        resent=int(metadata.get("RetryAttempts") or 0) > 0,
+        never_sent=False,
+        date=date_of(response),
+    )
+
+
+def date_of(response: Mapping[str, Any]) -> str | None:
+    """Return the Date header of an answer."""
+    headers = response.get("ResponseMetadata", {}).get("HTTPHeaders") or {}
+    return headers.get("date")
+
+
+async def body_of(answer: Mapping[str, Any], most: int) -> bytes:
+    """Read the body of an answer, unless it is longer than `most` bytes (STO-24)."""
+    body, length = answer["Body"], answer.get("ContentLength")
+    if length is not None:
+        return TooLong(length) if length > most else bytes(await body.read())
+    parts, left = [], most + 1
+    while left > 0 and (part := await body.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts) if left > 0 else TooLong(most + 1)
+
+
+def date_to_us(date: str | None) -> int | None:
+    """Return microseconds since 1970 for an HTTP date; None if it cannot be parsed."""
+    if not date:
+        return None
+    try:
+        return int(parsedate_to_datetime(date).timestamp()) * 1_000_000
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def put_reply(failure: Failure, bucket: str) -> PutReply:
+    """Return the reply for a conditional create that did not end in 2xx. Pure."""
+    reason = explain(failure, bucket)
+    if failure.never_sent:
+        return Refused(reason)
+    if failure.status == 412:
+        return Exists()
+    # A refusal of the last attempt proves nothing about earlier attempts of the SDK.
+    if _is_final(failure) and not failure.resent:
+        return Refused(reason)
+    return NoAnswer(reason)
+
+
+def _is_final(failure: Failure) -> bool:
+    if failure.code == "RequestTimeout":
+        return False
+    if failure.status in (408, 409, 429):
+        return False
+    return 300 <= failure.status < 500 or failure.status == 501
+
+
+def is_retryable(failure: Failure) -> bool:
+    """Return whether the same request may succeed later without any change."""
+    if failure.never_sent or failure.code in _BAD_ANSWER:
+        return False
+    return not _is_final(failure)
+
+
+def explain(failure: Failure, bucket: str) -> str:
+    """Return one clause: the problem, and the remedy. It holds no secret."""
+    if failure.never_sent:
+        return _NEVER_SENT.get(
+            failure.code, f"the request could not be sent ({failure.code}); check the options"
+        )
+    status, code = failure.status, failure.code
+    if code in _BAD_ANSWER:
+        return f"{_BAD_ANSWER[code]} ({code})"
+    if status == 0:
+        return f"no answer came ({code}); check the endpoint and the network"
+    shown = f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
+    if code == "NoSuchBucket":
+        return f"the bucket {bucket!r} does not exist; create it or check its name ({shown})"
+    if code in _WRONG_CREDENTIALS or status == 401:
+        return f"the credentials are wrong; check key, secret and region ({shown})"
+    if code == "ExpiredToken":
+        return f"the credentials have expired; renew them ({shown})"
+    if code in _WRONG_CLOCK:
+        return (
+            "this machine's clock and the store's differ too much for a valid signature; "
+            f"set this machine's clock ({shown})"
+        )
+    if status == 403:
+        return (
+            "access is denied; grant it to these credentials (without the right to list, S3 "
+            "answers "
+            f"the same for absent objects) ({shown})"
+        )
+    if 300 <= status < 400:
+        return (
+            f"the bucket {bucket!r} is in another region or at another endpoint; set it ({shown})"
+        )
+    if status == 501:
+        return (
+            f"the store does not support this request; use a store with conditional writes "
+            f"({shown})"
+        )
+    if status in (429, 503):
+        return f"the store asks to slow down ({shown}); try again later"
+    if status == 409:
+        return f"another request for this key is in progress ({shown}); try again"
+    return f"the store answered {shown}"
+
+
+_FIRST_DOUBTFUL = "\ud800"
+_FIRST_DOUBTFUL_BYTE = 0xEE
+"""First UTF-8 byte of U+E000. Every later character begins with this byte or a greater one."""
+
+
+def start_after(after: str) -> str:
+    """Return a `StartAfter` value that misses no key greater than `after` in either order."""
+    doubtful = (place for place, character in enumerate(after) if character >= _FIRST_DOUBTFUL)
+    return after[: next(doubtful, len(after))]
+
+
+def in_order(
+    objects: Iterable[StoredObject], after: str | None, uri: str
+) -> Iterator[StoredObject]:
+    """Yield the objects whose key is greater than `after`, ascending by bytes, each once.
+
+    Lazy up to the first key whose place depends on the server's order. The rest is collected.
+
+    Raises:
+        StoreError: the server uses neither of the two orders.
+    """
+    floor = last = b"" if after is None else after.encode("utf-8", "surrogatepass")
+    rest: list[tuple[bytes, StoredObject]] = []
+    for one in objects:
+        encoded = one.key.encode("utf-8")
+        # Some servers repeat a key or start too early. Folder markers are not objects.
+        if encoded <= floor or encoded == last or one.key.endswith("/"):
+            continue
+        if rest or max(encoded) >= _FIRST_DOUBTFUL_BYTE:
+            rest.append((encoded, one))
+            continue
+        if encoded < last:
+            raise StoreError(
+                f"the store at {uri} lists {one.key!r} after {last.decode()!r}. This is not the "
+                "order of the keys, and keys would be missed. Use another store."
+            )
+        last = encoded
+        yield one
+    for encoded, one in sorted(rest, key=lambda pair: pair[0]):
+        if encoded != last:
+            last = encoded
+            yield one
