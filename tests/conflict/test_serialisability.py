@@ -215,7 +215,7 @@ WRONG = [
         TAKEN,
         first=83,
     ),
-    Wrong("scopes are never shared", conflict_check, "overlap", _disjoint, SCOPES),
+    Wrong("scopes are never shared", conflict_check, "shared_partitions", _disjoint, SCOPES),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -41,7 +42,10 @@ FAR = [10**6, 10**12, VERSION_MAX - 1, VERSION_MAX]
 
 @contextmanager
 def little(most: int = 64 << 20, seconds: float = 5) -> Iterator[None]:
-    """Less memory than that, by what Python allocates, and less time."""
+    """Less memory than that, by what Python allocates, and less time.
+
+    A thread that allocates while tracing stops can end the process (CPython before 3.12.9).
+    """
     tracemalloc.start()
     began = time.process_time()
     try:
@@ -49,6 +53,9 @@ def little(most: int = 64 << 20, seconds: float = 5) -> Iterator[None]:
         assert tracemalloc.get_traced_memory()[1] < most
         assert time.process_time() - began < seconds
     finally:
+        for thread in threading.enumerate():
+            if thread.name.startswith("tablefmt-"):
+                thread.join()
         tracemalloc.stop()
 
 

@@ -162,9 +162,9 @@ def test_one_at_a_time(folder: Path) -> None:
 
 HOLDER = """
 import sys, time
-from tablefmt.store import neighbours
-neighbours._folder = lambda: sys.argv[1]
-with neighbours.neighbours_turn("a", 30.0) as slate:
+from tablefmt.store import shared_commit_queue
+shared_commit_queue._folder = lambda: sys.argv[1]
+with shared_commit_queue.neighbours_turn("a", 30.0) as slate:
     slate.leave([(1, b"one")])
     print("held", flush=True)
     time.sleep(60)

@@ -15,20 +15,20 @@ import tablefmt.spark
 PROGRAM = """
 import json, logging, sys
 import tablefmt, tablefmt.errors, tablefmt.spark
-from tablefmt.spark.jvm import internals, loader
+from tablefmt.spark.jvm import java_classes, spark_internals
 
 uri, kind, gone = sys.argv[1:]
 if kind == "class":
-    sources = loader._sources()
+    sources = java_classes._sources()
     assert any(gone in text for text in sources.values())
     changed = {name: text.replace(gone, gone + "IsGone") for name, text in sources.items()}
-    loader._sources = lambda: changed
+    java_classes._sources = lambda: changed
 elif kind == "name":
-    lines = internals.as_lines()
+    lines = spark_internals.as_lines()
     assert gone in lines
-    internals.as_lines = lambda: lines.replace(gone, gone + "IsGone")
+    spark_internals.as_lines = lambda: lines.replace(gone, gone + "IsGone")
 else:
-    internals.untested = lambda version, known=internals.untested: known(gone)
+    spark_internals.untested = lambda version, known=spark_internals.untested: known(gone)
 warnings = []
 
 class Kept(logging.Handler):

@@ -100,7 +100,7 @@ PRIVATE = re.compile(
 def test_private_parts_of_pyspark_have_one_module() -> None:
     found: dict[str, set[str]] = {}
     for name, tree in TREES.items():
-        if room(name) != "spark" or name.endswith(".jvm.pyspark_parts"):
+        if room(name) != "spark" or name.endswith(".pyspark_objects"):
             continue
         for node in ast.walk(tree):
             used = node.attr if isinstance(node, ast.Attribute) else ""

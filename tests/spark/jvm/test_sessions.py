@@ -79,13 +79,13 @@ import gc, sys
 import tablefmt, tablefmt.spark
 from pyspark import RDD
 from tablefmt.spark.backends.backend_choice import choose
-from tablefmt.spark.backends.native import relation
-from tablefmt.spark.entry import callers
-from tablefmt.spark.jvm import loader
+from tablefmt.spark.backends.native import native_relation
+from tablefmt.spark.entry import java_arguments
+from tablefmt.spark.jvm import java_classes
 from tablefmt.store.location import open_store
 
 folder = sys.argv[1]
-CACHES = (relation._relations, loader._ruled, callers._sessions)
+CACHES = (native_relation._relations, java_classes._ruled, java_arguments._sessions)
 
 
 def use(name):
@@ -123,7 +123,7 @@ del second
 del RDD.toDF
 gc.collect()
 assert [len(each) for each in CACHES] == [0, 0, 0], [len(each) for each in CACHES]
-assert not loader._found or len(loader._found) == 1, "one JVM served both"
+assert not java_classes._found or len(java_classes._found) == 1, "one JVM served both"
 """
 
 

@@ -215,7 +215,12 @@ WRONG = [
         first=29,
     ),
     Wrong(
-        "scopes are never shared", conflict_check, "overlap", _disjoint, ("delete", "copy"), *SCOPES
+        "scopes are never shared",
+        conflict_check,
+        "shared_partitions",
+        _disjoint,
+        ("delete", "copy"),
+        *SCOPES,
     ),
     Wrong(
         "reads stay",
