@@ -29,7 +29,7 @@ def tablefmt_command(*arguments: str, **environment: str) -> subprocess.Complete
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("rows", [24_000, pytest.param(336_776, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rows", [4_000, pytest.param(336_776, marks=pytest.mark.soak)])
 def test_every_flight_goes_through_a_table_and_back(rows: int, tmp_path: Path) -> None:
     """All of them, or some; afterwards both tables say the same by a way without Spark."""
     done = tablefmt_command("demo", "--uri", str(tmp_path), "--rows", str(rows))

@@ -16,6 +16,7 @@ from tests.places import ROOT
 PAGE = SITE / "guide/pyspark.md"
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_the_page_runs_and_gives_what_it_says(
     tmp_path: Path, s3_server: Any, connect_address: str

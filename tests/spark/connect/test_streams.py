@@ -56,6 +56,7 @@ def test_batches_are_there_once_under_the_id_that_is_given(feed: Feed, uri: str)
     assert_no_other_files(uri)
 
 
+@pytest.mark.soak
 def test_complete_mode_gives_the_whole_table(feed: Feed, uri: str) -> None:
     """STR-13."""
     for ids in ((1, 2, 3), (4,)):
@@ -87,6 +88,7 @@ def test_what_cannot_be_is_refused(feed: Feed, uri: str) -> None:
         feed.run(uri, txnAppId="a")
 
 
+@pytest.mark.soak
 def test_partitions_are_those_that_partition_by_says(feed: Feed, uri: str) -> None:
     """STR-10: Spark tells a Python data source neither of these."""
     feed.put(1, 2)
