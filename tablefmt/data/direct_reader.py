@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tablefmt.data.arrow_scanner import POSITION, known_values
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.scan_tasks import extents
-from tablefmt.log.bounded_parquet import THRIFT_LIMITS
+from tablefmt.log.bounded_parquet import open_checked
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Schema
@@ -56,10 +56,7 @@ def plain_batches(
         physical = pa.schema([physical.field(name) for name in names])
     for place, fragment in enumerate(files.get_fragments()):
         with files.filesystem.open_input_file(fragment.path) as source:
-            # With pre_buffer, Arrow would fetch the whole file before the first rows.
-            file = pq.ParquetFile(
-                source, pre_buffer=False, page_checksum_verification=True, **THRIFT_LIMITS
-            )
+            file = open_checked(source)
             if file.metadata.num_rows != rows[place]:
                 raise ValueError("the file has another number of rows than the log says")
             live = live_mask(vectors[place], rows[place])

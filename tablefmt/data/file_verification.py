@@ -19,7 +19,7 @@ from tablefmt.data.arrow_scanner import is_known
 from tablefmt.data.file_checksum import End, read_ends
 from tablefmt.data.file_prefetch import open_data_file
 from tablefmt.errors import CorruptDataError, StoreError
-from tablefmt.log.bounded_parquet import EXPANDED_FREE, THRIFT_LIMITS, footer_of, most_expanded
+from tablefmt.log.bounded_parquet import EXPANDED_FREE, footer_of, most_expanded
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Field
@@ -54,12 +54,12 @@ def check_file(
         if not end.is_sound(size, footer):
             return "its footer bytes do not match the checksum in the log"
         # Parquet locates the footer from the file's end, so the last bytes suffice.
-        held = footer_of(end.body).num_rows
-        if held != rows:
-            return f"it holds {held} rows, but the log says {rows}"
+        metadata = footer_of(end.body)
+        if metadata.num_rows != rows:
+            return f"it holds {metadata.num_rows} rows, but the log says {rows}"
         if deep:
             with open_data_file(store, path, size) as source:
-                file = pq.ParquetFile(source, page_checksum_verification=True, **THRIFT_LIMITS)
+                file = pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True)
                 for _ in file.iter_batches():
                     pass
     except KeyNotFoundError:

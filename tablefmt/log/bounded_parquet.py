@@ -45,6 +45,9 @@ THRIFT_LIMITS = {
 before it reads it. A list of five bytes can claim any number of columns, at over 1,000 bytes each.
 """
 
+_END_BYTES = 1 << 16
+"""Bytes of a file's end that are read first, in the hope that the whole footer is among them."""
+
 _HEADER_BYTES = (1 << 10, 1 << 16)
 """Lengths to try for a page header, in order. It may contain minima and maxima."""
 
@@ -63,6 +66,33 @@ def footer_of(end: bytes | memoryview) -> pq.FileMetaData:
     check_end(end)
     with pq.ParquetFile(pa.BufferReader(end), pre_buffer=False, **_limits(len(end))) as file:
         return file.metadata
+
+
+def open_checked(source: Any) -> pq.ParquetFile:
+    """Open a Parquet file whose footer passes STO-25 and STO-26. Pages are verified when decoded.
+
+    Args:
+        source: the file, which can seek. The footer takes one read if it is at most 64 KiB.
+
+    Raises:
+        pyarrow.ArrowException, OSError, ValueError: there is no footer, or it is damaged.
+    """
+    size = source.seek(0, 2)
+    end = _last_bytes(source, size, _END_BYTES)
+    length = int.from_bytes(end[-8:-4], "little") + 8
+    if len(end) < length <= min(size, FOOTER_BYTES_MAX):
+        end = _last_bytes(source, size, length)
+    footer = footer_of(end)
+    # With pre_buffer, Arrow would fetch the whole file before the first rows.
+    return pq.ParquetFile(
+        source, metadata=footer, pre_buffer=False, page_checksum_verification=True
+    )
+
+
+def _last_bytes(source: Any, size: int, count: int) -> bytes:
+    source.seek(max(0, size - count))
+    last: bytes = source.read(count)
+    return last
 
 
 def check_end(end: bytes | memoryview) -> None:

@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import tablefmt
 from tablefmt.errors import CorruptDataError
 from tablefmt.log import parquet_footer
-from tablefmt.log.bounded_parquet import footer_of
+from tablefmt.log.bounded_parquet import footer_of, open_checked
 from tablefmt.log.codec import seal
 from tablefmt.log.object_names import entry_key
 from tablefmt.log.parquet_footer import check_footer
@@ -120,6 +121,28 @@ def test_a_data_file_that_ends_the_process_is_damage(kind: str, where: str | Non
     _say_of_end(store, len(changed))
     with pytest.raises(CorruptDataError, match="cannot be read"):
         handle(store).to_arrow(where=where)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BAD if kind != "a cut footer"])
+def test_files_that_arrows_scanner_cannot_read_are_checked_too(kind: str) -> None:
+    """STO-26, DAT-5: a column has a name of the scanner's own; a deep check decodes every page."""
+    store = memory()
+    table = tablefmt.create(store.uri, "id BIGINT, __filename STRING")
+    table.append({"id": [1, 2], "__filename": ["a", "b"]})
+    (key,) = [one.key for one in store.list_after("data/")]
+    body = store.get(key)
+    change, _ = BAD[kind]
+    changed = with_footer(body, change(footer_bytes(body)))
+    store.delete(key)
+    store.put(key, changed)
+    _say_of_end(store, len(changed))
+    with pytest.raises(CorruptDataError, match="cannot be read"):
+        tablefmt.open(store.uri).to_arrow()
+    assert [f.object for f in tablefmt.open(store.uri).verify(deep=True).findings] == [key]
+    with pytest.raises(ValueError):
+        open_checked(io.BytesIO(changed))
+    with open_checked(io.BytesIO(body)) as file:
+        assert file.read().to_pydict() == {"id": [1, 2], "__filename": ["a", "b"]}
 
 
 def _say_of_end(store: MemoryStore, size: int) -> None:

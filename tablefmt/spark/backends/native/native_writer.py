@@ -15,11 +15,11 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tablefmt.data.file_descriptions import describe_files
 from tablefmt.data.file_prefetch import open_data_file
 from tablefmt.errors import CommitRejectedError, CorruptDataError
+from tablefmt.log.bounded_parquet import open_checked
 from tablefmt.log.object_names import data_folder
 from tablefmt.model.log_entry import AddedFiles
 from tablefmt.model.name_matching import folded
@@ -326,9 +326,9 @@ def _read_back(
         key, size = written
         try:
             with open_data_file(store, key, size) as source:
-                file = pq.ParquetFile(source, page_checksum_verification=True)
+                file = open_checked(source)
                 return file.read(shape.names, use_threads=False).select(shape.names).cast(shape)
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             first = str(error).splitlines()[0]
             raise CorruptDataError(f"it cannot be read: {first}", key=key, rule="DAT-5") from None
 
