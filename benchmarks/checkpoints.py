@@ -30,7 +30,7 @@ from benchmarks.state import following, seconds
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.log.codec import decode
 from tablefmt.log.object_names import entry_key
-from tablefmt.log.overflow_metadata import write_side
+from tablefmt.log.overflow_metadata import write_overflow
 from tablefmt.operations.create import create
 from tablefmt.store.location import open_store
 
@@ -52,7 +52,7 @@ def build(uri: str, files: int) -> None:
         count = min(EACH, files - known)
         version += 1
         ids = np.arange(known, known + count)
-        side = write_side(store, f"{version:032x}", described(ids, version, files, chance))
+        side = write_overflow(store, f"{version:032x}", described(ids, version, files, chance))
         known += count
         totals = replace(
             stored.entry.totals,
@@ -176,7 +176,7 @@ def changed(table: Any, files: int) -> dict[str, float]:
     ids = np.arange(totals.next_id - 1, totals.next_id - 1 + count)
     version = view.head.version + 1
     columns = described(ids % files, version, files, np.random.default_rng(version))
-    side = write_side(store, f"{version:032x}", columns)
+    side = write_overflow(store, f"{version:032x}", columns)
     after = replace(totals, next_id=totals.next_id + count)
     following(store, stored, add=side, remove=removed, totals=after)
     table.refresh()

@@ -20,7 +20,14 @@ from pyroaring import BitMap64
 
 from benchmarks.harness import run_alternating, save, summary
 from tablefmt.conflict.conflict_check import check
-from tablefmt.conflict.read_write_sets import NO_IDS, Keys, Marks, PendingCommit, Read, Winner
+from tablefmt.conflict.read_write_sets import (
+    NO_IDS,
+    ConcurrentCommit,
+    Keys,
+    Marks,
+    PendingCommit,
+    Read,
+)
 from tablefmt.conflict.rebase import follow
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.sql_to_predicate import parse_predicate
@@ -48,7 +55,7 @@ NOWHERE = "day >= DATE '1970-01-05' AND (id < 0 OR name LIKE 'x%') AND value > 3
 """No added file can match."""
 
 
-def winner_of(files: int, cls: OperationClass) -> Winner:
+def winner_of(files: int, cls: OperationClass) -> ConcurrentCommit:
     """A winner that adds so many files: new versions and inserts, or outputs of a compaction."""
     first = files + 1
     every = range(files)
@@ -102,7 +109,7 @@ def winner_of(files: int, cls: OperationClass) -> Winner:
         }
     )
     lost = Marks(BitMap64(range(GONE)), BitMap64(range(GONE, 2 * GONE)))
-    return Winner(entry, typed, {} if moves else {i + 1: lost for i in every})
+    return ConcurrentCommit(entry, typed, {} if moves else {i + 1: lost for i in every})
 
 
 def mine_of(files: int, granularity: str) -> PendingCommit:
@@ -131,17 +138,19 @@ def mine_of(files: int, granularity: str) -> PendingCommit:
     )
 
 
-def timed(winner: Winner, mine: PendingCommit) -> tuple[Callable[[], float], Callable[[], float]]:
+def timed(
+    concurrent: ConcurrentCommit, mine: PendingCommit
+) -> tuple[Callable[[], float], Callable[[], float]]:
     """Milliseconds of a check that passes, and of following."""
 
     def checked() -> float:
         start = time.perf_counter()
-        assert check(winner, mine) is None
+        assert check(concurrent, mine) is None
         return (time.perf_counter() - start) * 1000
 
     def followed() -> float:
         start = time.perf_counter()
-        follow(winner, mine)
+        follow(concurrent, mine)
         return (time.perf_counter() - start) * 1000
 
     return checked, followed
@@ -160,12 +169,12 @@ def main() -> None:
     update_set = replace(mine, reads=(by_bounds,))
     merge = replace(mine, deletes={}, reads=(replace(read, files=NO_IDS, rows={}),))
     cases: dict[str, Callable[[], float | None]] = {}
-    for name, winner, which in (
+    for name, concurrent, which in (
         ("update of other rows of the same files", update, update_set),
         ("merge, hashes of the keys of 500 files", update, merge),
         ("compaction of every file", minor, mine),
     ):
-        checked, followed = timed(winner, which)
+        checked, followed = timed(concurrent, which)
         cases |= {f"check: {name}": checked, f"follow: {name}": followed}
     figures = run_alternating(cases, options.rounds, warm_up=3)
     save("conflict_check", {"options": vars(options), "milliseconds": summary(figures)})

@@ -22,7 +22,7 @@ import pyarrow as pa
 import tablefmt
 from tablefmt.log.codec import decode, digest, encode
 from tablefmt.log.object_names import entry_key
-from tablefmt.log.overflow_metadata import write_side
+from tablefmt.log.overflow_metadata import write_overflow
 from tablefmt.model.log_entry import StoredEntry
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.memory_store import MemoryStore
@@ -61,7 +61,7 @@ def build(store: Any, files: int, commits: int) -> None:
         }
         for field in (1, 2, 3):
             columns[f"nulls.{field}"] = np.zeros(each, np.int64)
-        side = write_side(store, f"{version:032x}", pa.table(columns))
+        side = write_overflow(store, f"{version:032x}", pa.table(columns))
         known += each
         totals = replace(
             stored.entry.totals,

@@ -27,7 +27,7 @@ from benchmarks.state import following
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.log.codec import decode
 from tablefmt.log.object_names import entry_key
-from tablefmt.log.overflow_metadata import write_side
+from tablefmt.log.overflow_metadata import write_overflow
 from tablefmt.operations.create import create
 from tablefmt.store.location import open_store
 
@@ -59,7 +59,7 @@ def build(uri: str, files: int) -> None:
         ids = np.arange(known, min(known + EACH, 2 * files))
         rows = described(ids, version, 2 * files, chance)
         touched(Path(uri), rows["path"].to_pylist(), now - MONTH)
-        side = write_side(store, f"{version:032x}", rows)
+        side = write_overflow(store, f"{version:032x}", rows)
         count = known + len(ids)
         totals = replace(stored.entry.totals, files=count, rows=count * 1000,
                          bytes=count * 40_000, next_id=count + 1)  # fmt: skip

@@ -212,9 +212,9 @@ class Table(DerivedHandle):
             return merge(self.context, source, statement, commit_options(commit), memory_limit)
 
         def explain(statement: MergeStatement) -> str:
-            pinned = self.context.pin(self.context.begin().version)
-            rows = source_reader(source, pinned.target.schema)
-            return explain_merge(pinned, rows, statement, memory_limit)
+            txn = self.context.pin(self.context.begin().version)
+            rows = source_reader(source, txn.target.schema)
+            return explain_merge(txn, rows, statement, memory_limit)
 
         return begin_merge(source, on, source_alias, target_alias, merge_schema, run, explain)
 

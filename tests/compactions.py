@@ -27,11 +27,11 @@ Sort = Callable[[pa.Table], pa.Table]
 
 def compact(cls: OperationClass, choose: Choose, sort: Sort | None = None) -> Stage:
     """One commit of a MINOR or MAJOR compaction, or with `sort` of a clustering."""
-    return lambda pinned: stage_compact(pinned, cls, list(choose(pinned.snapshot.files)), sort)
+    return lambda txn: stage_compact(txn, cls, list(choose(txn.snapshot.files)), sort)
 
 
 def stage_compact(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     cls: OperationClass,
     groups: Sequence[Sequence[int]],
     sort: Sort | None = None,
@@ -41,9 +41,9 @@ def stage_compact(
 
     def work(at: int, files: pa.Table, prefix: str) -> AddedFiles | None:
         if sort is None:
-            return rewriting(pinned).in_order(files, prefix)
-        schema = pinned.snapshot.schema
-        rows = pa.Table.from_batches(read_files(pinned.store, files, schema, schema.fields))
-        return pinned.write(sort(rows).to_reader(), carried=True)
+            return rewriting(txn).in_order(files, prefix)
+        schema = txn.snapshot.schema
+        rows = pa.Table.from_batches(read_files(txn.store, files, schema, schema.fields))
+        return txn.write(sort(rows).to_reader(), copied=True)
 
-    return staged_rewrites(pinned, cls, rewrite_groups(pinned, groups, work))
+    return staged_rewrites(txn, cls, rewrite_groups(txn, groups, work))

@@ -187,7 +187,9 @@ def net_files(changes: Sequence[FileChanges], version: int, timestamp: int) -> l
         version: the last version of the range.
         timestamp: its commit timestamp, µs UTC.
     """
-    went, came = ([c for c in changes if (c.change in WENT) is gone] for gone in (True, False))
+    went, came = (
+        [c for c in changes if (c.change in WENT) is removed] for removed in (True, False)
+    )
     rows_went, rows_came = _several(went, came)
     net = []
     for kind, each, own, other in (
@@ -281,7 +283,9 @@ def difference(
     if not may_cancel(changes):
         yield from reader.read(changes)
         return
-    went, came = ([c for c in changes if (c.change in WENT) is gone] for gone in (True, False))
+    went, came = (
+        [c for c in changes if (c.change in WENT) is removed] for removed in (True, False)
+    )
     shape = answer_schema(reader.columns)
     rows_went, rows_came = ((b for _, b in reader.read(side)) for side in (went, came))
     lost = lost_of(changes)

@@ -189,9 +189,9 @@ class Touched:
         chosen = {kind: _Chosen() for kind in (DELETE, PREIMAGE, POSTIMAGE, INSERT)}
         removed, added = (x.get(commit.version, _NONE) for x in (self._removed, self._added))
         marks = self._marks(commit.version)
-        carried = self._carried(commit, added)
+        copied = self._copied(commit, added)
         twins = self._twins(commit.version, removed, added, marks)
-        self._went(chosen, commit.version, removed, marks, _both(carried, twins))
+        self._went(chosen, commit.version, removed, marks, _both(copied, twins))
         self._came(chosen, added, marks, _both(self._outputs(commit), twins))
         changes = []
         for kind, rows in chosen.items():
@@ -228,7 +228,7 @@ class Touched:
         rows = int(self._rows[place])
         return row_span(rows) - self._deltas.union(self._id(place), rows, version)
 
-    def _carried(self, commit: Commit, added: Places) -> dict[int, BitMap64]:
+    def _copied(self, commit: Commit, added: Places) -> dict[int, BitMap64]:
         """Return, by place, the rows of inputs that lineage copies into files of this commit
         (LIN-1).
         """
@@ -236,7 +236,7 @@ class Touched:
         if lineage is None:
             return {}
         kept = np.zeros(len(added), np.int64)
-        carried: dict[int, BitMap64] = {}
+        copied: dict[int, BitMap64] = {}
         places = dict(self._places(sorted(set(lineage.input))))
         lines = zip(
             lineage.output, lineage.input, lineage.start, lineage.rows, lineage.dropped, strict=True
@@ -252,12 +252,12 @@ class Touched:
                         commit.version, "LIN-2", f"its lineage exceeds the rows of file {file}"
                     )
                 run = row_span(start, start + count) - dropped
-                before = carried.get(places[file])
-                carried[places[file]] = run if before is None else before | run
+                before = copied.get(places[file])
+                copied[places[file]] = run if before is None else before | run
         outputs = np.unique(np.asarray(lineage.output))
         if np.any(kept[outputs] != self._rows[added[outputs]]):
             raise _bad(commit.version, "LIN-2", "its lineage does not match the rows it adds")
-        return carried
+        return copied
 
     def _outputs(self, commit: Commit) -> dict[int, BitMap64]:
         """Return, by place, the rows of files with copied rows only. None of these rows is new."""
@@ -392,7 +392,7 @@ Uses = list[tuple[int, int]]
 
 
 def shared_files(
-    changes: Sequence[FileChanges], room: int, cost: Callable[[pa.Table, int], int]
+    changes: Sequence[FileChanges], budget: int, cost: Callable[[pa.Table, int], int]
 ) -> dict[int, Uses]:
     """Return files that several changes deleted rows from, as many as fit into the memory limit.
 
@@ -400,7 +400,7 @@ def shared_files(
 
     Args:
         changes: the changes of a range.
-        room: the memory limit, for the rows of all changes of a file except its first.
+        budget: the memory limit, for the rows of all changes of a file except its first.
         cost: return the memory of a change's rows of a file, from its files and the file's place.
     """
     uses: dict[int, Uses] = {}
@@ -417,8 +417,8 @@ def shared_files(
     kept = {}
     for file, each in uses.items():
         if len(each) > 1:
-            room -= sum(cost(changes[index].files, place) for index, place in each[1:])
-            if room < 0:
+            budget -= sum(cost(changes[index].files, place) for index, place in each[1:])
+            if budget < 0:
                 break
             kept[file] = each
     return kept

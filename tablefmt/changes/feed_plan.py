@@ -20,8 +20,8 @@ from tablefmt.changes.commit_rows import DELETE, INSERT, WENT, Commit, FileChang
 from tablefmt.changes.version_range import Covered
 from tablefmt.errors import InvalidArgumentError, LostCheckpointError
 from tablefmt.log.log_reader import WINDOW_MAX
-from tablefmt.log.overflow_metadata import read_sides
-from tablefmt.model.log_entry import NOT_LOGICAL, Entry, SideFile, StoredEntry
+from tablefmt.log.overflow_metadata import read_overflows
+from tablefmt.model.log_entry import NOT_LOGICAL, Entry, OverflowFile, StoredEntry
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_history import FileHistory
@@ -56,7 +56,7 @@ def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
         commits += [
             Commit.of(e) for e in map(_entry, entries) if e.operation.cls not in NOT_LOGICAL
         ]
-        sides = read_sides(view.store, entries)
+        sides = read_overflows(view.store, entries)
         if before >= 0:
             history = _with_earlier(view, before, history, _taken_out(entries, sides[1]))
         history = fold(history, map(_entry, entries), *sides)
@@ -88,14 +88,14 @@ def rows_at(view: LogView, version: int, change: str, stamp: int) -> FileChanges
 
 
 def _taken_out(
-    entries: Sequence[StoredEntry], side_deletes: dict[int, pa.Table]
+    entries: Sequence[StoredEntry], overflow_deletes: dict[int, pa.Table]
 ) -> NDArray[np.int64]:
     """Return the ids of the files that entries remove or delete rows from; ascending."""
     ids = [np.zeros(0, np.int64)]
     for entry in map(_entry, entries):
         ids.append(np.asarray(entry.remove, np.int64))
-        if isinstance(entry.delete, SideFile):
-            ids.append(side_deletes[entry.version]["file"].to_numpy())
+        if isinstance(entry.delete, OverflowFile):
+            ids.append(overflow_deletes[entry.version]["file"].to_numpy())
         elif entry.delete is not None:
             ids.append(np.asarray(entry.delete.file, np.int64))
     return np.unique(np.concatenate(ids))

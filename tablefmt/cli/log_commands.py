@@ -144,8 +144,8 @@ def _line(record: Json) -> list[Any]:
     rows = sum(file["rows"] for file in added)
     size = sum(file["size"] for file in added)
     head = [record["version"], record["timestamp"], record["operation"]]
-    rows_gone = sum(file["deleted"] + file["updated"] for file in record["deletes"])
-    changed = f"+{rows} -{rows_gone}" if rows_gone else f"+{rows}"
+    rows_deleted = sum(file["deleted"] + file["updated"] for file in record["deletes"])
+    changed = f"+{rows} -{rows_deleted}" if rows_deleted else f"+{rows}"
     sums = record["totals"]
     return [*head, files, changed, f"+{size}", sums["rows"] - sums["deleted"]]
 

@@ -17,15 +17,15 @@ from tablefmt.errors import VersionNotFoundError
 from tablefmt.log.entry_json import cursors_to_json, derived_to_json
 from tablefmt.log.log_reader import kept_from, read_each
 from tablefmt.log.metadata_json import schema_to_json
-from tablefmt.log.overflow_metadata import read_deletes, read_side
+from tablefmt.log.overflow_metadata import read_deletes, read_overflow
 from tablefmt.model.log_entry import (
     Entry,
     Lineage,
     Metadata,
+    OverflowFile,
     PartitionScope,
     PredicateScope,
     Scope,
-    SideFile,
 )
 from tablefmt.model.positions import decode_positions, delete_columns, marks_of
 from tablefmt.model.times import show_time
@@ -121,7 +121,7 @@ def row_deletes(store: Store, entry: Entry) -> list[Json]:
     """
     if entry.delete is None:
         return []
-    if isinstance(entry.delete, SideFile):
+    if isinstance(entry.delete, OverflowFile):
         columns = read_deletes(store, entry.delete)
     else:
         columns = delete_columns(entry.delete)
@@ -151,8 +151,8 @@ def added_files(store: Store, entry: Entry, metadata: Metadata) -> list[Json]:
     """Return the files an entry adds, in the order of their ids."""
     if entry.add is None:
         return []
-    if isinstance(entry.add, SideFile):
-        columns = read_side(store, entry.add)
+    if isinstance(entry.add, OverflowFile):
+        columns = read_overflow(store, entry.add)
     else:
         columns = added_table(entry.add, metadata)
     first = entry.totals.next_id - columns.num_rows

@@ -107,7 +107,7 @@ class Judged:
 class Found:
     """The reply to a `Get` that found the contested version taken."""
 
-    winners: tuple[Judged, ...]
+    concurrent_commits: tuple[Judged, ...]
     """At least one. Versions are the contested one and on from there, without a gap.
 
     The driver may read fewer than there are.
@@ -118,7 +118,7 @@ class Found:
 class Remaining:
     """What is left of the entries that a lookup reads: the first of them were removed (RET-9)."""
 
-    winners: tuple[Judged, ...]
+    concurrent_commits: tuple[Judged, ...]
     """At least one, from the first that is kept on."""
 
 
@@ -190,15 +190,15 @@ class Attempt:
     """Requests answered so far, at all versions."""
 
 
-def start(transaction: str, version: int, *, look: bool = False) -> tuple[Attempt, Put | Get]:
+def start(transaction: str, version: int, *, probe: bool = False) -> tuple[Attempt, Put | Get]:
     """Contest `version` (>= 0) with the entry of `transaction` (not empty). Spec: CMT-2.
 
-    With `look`, the log is read from that version on before anything is sent.
+    With `probe`, the log is read from that version on before anything is sent.
     """
     assert transaction, "a transaction has a nonce"
     assert version >= 0, version
-    attempt = Attempt(transaction=transaction, version=version, reading=look)
-    return attempt, Get(version) if look else Put(version)
+    attempt = Attempt(transaction=transaction, version=version, reading=probe)
+    return attempt, Get(version) if probe else Put(version)
 
 
 def step(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
@@ -232,7 +232,7 @@ def _after_put(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
 def _after_get(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
     version = attempt.version
     if isinstance(reply, Found):
-        return _after_lost_race(attempt, reply.winners)
+        return _after_lost_race(attempt, reply.concurrent_commits)
     if isinstance(reply, Unreadable):
         # What is damaged may be our own, if one was sent of which we do not know what came of it.
         ended = Unknown(version, reply.reason) if attempt.unanswered else Rejected(reply.reason)
@@ -246,29 +246,31 @@ def _after_get(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
     return _answered(attempt, backoffs=backoffs), Get(version, backoff=True)
 
 
-def _after_lost_race(attempt: Attempt, winners: tuple[Judged, ...]) -> tuple[Attempt, Next]:
-    _check_contiguous(winners, attempt.version)
-    own = _version_of(attempt.transaction, winners)
+def _after_lost_race(
+    attempt: Attempt, concurrent_commits: tuple[Judged, ...]
+) -> tuple[Attempt, Next]:
+    _check_contiguous(concurrent_commits, attempt.version)
+    own = _version_of(attempt.transaction, concurrent_commits)
     if own is not None:
         return _answered(attempt), Committed(own)
     # The first winner holds the contested version, so no put of ours can land there any more.
-    for winner in winners:
-        if winner.verdict is not None:
-            return _answered(attempt), outcome_of(winner.verdict)
-    version = winners[-1].version + 1
+    for concurrent in concurrent_commits:
+        if concurrent.verdict is not None:
+            return _answered(attempt), outcome_of(concurrent.verdict)
+    version = concurrent_commits[-1].version + 1
     races = attempt.races + (1 if attempt.maybe_sent else 0)
     # What a look found is new: nobody is known to be after the version above it.
-    look = attempt.maybe_sent and races > FREE_RACES
+    probe = attempt.maybe_sent and races > FREE_RACES
     attempt = _answered(
         attempt,
         version=version,
-        reading=look,
+        reading=probe,
         maybe_sent=False,
         unanswered=False,
         backoffs=0,
         races=races,
     )
-    return attempt, Get(version, backoff=True) if look else Put(version)
+    return attempt, Get(version, backoff=True) if probe else Put(version)
 
 
 def outcome_of(verdict: Stop) -> Outcome:
@@ -305,16 +307,18 @@ def resolve_found(
         return Unknown(version or 0, reply.reason)
     if isinstance(reply, Missing):
         return Unknown(version or 0, "the version is still free")
-    winners = reply.winners
+    concurrent_commits = reply.concurrent_commits
     if isinstance(reply, Remaining):
-        own = _version_of(transaction, winners)
-        return Untold(winners[0].version) if own is None else Committed(own)
-    _check_contiguous(winners, winners[0].version if version is None else version)
-    own = _version_of(transaction, winners)
+        own = _version_of(transaction, concurrent_commits)
+        return Untold(concurrent_commits[0].version) if own is None else Committed(own)
+    _check_contiguous(
+        concurrent_commits, concurrent_commits[0].version if version is None else version
+    )
+    own = _version_of(transaction, concurrent_commits)
     if own is not None:
         return Committed(own)
     if version is None:
-        return Unknown(winners[-1].version + 1, "the contested version is not known")
+        return Unknown(concurrent_commits[-1].version + 1, "the contested version is not known")
     return NotCommitted(version)
 
 
@@ -348,14 +352,14 @@ def wait_seconds(attempt: Attempt, random_fraction: float) -> float:
     return random_fraction * min(RACE_CAP_SECONDS, longest)
 
 
-def _version_of(transaction: str, winners: tuple[Judged, ...]) -> int | None:
-    for winner in winners:
-        if winner.transaction == transaction:
-            return winner.version
+def _version_of(transaction: str, concurrent_commits: tuple[Judged, ...]) -> int | None:
+    for concurrent in concurrent_commits:
+        if concurrent.transaction == transaction:
+            return concurrent.version
     return None
 
 
-def _check_contiguous(winners: tuple[Judged, ...], version: int) -> None:
-    assert winners, "a read that found something has a winner"
-    for expected, winner in enumerate(winners, version):
-        assert winner.version == expected, (version, winners)
+def _check_contiguous(concurrent_commits: tuple[Judged, ...], version: int) -> None:
+    assert concurrent_commits, "a read that found something has a winner"
+    for expected, concurrent in enumerate(concurrent_commits, version):
+        assert concurrent.version == expected, (version, concurrent_commits)

@@ -21,7 +21,7 @@ from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
 from tablefmt.log.codec import decode, digest, follows
 from tablefmt.log.object_names import entry_key
 from tablefmt.snapshot.head import Head
-from tablefmt.store.object_store import Slate, Store
+from tablefmt.store.object_store import SharedEntries, Store
 
 PATIENCE_SECONDS = 5.0
 """A line in which nobody's turn ends for this long is not waited in: its head may hang in a request
@@ -144,9 +144,9 @@ class MachineQueue:
     """At most one turn at a time. Ends with the block at the latest."""
 
     def __init__(self, store: Store, met: deque[tuple[int, bytes]]) -> None:
-        self.had_slate = False
+        self.had_shared = False
         """A turn came with a slate."""
-        self.slate: Slate | None = None
+        self.shared: SharedEntries | None = None
         self._store = store
         self._met = met
         self._turn = ExitStack()
@@ -164,25 +164,25 @@ class MachineQueue:
         if self._taken:
             return
         self._taken = True
-        self.slate = self._turn.enter_context(self._store.turn(entry_key(version), seconds))
-        self.had_slate = self.had_slate or self.slate is not None
+        self.shared = self._turn.enter_context(self._store.turn(entry_key(version), seconds))
+        self.had_shared = self.had_shared or self.shared is not None
 
     def end(self) -> None:
         """Leave what was met, and let the next one go on."""
-        slate, self.slate, self._taken = self.slate, None, False
+        shared, self.shared, self._taken = self.shared, None, False
         self._found = ("", [])
         try:
-            if slate is not None and self._met:
-                slate.leave(list(self._met))
+            if shared is not None and self._met:
+                shared.leave(list(self._met))
         finally:
             self._turn.close()
 
     def after(self, head: Head) -> list[bytes]:
         """The entries after `head` that others left, in order; none if they cannot be that."""
-        if self.slate is None:
+        if self.shared is None:
             return []
         if self._found[0] != head.digest:
-            left = self.slate.read()
+            left = self.shared.read()
             follows = bool(left) and left[0][0] <= head.version + 1
             bodies = [body for version, body in left if follows and version > head.version]
             self._found = (head.digest, bodies if _are_entries(bodies, head) else [])

@@ -17,7 +17,7 @@ from tablefmt.commit.commit_protocol import Judged
 from tablefmt.commit.commit_queue import keep_newest
 from tablefmt.commit.transaction_plan import Plan, is_overtaken
 from tablefmt.conflict.conflict_check import check
-from tablefmt.conflict.read_write_sets import PendingCommit, Winner
+from tablefmt.conflict.read_write_sets import ConcurrentCommit, PendingCommit
 from tablefmt.conflict.rebase import follow
 from tablefmt.conflict.verdict import Overtaken, RebasedOver, Verdict
 from tablefmt.errors import (
@@ -29,8 +29,8 @@ from tablefmt.errors import (
 from tablefmt.log.codec import EntryHeader, decode, entry_headers
 from tablefmt.log.log_reader import tail_windows
 from tablefmt.log.object_names import entry_key
-from tablefmt.log.overflow_metadata import read_deletes, read_side
-from tablefmt.model.log_entry import NOT_LOGICAL, Entry, OperationClass, SideFile, StoredEntry
+from tablefmt.log.overflow_metadata import read_deletes, read_overflow
+from tablefmt.model.log_entry import NOT_LOGICAL, Entry, OperationClass, OverflowFile, StoredEntry
 from tablefmt.model.positions import Marks, delete_columns, marks_of
 from tablefmt.snapshot.file_columns import added_table
 from tablefmt.snapshot.head import advance, dropped, same_table, skip_to
@@ -61,19 +61,19 @@ class ConflictResolver:
         says_more = facts.application is not None or facts.derived_from is not None
         return facts.floating and facts.granularity != "transaction" and not says_more
 
-    def follow_headers(self, winners: Sequence[EntryHeader]) -> None:
+    def follow_headers(self, concurrent_commits: Sequence[EntryHeader]) -> None:
         """Go on top of winners of which nothing but the outside is known."""
-        for winner in winners:
-            kind = (winner.cls, winner.blind)
+        for concurrent in concurrent_commits:
+            kind = (concurrent.cls, concurrent.blind)
             if kind not in self._alike:
-                alike = Winner(winner.as_entry())
-                assert check(alike, self.pending) is None, winner
+                alike = ConcurrentCommit(concurrent.as_entry())
+                assert check(alike, self.pending) is None, concurrent
                 self.pending, self._alike[kind] = follow(alike, self.pending)
             allowed = self._alike[kind]
             self.passed.append(
-                RebasedOver(winner.version, winner.operation, allowed.rule, allowed.cell)
+                RebasedOver(concurrent.version, concurrent.operation, allowed.rule, allowed.cell)
             )
-            self._last = winner.version
+            self._last = concurrent.version
 
     def judge(self, entry: Entry) -> Verdict:
         """Return the verdict on an entry. If it is None, the transaction goes on top of the entry
@@ -87,36 +87,36 @@ class ConflictResolver:
             return None
         if entry.ends:
             raise dropped(entry.version)
-        winner = self._winner(entry)
-        verdict = check(winner, self.pending)
+        concurrent = self._concurrent(entry)
+        verdict = check(concurrent, self.pending)
         if verdict is not None:
             return verdict
-        self.pending, rebased = follow(winner, self.pending)
+        self.pending, rebased = follow(concurrent, self.pending)
         self.passed.append(rebased)
         self._last = entry.version
         return Overtaken(entry.version) if is_overtaken(self.plan, self.pending) else None
 
-    def _winner(self, entry: Entry) -> Winner:
+    def _concurrent(self, entry: Entry) -> ConcurrentCommit:
         files = None
         if self.pending.reads and entry.add is not None and self.pending.metadata is not None:
             files = self._files(entry)
         deletes: Mapping[int, Marks] = {}
         if self.pending.cls in _BY_ROWS and entry.delete is not None:
             deletes = self._deletes(entry)
-        return Winner(entry, files, deletes)
+        return ConcurrentCommit(entry, files, deletes)
 
     def _files(self, entry: Entry) -> pa.Table:
         assert entry.add is not None
         assert self.pending.metadata is not None
-        if isinstance(entry.add, SideFile):
-            return read_side(self.store, entry.add)
+        if isinstance(entry.add, OverflowFile):
+            return read_overflow(self.store, entry.add)
         return added_table(entry.add, self.pending.metadata)
 
     def _deletes(self, entry: Entry) -> dict[int, Marks]:
         delete = entry.delete
         assert delete is not None
         try:
-            if isinstance(delete, SideFile):
+            if isinstance(delete, OverflowFile):
                 return marks_of(read_deletes(self.store, delete))
             return marks_of(delete_columns(delete))
         except CorruptEntryError as error:
@@ -128,7 +128,7 @@ FOLLOWING = 4
 """Versions asked for at once after a guess that was too low; each that is not there costs one."""
 
 
-class WinnerReader:
+class ConcurrentCommitReader:
     """Follows the log for one transaction."""
 
     def __init__(self, store: Store, plan: Plan, view: LogView | None) -> None:
@@ -171,30 +171,30 @@ class WinnerReader:
         self._asked = asked
         if handed:
             return self._take_in(handed, version)
-        winners: list[Judged] = []
+        concurrent_commits: list[Judged] = []
         try:
             # As many as last time, and one that is free: with luck one round is all.
             others = self._view.others if self._view is not None else 0
             for bodies in tail_windows(self._store, version, 1 + others, FOLLOWING):
                 self.read_others += len(bodies)
-                fresh = self._take_in(bodies, version + len(winners))
-                winners.extend(fresh)
+                fresh = self._take_in(bodies, version + len(concurrent_commits))
+                concurrent_commits.extend(fresh)
                 decided = any(w.verdict is not None or self._is_own(w) for w in fresh)
                 if decided or len(fresh) < len(bodies):
                     break
         except StoreError:
             # What was read before counts: the next request meets the rest.
-            if not winners:
+            if not concurrent_commits:
                 raise
-        return tuple(winners)
+        return tuple(concurrent_commits)
 
     def add_own(self, version: int, body: bytes) -> None:
         """Count one's own entry, now that it is in the log, among those met."""
         if not self.met or self.met[-1][0] < version:
             keep_newest(self.met, [(version, body)])
 
-    def _is_own(self, winner: Judged) -> bool:
-        return winner.transaction == self._transaction
+    def _is_own(self, concurrent: Judged) -> bool:
+        return concurrent.transaction == self._transaction
 
     def _take_in(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
         """All of them, or those before the first that cannot be judged; at least one."""
@@ -203,17 +203,17 @@ class WinnerReader:
         except (CorruptTableError, UnsupportedFeatureError):
             if len(bodies) == 1:
                 raise
-        winners: list[Judged] = []
+        concurrent_commits: list[Judged] = []
         for version, body in enumerate(bodies, first):
             try:
-                winners.extend(self._taken_in([body], version))
+                concurrent_commits.extend(self._taken_in([body], version))
             except (CorruptTableError, UnsupportedFeatureError):
-                if not winners:
+                if not concurrent_commits:
                     raise
                 break
-            if winners[-1].verdict is not None or self._is_own(winners[-1]):
+            if concurrent_commits[-1].verdict is not None or self._is_own(concurrent_commits[-1]):
                 break
-        return tuple(winners)
+        return tuple(concurrent_commits)
 
     def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
         judged = self._skipped(bodies, first) or self._all_judged(bodies, first)
@@ -236,7 +236,7 @@ class WinnerReader:
                 head = advance(head, stored)
         self._view.absorb(entries)
         if self._asked is not None:
-            self._view.contact.heard(self._asked)
+            self._view.freshness.heard(self._asked)
         self.head = head
         return judged
 

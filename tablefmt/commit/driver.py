@@ -36,7 +36,7 @@ from tablefmt.commit.commit_protocol import (
     wait_seconds,
 )
 from tablefmt.commit.commit_queue import CROWDED, MachineQueue, queue_of
-from tablefmt.commit.concurrent_commits import WinnerReader
+from tablefmt.commit.concurrent_commits import ConcurrentCommitReader
 from tablefmt.commit.environment import Environment
 from tablefmt.commit.restore_plan import restored_on
 from tablefmt.commit.transaction_plan import (
@@ -62,11 +62,11 @@ from tablefmt.log.log_reader import is_followed
 from tablefmt.log.object_names import entry_key
 from tablefmt.log.overflow_metadata import (
     DELETES_ABOVE_BYTES,
-    SIDE_ABOVE_BYTES,
+    OVERFLOW_ABOVE_BYTES,
     write_deletes,
-    write_side,
+    write_overflow,
 )
-from tablefmt.model.log_entry import AddedFiles, Entry, RowDeletes, SideFile, StoredEntry
+from tablefmt.model.log_entry import AddedFiles, Entry, OverflowFile, RowDeletes, StoredEntry
 from tablefmt.model.times import MICROS_MAX
 from tablefmt.snapshot.file_columns import added_table
 from tablefmt.snapshot.head import Head, advance, check_writable
@@ -75,18 +75,18 @@ from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.clocks import seconds_between
 from tablefmt.store.object_store import NoAnswer, Refused, Store, Written
 
-SIDE_FROM_FILES = 2000
-"""Fewer files than this seldom reach SIDE_ABOVE_BYTES, so their size is not computed."""
+OVERFLOW_FROM_FILES = 2000
+"""Fewer files than this seldom reach OVERFLOW_ABOVE_BYTES, so their size is not computed."""
 
 
-class SideFileWriter:
+class OverflowFileWriter:
     """The side files of one transaction. What did not change since the last entry stays."""
 
     def __init__(self, store: Store, plan: Plan) -> None:
         self.store = store
         self.plan = plan
-        self._add: tuple[AddedFiles, AddedFiles | SideFile] | None = None
-        self._delete: tuple[RowDeletes, RowDeletes | SideFile] | None = None
+        self._add: tuple[AddedFiles, AddedFiles | OverflowFile] | None = None
+        self._delete: tuple[RowDeletes, RowDeletes | OverflowFile] | None = None
 
     def entry(self, entry: Entry) -> Entry:
         """The entry with side files in place of what is large; they are durable then.
@@ -95,7 +95,7 @@ class SideFileWriter:
             StoreError: a side file cannot be written.
         """
         add, delete = entry.add, entry.delete
-        if isinstance(add, AddedFiles) and len(add) >= SIDE_FROM_FILES:
+        if isinstance(add, AddedFiles) and len(add) >= OVERFLOW_FROM_FILES:
             if self._add is None or self._add[0] is not add:
                 self._add = (add, self._added(add))
             entry = replace(entry, add=self._add[1])
@@ -106,12 +106,12 @@ class SideFileWriter:
             entry = replace(entry, delete=self._delete[1])
         return entry
 
-    def _added(self, add: AddedFiles) -> AddedFiles | SideFile:
+    def _added(self, add: AddedFiles) -> AddedFiles | OverflowFile:
         # The entry may bring the metadata that its files were written under.
         metadata = self.plan.staged.metadata or self.plan.staged.written_under
-        if metadata is None or len(orjson.dumps(dict(add.columns))) <= SIDE_ABOVE_BYTES:
+        if metadata is None or len(orjson.dumps(dict(add.columns))) <= OVERFLOW_ABOVE_BYTES:
             return add
-        return write_side(self.store, self.plan.transaction, added_table(add, metadata))
+        return write_overflow(self.store, self.plan.transaction, added_table(add, metadata))
 
 
 def _size(deletes: RowDeletes) -> int:
@@ -167,8 +167,8 @@ class Driver:
         self.plan = plan
         self.environment = environment
         self.view = view
-        self.winners = WinnerReader(store, plan, view)
-        self.side_files = SideFileWriter(store, plan)
+        self.concurrent_commits = ConcurrentCommitReader(store, plan, view)
+        self.overflow_files = OverflowFileWriter(store, plan)
         limit = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         self.expires = environment.monotonic() + limit
         self.refused: TablefmtError | None = None
@@ -177,7 +177,7 @@ class Driver:
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
         self.machine_queue: MachineQueue | None = None
         """The turn of this commit, once it contests a version."""
-        now = environment.moment(store) if view is None else view.contact.now()
+        now = environment.moment(store) if view is None else view.freshness.now()
         self.heard = self.asked = now
         """When this commit last heard of the head, and when its last request was sent (RET-9)."""
 
@@ -195,11 +195,11 @@ class Driver:
             if turn.expired or late:
                 return Done(Rejected(DEADLINE))
             try:
-                if self.view.contact.is_stale:
+                if self.view.freshness.is_stale:
                     self.view.refresh()
                 self._take_over(self.view, turn.found)
-                head = self.winners.head = self._head(self.view)
-                self.heard = self.view.contact.heard_at
+                head = self.concurrent_commits.head = self._head(self.view)
+                self.heard = self.view.freshness.heard_at
                 early = self._overtaken(head)
             except _UNREADABLE as error:
                 # Nothing of ours was sent.
@@ -207,7 +207,7 @@ class Driver:
             except StoreError as error:
                 return Done(Rejected(_text(error)))
             done = Done(early) if early else self._contest(head.version + 1)
-            turn.left.extend(self.winners.met)
+            turn.left.extend(self.concurrent_commits.met)
         return done
 
     def _head(self, view: LogView) -> Head:
@@ -230,20 +230,22 @@ class Driver:
         if self.plan.staged.read_version is None:
             return None
         try:
-            winners = self.winners.known(self.plan.staged.read_version, head.version)
+            concurrent_commits = self.concurrent_commits.known(
+                self.plan.staged.read_version, head.version
+            )
         except StoreError as error:
             return Rejected(_text(error))
-        for winner in winners:
-            if winner.verdict is not None:
-                return outcome_of(winner.verdict)
+        for concurrent in concurrent_commits:
+            if concurrent.verdict is not None:
+                return outcome_of(concurrent.verdict)
         return None
 
     def _contest(self, version: int) -> Done:
         following: Next
         view = self.view
         crowded = view is not None and view.others + view.crowd > 0
-        attempt, following = start(self.plan.transaction, version, look=crowded)
-        with MachineQueue(self.store, self.winners.met) as self.machine_queue:
+        attempt, following = start(self.plan.transaction, version, probe=crowded)
+        with MachineQueue(self.store, self.concurrent_commits.met) as self.machine_queue:
             while isinstance(following, Put | Get):
                 if following.backoff:
                     self.machine_queue.end()
@@ -255,12 +257,14 @@ class Driver:
                     self.machine_queue.take(version, max(0.0, left / 2))
                 attempt, following = step(attempt, self._request(attempt, following))
             if isinstance(following, Committed) and following.version in self.entries:
-                self.winners.add_own(following.version, self.entries[following.version][0])
+                self.concurrent_commits.add_own(
+                    following.version, self.entries[following.version][0]
+                )
         if view is not None:
-            view.others = self.winners.read_others
-            if self.machine_queue.had_slate:
+            view.others = self.concurrent_commits.read_others
+            if self.machine_queue.had_shared:
                 view.crowd = CROWDED if attempt.version > version else max(0, view.crowd - 1)
-        passed = self.winners.resolver.passed
+        passed = self.concurrent_commits.resolver.passed
         if not isinstance(following, Committed):
             return Done(following, rebased_over=passed, refused=self.refused)
         try:
@@ -278,7 +282,7 @@ class Driver:
             return Done(unknown, rebased_over=passed, refused=error)
         add = self.plan.staged.add
         paths = [] if add is None else add.columns["path"]
-        dropped = left_out(self.plan, self.winners.resolver.pending)
+        dropped = left_out(self.plan, self.concurrent_commits.resolver.pending)
         return Done(following, stored, passed, [paths[index] for index in dropped])
 
     def _late(self, version: int, attempt: Attempt) -> Outcome | None:
@@ -286,14 +290,14 @@ class Driver:
         (RET-9). None: the entry is in the log.
         """
         view, known = self.view, self.entries.get(version)
-        if view is None or not view.contact.is_long_since(self.heard):
+        if view is None or not view.freshness.is_long_since(self.heard):
             return None
         follows = None if known is None else is_followed(self.store, version, known[1].digest)
         if follows:
             return None
         lost = f"version {version} is among those that were given up while this writer stood still"
         # A put that was sent just now cannot have been accepted before they were given up.
-        just_sent = view.contact.seconds_since(self.asked) < ENTRY_SECONDS_MIN
+        just_sent = view.freshness.seconds_since(self.asked) < ENTRY_SECONDS_MIN
         told = just_sent and self.written and not attempt.unanswered
         if follows is None and not (told and self.store.get_many([entry_key(version)]) != [None]):
             # Where its entry is gone too, an expiry may have removed both that named its danger.
@@ -308,7 +312,7 @@ class Driver:
         if self.environment.monotonic() >= self.expires and attempt.requests > 0:
             return Expired()
         if self.view is not None:
-            self.asked = self.view.contact.now()
+            self.asked = self.view.freshness.now()
         if isinstance(request, Put):
             if self._stood_still(attempt):
                 return Refused("this writer stood still, and its newest version may be an old one")
@@ -331,26 +335,26 @@ class Driver:
             return reply
         if not attempt.maybe_sent and self._is_known_free():
             return Missing()
-        return self._winners(request.version)
+        return self._concurrent_commits(request.version)
 
     def _stood_still(self, attempt: Attempt) -> bool:
         """Return whether the head is too old to be the base of a first put (RET-9)."""
         view = self.view
         return (
-            view is not None and not attempt.maybe_sent and view.contact.is_long_since(self.heard)
+            view is not None and not attempt.maybe_sent and view.freshness.is_long_since(self.heard)
         )
 
     def _is_known_free(self) -> bool:
         """Whether those who take turns left nothing new, and nobody else was met of late."""
-        queue, view, head = self.machine_queue, self.view, self.winners.head
-        if queue is None or queue.slate is None or view is None or head is None:
+        queue, view, head = self.machine_queue, self.view, self.concurrent_commits.head
+        if queue is None or queue.shared is None or view is None or head is None:
             return False
-        return view.others + self.winners.read_others == 0 and not queue.after(head)
+        return view.others + self.concurrent_commits.read_others == 0 and not queue.after(head)
 
     def _bytes(self, version: int) -> bytes:
         """The bytes of this version: made once, so that a repeated put sends the same (CMT-3)."""
         if version not in self.entries:
-            head = self.winners.head
+            head = self.concurrent_commits.head
             if head is not None:
                 check_writable(head)
                 if self.plan.began is not None:
@@ -360,7 +364,7 @@ class Driver:
             entry = self._entry_on(head)
             if entry.timestamp > MICROS_MAX:
                 raise StoreError("the commit would be after the year 9999; set the clock right.")
-            entry = self.side_files.entry(entry)
+            entry = self.overflow_files.entry(entry)
             assert entry.version == version, (entry.version, version)
             body = encode(entry)
             stored = StoredEntry(entry, digest(body))
@@ -371,7 +375,7 @@ class Driver:
         return self.entries[version][0]
 
     def _entry_on(self, head: Head | None) -> Entry:
-        plan, pending = self.plan, self.winners.resolver.pending
+        plan, pending = self.plan, self.concurrent_commits.resolver.pending
         if plan.staged.restoring is None:
             return entry_on(plan, pending, head, self._removed(), self._now_us())
         assert self.view is not None
@@ -395,12 +399,12 @@ class Driver:
         return max(self.environment.now_us(), self.store.server_time_us() or 0)
 
     def _removed(self) -> Removed:
-        ids = removed_ids(self.winners.resolver.pending)
-        if self.view is None or self.winners.head is None:
+        ids = removed_ids(self.concurrent_commits.resolver.pending)
+        if self.view is None or self.concurrent_commits.head is None:
             return NOTHING
         if self.plan.staged.replacing is None and len(ids) == 0:
             return NOTHING
-        snapshot = self.view.snapshot(self.winners.head.version)
+        snapshot = self.view.snapshot(self.concurrent_commits.head.version)
         if self.plan.staged.replacing is not None:
             return removed_from(snapshot.in_scope(self.plan.staged.replacing.predicate))
         files = snapshot.files
@@ -408,14 +412,14 @@ class Driver:
         assert chosen.num_rows == len(ids), "what is removed is live"
         return removed_from(chosen)
 
-    def _winners(self, version: int) -> Reply:
+    def _concurrent_commits(self, version: int) -> Reply:
         # What follows a head of long ago may have been put there by others who were late (RET-9).
-        late = self.view is not None and self.view.contact.is_long_since(self.heard)
+        late = self.view is not None and self.view.freshness.is_long_since(self.heard)
         try:
-            queue, head = self.machine_queue, self.winners.head
+            queue, head = self.machine_queue, self.concurrent_commits.head
             handed = queue.after(head) if queue and head else []
             asked = None if handed or late else self.asked
-            found = self.winners.read(version, handed, asked)
+            found = self.concurrent_commits.read(version, handed, asked)
             if found and asked is not None:
                 self.heard = asked
             return Found(found) if found else Missing()
@@ -446,7 +450,7 @@ class Driver:
             self.store.sync([entry_key(version)])
         if self.view is not None:
             self.view.absorb([stored])
-            self.view.contact.heard(self.asked)
+            self.view.freshness.heard(self.asked)
         return stored
 
     def _far_clock(self) -> str | None:

@@ -91,8 +91,8 @@ class Staged:
     """Rows taken out of files that stay; and of `removes`, which rows were updated or deleted."""
     groups: tuple[Group, ...] = ()
     """Of a compaction."""
-    carried: tuple[Output, ...] = ()
-    """See `PendingCommit.carried`."""
+    copied: tuple[Output, ...] = ()
+    """See `PendingCommit.copied`."""
     update: RowUpdate | None = None
     horizon: Horizon | None = None
     """Older versions are given up, unless a winner gave up as much."""
@@ -103,8 +103,8 @@ class Staged:
     protocol: ProtocolFeatures | None = None
     metadata: Metadata | None = None
     """The table's from then on, and what the files were written under; None: as it was."""
-    promises: bool = False
-    """See `PendingCommit.promises`."""
+    adds_constraints: bool = False
+    """See `PendingCommit.adds_constraints`."""
     replaces: bool = False
     """See `PendingCommit.replaces`."""
 
@@ -151,8 +151,8 @@ def pending_of(
         removes=staged.removes,
         deletes=staged.deletes,
         groups=staged.groups,
-        carried=staged.carried,
-        promises=staged.promises,
+        copied=staged.copied,
+        adds_constraints=staged.adds_constraints,
         replaces=staged.replaces,
     )
 
@@ -363,7 +363,7 @@ def _taken_out(deletes: RowDeletes | None, removed: Removed) -> int:
 
 
 def _lineage(pending: PendingCommit, names: Mapping[int, int], first_id: int) -> Lineage | None:
-    outputs = [*pending.carried, *(output for group in pending.groups for output in group.outputs)]
+    outputs = [*pending.copied, *(output for group in pending.groups for output in group.outputs)]
     lines = [
         (names[own_file(index)] - first_id, run)
         for index, runs in sorted(outputs, key=lambda output: output[0])

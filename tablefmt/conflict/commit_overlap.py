@@ -17,11 +17,11 @@ from pyroaring import BitMap64
 
 from tablefmt.conflict.conflict_matrix import ROW, matrix_of
 from tablefmt.conflict.read_write_sets import (
+    ConcurrentCommit,
     Ids,
     Marks,
     PendingCommit,
     Read,
-    Winner,
     ascending,
     shared,
     union,
@@ -72,31 +72,31 @@ class RemovalOverlap:
             self.rows[file] = self.rows[file] | rows if file in self.rows else rows
 
 
-def removed_files(winner: Winner) -> Ids:
+def removed_files(concurrent: ConcurrentCommit) -> Ids:
     """Return the files that the concurrent commit removed as a whole, ascending."""
-    return np.asarray(winner.entry.remove, np.int64)
+    return np.asarray(concurrent.entry.remove, np.int64)
 
 
-def marked_files(winner: Winner, removed: Ids) -> Ids:
+def marked_files(concurrent: ConcurrentCommit, removed: Ids) -> Ids:
     """Return the files that lost rows but are still live, ascending."""
     taken_out = frozenset(removed.tolist())
-    return ascending(file for file in winner.deletes if file not in taken_out)
+    return ascending(file for file in concurrent.deletes if file not in taken_out)
 
 
-def touched_files(winner: Winner) -> Ids:
+def touched_files(concurrent: ConcurrentCommit) -> Ids:
     """Return the files that lost rows or were removed."""
-    removed = removed_files(winner)
-    return union(removed, marked_files(winner, removed))
+    removed = removed_files(concurrent)
+    return union(removed, marked_files(concurrent, removed))
 
 
-def overlap_with_read(winner: Winner, read: Read, by_row: bool) -> RemovalOverlap:
+def overlap_with_read(concurrent: ConcurrentCommit, read: Read, by_row: bool) -> RemovalOverlap:
     """Return what the concurrent commit removed of a read (CFL-10): positions if `by_row`, else
     files.
     """
     taken = RemovalOverlap()
-    removed = removed_files(winner)
+    removed = removed_files(concurrent)
     removed_read = shared(removed, read.files)
-    marked = shared(marked_files(winner, removed), read.files)
+    marked = shared(marked_files(concurrent, removed), read.files)
     if not (by_row and read.by_row):
         taken.files.update(removed_read.tolist(), marked.tolist())
         return taken
@@ -107,7 +107,7 @@ def overlap_with_read(winner: Winner, read: Read, by_row: bool) -> RemovalOverla
         else:
             taken.add_rows(file, rows)
     for file in marked.tolist():
-        rows, marks = rows_read(read, file), winner.deletes[file]
+        rows, marks = rows_read(read, file), concurrent.deletes[file]
         taken.add_rows(file, marks.all if rows is None else _lost(marks, rows))
     return taken
 
@@ -119,20 +119,22 @@ def rows_read(read: Read, file: int) -> BitMap64 | None:
     return read.moved.get(file)
 
 
-def overlap_with_removals(winner: Winner, pending: PendingCommit, by_row: bool) -> RemovalOverlap:
+def overlap_with_removals(
+    concurrent: ConcurrentCommit, pending: PendingCommit, by_row: bool
+) -> RemovalOverlap:
     """Return what both the concurrent commit and the later operation remove (CFL-11)."""
     taken = RemovalOverlap()
-    removed = removed_files(winner)
+    removed = removed_files(concurrent)
     own = union(pending.removes, ascending(file for file in pending.deletes if file >= 0))
     taken.files.update(shared(removed, own).tolist())
-    whole = frozenset(shared(marked_files(winner, removed), pending.removes).tolist())
-    for file in shared(marked_files(winner, removed), own).tolist():
+    whole = frozenset(shared(marked_files(concurrent, removed), pending.removes).tolist())
+    for file in shared(marked_files(concurrent, removed), own).tolist():
         if not by_row:
             taken.files.add(file)
         elif file in whole:
-            taken.add_rows(file, winner.deletes[file].all)
+            taken.add_rows(file, concurrent.deletes[file].all)
         else:
-            marks = winner.deletes[file]
+            marks = concurrent.deletes[file]
             for rows in (pending.deletes[file].deleted, pending.deletes[file].updated):
                 taken.add_rows(file, _lost(marks, rows))
     return taken
@@ -147,20 +149,20 @@ def _lost(marks: Marks, rows: BitMap64) -> BitMap64:
     return marks.all & rows
 
 
-def overlap_with_inputs(winner: Winner, pending: PendingCommit) -> RemovalOverlap:
+def overlap_with_inputs(concurrent: ConcurrentCommit, pending: PendingCommit) -> RemovalOverlap:
     """Return the files that a compaction would rewrite and that were changed or removed
     (CFL-11).
     """
     inputs = union(*(group.inputs for group in pending.groups))
-    return RemovalOverlap(files=set(shared(touched_files(winner), inputs).tolist()))
+    return RemovalOverlap(files=set(shared(touched_files(concurrent), inputs).tolist()))
 
 
 _NO_ROWS = BitMap64()
 
 
-def new_files(winner: Winner) -> Mask:
+def new_files(concurrent: ConcurrentCommit) -> Mask:
     """Return a mask of the added files with new rows. The other files hold moved rows (LIN-1)."""
-    entry = winner.entry
+    entry = concurrent.entry
     count = len(entry.add) if entry.add is not None else 0
     if entry.operation.cls in NOT_LOGICAL:
         return np.zeros(count, np.bool_)
@@ -170,34 +172,34 @@ def new_files(winner: Winner) -> Mask:
     return new
 
 
-def may_have_read(winner: Winner, pending: PendingCommit, read: Read) -> Mask:
+def may_have_read(concurrent: ConcurrentCommit, pending: PendingCommit, read: Read) -> Mask:
     """Return a mask of the added files that may hold a row that the read would have returned
     (CFL-8).
 
     A file with unknown statistics counts as a match.
     """
-    mask = new_files(winner)
+    mask = new_files(concurrent)
     if not mask.any():
         return mask
-    if read.predicate is not None and winner.files is not None:
+    if read.predicate is not None and concurrent.files is not None:
         partitions = frozenset(pending.metadata.partition_by) if pending.metadata else frozenset()
-        mask &= may_match(read.predicate, winner.files, partitions)
-    if mask.any() and _sets_nothing_read(winner, pending, read):
-        updated = _column(winner, "updated")
+        mask &= may_match(read.predicate, concurrent.files, partitions)
+    if mask.any() and _sets_nothing_read(concurrent, pending, read):
+        updated = _column(concurrent, "updated")
         if updated is not None:
             mask &= ~np.array([v is True for v in updated], np.bool_)
     if mask.any():
-        _without_other_keys(winner, read, mask)
+        _without_other_keys(concurrent, read, mask)
     return mask
 
 
-def _sets_nothing_read(winner: Winner, pending: PendingCommit, read: Read) -> bool:
+def _sets_nothing_read(concurrent: ConcurrentCommit, pending: PendingCommit, read: Read) -> bool:
     """Return True if CFL-17 excludes the updated rows of the concurrent commit.
 
     It set none of the columns that the read used, so its new rows match exactly if the old rows
     did. The read version must also know the files of the old rows.
     """
-    update = winner.entry.update
+    update = concurrent.entry.update
     if update is None or update.set is None or read.columns is None or not read.by_row:
         return False
     if matrix_of(pending.granularity, pending.delete_mode) != ROW:
@@ -206,15 +208,15 @@ def _sets_nothing_read(winner: Winner, pending: PendingCommit, read: Read) -> bo
         return False
     return all(
         file < pending.next_id or file in pending.known
-        for file, marks in winner.deletes.items()
+        for file, marks in concurrent.deletes.items()
         if marks.updated
     )
 
 
-def _without_other_keys(winner: Winner, read: Read, mask: Mask) -> None:
+def _without_other_keys(concurrent: ConcurrentCommit, read: Read, mask: Mask) -> None:
     """Clear the mask for files whose keys are known and include no key of the read (CFL-18)."""
-    update = winner.entry.update
-    packed = _column(winner, "keys") if update is not None and update.keys else None
+    update = concurrent.entry.update
+    packed = _column(concurrent, "keys") if update is not None and update.keys else None
     if update is None or packed is None:
         return
     known = _keys_of(read, update.keys)
@@ -258,17 +260,17 @@ def _is_in(hashes: _Hashes, among: _Hashes) -> Mask:
     return equal
 
 
-def _column(winner: Winner, name: str) -> Any:
+def _column(concurrent: ConcurrentCommit, name: str) -> Any:
     """Return a column of the added files, from the entry or from its overflow metadata file.
 
     Return None if it is unknown.
     """
-    add = winner.entry.add
+    add = concurrent.entry.add
     if isinstance(add, AddedFiles):
         return add.columns.get(name)
-    if winner.files is None or name not in winner.files.column_names:
+    if concurrent.files is None or name not in concurrent.files.column_names:
         return None
-    return winner.files[name].to_pylist()
+    return concurrent.files[name].to_pylist()
 
 
 Partitions = frozenset[tuple[Any, ...]]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from enum import Enum
 from itertools import product
 
-from tablefmt.conflict.read_write_sets import PendingCommit, Winner
+from tablefmt.conflict.read_write_sets import ConcurrentCommit, PendingCommit
 from tablefmt.model.log_entry import OperationClass
 
 
-class Cell(str, Enum):
+class TransactionRule(str, Enum):
     """Matrix rule of granularity `transaction`: the outcome for the later of two overlapping
     commits.
     """
@@ -37,10 +37,10 @@ _DATA = (
 )
 OVR, INS, UPD, MIN, MAJ = _DATA
 CLU = OperationClass.CLUSTER
-F, R, A, C = Cell
+F, R, A, C = TransactionRule
 
 # fmt: off
-TRANSACTION: dict[tuple[OperationClass, OperationClass], Cell] = {
+TRANSACTION: dict[tuple[OperationClass, OperationClass], TransactionRule] = {
     # (earlier, later)
     (OVR, OVR): R, (OVR, INS): F, (OVR, UPD): F, (OVR, MIN): F, (OVR, MAJ): F,
     (INS, OVR): R, (INS, INS): F, (INS, UPD): F, (INS, MIN): C, (INS, MAJ): F,
@@ -52,7 +52,7 @@ TRANSACTION: dict[tuple[OperationClass, OperationClass], Cell] = {
 # fmt: on
 
 
-def transaction_rule(earlier: OperationClass, later: OperationClass) -> Cell:
+def transaction_rule(earlier: OperationClass, later: OperationClass) -> TransactionRule:
     """Return the rule. CLUSTER counts as MAJOR_COMPACT, but may follow an INSERT (CFL-2)."""
     if (earlier, later) == (INS, CLU):
         return C
@@ -153,9 +153,9 @@ def matrix_of(granularity: str, delete_mode: str) -> str:
     return ROW if granularity == "row" else VECTORS
 
 
-def file_and_row_rule(profile: str, isolation: str, earlier: Kind, later: Kind) -> Rule:
+def file_and_row_rule(matrix: str, isolation: str, earlier: Kind, later: Kind) -> Rule:
     """Return the matrix rule for a pair of kinds."""
-    return FILE_AND_ROW[profile, isolation][earlier][tuple(Kind).index(later)]
+    return FILE_AND_ROW[matrix, isolation][earlier][tuple(Kind).index(later)]
 
 
 _undecided = set(product(_DATA, _DATA)) - TRANSACTION.keys()
@@ -170,42 +170,42 @@ _PUBLISHED = {Rule.NEVER: "never", Rule.OVERTAKEN: "never"}
 """Outcomes of rules that never conflict. All other rules may conflict."""
 
 
-def is_blind(winner: Winner) -> bool:
+def is_blind(concurrent: ConcurrentCommit) -> bool:
     """Return True for an INSERT that read nothing of the table. Any other INSERT counts as an
     UPDATE.
     """
-    return winner.entry.operation.cls is OperationClass.INSERT and winner.entry.basis.blind
+    return concurrent.entry.operation.cls is OperationClass.INSERT and concurrent.entry.basis.blind
 
 
-def kind_of(winner: Winner) -> Kind | None:
+def kind_of(concurrent: ConcurrentCommit) -> Kind | None:
     """Return the concurrent commit's kind for granularities `file` and `row`; None if it touches no
     rows.
     """
-    kind = KIND_OF.get(winner.entry.operation.cls)
-    return Kind.UPDATE if kind is Kind.INSERT and not is_blind(winner) else kind
+    kind = KIND_OF.get(concurrent.entry.operation.cls)
+    return Kind.UPDATE if kind is Kind.INSERT and not is_blind(concurrent) else kind
 
 
-def rule_for(winner: Winner, pending: PendingCommit) -> Rule:
+def rule_for(concurrent: ConcurrentCommit, pending: PendingCommit) -> Rule:
     """Return the rule of granularities `file` and `row` for a pair that touches rows."""
-    earlier = kind_of(winner)
+    earlier = kind_of(concurrent)
     if earlier is None or pending.cls not in KIND_OF or pending.cls is OperationClass.OVERWRITE:
         return Rule.NEVER
-    profile = matrix_of(pending.granularity, pending.delete_mode)
-    return file_and_row_rule(profile, pending.isolation, earlier, KIND_OF[pending.cls])
+    matrix = matrix_of(pending.granularity, pending.delete_mode)
+    return file_and_row_rule(matrix, pending.isolation, earlier, KIND_OF[pending.cls])
 
 
-def rule_text(winner: Winner, pending: PendingCommit) -> str | None:
+def rule_text(concurrent: ConcurrentCommit, pending: PendingCommit) -> str | None:
     """Return the matrix rule as text; None if one of the two commits touches no rows."""
-    cls, earlier = winner.entry.operation.cls, kind_of(winner)
+    cls, earlier = concurrent.entry.operation.cls, kind_of(concurrent)
     if earlier is None or pending.cls not in KIND_OF:
         return None
     if pending.granularity == "transaction":
         outcome = transaction_rule(cls, pending.cls).value
         return f"transaction: {cls.value} then {pending.cls.value}: {outcome}"
-    profile = matrix_of(pending.granularity, pending.delete_mode)
+    matrix = matrix_of(pending.granularity, pending.delete_mode)
     if pending.cls is OperationClass.OVERWRITE:
         later, outcome = "OVERWRITE", "replace"
     else:
         later = KIND_OF[pending.cls].value
-        outcome = _PUBLISHED.get(rule_for(winner, pending), "if")
-    return f"{profile}, {pending.isolation}: {earlier.value} then {later}: {outcome}"
+        outcome = _PUBLISHED.get(rule_for(concurrent, pending), "if")
+    return f"{matrix}, {pending.isolation}: {earlier.value} then {later}: {outcome}"

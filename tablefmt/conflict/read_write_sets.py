@@ -102,7 +102,7 @@ class Group:
 class PendingCommit:
     """Commit that is to be rebased: its work, and the state that it relied on.
 
-    `follow` updates `reads`, `removes`, `deletes`, `groups` and `carried` for each concurrent
+    `follow` updates `reads`, `removes`, `deletes`, `groups` and `copied` for each concurrent
     commit (conflict/rebase.py).
     """
 
@@ -132,9 +132,9 @@ class PendingCommit:
     distinguish. Once a compaction is rebased, they include the transaction's own files.
     """
     groups: tuple[Group, ...] = ()
-    carried: tuple[Output, ...] = ()
+    copied: tuple[Output, ...] = ()
     """Copy-on-write: added files whose rows are copied unchanged from the removed files."""
-    promises: bool = False
+    adds_constraints: bool = False
     """True for a METADATA change with added constraints (CHECK, NOT NULL) that every row must
     meet.
     """
@@ -142,7 +142,7 @@ class PendingCommit:
     """True if the commit replaces the whole table with another one: new metadata and new rows
     (CFL-4).
     """
-    passed_over: int | None = None
+    skipped: int | None = None
     """Version of the first skipped blind commit: it added rows that `reads` might have returned
     (CFL-9).
     """
@@ -153,7 +153,7 @@ class PendingCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class Winner:
+class ConcurrentCommit:
     """Concurrent commit: an entry above the read version, with the columns stored outside the
     entry.
     """

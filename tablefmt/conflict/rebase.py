@@ -19,13 +19,14 @@ from tablefmt.conflict.commit_overlap import may_have_read, removed_files, touch
 from tablefmt.conflict.conflict_matrix import (
     ROW,
     SERIAL,
-    Cell,
+    TransactionRule,
     is_blind,
     matrix_of,
     rule_text,
     transaction_rule,
 )
 from tablefmt.conflict.read_write_sets import (
+    ConcurrentCommit,
     Group,
     Ids,
     Marks,
@@ -33,7 +34,6 @@ from tablefmt.conflict.read_write_sets import (
     PendingCommit,
     Read,
     Run,
-    Winner,
     ascending,
     is_among,
     own_file,
@@ -204,20 +204,20 @@ def _numbers(positions: BitMap64) -> Ids:
     return np.frombuffer(positions.to_array(), np.uint64).astype(np.int64)
 
 
-def with_deletes_of(winner: Winner, pending: PendingCommit) -> PendingCommit:
+def with_deletes_of(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
     """Return the compaction with the concurrent commit's deletes applied to its outputs
     (CFL-14).
     """
-    touched = shared(touched_files(winner), _inputs(pending))
+    touched = shared(touched_files(concurrent), _inputs(pending))
     if len(touched) == 0:
         return pending
-    removed = removed_files(winner)
+    removed = removed_files(concurrent)
     whole = frozenset(shared(removed, touched).tolist())
     moves = moves_of_outputs(output for group in pending.groups for output in group.outputs)
     deletes = dict(pending.deletes)
     for file in touched.tolist():
         for move in moves.get(file, ()):
-            lost = move.all if file in whole else move.place(winner.deletes[file].all)
+            lost = move.all if file in whole else move.place(concurrent.deletes[file].all)
             if lost:
                 before = deletes.get(move.output, _NO_MARKS)
                 deletes[move.output] = Marks(before.deleted | lost, before.updated)
@@ -225,45 +225,45 @@ def with_deletes_of(winner: Winner, pending: PendingCommit) -> PendingCommit:
     return _with_groups(replace(pending, deletes=deletes), [g for g in groups if len(g.inputs)])
 
 
-def not_overtaken(winner: Winner, pending: PendingCommit) -> PendingCommit:
+def not_overtaken(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
     """Return the compaction without the groups whose files the concurrent commit replaced
     (CFL-15).
     """
-    removed = removed_files(winner)
+    removed = removed_files(concurrent)
     kept = [group for group in pending.groups if len(shared(removed, group.inputs)) == 0]
     return pending if len(kept) == len(pending.groups) else _with_groups(pending, kept)
 
 
-def cannot_take_over(winner: Winner, pending: PendingCommit) -> set[int]:
+def cannot_take_over(concurrent: ConcurrentCommit, pending: PendingCommit) -> set[int]:
     """Return the files that prevent using a concurrent compaction's outputs as inputs (CFL-16).
 
     These are inputs that only the concurrent commit has, and files with rows that it dropped but
     `pending` holds.
     """
-    removed = removed_files(winner)
+    removed = removed_files(concurrent)
     hit = shared(removed, _inputs(pending))
     if len(hit) == 0:
         return set()
-    lineage = winner.entry.lineage
+    lineage = concurrent.entry.lineage
     if lineage is None:
-        return set(hit.tolist()) if winner.entry.add is not None else set()
+        return set(hit.tolist()) if concurrent.entry.add is not None else set()
     inputs: dict[int, set[int]] = {}
     for output, file in zip(lineage.output, lineage.input, strict=True):
         inputs.setdefault(output, set()).add(file)
     needed = frozenset(hit.tolist())
     foreign = {f for files in inputs.values() if files & needed for f in files - needed}
-    return foreign | _kept_but_dropped(pending, moves_of(winner.entry, hit))
+    return foreign | _kept_but_dropped(pending, moves_of(concurrent.entry, hit))
 
 
-def taking_over(winner: Winner, pending: PendingCommit) -> PendingCommit:
+def taking_over(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
     """Return the compaction with the concurrent commit's outputs in place of their inputs
     (CFL-16).
     """
-    removed = removed_files(winner)
+    removed = removed_files(concurrent)
     hit = shared(removed, _inputs(pending))
     if len(hit) == 0:
         return pending
-    moves: Moves = {**{file: [] for file in hit.tolist()}, **moves_of(winner.entry, hit)}
+    moves: Moves = {**{file: [] for file in hit.tolist()}, **moves_of(concurrent.entry, hit)}
     groups: list[Group] = []
     for group in pending.groups:
         taken = shared(removed, group.inputs).tolist()
@@ -312,69 +312,79 @@ def _inputs(pending: PendingCommit) -> Ids:
 _NO_MARKS = Marks(BitMap64(), BitMap64())
 
 
-def follow(winner: Winner, pending: PendingCommit) -> tuple[PendingCommit, RebasedOver]:
-    """Return `pending` rebased onto `winner`, and the rule that allowed it.
+def follow(
+    concurrent: ConcurrentCommit, pending: PendingCommit
+) -> tuple[PendingCommit, RebasedOver]:
+    """Return `pending` rebased onto `concurrent`, and the rule that allowed it.
 
     Args:
-        winner: the next entry in version order; `check(winner, pending)` is None.
+        concurrent: the next entry in version order; `check(concurrent, pending)` is None.
         pending: the commit as rebased onto the entries before.
 
     Raises:
         CorruptEntryError: the concurrent commit's lineage is damaged, or loses rows (LIN-1, DEL-2).
     """
-    after, rule = _followed(winner, pending)
-    entry = winner.entry
-    return after, RebasedOver(entry.version, entry.operation.name, rule, rule_text(winner, pending))
+    after, rule = _followed(concurrent, pending)
+    entry = concurrent.entry
+    return after, RebasedOver(
+        entry.version, entry.operation.name, rule, rule_text(concurrent, pending)
+    )
 
 
-def _followed(winner: Winner, pending: PendingCommit) -> tuple[PendingCommit, str]:
-    entry = winner.entry
-    general = _general_rule(winner, pending)
+def _followed(concurrent: ConcurrentCommit, pending: PendingCommit) -> tuple[PendingCommit, str]:
+    entry = concurrent.entry
+    general = _general_rule(concurrent, pending)
     if entry.metadata is not None and pending.floating:
         return replace(pending, metadata=entry.metadata), "CFL-5"
     compacted = entry.operation.cls in NOT_LOGICAL
     if pending.cls in NOT_LOGICAL:
         if not compacted:
-            after, rule = with_deletes_of(winner, pending), "CFL-14"
+            after, rule = with_deletes_of(concurrent, pending), "CFL-14"
         elif pending.granularity == "transaction":
-            after, rule = taking_over(winner, pending), "CFL-16"
+            after, rule = taking_over(concurrent, pending), "CFL-16"
         else:
-            after, rule = not_overtaken(winner, pending), "CFL-15"
+            after, rule = not_overtaken(concurrent, pending), "CFL-15"
     elif pending.cls is not OperationClass.UPDATE:
         return pending, general
     elif compacted:
-        return _moved(winner, pending, general)
+        return _moved(concurrent, pending, general)
     else:
         pending = _without_known(pending, entry.remove)
-        after, rule = _skipping(winner, pending), "CFL-9"
+        after, rule = _skipping(concurrent, pending), "CFL-9"
     return after, general if after is pending else rule
 
 
-def _general_rule(winner: Winner, pending: PendingCommit) -> str:
-    cls = winner.entry.operation.cls
-    if rule_text(winner, pending) is None:
+def _general_rule(concurrent: ConcurrentCommit, pending: PendingCommit) -> str:
+    cls = concurrent.entry.operation.cls
+    if rule_text(concurrent, pending) is None:
         return "CFL-5"
     if pending.granularity != "transaction":
         return "CFL-3"
     # The check passed although the rule is FAIL, so the scopes are disjoint.
-    return "CFL-19" if transaction_rule(cls, pending.cls) is Cell.FAIL else "CFL-2"
+    return "CFL-19" if transaction_rule(cls, pending.cls) is TransactionRule.FAIL else "CFL-2"
 
 
-def _skipping(winner: Winner, pending: PendingCommit) -> PendingCommit:
+def _skipping(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
     """Record the first skipped blind commit whose rows the reads might have returned (CFL-9)."""
-    if pending.granularity == "transaction" or pending.isolation == SERIAL or not is_blind(winner):
+    if (
+        pending.granularity == "transaction"
+        or pending.isolation == SERIAL
+        or not is_blind(concurrent)
+    ):
         return pending
-    if pending.passed_over is not None:
+    if pending.skipped is not None:
         return pending
-    if not any(may_have_read(winner, pending, read).any() for read in pending.reads):
+    if not any(may_have_read(concurrent, pending, read).any() for read in pending.reads):
         return pending
-    return replace(pending, passed_over=winner.entry.version)
+    return replace(pending, skipped=concurrent.entry.version)
 
 
-def _moved(winner: Winner, pending: PendingCommit, general: str) -> tuple[PendingCommit, str]:
+def _moved(
+    concurrent: ConcurrentCommit, pending: PendingCommit, general: str
+) -> tuple[PendingCommit, str]:
     """Move reads and removals along with the rows into the compaction's outputs (CFL-13)."""
-    removed = removed_files(winner)
-    pending = _with_known(winner, pending, removed)
+    removed = removed_files(concurrent)
+    pending = _with_known(concurrent, pending, removed)
     files = union(
         pending.removes,
         ascending(pending.deletes),
@@ -383,31 +393,33 @@ def _moved(winner: Winner, pending: PendingCommit, general: str) -> tuple[Pendin
     hit = shared(removed, files)
     if len(hit) == 0:
         return pending, general
-    moves: Moves = {**{file: [] for file in hit.tolist()}, **moves_of(winner.entry, hit)}
+    moves: Moves = {**{file: [] for file in hit.tolist()}, **moves_of(concurrent.entry, hit)}
     after = replace(
         pending,
         removes=without(pending.removes, removed),
-        deletes=_moved_deletes(winner, pending, moves),
-        carried=tuple((index, rewritten(runs, moves)) for index, runs in pending.carried),
+        deletes=_moved_deletes(concurrent, pending, moves),
+        copied=tuple((index, rewritten(runs, moves)) for index, runs in pending.copied),
         reads=tuple(_moved_read(read, removed, moves) for read in pending.reads),
     )
     return after, "CFL-13" if any(moves.values()) else general
 
 
-def _moved_deletes(winner: Winner, pending: PendingCommit, moves: Moves) -> dict[int, Marks]:
+def _moved_deletes(
+    concurrent: ConcurrentCommit, pending: PendingCommit, moves: Moves
+) -> dict[int, Marks]:
     deletes = {file: marks for file, marks in pending.deletes.items() if file not in moves}
     whole = frozenset(shared(pending.removes, ascending(moves)).tolist())
     for file, each in moves.items():
         marks = pending.deletes.get(file)
         if marks is not None:
-            for output, rows in place_all(winner.entry, each, file, marks.updated).items():
+            for output, rows in place_all(concurrent.entry, each, file, marks.updated).items():
                 _mark(deletes, output, _NO_ROWS, rows)
-            for output, rows in place_all(winner.entry, each, file, marks.deleted).items():
+            for output, rows in place_all(concurrent.entry, each, file, marks.deleted).items():
                 _mark(deletes, output, rows, _NO_ROWS)
         if file in whole:
             # Remove the rows that are left of a file which was to be removed as a whole.
             for move in each:
-                theirs = winner.deletes.get(move.output)
+                theirs = concurrent.deletes.get(move.output)
                 rows = move.all - theirs.all if theirs is not None else move.all
                 known = deletes.get(move.output)
                 _mark(deletes, move.output, rows - known.updated if known else rows, _NO_ROWS)
@@ -445,11 +457,13 @@ def _moved_read(read: Read, removed: Ids, moves: Moves) -> Read:
     return replace(read, files=union(left, ascending(outputs)), rows=after)
 
 
-def _with_known(winner: Winner, pending: PendingCommit, removed: Ids) -> PendingCommit:
+def _with_known(
+    concurrent: ConcurrentCommit, pending: PendingCommit, removed: Ids
+) -> PendingCommit:
     """Add compaction outputs to the known files if their rows were all there at the read version
     (CFL-17).
     """
-    entry = winner.entry
+    entry = concurrent.entry
     if not pending.reads or matrix_of(pending.granularity, pending.delete_mode) != ROW:
         return pending
     known = pending.known - frozenset(removed.tolist())

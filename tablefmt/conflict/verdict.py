@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 from pyroaring import BitMap64
 
-from tablefmt.conflict.read_write_sets import Winner
+from tablefmt.conflict.read_write_sets import ConcurrentCommit
 from tablefmt.errors import ConcurrentModificationException
 from tablefmt.expressions.file_pruning import Mask
 from tablefmt.model.log_entry import AddedFiles, Metadata
@@ -108,7 +108,7 @@ Evidence = dict[str, Any]
 
 
 def conflict(
-    winner: Winner,
+    concurrent: ConcurrentCommit,
     error: type[ConcurrentModificationException],
     rule: str,
     reason: str,
@@ -120,8 +120,8 @@ def conflict(
         error=error,
         rule=rule,
         reason=reason,
-        winner_version=winner.entry.version,
-        winner_operation=winner.entry.operation.name,
+        winner_version=concurrent.entry.version,
+        winner_operation=concurrent.entry.operation.name,
         cell=cell,
         evidence=evidence or {},
     )
@@ -152,24 +152,25 @@ def of_partitions(partitions: Iterable[tuple[Any, ...]]) -> Evidence:
     return {"partitions": shown, "partitions_count": len(ordered)}
 
 
-def of_added(winner: Winner, mask: Mask, metadata: Metadata | None) -> Evidence:
+def of_added(concurrent: ConcurrentCommit, mask: Mask, metadata: Metadata | None) -> Evidence:
     """Return ids, paths and partitions of files that the concurrent commit added.
 
     `mask` selects among all files that it added.
     """
-    entry = winner.entry
+    entry = concurrent.entry
     assert entry.add is not None
     at = np.flatnonzero(mask)
     first, shown = entry.totals.next_id - len(entry.add), at[:EVIDENCE_MAX].tolist()
     evidence: Evidence = {"files": [first + i for i in shown], "files_count": len(at)}
-    paths = _column(winner, "path", shown, _TEXT)
+    paths = _column(concurrent, "path", shown, _TEXT)
     if paths is not None:
         evidence["paths"] = paths
     keys = metadata.partition_by if metadata is not None else ()
     if metadata is None or not keys:
         return evidence
     columns = [
-        _column(winner, f"partition.{i}", at.tolist(), metadata.schema.by_id(i).type) for i in keys
+        _column(concurrent, f"partition.{i}", at.tolist(), metadata.schema.by_id(i).type)
+        for i in keys
     ]
     known = [c for c in columns if c is not None]
     if len(known) == len(keys):
@@ -177,15 +178,15 @@ def of_added(winner: Winner, mask: Mask, metadata: Metadata | None) -> Evidence:
     return evidence
 
 
-def _column(winner: Winner, name: str, at: list[int], kind: Type) -> list[Any] | None:
+def _column(concurrent: ConcurrentCommit, name: str, at: list[int], kind: Type) -> list[Any] | None:
     """Return values of the added files in their JSON form (VAL-1); None if unknown."""
-    add = winner.entry.add
+    add = concurrent.entry.add
     if isinstance(add, AddedFiles):
         column = add.columns.get(name)
         return None if column is None else [column[i] for i in at]
-    if winner.files is None or name not in winner.files.column_names:
+    if concurrent.files is None or name not in concurrent.files.column_names:
         return None
-    return encode(winner.files[name].take(at).combine_chunks(), kind)
+    return encode(concurrent.files[name].take(at).combine_chunks(), kind)
 
 
 _TEXT = Primitive("string")

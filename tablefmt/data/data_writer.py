@@ -93,7 +93,7 @@ THREADS = 8
 HELD_FILES = max(2, min(4, pa.cpu_count()))
 """Chunks of in-memory rows written in parallel; encoding takes a core each."""
 
-GUEST_BYTES = 64 << 10
+SHARED_FILE_BYTES = 64 << 10
 """Most bytes of Arrow data of a file that goes into a shared data folder (DAT-1)."""
 
 _Job: TypeAlias = tuple[str, pa.Table, dict[str, Any]]
@@ -135,7 +135,7 @@ def write_data(
     stats: Sequence[Field],
     *,
     prefix: str = "",
-    guest: str | None = None,
+    shared_key: str | None = None,
     compression: str = "zstd",
     rows_max: int | None = None,
     in_memory: bool = False,
@@ -149,7 +149,7 @@ def write_data(
         metadata: schema, partitioning and constraints of the table.
         stats: columns to keep bounds for.
         prefix: prefix of the files' names, which separates several writers of one transaction.
-        guest: key in a shared data folder for the file, if there is one small file only.
+        shared_key: key in a shared data folder for the file, if there is one small file only.
         compression: a Parquet codec, by Arrow's name for it.
         rows_max: most rows of a file, 1 or more; None for no limit.
         in_memory: the caller holds all rows anyway, so parallel files need no extra memory.
@@ -175,8 +175,13 @@ def write_data(
         for part, values, alone in _marked(_bounded(_split(rows, metadata), rows_max)):
             number = next(numbers)
             key = f"{data_folder(transaction)}{prefix}{number}.parquet"
-            if guest and alone and number == 0 and part.get_total_buffer_size() <= GUEST_BYTES:
-                key = guest
+            if (
+                shared_key
+                and alone
+                and number == 0
+                and part.get_total_buffer_size() <= SHARED_FILE_BYTES
+            ):
+                key = shared_key
             yield key, part, values
 
     def write(job: _Job) -> dict[str, Any]:

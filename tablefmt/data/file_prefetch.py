@@ -26,7 +26,7 @@ from tablefmt.store.object_store import KeyNotFoundError, Range, Store
 WHOLE_BYTES = 1 << 20
 """Remote files up to this length are fetched whole, because a second round trip takes longer."""
 
-PORTION_BYTES = 64 << 20
+SCAN_TASK_BYTES = 64 << 20
 """Bytes of remote files that are held before Arrow decodes them. As many again are being fetched.
 """
 
@@ -60,7 +60,7 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         """Return the footer of a file. Raises Arrow's errors for an invalid footer."""
         return footer_of(self._files[path][1].body)
 
-    def promise(self, path: str, ranges: Sequence[tuple[int, int]]) -> RangedFile:
+    def expect(self, path: str, ranges: Sequence[tuple[int, int]]) -> RangedFile:
         """Announce the ranges of a file that will be read, for remote files that are not whole."""
         size, end = self._files[path]
         self._ranges[path] = RangedFile(self._store, path, size, end, ranges)
@@ -127,11 +127,11 @@ class RangedFile:
         self._lock = threading.Lock()
 
     @property
-    def promised(self) -> int:
+    def expected_bytes(self) -> int:
         """Bytes in the announced ranges."""
         return sum(self._lengths)
 
-    def missing(self, first: int = 0, most: int = PORTION_BYTES) -> list[int]:
+    def missing(self, first: int = 0, most: int = SCAN_TASK_BYTES) -> list[int]:
         """Return parts from `first` on that were never fetched, of about `most` bytes in total."""
         chosen: list[int] = []
         length = 0
@@ -173,7 +173,7 @@ class RangedFile:
         with self._lock:
             if self._bodies[at] is None:
                 self._left[at] = max(self._left[at], 1)
-                parts = self.missing(at, PORTION_BYTES // 2)
+                parts = self.missing(at, SCAN_TASK_BYTES // 2)
                 self.give(parts, self._store.get_ranges(self.wanted(parts)))
             body = self._bodies[at] or b""
             piece = memoryview(body)[start - self._starts[at] : stop - self._starts[at]]

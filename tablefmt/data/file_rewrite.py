@@ -22,7 +22,7 @@ from tablefmt.data.data_writer import Gathered
 from tablefmt.data.file_prefetch import ahead
 from tablefmt.data.parquet_writer import row_groups, write_groups
 from tablefmt.data.row_reader import read_files
-from tablefmt.data.spill_buffers import RangeSpool
+from tablefmt.data.spill_buffers import RangeSpill
 from tablefmt.data.value_conversion import relabelled
 from tablefmt.log.object_names import data_folder
 from tablefmt.model.arrow_types import arrow_type, file_schema
@@ -149,16 +149,16 @@ def _in_files(groups: Iterable[pa.Table], rows_max: int | None) -> Iterator[Iter
     held: list[pa.Table] = []
 
     def of_one_file(first: pa.Table) -> Iterator[pa.Table]:
-        room, group = rows_max, first
+        budget, group = rows_max, first
         while group is not None:
-            if room is not None and group.num_rows > room:
-                held.append(group.slice(room))
-                group = group.slice(0, room)
+            if budget is not None and group.num_rows > budget:
+                held.append(group.slice(budget))
+                group = group.slice(0, budget)
             if group.num_rows:
                 yield group
-            if room is not None:
-                room -= group.num_rows
-                if room == 0:
+            if budget is not None:
+                budget -= group.num_rows
+                if budget == 0:
                     return
             group = next(rest, None)
 
@@ -169,7 +169,7 @@ def _in_files(groups: Iterable[pa.Table], rows_max: int | None) -> Iterator[Iter
 RANGE_BYTES = 64 << 20
 """Approximate Arrow data of one range, which is sorted in memory."""
 
-SPOOL_BYTES = 128 << 20
+SPILL_BYTES = 128 << 20
 """Arrow data of rows in memory that wait for their range to be sorted. More rows go to disk."""
 
 
@@ -231,12 +231,12 @@ class Clustering:
         """Write rows in order. Arguments as for `Rewriting.write`; errors as for `write`."""
         nan: set[int] = set()
         floats = [field for field in self.rewriting.stats if is_float(field.type)]
-        with RangeSpool(order.count, SPOOL_BYTES) as spool:
+        with RangeSpill(order.count, SPILL_BYTES) as spill:
             for batch in batches:
-                spool.put(batch, order.ranges(batch))
+                spill.put(batch, order.ranges(batch))
                 counts = nan_counts(pa.Table.from_batches([batch]), floats) if floats else {}
                 nan.update(field for field, count in counts.items() if count)
-            groups = row_groups(_in_order(spool, order))
+            groups = row_groups(_in_order(spill, order))
             return self.rewriting.write(groups, prefix, partition, frozenset(nan), rows_max)
 
     def put_apart(
@@ -246,10 +246,10 @@ class Clustering:
 
         Each group number appears once, in ascending order.
         """
-        with RangeSpool(-(-order.count // together), SPOOL_BYTES) as spool:
+        with RangeSpill(-(-order.count // together), SPILL_BYTES) as spill:
             for batch in self.rows(files):
-                spool.put(batch, order.ranges(batch) // together)
-            yield from spool.ranges()
+                spill.put(batch, order.ranges(batch) // together)
+            yield from spill.ranges()
 
 
 def sample_step(rows: int) -> int:
@@ -257,6 +257,6 @@ def sample_step(rows: int) -> int:
     return max(1, rows // SAMPLE_ROWS)
 
 
-def _in_order(spool: RangeSpool, order: RowOrder) -> Iterator[pa.RecordBatch]:
-    for _, rows in spool.ranges():
+def _in_order(spill: RangeSpill, order: RowOrder) -> Iterator[pa.RecordBatch]:
+    for _, rows in spill.ranges():
         yield from order.sorted(rows).to_batches()

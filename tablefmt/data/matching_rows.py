@@ -283,57 +283,57 @@ AtOnce = Callable[[ScanTask, Reading], Iterator[PlacedBatch]]
 """Decodes all columns together."""
 
 
-def matching(portion: ScanTask, reading: Reading) -> Iterator[pa.RecordBatch]:
+def matching(task: ScanTask, reading: Reading) -> Iterator[pa.RecordBatch]:
     """Yield the matching rows without their file; the columns `names` come first."""
     condition = reading.condition
     few = reading.first is not None and reading.first <= PLAIN_ROWS
     if few and condition.pushed is None and condition.exact is None:
-        batches = _plain(portion, reading, batch_rows=max(reading.first or 0, 1))
+        batches = _plain(task, reading, batch_rows=max(reading.first or 0, 1))
     else:
-        batches = _wanted(portion, reading, _filtered if portion.is_whole else _live)
+        batches = _wanted(task, reading, _filtered if task.is_whole else _live)
     for _, batch in batches:
         yield batch
 
 
-def located(portion: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
+def located(task: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
     """Yield the index of a file in the scan task, and its matching rows; POSITION follows
     `names`.
     """
-    return _wanted(portion, replace(reading, located=True), _live)
+    return _wanted(task, replace(reading, located=True), _live)
 
 
-def _wanted(portion: ScanTask, reading: Reading, at_once: AtOnce) -> Iterator[PlacedBatch]:
-    start, stop = 0, portion.files.num_rows
+def _wanted(task: ScanTask, reading: Reading, at_once: AtOnce) -> Iterator[PlacedBatch]:
+    start, stop = 0, task.files.num_rows
     if needs_plain(reading.schema):
         at_once = _plain
-    elif _can_decide(portion, reading) and reading.look_first.is_due():
-        start = yield from _condition_first(portion, reading)
+    elif _can_decide(task, reading) and reading.look_first.is_due():
+        start = yield from _condition_first(task, reading)
     if start < stop:
-        for place, batch in at_once(portion.slice(start, stop), reading):
+        for place, batch in at_once(task.slice(start, stop), reading):
             yield start + place, reading.condition.kept(batch)
 
 
-def _can_decide(portion: ScanTask, reading: Reading) -> bool:
+def _can_decide(task: ScanTask, reading: Reading) -> bool:
     """Return whether decoding the condition first may pay off."""
     looked = reading.condition.columns
-    if not looked or portion.is_fetched:
+    if not looked or task.is_fetched:
         return False
     return not looked.issuperset(reading.names)
 
 
-def _condition_first(portion: ScanTask, reading: Reading) -> Generator[PlacedBatch, None, int]:
+def _condition_first(task: ScanTask, reading: Reading) -> Generator[PlacedBatch, None, int]:
     """Yield the matching rows of files from the first on, and return the number of these files.
 
     It covers all files if few row groups hold a match.
     """
     start, paid = 0, True
-    counts = portion.files["rows"].to_numpy()
+    counts = task.files["rows"].to_numpy()
     looked = reading.condition.columns or frozenset[str]()
     at_once = len(looked.union(reading.names))
     while paid and start < len(counts):
         rows_to = np.cumsum(counts[start:])
         stop = start + int(np.searchsorted(rows_to, reading.look_first.rows)) + 1
-        window = portion.slice(start, stop)
+        window = task.slice(start, stop)
         picked = PickedRows(window.dataset, _positions(window, reading))
         for place, batch in picked.batches(reading.names, reading.located):
             yield start + place, batch
@@ -344,37 +344,37 @@ def _condition_first(portion: ScanTask, reading: Reading) -> Generator[PlacedBat
     return start
 
 
-def _positions(portion: ScanTask, reading: Reading) -> dict[int, NDArray[np.int64]]:
+def _positions(task: ScanTask, reading: Reading) -> dict[int, NDArray[np.int64]]:
     """Return the positions of matching rows by file index, for files with a match."""
     pieces: dict[int, list[NDArray[np.int64]]] = {}
     condition = replace(reading, names=reading.condition.reads, located=True)
-    for place, batch in _live(portion, condition):
+    for place, batch in _live(task, condition):
         kept = reading.condition.kept(batch)
         if kept.num_rows:
             pieces.setdefault(place, []).append(kept.column(POSITION).to_numpy())
     return {place: np.concatenate(parts) for place, parts in pieces.items()}
 
 
-def _filtered(portion: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
+def _filtered(task: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
     """Yield the rows of whole files that pass the pushed filter, without their file."""
-    rows, widths = portion.files["rows"].to_pylist(), portion.row_bytes(reading.names)
+    rows, widths = task.files["rows"].to_pylist(), task.row_bytes(reading.names)
     names, pushed = reading.names, reading.condition.pushed
     ahead, most = reading.readahead, reading.most_bytes
-    batches = passing_batches(portion.dataset, rows, widths, names, pushed, ahead, most)
+    batches = passing_batches(task.dataset, rows, widths, names, pushed, ahead, most)
     return ((0, batch) for batch in batches)
 
 
-def _live(portion: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
+def _live(task: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
     """Yield the live rows that pass the pushed filter."""
-    rows, widths = portion.files["rows"].to_pylist(), portion.row_bytes(reading.names)
+    rows, widths = task.files["rows"].to_pylist(), task.row_bytes(reading.names)
     names, pushed = reading.names, reading.condition.pushed
     # A batch without columns has no row count.
     ahead, located = reading.readahead, reading.located or not names
     return live_batches(
-        portion.dataset,
+        task.dataset,
         rows,
         widths,
-        portion.vectors,
+        task.vectors,
         names,
         pushed,
         ahead,
@@ -383,11 +383,9 @@ def _live(portion: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
     )
 
 
-def _plain(
-    portion: ScanTask, reading: Reading, batch_rows: int = BATCH_ROWS
-) -> Iterator[PlacedBatch]:
-    rows = portion.files["rows"].to_pylist()
+def _plain(task: ScanTask, reading: Reading, batch_rows: int = BATCH_ROWS) -> Iterator[PlacedBatch]:
+    rows = task.files["rows"].to_pylist()
     names, pushed = reading.names, reading.condition.pushed
     return plain_batches(
-        portion.dataset, reading.schema, rows, portion.vectors, names, pushed, batch_rows
+        task.dataset, reading.schema, rows, task.vectors, names, pushed, batch_rows
     )

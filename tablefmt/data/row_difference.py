@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tablefmt.data.row_keys import row_hashes, row_keys
-from tablefmt.data.spill_buffers import RangeSpool
+from tablefmt.data.spill_buffers import RangeSpill
 
 MEMORY_BYTES = 256 << 20
 PARTS = 64
@@ -48,12 +48,12 @@ def row_difference(
     """
     sides: tuple[Side, Side] = ([], [])
     streams = (iter(went), iter(came))
-    room = memory_limit
+    budget = memory_limit
     for side, stream in zip(sides, streams, strict=True):
         for batch in stream:
             side.append(batch)
-            room -= batch.nbytes
-            if room < 0:
+            budget -= batch.nbytes
+            if budget < 0:
                 yield from _on_disk(sides, streams, schema, compared, memory_limit)
                 return
     went_rows, came_rows = (pa.Table.from_batches(side, schema) for side in sides)
@@ -103,15 +103,15 @@ def _on_disk(
     Raises:
         StoreError: the disk for temporary files is full.
     """
-    with contextlib.ExitStack() as spools:
+    with contextlib.ExitStack() as spills:
         each = memory_limit // 4
-        went, came, won = (spools.enter_context(RangeSpool(PARTS, each)) for _ in range(3))
-        for spool, side, stream in zip((went, came), held, streams, strict=True):
+        went, came, won = (spills.enter_context(RangeSpill(PARTS, each)) for _ in range(3))
+        for spill, side, stream in zip((went, came), held, streams, strict=True):
             for batch in itertools.chain(_emptied(side), stream):
                 hashes = row_hashes([batch.column(at) for at in compared], batch.num_rows)
-                spool.put(batch, (hashes >> np.uint64(58)).astype(np.int64))
+                spill.put(batch, (hashes >> np.uint64(58)).astype(np.int64))
         for part in range(PARTS):
-            sides = [spool.take(part) for spool in (went, came)]
+            sides = [spill.take(part) for spill in (went, came)]
             rows = [schema.empty_table() if side is None else side for side in sides]
             left, new = _cancelled(rows[0], rows[1], compared)
             yield from ((False, batch) for batch in left.to_batches() if batch.num_rows)

@@ -18,7 +18,7 @@ from tablefmt.data.arrow_scanner import POSITION, READAHEAD, replace_fragments
 from tablefmt.data.direct_reader import needs_plain, plain_batches
 from tablefmt.data.file_verification import DAMAGE, first_line, first_problem, is_no_answer
 from tablefmt.data.matching_rows import Reading, RowFilter, located, matching
-from tablefmt.data.scan_tasks import ScanTask, is_whole, portions
+from tablefmt.data.scan_tasks import ScanTask, is_whole, tasks_of
 from tablefmt.data.value_conversion import relabelled
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, TablefmtError
 from tablefmt.model.arrow_types import arrow_field
@@ -74,18 +74,18 @@ def read_files(
     # If the caller keeps all batches, reading ahead needs no extra memory.
     most = sys.maxsize if kept and condition.pushed is condition.exact is first is None else None
     reading = Reading(schema, names, condition, first=first, most_bytes=most)
-    for portion in portions(store, files, condition.needs(schema, names, eager, first)):
+    for task in tasks_of(store, files, condition.needs(schema, names, eager, first)):
         try:
-            for rows in matching(portion, reading):
+            for rows in matching(task, reading):
                 if rows.num_rows:
                     arrays = [rows.column(f.physical) for f in columns]
                     yield _as_answer(arrays, rows.num_rows, answer)
-            _check_rows(portion)
+            _check_rows(task)
         except InvalidPredicateError:
             raise
         except DAMAGE as error:
-            raise _diagnosis(store, portion, schema, condition, error) from None
-        portion.drop()
+            raise _diagnosis(store, task, schema, condition, error) from None
+        task.drop()
 
 
 def locate_rows(
@@ -105,26 +105,26 @@ def locate_rows(
     condition = condition or RowFilter(None)
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
     reading = Reading(schema, names, condition, readahead)
-    for portion in portions(store, files, condition.needs(schema, names)):
+    for task in tasks_of(store, files, condition.needs(schema, names)):
         try:
-            for place, rows in located(portion, reading):
+            for place, rows in located(task, reading):
                 if rows.num_rows:
                     arrays = [rows.column(f.physical) for f in columns]
                     chosen = _as_answer(arrays, rows.num_rows, answer)
                     positions = rows.column(POSITION).to_numpy()
-                    yield LocatedRows(portion.start + place, positions, chosen)
-            _check_rows(portion)
+                    yield LocatedRows(task.start + place, positions, chosen)
+            _check_rows(task)
         except InvalidPredicateError:
             raise
         except DAMAGE as error:
-            raise _diagnosis(store, portion, schema, condition, error) from None
-        portion.drop()
+            raise _diagnosis(store, task, schema, condition, error) from None
+        task.drop()
 
 
-def _check_rows(portion: ScanTask) -> None:
+def _check_rows(task: ScanTask) -> None:
     """Check row counts (DAT-5). Runs after the scan, when Arrow has the footers."""
-    rows = portion.files["rows"].to_pylist()
-    for fragment, expected in zip(portion.dataset.get_fragments(), rows, strict=True):
+    rows = task.files["rows"].to_pylist()
+    for fragment, expected in zip(task.dataset.get_fragments(), rows, strict=True):
         if fragment.metadata.num_rows != expected:
             raise ValueError("a file has another number of rows than the log says")
 
@@ -146,13 +146,13 @@ def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilt
         read = [f for f in schema.fields if f.physical in condition.reads]
         return sum(b.num_rows for b in read_files(store, files, schema, read, condition))
     count = 0
-    for portion in portions(store, files, condition.needs(schema, [])):
+    for task in tasks_of(store, files, condition.needs(schema, [])):
         try:
-            count += portion.dataset.count_rows(filter=condition.pushed)
-            _check_rows(portion)
+            count += task.dataset.count_rows(filter=condition.pushed)
+            _check_rows(task)
         except DAMAGE as error:
-            raise _diagnosis(store, portion, schema, condition, error) from None
-        portion.drop()
+            raise _diagnosis(store, task, schema, condition, error) from None
+        task.drop()
     return count
 
 
@@ -162,12 +162,12 @@ def answer_schema(columns: Sequence[Field]) -> pa.Schema:
 
 
 def _diagnosis(
-    store: Store, portion: ScanTask, schema: Schema, condition: RowFilter, error: BaseException
+    store: Store, task: ScanTask, schema: Schema, condition: RowFilter, error: BaseException
 ) -> TablefmtError:
     """Return the error with the damaged file, which Arrow may not name, or for the condition."""
     if isinstance(error, TablefmtError) and is_no_answer(store, error):
         return error
-    problem = first_problem(store, portion.files) or _scan_problem(portion, schema)
+    problem = first_problem(store, task.files) or _scan_problem(task, schema)
     if problem is not None:
         return CorruptDataError(problem[1], key=problem[0], rule="DAT-5")
     if condition.pushed is not None or condition.exact is not None:
@@ -175,12 +175,12 @@ def _diagnosis(
     return CorruptDataError(f"the data files could not be read: {first_line(error)}", rule="DAT-5")
 
 
-def _scan_problem(portion: ScanTask, schema: Schema) -> tuple[str, str] | None:
+def _scan_problem(task: ScanTask, schema: Schema) -> tuple[str, str] | None:
     """Return the first file that cannot be scanned under this schema, and its problem."""
-    rows = portion.files["rows"].to_pylist()
-    for fragment, expected in zip(portion.dataset.get_fragments(), rows, strict=True):
+    rows = task.files["rows"].to_pylist()
+    for fragment, expected in zip(task.dataset.get_fragments(), rows, strict=True):
         try:
-            file = replace_fragments(portion.dataset, [fragment])
+            file = replace_fragments(task.dataset, [fragment])
             if needs_plain(schema):
                 names = [field.physical for field in schema.fields]
                 batches = plain_batches(file, schema, [expected], [None], names, None)

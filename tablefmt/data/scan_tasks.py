@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tablefmt.data.arrow_scanner import dataset_of, replace_fragments
 from tablefmt.data.file_checksum import END_BYTES, End, read_ends
 from tablefmt.data.file_prefetch import (
-    PORTION_BYTES,
+    SCAN_TASK_BYTES,
     WHOLE_BYTES,
     DataFiles,
     RangedFile,
@@ -262,7 +262,7 @@ def is_whole(files: pa.Table) -> bool:
     return True
 
 
-def portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTask]:
+def tasks_of(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTask]:
     """Yield scan tasks with all files in order, including files without wanted rows.
 
     Raises:
@@ -270,11 +270,11 @@ def portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTask]:
         StoreError: the store gives no answer.
     """
     if store.remote and needs.eager:
-        return ahead(partial(_portions, store, files, needs))
-    return _portions(store, files, needs)
+        return ahead(partial(_scan_tasks, store, files, needs))
+    return _scan_tasks(store, files, needs)
 
 
-def _portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTask]:
+def _scan_tasks(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTask]:
     check_masks(files)
     for start, group in _groups(store, files, needs.eager):
         sizes = list(zip(group["path"].to_pylist(), group["size"].to_pylist(), strict=True))
@@ -289,14 +289,14 @@ def _portions(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTask]
                 data,
                 store.remote,
             )
-            promised = _promised(whole, needs) if store.remote else []
+            expected_bytes = _requested(whole, needs) if store.remote else []
         except DAMAGE as error:
             if is_no_answer(store, error):
                 raise
             path, problem = first_problem(store, group) or ("", _unread(error))
             raise CorruptDataError(problem, key=path, rule="DAT-5") from None
         if store.remote:
-            yield from _fetched(store, whole, promised)
+            yield from _fetched(store, whole, expected_bytes)
         else:
             yield whole
 
@@ -308,7 +308,7 @@ def _groups(store: Store, files: pa.Table, eager: bool) -> Iterator[tuple[int, p
     start = at = held = 0
     for at, size in enumerate(files["size"].to_pylist()):
         end = END_BYTES if size > whole else size
-        if at > start and (at - start >= most or held + end > PORTION_BYTES):
+        if at > start and (at - start >= most or held + end > SCAN_TASK_BYTES):
             yield start, files.slice(start, at - start)
             start, held, most = at, 0, min(GROUP_FILES, 4 * most)
         held += end
@@ -336,30 +336,30 @@ def _unread(error: BaseException) -> str:
     return f"the data files could not be read: {first_line(error)}"
 
 
-def _promised(group: ScanTask, needs: Needs) -> list[RangedFile | None]:
+def _requested(group: ScanTask, needs: Needs) -> list[RangedFile | None]:
     """Announce the ranges that will be read of each file that is not fetched whole."""
     files = group.files
     paths = files["path"].to_pylist()
     gone = files["deleted"].to_pylist() if "deleted" in files.column_names else [0] * len(paths)
     return [
-        None if group.data.is_whole(path) else group.data.promise(path, _ranges(part, needs, rows))
+        None if group.data.is_whole(path) else group.data.expect(path, _ranges(part, needs, rows))
         for path, part, rows in zip(paths, group.dataset.get_fragments(), gone, strict=True)
     ]
 
 
 def _fetched(
-    store: Store, group: ScanTask, promised: Sequence[RangedFile | None]
+    store: Store, group: ScanTask, expected_bytes: Sequence[RangedFile | None]
 ) -> Iterator[ScanTask]:
     """Yield the group as scan tasks whose bytes are in memory, as far as they fit."""
     fragments = list(group.dataset.get_fragments())
     start = 0
     while start < len(fragments):
         stop, length = start, 0
-        while stop < len(fragments) and (stop == start or length < PORTION_BYTES):
-            file = promised[stop]
-            length += 0 if file is None else file.promised
+        while stop < len(fragments) and (stop == start or length < SCAN_TASK_BYTES):
+            file = expected_bytes[stop]
+            length += 0 if file is None else file.expected_bytes
             stop += 1
-        chosen = [(f, f.missing()) for f in promised[start:stop] if f is not None]
+        chosen = [(f, f.missing()) for f in expected_bytes[start:stop] if f is not None]
         ranges = [one for file, parts in chosen for one in file.wanted(parts)]
         bodies = iter(store.get_ranges(ranges))
         for file, parts in chosen:

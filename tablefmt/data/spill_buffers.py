@@ -20,7 +20,7 @@ from tablefmt.errors import StoreError
 
 
 @contextmanager
-def spooled(reader: pa.RecordBatchReader, memory_limit: int) -> Iterator[pa.Table]:
+def spilled(reader: pa.RecordBatchReader, memory_limit: int) -> Iterator[pa.Table]:
     """Yield the rows of a stream as a table, valid within the block.
 
     Args:
@@ -117,7 +117,7 @@ class Kept:
             file.close()
 
 
-class RangeSpool:
+class RangeSpill:
     """Rows by range. A context manager; its end removes the temporary files.
 
     Not thread-safe.
@@ -129,7 +129,7 @@ class RangeSpool:
         self._size = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def __enter__(self) -> RangeSpool:
+    def __enter__(self) -> RangeSpill:
         return self
 
     def __exit__(

@@ -35,7 +35,7 @@ from tablefmt.table import Table
 from tablefmt.table import create as create_table
 
 
-class Plane(Protocol):
+class Backend(Protocol):
     """A table that accepts and returns Spark DataFrames."""
 
     name: str
@@ -110,7 +110,7 @@ class ArrowPlane:
 
 def make(
     spark: Any, uri: str, schema: pa.Schema, storage_options: Mapping[str, Any] | None
-) -> Plane:
+) -> Backend:
     """Create a table partitioned by month, on Spark's native backend if the store allows it.
 
     Raises:
@@ -157,8 +157,8 @@ class Story:
     spark: Any
     frame: Any
     """All flights in pandas, with which every result is compared."""
-    source: Plane
-    copy: Plane
+    source: Backend
+    copy: Backend
     checks: Checks
     say: Callable[[str], None]
     step: Callable[[], None]
@@ -327,11 +327,11 @@ def travel_back(story: Story) -> None:
 
 def look_inside(story: Story) -> None:
     """Verify every page of every live file of both tables."""
-    for plane in (story.source, story.copy):
-        report = plane.table.refresh().verify(deep=True)
-        live = plane.table.scan().files().num_rows
+    for backend in (story.source, story.copy):
+        report = backend.table.refresh().verify(deep=True)
+        live = backend.table.scan().files().num_rows
         report_sums = (report.files, len(report.findings))
-        story.checks.equal(f"{plane.table.uri}: (files, findings)", report_sums, (live, 0))
+        story.checks.equal(f"{backend.table.uri}: (files, findings)", report_sums, (live, 0))
     story.step()
 
 

@@ -182,7 +182,7 @@ def _members_are(stored: pa.StructType, kind: Struct) -> bool:
     )
 
 
-GONE = pa.schema([("branch", pa.int64()), ("file", pa.uint64()), ("bits", pa.binary())])
+DELETED = pa.schema([("branch", pa.int64()), ("file", pa.uint64()), ("bits", pa.binary())])
 """Deleted rows: the branch of the query, the index of the file in it, and one bit for each row."""
 
 
@@ -192,15 +192,15 @@ class LiveRows:
 
     sql: str
     """Columns `c0`, `c1`, … in the requested order."""
-    gone: pa.Table
-    """Deleted rows, as `GONE`. If it is empty, the query does not name it."""
+    deleted: pa.Table
+    """Deleted rows, as `DELETED`. If it is empty, the query does not name it."""
 
 
 def live_rows(
     groups: Sequence[AlikeFiles],
     columns: Sequence[Field],
     address: Callable[[str, int], str],
-    gone_name: str,
+    deleted_name: str,
 ) -> LiveRows:
     """Return the query for all live rows of files.
 
@@ -209,29 +209,29 @@ def live_rows(
         columns: the columns to read.
         address: returns the address at which DuckDB finds the file of a key and a length; not a
             pattern.
-        gone_name: SQL name of the `GONE` table in the query. Its bits must be BIT already, as a
-            cast in the join would run for every row.
+        deleted_name: SQL name of the `DELETED` table in the query. Its bits must be BIT already:
+            a cast in the join would run for every row.
 
     Raises:
         UnsupportedFeatureError: DuckDB's reader would return other values than the file holds.
     """
     parts: list[str] = []
-    gone: list[tuple[int, int, bytes]] = []
+    deleted: list[tuple[int, int, bytes]] = []
     for group in groups:
         whole, pierced = sorted_out(group.files)
         if whole.num_rows:
             parts.append(_branch(group, whole, columns, address, None))
         if pierced.num_rows:
             branch = len(parts)
-            joined = f"{gone_name} AS g WHERE g.branch = {branch}"
+            joined = f"{deleted_name} AS g WHERE g.branch = {branch}"
             parts.append(_branch(group, pierced, columns, address, joined))
             vectors = zip(pierced["vector"].to_pylist(), pierced["rows"].to_pylist(), strict=True)
-            gone += [(branch, at, _bits(*one)) for at, one in enumerate(vectors)]
+            deleted += [(branch, at, _bits(*one)) for at, one in enumerate(vectors)]
     if not parts:
         values = ", ".join(f"{_null(c.type)} AS c{at}" for at, c in enumerate(columns))
         parts.append(f"SELECT {values} LIMIT 0")
-    arrays = zip(*gone, strict=True) if gone else [(), (), ()]
-    table = pa.table([pa.array(a, f.type) for a, f in zip(arrays, GONE, strict=True)], GONE)
+    arrays = zip(*deleted, strict=True) if deleted else [(), (), ()]
+    table = pa.table([pa.array(a, f.type) for a, f in zip(arrays, DELETED, strict=True)], DELETED)
     return LiveRows("\nUNION ALL\n".join(parts), table)
 
 
@@ -245,12 +245,12 @@ def _branch(
     files: pa.Table,
     columns: Sequence[Field],
     address: Callable[[str, int], str],
-    gone: str | None,
+    deleted: str | None,
 ) -> str:
     names = [name.lower() for name in group.columns.names]
     # For files read with a schema, DuckDB estimates one row each, and would hash the larger side.
     # Yet a column with one of these names hides the virtual columns with positions.
-    by_schema = gone is None or not _VIRTUAL.isdisjoint(names)
+    by_schema = deleted is None or not _VIRTUAL.isdisjoint(names)
     values, entries = [], []
     for at, column in enumerate(columns):
         place = group.columns.get_field_index(column.physical)
@@ -277,10 +277,10 @@ def _branch(
     schema = f", schema = MAP {{{', '.join(entries)}}}" if entries else ""
     source = f"read_parquet([{paths}], hive_partitioning = false{schema}) AS f"
     query = f"SELECT {', '.join(values)} FROM {source}"
-    if gone is None:
+    if deleted is None:
         return query
     return (
-        f"{query} JOIN (SELECT g.file, g.bits FROM {gone}) AS gone ON gone.file = f.file_index "
+        f"{query} JOIN (SELECT g.file, g.bits FROM {deleted}) AS gone ON gone.file = f.file_index "
         "WHERE get_bit(gone.bits, CAST(f.file_row_number AS INTEGER)) = 0"
     )
 

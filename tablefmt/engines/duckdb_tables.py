@@ -77,13 +77,13 @@ def relation(
     scan = table.scan(columns=columns, where=where, version=version, timestamp=timestamp)
     with told_if_given_up(scan.store, scan.version):
         live, query = _query(connection, scan, where, _BITS)
-    return _over(connection, query, live.gone)
+    return _over(connection, query, live.deleted)
 
 
-def _over(connection: Any, query: str, tablefmt_gone: pa.Table) -> Any:
+def _over(connection: Any, query: str, tablefmt_deleted: pa.Table) -> Any:
     # DuckDB finds the deleted rows by the name of the argument, and keeps them alive.
-    if tablefmt_gone.num_rows:
-        query = f"WITH {_BITS} AS MATERIALIZED ({_as_bits('tablefmt_gone')}) {query}"
+    if tablefmt_deleted.num_rows:
+        query = f"WITH {_BITS} AS MATERIALIZED ({_as_bits('tablefmt_deleted')}) {query}"
     return connection.sql(query)
 
 
@@ -121,15 +121,15 @@ def attach(
     # The table name differs from that of a view being replaced, which stays intact until then.
     # DuckDB's names ignore the case of ASCII letters.
     prefix = f"tablefmt:{name.encode().lower().hex()}:"
-    gone_name = f"{prefix}{uuid.uuid4().hex}"
+    deleted_name = f"{prefix}{uuid.uuid4().hex}"
     with told_if_given_up(scan.store, scan.version):
-        live, query = _query(connection, scan, None, f"temp.{quoted(gone_name)}")
-    if live.gone.num_rows:
-        _keep(connection, live.gone, gone_name)
+        live, query = _query(connection, scan, None, f"temp.{quoted(deleted_name)}")
+    if live.deleted.num_rows:
+        _keep(connection, live.deleted, deleted_name)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(name)} AS {query}")
     known = "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, "
     for (other,) in connection.execute(f"{known}{text(prefix)})").fetchall():
-        if other != gone_name:
+        if other != deleted_name:
             connection.execute(f"DROP TABLE temp.{quoted(other)}")
 
 
@@ -146,16 +146,18 @@ def _check_view(name: Any) -> None:
         raise InvalidArgumentError(f"view name {name!r:.100}: expected non-empty Unicode text")
 
 
-def _keep(connection: Any, gone: pa.Table, name: str) -> None:
+def _keep(connection: Any, deleted: pa.Table, name: str) -> None:
     arriving = f"{name}:arriving"
-    connection.register(arriving, gone)
+    connection.register(arriving, deleted)
     try:
         connection.execute(f"CREATE TEMP TABLE {quoted(name)} AS {_as_bits(quoted(arriving))}")
     finally:
         connection.unregister(arriving)
 
 
-def _query(connection: Any, scan: Scan, where: Condition, gone_name: str) -> tuple[LiveRows, str]:
+def _query(
+    connection: Any, scan: Scan, where: Condition, deleted_name: str
+) -> tuple[LiveRows, str]:
     """Return the live rows of a scan, and the complete query over them."""
     if not scan.columns:
         raise SchemaMismatchError("a relation needs at least one column. Name one or more.", [])
@@ -177,7 +179,7 @@ def _query(connection: Any, scan: Scan, where: Condition, gone_name: str) -> tup
     files = scan.snapshot.with_vectors(scan.survivors)
     address, keep = _reached(connection, store)
     groups = alike_files(store, files, columns, keep)
-    live = live_rows(groups, columns, address, gone_name)
+    live = live_rows(groups, columns, address, deleted_name)
     rows = f"(\n{live.sql}\n)"
     condition = ""
     if translated is not None:

@@ -131,7 +131,7 @@ _ROW, _LIVE = "\0row", "\0live"
 KNOWN_MAX = 8
 """Sets of files and columns whose checks a frame caches."""
 
-PORTION_BYTES = 256 << 20
+SCAN_TASK_BYTES = 256 << 20
 """Bytes of files that are read at once, before any row is returned."""
 
 
@@ -161,11 +161,11 @@ def scan(
             row count, or its footer bytes do not match the checksum.
     """
     table = opened(uri, storage_options)
-    pinned = table.scan(version=version, timestamp=timestamp)
-    empty = polars.from_arrow(pinned.schema.empty_table())
+    scan = table.scan(version=version, timestamp=timestamp)
+    empty = polars.from_arrow(scan.schema.empty_table())
     assert isinstance(empty, polars.DataFrame)
 
-    reader = _Reader(pinned)
+    reader = _Reader(scan)
 
     def source(
         names: list[str] | None, condition: polars.Expr | None, limit: int | None, _: int | None
@@ -189,8 +189,8 @@ class _Part:
 class _Reader:
     """Reader of one version, for repeated use."""
 
-    def __init__(self, pinned: Scan) -> None:
-        self._pinned = pinned
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
         self._known: dict[object, list[_Part] | None] = {}
 
     def frames(
@@ -203,8 +203,8 @@ class _Reader:
             VersionNotFoundError: the version expired after it was chosen.
             CorruptDataError: DAT-5, a file is missing or damaged.
         """
-        store = self._pinned.store
-        with told_if_given_up(store, self._pinned.version):
+        store = self._scan.store
+        with told_if_given_up(store, self._scan.version):
             try:
                 yield from self._frames(wanted, condition, limit)
             except FileNotFoundError as error:
@@ -215,8 +215,8 @@ class _Reader:
     def _frames(
         self, wanted: list[str], condition: polars.Expr | None, limit: int | None
     ) -> Iterator[polars.DataFrame]:
-        snapshot = self._pinned.snapshot
-        condition, predicate = _understood(condition, self._pinned)
+        snapshot = self._scan.snapshot
+        condition, predicate = _understood(condition, self._scan)
         read = set(wanted) | set([] if condition is None else condition.meta.root_names())
         columns = [field for field in snapshot.schema.fields if field.name in read]
         if limit is not None:
@@ -255,8 +255,8 @@ class _Reader:
         """Return the result of `_by_polars`, cached by files and columns."""
         key = (files["id"].to_numpy().tobytes(), tuple(c.id for c in columns), by_row)
         if key not in self._known:
-            vectors = self._pinned.snapshot.with_vectors(files)
-            parts = _by_polars(self._pinned, vectors, columns, by_row)
+            vectors = self._scan.snapshot.with_vectors(files)
+            parts = _by_polars(self._scan, vectors, columns, by_row)
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             self._known[key] = parts
@@ -270,9 +270,9 @@ class _Reader:
         predicate: Predicate | None,
         first: int | None,
     ) -> Iterator[polars.DataFrame]:
-        schema, store = self._pinned.snapshot.schema, self._pinned.store
+        schema, store = self._scan.snapshot.schema, self._scan.store
         kept = None if predicate is None else filter_of(predicate, schema)
-        vectors = self._pinned.snapshot.with_vectors(files)
+        vectors = self._scan.snapshot.with_vectors(files)
         for batch in read_files(store, vectors, schema, columns, kept, first=first):
             frame = polars.from_arrow(batch)
             assert isinstance(frame, polars.DataFrame)
@@ -280,7 +280,7 @@ class _Reader:
 
 
 def _understood(
-    condition: polars.Expr | None, pinned: Scan
+    condition: polars.Expr | None, scan: Scan
 ) -> tuple[polars.Expr | None, Predicate | None]:
     """Return the condition to evaluate, and the part of it that prunes files."""
     if condition is None:
@@ -302,7 +302,7 @@ def _understood(
     if not parts:
         return None, None
     whole = reduce(operator.and_, parts)
-    predicates = [implied_by(_told(part), pinned.snapshot.schema) for part in parts]
+    predicates = [implied_by(_told(part), scan.snapshot.schema) for part in parts]
     known = [each for each in predicates if each is not None]
     return whole, all_of(known) if known else None
 
@@ -316,10 +316,10 @@ def _told(part: polars.Expr) -> str:
 
 
 def _by_polars(
-    pinned: Scan, files: pa.Table, columns: Sequence[Field], by_row: bool
+    scan: Scan, files: pa.Table, columns: Sequence[Field], by_row: bool
 ) -> list[_Part] | None:
     """Return the rows by polars' own reader, in parts; None if it cannot read them."""
-    store = pinned.store
+    store = scan.store
     if not isinstance(store, LocalStore) or not files.num_rows or not columns:
         return None
     groups = alike_files(store, files, columns)
@@ -327,18 +327,18 @@ def _by_polars(
         return None
     live = _with_rows if by_row else _live_by_mask
     return [
-        read(store.uri, portion, group, columns)
+        read(store.uri, task, group, columns)
         for group in groups
         for some, read in zip(sorted_out(group.files), (_all, live), strict=True)
-        for portion in _portions(some)
+        for task in _scan_tasks(some)
     ]
 
 
-def _portions(files: pa.Table) -> Iterator[pa.Table]:
-    """Yield runs of files of at most PORTION_BYTES in total, or of one file."""
+def _scan_tasks(files: pa.Table) -> Iterator[pa.Table]:
+    """Yield runs of files of at most SCAN_TASK_BYTES in total, or of one file."""
     start = size = 0
     for at, length in enumerate(files["size"].to_pylist()):
-        if at > start and size + length > PORTION_BYTES:
+        if at > start and size + length > SCAN_TASK_BYTES:
             yield files.slice(start, at - start)
             start, size = at, 0
         size += length

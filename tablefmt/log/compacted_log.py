@@ -178,8 +178,8 @@ def write_blocks(store: Store, since: int, last: int) -> int:
             continue
         try:
             block = _block_of(store, start, end, there)
-        except VersionNotFoundError as gone:
-            logger.info("entries %d to %d are not compacted: %s", start, end, gone)
+        except VersionNotFoundError as expired:
+            logger.info("entries %d to %d are not compacted: %s", start, end, expired)
             continue
         if block is not None:
             store.put_if_absent(block_key(start, end), block)

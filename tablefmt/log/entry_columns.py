@@ -12,7 +12,7 @@ from typing import Any
 
 from tablefmt.log.object_names import is_deletes_key, is_side_key, path_problem
 from tablefmt.log.strict_json import DIGEST, are_counts, bad, is_field_id
-from tablefmt.model.log_entry import AddedFiles, Entry, Lineage, RowDeletes, RowUpdate, SideFile
+from tablefmt.model.log_entry import AddedFiles, Entry, Lineage, OverflowFile, RowDeletes, RowUpdate
 
 _BY_FIELD = ("partition", "lower", "upper", "nulls", "nans")
 _PLAIN = ("path", "size", "rows")
@@ -24,14 +24,14 @@ _COLUMNS = frozenset({*_BY_FIELD, *_PLAIN, *_MAYBE, "file", "deleted"})
 _TEXTS = frozenset({str, type(None)})
 
 
-def add_to_json(add: AddedFiles | SideFile, version: int) -> dict[str, Any]:
+def add_to_json(add: AddedFiles | OverflowFile, version: int) -> dict[str, Any]:
     """Return the field `add` of the entry of `version`.
 
     Raises:
         CorruptEntryError: ADD-1, ADD-7 .. ADD-9, KEY-2: columns that every reader would refuse.
             The writer has a bug; the check keeps the columns out of the table.
     """
-    if isinstance(add, SideFile):
+    if isinstance(add, OverflowFile):
         return _side_to_json(add)
     _check_added({name: _listed(values) for name, values in add.columns.items()}, version)
     document: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def _listed(values: Sequence[Any]) -> list[Any]:
     return values if type(values) is list else list(values)
 
 
-def add_from_json(value: Mapping[str, Any], version: int) -> AddedFiles | SideFile:
+def add_from_json(value: Mapping[str, Any], version: int) -> AddedFiles | OverflowFile:
     """Return the added files from the field `add`.
 
     Raises:
@@ -77,9 +77,9 @@ def _is_column(group: str, dot: str, field_id: str) -> bool:
     return not dot or group not in (*_PLAIN, *_MAYBE)
 
 
-def deletes_to_json(deletes: RowDeletes | SideFile) -> dict[str, Any]:
+def deletes_to_json(deletes: RowDeletes | OverflowFile) -> dict[str, Any]:
     """Return the field `delete`."""
-    if isinstance(deletes, SideFile):
+    if isinstance(deletes, OverflowFile):
         return _side_to_json(deletes)
     return {
         "deleted": list(deletes.deleted),
@@ -89,7 +89,7 @@ def deletes_to_json(deletes: RowDeletes | SideFile) -> dict[str, Any]:
     }
 
 
-def deletes_from_json(value: Mapping[str, Any]) -> RowDeletes | SideFile:
+def deletes_from_json(value: Mapping[str, Any]) -> RowDeletes | OverflowFile:
     """Return the deleted rows from the field `delete`.
 
     Raises:
@@ -197,13 +197,15 @@ def _check_alone(value: Mapping[str, Any], rule: str) -> None:
         raise bad(rule, f"it has both an overflow metadata file and the column {beside[0]!r}")
 
 
-def _side_to_json(side: SideFile) -> dict[str, Any]:
+def _side_to_json(side: OverflowFile) -> dict[str, Any]:
     return {
         "side": {"files": side.files, "path": side.path, "sha256": side.sha256, "size": side.size}
     }
 
 
-def _side_from_json(side: Mapping[str, Any], is_key: Callable[[str], bool], rule: str) -> SideFile:
+def _side_from_json(
+    side: Mapping[str, Any], is_key: Callable[[str], bool], rule: str
+) -> OverflowFile:
     if not is_key(side["path"]):
         raise bad(
             rule,
@@ -214,7 +216,7 @@ def _side_from_json(side: Mapping[str, Any], is_key: Callable[[str], bool], rule
         raise bad(rule, "the overflow metadata file has no SHA-256")
     if not are_counts([side["files"], side["size"]], 1):
         raise bad(rule, "the overflow metadata file has an invalid number of files or bytes")
-    return SideFile(side["path"], side["files"], side["size"], side["sha256"])
+    return OverflowFile(side["path"], side["files"], side["size"], side["sha256"])
 
 
 @lru_cache(maxsize=4096)

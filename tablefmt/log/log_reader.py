@@ -187,7 +187,7 @@ EXPECTED_MAX = 16
 WINDOW_MAX = 512
 """Maximum number of entries in flight: it bounds memory while a known range is read."""
 
-PROMISED_MAX = 8192
+LIKELY_MAX = 8192
 """Maximum trusted version of a hint, which may be garbage. The listing finds versions above it."""
 
 Progress = Callable[[int, int], None]
@@ -323,9 +323,9 @@ class FirstRound:
     """Versions after the first ones, from a listing; None: there was no listing."""
 
 
-def with_listing(store: Store, look: FirstRound) -> FirstRound:
+def with_listing(store: Store, probe: FirstRound) -> FirstRound:
     """Return the first round, extended by a listing of later versions."""
-    return replace(look, listed=_listed(store, FIRST_WINDOW - 1))
+    return replace(probe, listed=_listed(store, FIRST_WINDOW - 1))
 
 
 def first_round(store: Store) -> FirstRound:
@@ -344,7 +344,7 @@ def first_round(store: Store) -> FirstRound:
 
 def read_whole(
     store: Store,
-    look: FirstRound,
+    probe: FirstRound,
     progress: Progress | None = None,
     packed: Sequence[StoredEntry] = (),
 ) -> list[StoredEntry]:
@@ -352,17 +352,17 @@ def read_whole(
 
     Args:
         store: the table's root.
-        look: the first round.
+        probe: the first round.
         progress: called with the number of entries read.
         packed: the first entries, which are known already.
 
     Raises:
         LogGapError: LOG-2. CorruptEntryError: the codec's rules.
     """
-    known = {version: body for version, body in look.known.items() if version >= len(packed)}
+    known = {version: body for version, body in probe.known.items() if version >= len(packed)}
     # Also if the log seems to end here, since a gap would hide later entries.
-    hinted = 0 if look.hint is None else look.hint.version
-    above = _read_further(store, hinted, known, progress, look.listed, len(packed))
+    hinted = 0 if probe.hint is None else probe.hint.version
+    above = _read_further(store, hinted, known, progress, probe.listed, len(packed))
     bodies = _contiguous(store, known, len(packed), above)
     return [*packed, *(decode(body, version) for version, body in enumerate(bodies, len(packed)))]
 
@@ -384,7 +384,7 @@ def is_unbroken(known: Mapping[int, bytes]) -> bool:
 def read_from(
     store: Store,
     first: int,
-    promised: int,
+    likely: int,
     others: Sequence[str] = (),
     *,
     may_be_broken: bool = True,
@@ -397,7 +397,7 @@ def read_from(
     Args:
         store: the table's root.
         first: the version of the first entry. If it is missing, there are no entries.
-        promised: a version that the log probably has.
+        likely: a version that the log probably has.
         others: names of other objects.
         may_be_broken: entries in the middle of the log may have been removed. Then only a listing
             tells if the first missing version ends the log.
@@ -409,7 +409,7 @@ def read_from(
         LogGapError: LOG-2. VersionNotFoundError: LOG-8, the log expired from `first` to a version
             above the found entries.
     """
-    top = min(max(first, promised), first + WINDOW_MAX) + FIRST_WINDOW
+    top = min(max(first, likely), first + WINDOW_MAX) + FIRST_WINDOW
     if first > VERSION_MAX:
         return [], store.get_many(others)
     versions = range(first, min(top, VERSION_MAX) + 1)
@@ -479,11 +479,11 @@ def _read_further(
         Versions that were not requested, as `_contiguous` takes them. They are empty unless the log
         has so many holes that it probably ends far below its highest name.
     """
-    promised = range(max(FIRST_WINDOW, first), min(hint, PROMISED_MAX + first) + 2)
-    if promised:
+    likely = range(max(FIRST_WINDOW, first), min(hint, LIKELY_MAX + first) + 2)
+    if likely:
         with ThreadPoolExecutor(1) as pool:
-            listing = pool.submit(_listed, store, promised[-1] - 1)
-            _get_into(store, promised, known, progress)
+            listing = pool.submit(_listed, store, likely[-1] - 1)
+            _get_into(store, likely, known, progress)
             listed = listing.result()
     elif listed is None:
         listed = _listed(store, max(FIRST_WINDOW, first) - 1)
@@ -491,7 +491,7 @@ def _read_further(
     if top + 1 - first - len({*listed, *known}) > WINDOW_MAX:
         return [*(v for v in listed if v not in known), top + 1]
     # A listing does not prove the end (LOG-4), so request the version after the last one too.
-    asked = top + 1 < FIRST_WINDOW or top + 1 in promised
+    asked = top + 1 < FIRST_WINDOW or top + 1 in likely
     versions = range(first, top + 1 if asked else top + 2)
     _get_into(store, [v for v in versions if v not in known], known, progress)
     return ()

@@ -30,7 +30,7 @@ _CHECKPOINT_PART = re.compile(r"_log/checkpoints/parts/[0-9a-f]{32}\.parquet")
 _BLOCK = re.compile(r"_log/history/(\d{20})-(\d{20})\.jsonl\.gz")
 _DELETES = re.compile(r"deletes/[0-9a-f]{32}\.parquet")
 _OWN = re.compile(r"data/[0-9a-f]{32}/[0-9A-Za-z_-]{1,64}(?:\.[0-9A-Za-z_-]{1,64}){0,8}")
-_GUEST = re.compile(r"data/[0-9a-f]{32}/([0-9a-f]{32})\.parquet")
+_SHARED = re.compile(r"data/[0-9a-f]{32}/([0-9a-f]{32})\.parquet")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
 
 
@@ -50,7 +50,7 @@ def entry_version(key: str) -> int | None:
     return version if version <= VERSION_MAX else None
 
 
-def side_key(transaction: str) -> str:
+def overflow_key(transaction: str) -> str:
     """Return the name of a transaction's overflow metadata file with `add` columns."""
     return f"{SIDE}{transaction}.parquet"
 
@@ -113,16 +113,16 @@ def data_folder(transaction: str) -> str:
     return f"{DATA}{transaction}/"
 
 
-def guest_key(folder: str, transaction: str) -> str:
+def shared_folder_key(folder: str, transaction: str) -> str:
     """Return the name of a transaction's only data file in the shared folder of an earlier
     transaction.
     """
     return f"{DATA}{folder}/{transaction}.parquet"
 
 
-def guest_of(key: str) -> str | None:
+def shared_folder_transaction(key: str) -> str | None:
     """Return the transaction whose only file has this name in a shared folder, or None."""
-    match = _GUEST.fullmatch(key)
+    match = _SHARED.fullmatch(key)
     return match[1] if match else None
 
 

@@ -12,37 +12,37 @@ from tablefmt.errors import CorruptEntryError, CorruptTableError, UnsupportedFea
 from tablefmt.log.bounded_parquet import footer_of, most_expanded, read_bounded, rows_are
 from tablefmt.log.codec import digest
 from tablefmt.log.entry_columns import no_columns
-from tablefmt.log.object_names import deletes_key, first_path_problem, side_key
+from tablefmt.log.object_names import deletes_key, first_path_problem, overflow_key
 from tablefmt.log.strict_json import unknown_columns
 from tablefmt.model.features import needs_newer
-from tablefmt.model.log_entry import RowDeletes, SideFile, StoredEntry
+from tablefmt.model.log_entry import OverflowFile, RowDeletes, StoredEntry
 from tablefmt.model.positions import DELETE_COLUMNS, delete_columns
 from tablefmt.store.buffers import reader_of
 from tablefmt.store.object_store import PARQUET_BYTES_MAX, KeyNotFoundError, Store
 
-SIDE_ABOVE_BYTES = 1 << 20
+OVERFLOW_ABOVE_BYTES = 1 << 20
 """Maximum size of `add` columns inside an entry, as JSON. Larger ones go to an overflow file
 (ENT-2).
 """
 
-SIDE_LINES_MAX = 1 << 27
+OVERFLOW_LINES_MAX = 1 << 27
 """Maximum number of files in one overflow metadata file."""
 
 DELETES_ABOVE_BYTES = 256 << 10
 """Maximum size of `delete` columns inside an entry, as JSON."""
 
 
-def write_side(store: Store, transaction: str, columns: pa.Table) -> SideFile:
+def write_overflow(store: Store, transaction: str, columns: pa.Table) -> OverflowFile:
     """Store the `add` columns durably under the transaction's name."""
-    return _write(store, side_key(transaction), columns)
+    return _write(store, overflow_key(transaction), columns)
 
 
-def write_deletes(store: Store, transaction: str, deletes: RowDeletes) -> SideFile:
+def write_deletes(store: Store, transaction: str, deletes: RowDeletes) -> OverflowFile:
     """Store the `delete` columns durably under the transaction's name."""
     return _write(store, deletes_key(transaction), delete_columns(deletes))
 
 
-def read_side(store: Store, side: SideFile) -> pa.Table:
+def read_overflow(store: Store, side: OverflowFile) -> pa.Table:
     """Return the `add` columns of an overflow metadata file, checked against its entry.
 
     Raises:
@@ -63,7 +63,7 @@ def read_side(store: Store, side: SideFile) -> pa.Table:
     return columns
 
 
-def read_deletes(store: Store, side: SideFile) -> pa.Table:
+def read_deletes(store: Store, side: OverflowFile) -> pa.Table:
     """Return the `delete` columns of an overflow metadata file, as DELETE_COLUMNS.
 
     Raises:
@@ -86,26 +86,26 @@ def read_deletes(store: Store, side: SideFile) -> pa.Table:
     return columns
 
 
-def read_sides(
+def read_overflows(
     store: Store, entries: Iterable[StoredEntry]
 ) -> tuple[dict[int, pa.Table], dict[int, pa.Table]]:
     """Return the `add` and the `delete` columns of entries with overflow metadata files, by
     version.
 
-    Raises: as `read_side` and `read_deletes`.
+    Raises: as `read_overflow` and `read_deletes`.
     """
     adds: dict[int, pa.Table] = {}
     deletes: dict[int, pa.Table] = {}
     for stored in entries:
         entry = stored.entry
-        if isinstance(entry.add, SideFile):
-            adds[entry.version] = read_side(store, entry.add)
-        if isinstance(entry.delete, SideFile):
+        if isinstance(entry.add, OverflowFile):
+            adds[entry.version] = read_overflow(store, entry.add)
+        if isinstance(entry.delete, OverflowFile):
             deletes[entry.version] = read_deletes(store, entry.delete)
     return adds, deletes
 
 
-def _write(store: Store, key: str, columns: pa.Table) -> SideFile:
+def _write(store: Store, key: str, columns: pa.Table) -> OverflowFile:
     """Write an overflow metadata file within the limits of readers (STO-25).
 
     Raises:
@@ -114,15 +114,15 @@ def _write(store: Store, key: str, columns: pa.Table) -> SideFile:
     body = _packed(columns, "zstd")
     if columns.nbytes > most_expanded(len(body)):
         body = _packed(columns, "none")
-    if len(body) > PARQUET_BYTES_MAX or columns.num_rows > SIDE_LINES_MAX:
+    if len(body) > PARQUET_BYTES_MAX or columns.num_rows > OVERFLOW_LINES_MAX:
         raise UnsupportedFeatureError(
             f"the commit names {columns.num_rows} files in {len(body)} bytes; an overflow metadata "
-            f"file holds at most {SIDE_LINES_MAX} files in {PARQUET_BYTES_MAX} bytes; commit in "
-            "smaller pieces",
+            f"file holds at most {OVERFLOW_LINES_MAX} files in {PARQUET_BYTES_MAX} bytes; commit "
+            "in smaller pieces",
             ["entry-size"],
         )
     store.put(key, body)
-    return SideFile(key, columns.num_rows, len(body), digest(body))
+    return OverflowFile(key, columns.num_rows, len(body), digest(body))
 
 
 def _packed(columns: pa.Table, compression: str) -> bytes:
@@ -135,8 +135,8 @@ def _packed(columns: pa.Table, compression: str) -> bytes:
     return body
 
 
-def _read(store: Store, side: SideFile, rule: str, place: str) -> pa.Table:
-    if side.size > PARQUET_BYTES_MAX or side.files > SIDE_LINES_MAX:
+def _read(store: Store, side: OverflowFile, rule: str, place: str) -> pa.Table:
+    if side.size > PARQUET_BYTES_MAX or side.files > OVERFLOW_LINES_MAX:
         message = f"the overflow metadata file would be {side.size} bytes of {side.files} files"
         raise CorruptTableError(message, key=side.path, rule=rule)
     try:
@@ -168,7 +168,7 @@ def _read(store: Store, side: SideFile, rule: str, place: str) -> pa.Table:
     return columns
 
 
-def _unreadable(side: SideFile, rule: str, error: Exception) -> CorruptTableError:
+def _unreadable(side: OverflowFile, rule: str, error: Exception) -> CorruptTableError:
     reason = str(error).splitlines()[0]
     message = f"the overflow metadata file cannot be read: {reason}"
     return CorruptTableError(message, key=side.path, rule=rule)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.errors import StoreError
-from tablefmt.maintenance.removal_plan import FOLDERS, Limits, doomed
+from tablefmt.maintenance.removal_plan import FOLDERS, Limits, vacuum_candidates
 from tablefmt.maintenance.retention import now_of, whole_view
 from tablefmt.maintenance.stored_objects import listed
 from tablefmt.maintenance.vacuum import check_place, remove
@@ -37,12 +37,12 @@ def end_table(context: TableContext, options: CommitOptions) -> Commit:
         CommitRejectedError, CommitUnknownError, ConcurrentModificationException.
     """
 
-    def stage(_: Head, pinned: TransactionSnapshot) -> Staged:
+    def stage(_: Head, txn: TransactionSnapshot) -> Staged:
         return Staged(
-            transaction=pinned.transaction,
+            transaction=txn.transaction,
             operation=Operation(name=NAME, cls=OperationClass.PROTOCOL),
-            written_under=pinned.metadata,
-            read_version=pinned.version,
+            written_under=txn.metadata,
+            read_version=txn.version,
             replacing=Replacing(None),
             ends=True,
         )
@@ -83,7 +83,7 @@ def _delete_data(context: TableContext) -> None:
         now_us=now_us,
         unnamed_seconds=2 * transaction_seconds(head.metadata.properties),
     )
-    files = doomed(listing, view.snapshot().history, pa.array([], pa.string()), limits)
+    files = vacuum_candidates(listing, view.snapshot().history, pa.array([], pa.string()), limits)
     failures = remove(store, files["path"].to_pylist())
     if failures:
         path, reason = next(iter(failures.items()))

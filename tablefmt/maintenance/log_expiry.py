@@ -246,14 +246,14 @@ def _going(listed: Mapping[int, StoredObject], start: int, needed: frozenset[int
 def _enable(context: TableContext) -> None:
     """Require readers that expect missing entries (VER-4)."""
 
-    def stage(head: Head, pinned: TransactionSnapshot) -> Staged | None:
+    def stage(head: Head, txn: TransactionSnapshot) -> Staged | None:
         if EXPIRY in head.protocol.reader:
             return None
         return Staged(
-            transaction=pinned.transaction,
+            transaction=txn.transaction,
             operation=Operation(name="UPGRADE PROTOCOL", cls=OperationClass.PROTOCOL),
-            written_under=pinned.metadata,
-            read_version=pinned.version,
+            written_under=txn.metadata,
+            read_version=txn.version,
             protocol=ProtocolFeatures(
                 reader=tuple(sorted({*head.protocol.reader, EXPIRY})),
                 writer=tuple(sorted({*head.protocol.writer, EXPIRY})),

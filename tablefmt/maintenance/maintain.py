@@ -75,7 +75,7 @@ def reason_for(context: TableContext, work: str) -> str | None:
 def _of_files(context: TableContext) -> str | None:
     """Return why files should be compacted."""
     plan = plan_of(context, Compaction().plan)
-    groups = worthwhile(plan, rows_gone=True)
+    groups = worthwhile(plan, rows_deleted=True)
     if not groups:
         return None
     ids = pa.array(np.concatenate([group.files for group in groups]))
@@ -344,7 +344,7 @@ def _compact(context: TableContext, end: float) -> tuple[str, str]:
     asked, files, outputs, commits = Compaction(), 0, 0, 0
     while commits == 0 or context.environment.monotonic() < end:
         plan = asked.plan(context.pin(context.begin().version))
-        groups = worthwhile(plan, rows_gone=True)
+        groups = worthwhile(plan, rows_deleted=True)
         if not groups:
             break
         statement = compact_statement(asked, rewrite_here(), groups)

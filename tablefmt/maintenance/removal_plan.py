@@ -37,7 +37,7 @@ OWN = (
 
 _OTHER_TABLE = r"^(data/[0-9a-f]{32}/(?:.*/)?)_log/[0-9]{20}\.json$"
 
-DOOMED = pa.schema(
+CANDIDATES = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),
@@ -63,10 +63,10 @@ class Limits:
     """Least age of a candidate that no entry names."""
 
 
-def doomed(
+def vacuum_candidates(
     listing: pa.Table, history: FileHistory, named_sides: pa.Array, limits: Limits
 ) -> pa.Table:
-    """Return the vacuum candidates, as `DOOMED`, in the order of the listing.
+    """Return the vacuum candidates, as `CANDIDATES`, in the order of the listing.
 
     Args:
         listing: as `listing.listed` returns it, made before `history` was read.
@@ -89,7 +89,7 @@ def doomed(
     versions = pa.array(removed, pa.int64(), mask=removed < 0)
     reasons = pa.chunked_array([_reasons(removed, chosen["modified_us"].to_numpy(), limits)])
     columns = [chosen["key"], chosen["size"], modified, versions, reasons]
-    return pa.table(columns, schema=DOOMED)
+    return pa.table(columns, schema=CANDIDATES)
 
 
 def _removed_versions(keys: pa.ChunkedArray, history: FileHistory) -> NDArray[np.int64]:

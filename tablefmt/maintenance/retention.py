@@ -187,13 +187,13 @@ def commit_horizon(
         metrics=dict(metrics),
     )
 
-    def stage(_: Head, pinned: TransactionSnapshot) -> Staged:
+    def stage(_: Head, txn: TransactionSnapshot) -> Staged:
         return Staged(
-            transaction=pinned.transaction,
+            transaction=txn.transaction,
             operation=operation,
             scope=PartitionScope(()),
-            written_under=pinned.metadata,
-            read_version=pinned.version,
+            written_under=txn.metadata,
+            read_version=txn.version,
             horizon=Horizon(oldest, log) if oldest > 0 else None,
             recorded=True,
         )

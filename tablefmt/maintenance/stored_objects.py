@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from tablefmt.log.codec import decode
 from tablefmt.log.compacted_log import read_entries
 from tablefmt.log.log_reader import kept_from
-from tablefmt.log.object_names import ENTRIES, entry_key, entry_version, guest_of
-from tablefmt.model.log_entry import Entry, LogHorizon, SideFile
+from tablefmt.log.object_names import ENTRIES, entry_key, entry_version, shared_folder_transaction
+from tablefmt.model.log_entry import Entry, LogHorizon, OverflowFile
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store, StoredObject
 
@@ -55,7 +55,9 @@ class Named:
         self._sides: list[str] = []
         self._log_horizon: LogHorizon | None = None
         for entry in _below(view):
-            self._sides += (c.path for c in (entry.add, entry.delete) if isinstance(c, SideFile))
+            self._sides += (
+                c.path for c in (entry.add, entry.delete) if isinstance(c, OverflowFile)
+            )
             if entry.horizon is not None and entry.horizon.log is not None:
                 self._log_horizon = entry.horizon.log
 
@@ -125,7 +127,7 @@ def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
 
 def _place(key: str) -> str:
     """Return the common path of a transaction's files."""
-    return key if guest_of(key) else "/".join(key.split("/")[:2])
+    return key if shared_folder_transaction(key) else "/".join(key.split("/")[:2])
 
 
 def _not_named(view: LogView, objects: pa.Table) -> pa.Table:

@@ -20,14 +20,14 @@ from tablefmt.log.codec import unseal
 from tablefmt.log.log_reader import read_hint
 from tablefmt.log.object_names import CHECKPOINTS, HINT, HISTORY, is_part_key, root_version
 from tablefmt.maintenance.removal_plan import (
-    DOOMED,
+    CANDIDATES,
     FOLDERS,
     Limits,
     Needed,
-    doomed,
     last_removal,
     roots_that_stay,
     superseded,
+    vacuum_candidates,
 )
 from tablefmt.maintenance.retention import (
     Retention,
@@ -76,7 +76,7 @@ def many_checkpoints(store: Store, now_us: int) -> bool:
 
 
 def unneeded(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.Table:
-    """Return the vacuum candidates in the listing: `DOOMED`, roots before their parts.
+    """Return the vacuum candidates in the listing: `CANDIDATES`, roots before their parts.
 
     Args:
         view: a view at the head.
@@ -111,7 +111,7 @@ def unneeded(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> 
         pa.nulls(len(lines), pa.int64()),
         pa.array([reason for _, reason in lines], pa.string()),
     ]
-    return pa.table(columns, schema=DOOMED)
+    return pa.table(columns, schema=CANDIDATES)
 
 
 def _parts_of(store: Store, roots: Collection[str]) -> frozenset[str] | None:
@@ -328,8 +328,8 @@ def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> tu
 
 def _plan(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.Table:
     if not listing.num_rows:
-        return DOOMED.empty_table()
-    files = doomed(listing, view.snapshot().history, named.sides, limits)
+        return CANDIDATES.empty_table()
+    files = vacuum_candidates(listing, view.snapshot().history, named.sides, limits)
     return pa.concat_tables([files, unneeded(view, listing, named, limits)])
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from tablefmt.errors import UnsupportedFeatureError
 
 
-class Standing(str, Enum):
+class Support(str, Enum):
     """Progress of a feature."""
 
     RESERVED = "reserved"
@@ -32,7 +32,7 @@ class Feature:
     """The feature is listed in `protocol.writer`. A writer that does not know it must not write."""
     since: int
     """Format version that reserved the name."""
-    standing: Standing
+    support: Support
     fields: frozenset[str] = frozenset()
     """Places in an entry that the feature adds, as dotted names."""
     rules: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             reader=True,
             writer=True,
             since=1,
-            standing=Standing.RESERVED,
+            support=Support.RESERVED,
             fields=frozenset({"parts"}),
             rules=("ENT-12", "RPL-2", "RPL-5", "TIM-2", "INC-3", "CMT-4", "CFL-7"),
         ),
@@ -56,7 +56,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             reader=True,
             writer=True,
             since=1,
-            standing=Standing.RESERVED,
+            support=Support.RESERVED,
             fields=frozenset({"add.import", "metadata.imports"}),
             rules=("KEY-2", "ADD-1", "ENT-8", "DAT-4", "DAT-8"),
         ),
@@ -64,7 +64,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             reader=True,
             writer=True,
             since=1,
-            standing=Standing.KNOWN,
+            support=Support.KNOWN,
             fields=frozenset({"horizon.log"}),
             rules=("KEY-1", "ENT-13", "LOG-2", "LOG-5", "LOG-8", "RPL-1", "RET-9"),
         ),
@@ -73,12 +73,12 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
 """Every name ever reserved, including features that this package does not know."""
 
 READER_FEATURES = frozenset(
-    name for name, f in FEATURES.items() if f.reader and f.standing is Standing.KNOWN
+    name for name, f in FEATURES.items() if f.reader and f.support is Support.KNOWN
 )
 """Features of `protocol.reader` that this package knows."""
 
 WRITER_FEATURES = frozenset(
-    name for name, f in FEATURES.items() if f.writer and f.standing is Standing.KNOWN
+    name for name, f in FEATURES.items() if f.writer and f.support is Support.KNOWN
 )
 """Features of `protocol.writer` that this package knows."""
 

@@ -222,7 +222,7 @@ class AddedFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class SideFile:
+class OverflowFile:
     """Overflow metadata file with the `add` or `delete` columns of a very large entry (ADD-6,
     DEL-3).
     """
@@ -343,9 +343,9 @@ class Entry:
     totals: Totals
     protocol: ProtocolFeatures | None = None
     metadata: Metadata | None = None
-    add: AddedFiles | SideFile | None = None
+    add: AddedFiles | OverflowFile | None = None
     remove: Sequence[int] = ()
-    delete: RowDeletes | SideFile | None = None
+    delete: RowDeletes | OverflowFile | None = None
     lineage: Lineage | None = None
     update: RowUpdate | None = None
     application: Application | None = None

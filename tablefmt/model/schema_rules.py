@@ -287,7 +287,7 @@ def checked_schema(schema: Schema, before: Schema) -> Schema:
     return check_new_names(schema, before)
 
 
-def roots_gone(fields: Iterable[Field], staying: Collection[int]) -> Iterator[Field]:
+def dropped_roots(fields: Iterable[Field], staying: Collection[int]) -> Iterator[Field]:
     """Yield the fields that are not among `staying`, at any depth, without the fields inside
     them.
     """
@@ -296,7 +296,7 @@ def roots_gone(fields: Iterable[Field], staying: Collection[int]) -> Iterator[Fi
             yield each
         else:
             for inner in _structs(each.type):
-                yield from roots_gone(inner.fields, staying)
+                yield from dropped_roots(inner.fields, staying)
 
 
 def _structs(kind: Type) -> Iterator[Struct]:

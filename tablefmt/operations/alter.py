@@ -196,14 +196,14 @@ class Alter(Generic[Made]):
         return self._apply(alterations.set_default(name, value), commit)
 
 
-def find_row(pinned: TransactionSnapshot, where: str) -> Row | None:
+def find_row(txn: TransactionSnapshot, where: str) -> Row | None:
     """The first row that Arrow finds; files that cannot hold one are not read.
 
     Raises:
         UnsupportedFeatureError: text that cannot be evaluated without Spark. CorruptDataError.
     """
-    scan = Scan(pinned.store, pinned.snapshot, where=where, limit=1)
-    rows = scan.to_arrow().select([f.name for f in shown_columns(pinned.metadata.schema)])
+    scan = Scan(txn.store, txn.snapshot, where=where, limit=1)
+    rows = scan.to_arrow().select([f.name for f in shown_columns(txn.metadata.schema)])
     if not rows.num_rows:
         return None
     return {name: shown_value(rows.column(name)[0]) for name in rows.column_names}
@@ -228,32 +228,30 @@ def alter_statement(alteration: Alteration, find: Find = find_row) -> Statement:
     return Statement(
         name=name,
         text=lambda metadata: (text,),
-        stage=lambda pinned, _: stage_alter(pinned, alteration, find),
+        stage=lambda txn, _: stage_alter(txn, alteration, find),
     )
 
 
-def stage_alter(
-    pinned: TransactionSnapshot, alteration: Alteration, find: Find = find_row
-) -> Staged:
+def stage_alter(txn: TransactionSnapshot, alteration: Alteration, find: Find = find_row) -> Staged:
     """The change on the metadata of the pinned version.
 
     Raises: as `alter`, but for what a commit raises.
     """
-    changed = alteration.change(pinned.metadata)
-    same = changed == pinned.metadata
-    if alteration.promise is not None and not same:
-        row = find(pinned, alteration.promise.broken_by(pinned.metadata.schema))
+    changed = alteration.change(txn.metadata)
+    same = changed == txn.metadata
+    if alteration.added_constraint is not None and not same:
+        row = find(txn, alteration.added_constraint.broken_by(txn.metadata.schema))
         if row is not None:
-            raise alteration.promise.error(row)
+            raise alteration.added_constraint.error(row)
     return Staged(
-        transaction=pinned.transaction,
+        transaction=txn.transaction,
         operation=Operation(
             name=alteration.name,
             cls=OperationClass.METADATA,
             parameters=dict(alteration.parameters),
         ),
-        written_under=pinned.metadata,
-        read_version=pinned.version,
+        written_under=txn.metadata,
+        read_version=txn.version,
         metadata=None if same else changed,
-        promises=alteration.promises and not same,
+        adds_constraints=alteration.adds_constraints and not same,
     )

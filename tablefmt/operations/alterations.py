@@ -37,7 +37,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class AddedConstraint:
     """Something that holds for every row from now on (ENT-10)."""
 
     broken_by: Callable[[Schema], str]
@@ -54,13 +54,13 @@ class Alteration:
     change: Callable[[Metadata], Metadata]
     """Raises SchemaMismatchError if it does not fit."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    promise: Promise | None = None
+    added_constraint: AddedConstraint | None = None
     """What it says of every row; rows added meanwhile stand in its way."""
 
     @property
-    def promises(self) -> bool:
+    def adds_constraints(self) -> bool:
         """Whether it says something of every row."""
-        return self.promise is not None
+        return self.added_constraint is not None
 
     @property
     def said(self) -> tuple[str, str]:
@@ -201,7 +201,7 @@ def add_constraint(name: str, condition: str) -> Alteration:
         "ADD CONSTRAINT",
         lambda metadata: with_constraint(metadata, name, condition),
         {"name": name, "condition": condition},
-        Promise(
+        AddedConstraint(
             lambda schema: violation(condition, schema),
             lambda row: broken(name, condition, row, "a row there is"),
         ),
@@ -229,7 +229,7 @@ def set_not_null(name: str) -> Alteration:
         "CHANGE COLUMN",
         lambda metadata: metadata_changes.with_nullable(metadata, name, False),
         {"column": name, "nullable": False},
-        Promise(lambda schema: f"{quote_name(name)} IS NULL", error),
+        AddedConstraint(lambda schema: f"{quote_name(name)} IS NULL", error),
     )
 
 

@@ -93,20 +93,20 @@ def append_statement(
     """
     check_flags(merge_schema=merge_schema)
 
-    def stage(pinned: TransactionSnapshot, rows: pa.RecordBatchReader) -> Staged:
-        schema = pinned.target.schema
+    def stage(txn: TransactionSnapshot, rows: pa.RecordBatchReader) -> Staged:
+        schema = txn.target.schema
         if merge_schema:
-            pinned.target = merged(pinned.target, incoming_schema(rows.schema, schema))
-        added = pinned.write(rows, in_memory=is_in_memory(data))
+            txn.target = merged(txn.target, incoming_schema(rows.schema, schema))
+        added = txn.write(rows, in_memory=is_in_memory(data))
         earlier = None if before is None else before.add
         if earlier is not None:
-            earlier = rebound(earlier, schema, pinned.target.schema)
+            earlier = rebound(earlier, schema, txn.target.schema)
         return append_files(
-            pinned.transaction,
+            txn.transaction,
             joined([earlier, added]),
-            pinned.metadata,
-            read_version=pinned.version,
-            evolved=pinned.evolved,
+            txn.metadata,
+            read_version=txn.version,
+            evolved=txn.evolved,
         )
 
     return Statement(name=NAME, stage=stage, takes_rows=True, source=data)

@@ -116,13 +116,13 @@ def _compact(context: TableContext, known: _Watch, busy: threading.Lock) -> None
 
 
 def worthwhile(
-    plan: LayoutPlan, *, rows_gone: bool = False, most_bytes: float | None = None
+    plan: LayoutPlan, *, rows_deleted: bool = False, most_bytes: float | None = None
 ) -> tuple[PlannedGroup, ...]:
     """The groups of a plan that are large enough, up to a bound of bytes; at least one. Pure.
 
     Args:
         plan: of a MINOR compaction.
-        rows_gone: whether it is enough, too, that many rows of a file are gone.
+        rows_deleted: whether it is enough, too, that many rows of a file are gone.
         most_bytes: the bound; None: MOST_BYTES.
     """
     of_groups = np.zeros(len(plan.groups))
@@ -130,7 +130,7 @@ def worthwhile(
     numbers = grouped["group"].to_numpy()
     np.add.at(of_groups, numbers, grouped["size"].to_numpy())
     large = np.array([len(group.files) >= GROUP_FILES for group in plan.groups], bool)
-    if rows_gone:
+    if rows_deleted:
         large[numbers[pc.equal(grouped["reason"], HOLES).to_numpy()]] = True
     places = np.flatnonzero(large)
     chosen, read = [plan.groups[at] for at in places], np.cumsum(of_groups[places])

@@ -91,20 +91,20 @@ class Cluster:
             fields.append(field)
         return tuple(fields)
 
-    def plan(self, pinned: TransactionSnapshot) -> LayoutPlan:
+    def plan(self, txn: TransactionSnapshot) -> LayoutPlan:
         """What is put in order at a version. Raises as `fields` and `files_chosen`."""
-        self.fields(pinned.metadata)
-        files = files_chosen(pinned, self.where)
-        named = partition_columns(pinned.metadata)
-        target = target_of(self.target_file_size, pinned)
-        return plan_clustering(files, named, pinned.version, target)
+        self.fields(txn.metadata)
+        files = files_chosen(txn, self.where)
+        named = partition_columns(txn.metadata)
+        target = target_of(self.target_file_size, txn)
+        return plan_clustering(files, named, txn.version, target)
 
-    def parameters(self, pinned: TransactionSnapshot) -> dict[str, str]:
+    def parameters(self, txn: TransactionSnapshot) -> dict[str, str]:
         """What the history shows of it."""
-        names = [field.name for field in self.fields(pinned.metadata)]
-        size = str(target_of(self.target_file_size, pinned))
+        names = [field.name for field in self.fields(txn.metadata)]
+        size = str(target_of(self.target_file_size, txn))
         shown = {"clusterBy": ", ".join(names), "curve": self.curve, "targetFileSize": size}
-        return {**shown, **shown_where(self.where, pinned.metadata)}
+        return {**shown, **shown_where(self.where, txn.metadata)}
 
 
 def _problem(given: str, field: Field | None, metadata: Metadata, chosen: Sequence[Field]) -> str:
@@ -140,9 +140,9 @@ def cluster_statement(
 ) -> Statement:
     """A clustering. Arguments as of `compact_statement`."""
 
-    def stage(pinned: TransactionSnapshot, rows: Any) -> Staged:
-        groups = asked.plan(pinned).groups if chosen is None else still_there(pinned, chosen)
-        return rewrite(pinned, groups, asked)
+    def stage(txn: TransactionSnapshot, rows: Any) -> Staged:
+        groups = asked.plan(txn).groups if chosen is None else still_there(txn, chosen)
+        return rewrite(txn, groups, asked)
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         asked.fields(metadata)
@@ -152,27 +152,27 @@ def cluster_statement(
     return Statement(name="CLUSTER", stage=stage, text=text)
 
 
-def clustering(pinned: TransactionSnapshot, asked: Cluster) -> Clustering:
+def clustering(txn: TransactionSnapshot, asked: Cluster) -> Clustering:
     """How rows of the pinned version are written in order."""
-    fields = asked.fields(pinned.metadata)
+    fields = asked.fields(txn.metadata)
     # One column has one order, whatever the curve.
     curve = LINEAR if len(fields) == 1 else asked.curve
-    return Clustering(rewriting(pinned), fields, curve)
+    return Clustering(rewriting(txn), fields, curve)
 
 
 def order_here(progress: Progress | None = None) -> Rewrite:
     """Threads of this process write the files."""
 
     def rewrite(
-        pinned: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: Cluster
+        txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: Cluster
     ) -> Staged:
-        writer = clustering(pinned, asked)
+        writer = clustering(txn, asked)
 
         def work(at: int, files: pa.Table, prefix: str) -> AddedFiles | None:
             return writer.write(files, prefix, groups[at].rows_max)
 
-        done = rewrite_groups(pinned, [group.files for group in groups], work, progress)
+        done = rewrite_groups(txn, [group.files for group in groups], work, progress)
         cls = OperationClass.CLUSTER
-        return staged_rewrites(pinned, cls, done, asked.parameters(pinned))
+        return staged_rewrites(txn, cls, done, asked.parameters(txn))
 
     return rewrite

@@ -52,25 +52,25 @@ class Rewritten:
     added: AddedFiles | None
 
 
-def rewriting(pinned: TransactionSnapshot) -> Rewriting:
+def rewriting(txn: TransactionSnapshot) -> Rewriting:
     """How rows of the pinned version are written again."""
-    stats = tuple(stats_of(pinned.metadata))
-    return Rewriting(pinned.store, pinned.transaction, pinned.metadata, stats)
+    stats = tuple(stats_of(txn.metadata))
+    return Rewriting(txn.store, txn.transaction, txn.metadata, stats)
 
 
 def files_of_groups(
-    pinned: TransactionSnapshot, groups: Sequence[Ids | Sequence[int]]
+    txn: TransactionSnapshot, groups: Sequence[Ids | Sequence[int]]
 ) -> Iterator[pa.Table]:
     """The live files of each group in its order, with the positions that are gone."""
     ids = np.concatenate([np.zeros(0, np.int64), *(np.asarray(g, np.int64) for g in groups)])
-    files, at = live_files(pinned, ids), 0
+    files, at = live_files(txn, ids), 0
     for group in groups:
-        yield pinned.snapshot.with_vectors(files.slice(at, len(group)))
+        yield txn.snapshot.with_vectors(files.slice(at, len(group)))
         at += len(group)
 
 
 def rewrite_groups(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     groups: Sequence[Ids | Sequence[int]],
     work: Callable[[int, pa.Table, str], AddedFiles | None],
     progress: Callable[[int, int], None] | None = None,
@@ -78,7 +78,7 @@ def rewrite_groups(
     """Rewrite groups in threads of this process, a few at once.
 
     Args:
-        pinned: the version, and where the files go.
+        txn: the version, and where the files go.
         groups: ids of live files of one partition each; no file in two groups.
         work: writes a group: its number, its files with their vectors, and what the names of the
             new files begin with.
@@ -86,11 +86,11 @@ def rewrite_groups(
     """
 
     def jobs() -> Iterator[tuple[int, pa.Table, str]]:
-        for at, files in enumerate(files_of_groups(pinned, groups)):
-            yield at, files, pinned.next_prefix()
+        for at, files in enumerate(files_of_groups(txn, groups)):
+            yield at, files, txn.next_prefix()
 
     done: list[Rewritten] = []
-    with pinned.measured.timed(REWRITE):
+    with txn.measured.timed(REWRITE):
         for added in side_by_side(lambda job: work(*job), jobs(), HELD_FILES):
             done.append(Rewritten(np.asarray(groups[len(done)], np.int64), added))
             if progress is not None:
@@ -99,7 +99,7 @@ def rewrite_groups(
 
 
 def staged_rewrites(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     cls: OperationClass,
     done: Sequence[Rewritten],
     parameters: Mapping[str, str] | None = None,
@@ -107,7 +107,7 @@ def staged_rewrites(
     """What groups that are written again come to as one commit.
 
     Args:
-        pinned: the version that was read.
+        txn: the version that was read.
         cls: MINOR_COMPACT, MAJOR_COMPACT or CLUSTER.
         done: all of its groups.
         parameters: what the history shows of what was asked for.
@@ -115,32 +115,32 @@ def staged_rewrites(
     parts: list[AddedFiles | None] = []
     groups: list[Group] = []
     count = 0
-    looked = files_of_groups(pinned, [one.files for one in done])
+    looked = files_of_groups(txn, [one.files for one in done])
     for one, files in zip(done, looked, strict=True):
-        runs = _runs(pinned, cls, one, files["rows"].to_pylist())
+        runs = _runs(txn, cls, one, files["rows"].to_pylist())
         groups.append(Group(np.sort(one.files), tuple(enumerate(runs, count))))
         parts.append(one.added)
         count += len(runs)
     inputs = np.concatenate([np.zeros(0, np.int64), *(group.inputs for group in groups)])
     return Staged(
-        transaction=pinned.transaction,
+        transaction=txn.transaction,
         operation=Operation(name=NAMES[cls], cls=cls, parameters=dict(parameters or {})),
-        scope=scope_of_files(pinned.snapshot.of_ids(np.unique(inputs)), pinned.metadata),
-        written_under=pinned.metadata,
-        read_version=pinned.version,
+        scope=scope_of_files(txn.snapshot.of_ids(np.unique(inputs)), txn.metadata),
+        written_under=txn.metadata,
+        read_version=txn.version,
         add=joined(parts),
         groups=tuple(groups),
     )
 
 
 def _runs(
-    pinned: TransactionSnapshot, cls: OperationClass, one: Rewritten, rows: Sequence[int]
+    txn: TransactionSnapshot, cls: OperationClass, one: Rewritten, rows: Sequence[int]
 ) -> tuple[tuple[Run, ...], ...]:
     """The runs of rows of each new file of a group; none where nothing is said of the order."""
     if cls is OperationClass.CLUSTER:
         return ((),) * (0 if one.added is None else len(one.added))
     inputs = [
-        (file, count, pinned.snapshot.positions(file))
+        (file, count, txn.snapshot.positions(file))
         for file, count in zip(one.files.tolist(), rows, strict=True)
     ]
     return runs_of(inputs, [] if one.added is None else one.added.columns["rows"])
@@ -176,17 +176,17 @@ class Compaction:
         minor, major = OperationClass.MINOR_COMPACT, OperationClass.MAJOR_COMPACT
         return minor if self.kind == MINOR else major
 
-    def plan(self, pinned: TransactionSnapshot) -> LayoutPlan:
+    def plan(self, txn: TransactionSnapshot) -> LayoutPlan:
         """What goes together at a version. Raises as `files_chosen`."""
-        files = files_chosen(pinned, self.where)
-        named = partition_columns(pinned.metadata)
-        target = target_of(self.target_file_size, pinned)
-        return plan_compaction(files, named, pinned.version, self.kind, target)
+        files = files_chosen(txn, self.where)
+        named = partition_columns(txn.metadata)
+        target = target_of(self.target_file_size, txn)
+        return plan_compaction(files, named, txn.version, self.kind, target)
 
-    def parameters(self, pinned: TransactionSnapshot) -> dict[str, str]:
+    def parameters(self, txn: TransactionSnapshot) -> dict[str, str]:
         """What the history shows of it."""
-        target = str(target_of(self.target_file_size, pinned))
-        return {"targetFileSize": target, **shown_where(self.where, pinned.metadata)}
+        target = str(target_of(self.target_file_size, txn))
+        return {"targetFileSize": target, **shown_where(self.where, txn.metadata)}
 
 
 def compact(
@@ -238,9 +238,9 @@ def compact_statement(
         chosen: groups; None: those of a plan that is made then.
     """
 
-    def stage(pinned: TransactionSnapshot, rows: Any) -> Staged:
-        groups = asked.plan(pinned).groups if chosen is None else still_there(pinned, chosen)
-        return rewrite(pinned, groups, asked)
+    def stage(txn: TransactionSnapshot, rows: Any) -> Staged:
+        groups = asked.plan(txn).groups if chosen is None else still_there(txn, chosen)
+        return rewrite(txn, groups, asked)
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         shown = shown_where(asked.where, metadata).get("predicate", "None")
@@ -253,15 +253,15 @@ def rewrite_here(progress: Progress | None = None) -> Rewrite:
     """Threads of this process write the files."""
 
     def rewrite(
-        pinned: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: Compaction
+        txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: Compaction
     ) -> Staged:
-        writer = rewriting(pinned)
+        writer = rewriting(txn)
 
         def work(at: int, files: pa.Table, prefix: str) -> AddedFiles | None:
             return writer.in_order(files, prefix, groups[at].rows_max)
 
-        done = rewrite_groups(pinned, [group.files for group in groups], work, progress)
-        return staged_rewrites(pinned, asked.cls, done, asked.parameters(pinned))
+        done = rewrite_groups(txn, [group.files for group in groups], work, progress)
+        return staged_rewrites(txn, asked.cls, done, asked.parameters(txn))
 
     return rewrite
 
@@ -298,13 +298,13 @@ def in_batches(
 
 
 def still_there(
-    pinned: TransactionSnapshot, groups: tuple[PlannedGroup, ...]
+    txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...]
 ) -> tuple[PlannedGroup, ...]:
     """Those of the groups of which nobody took a file away meanwhile."""
     if not groups:
         return ()
     ids = np.concatenate([group.files for group in groups])
-    live = np.isin(ids, pinned.snapshot.of_ids(np.unique(ids))["id"].to_numpy())
+    live = np.isin(ids, txn.snapshot.of_ids(np.unique(ids))["id"].to_numpy())
     ends = np.cumsum([len(group.files) for group in groups])
     whole = np.logical_and.reduceat(live, np.concatenate([[0], ends[:-1]]))
     return tuple(groups[at] for at in np.flatnonzero(whole))
@@ -321,9 +321,9 @@ def check_target(size: int | None) -> None:
         )
 
 
-def target_of(size: int | None, pinned: TransactionSnapshot) -> int:
+def target_of(size: int | None, txn: TransactionSnapshot) -> int:
     """Bytes wanted in a file."""
-    return int(pinned.property("targetFileSize") if size is None else size)
+    return int(txn.property("targetFileSize") if size is None else size)
 
 
 def partition_columns(metadata: Metadata) -> dict[str, str]:
@@ -332,21 +332,21 @@ def partition_columns(metadata: Metadata) -> dict[str, str]:
     return {f"partition.{field_id}": name for field_id, name in names}
 
 
-def files_chosen(pinned: TransactionSnapshot, where: Condition) -> pa.Table:
+def files_chosen(txn: TransactionSnapshot, where: Condition) -> pa.Table:
     """The live files that may hold rows of a condition; all of them for None (CMP-3).
 
     Raises:
         InvalidPredicateError, UnsupportedFeatureError: the condition; one that rules out no file.
     """
     if where is None:
-        return pinned.snapshot.files
-    predicate = analyzed_condition(where, pinned.metadata.schema).predicate
+        return txn.snapshot.files
+    predicate = analyzed_condition(where, txn.metadata.schema).predicate
     if predicate is None:
         raise InvalidPredicateError(
             f"nothing is understood of the condition {str(where)[:200]!r} by which files could be "
             "chosen; compare columns with constants"
         )
-    return pinned.snapshot.matching(predicate)
+    return txn.snapshot.matching(predicate)
 
 
 def shown_where(where: Condition, metadata: Metadata) -> dict[str, str]:

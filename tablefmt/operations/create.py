@@ -119,10 +119,10 @@ def create_as(
     try:
         commit_result(plan, done, before)
     except (ProtocolChangedException, TableReplacedError):
-        winner = open_if_there(store, environment) if exist_ok else None
-        if winner is None:
+        concurrent = open_if_there(store, environment) if exist_ok else None
+        if concurrent is None:
             raise
-        return _joined(winner, metadata, exist_ok)
+        return _joined(concurrent, metadata, exist_ok)
     assert done.entry is not None
     view = LogView(store, [done.entry]) if before is None else LogView.open(store)
     return TableContext(store, view, environment)
@@ -372,8 +372,8 @@ def commit_first(
         if context.view.head.metadata != metadata:
             raise TableExistsError(store.uri, "made meanwhile, with other columns")
 
-    def stage(pinned: TransactionSnapshot, _: None) -> Staged:
-        return append_files(transaction, added, metadata, read_version=pinned.version)
+    def stage(txn: TransactionSnapshot, _: None) -> Staged:
+        return append_files(transaction, added, metadata, read_version=txn.version)
 
     # Who made it meanwhile may have been this very write.
     statement = Statement(name=NAME, stage=stage, engine=EngineRows(digest=digest))

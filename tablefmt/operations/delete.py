@@ -45,29 +45,29 @@ def delete_statement(where: Condition) -> Statement:
         check_may_remove(metadata)
         return (analyzed_condition(where, metadata.schema).text,)
 
-    return Statement(name=NAME, text=text, stage=lambda pinned, _: stage_delete(pinned, where))
+    return Statement(name=NAME, text=text, stage=lambda txn, _: stage_delete(txn, where))
 
 
-def stage_delete(pinned: TransactionSnapshot, where: Condition) -> Staged:
+def stage_delete(txn: TransactionSnapshot, where: Condition) -> Staged:
     """The delete at the pinned version; with nothing to do, a plan that is empty.
 
     Raises: as `delete`, but for what a commit raises.
     """
-    check_may_remove(pinned.metadata)
-    target = analyzed_condition(where, pinned.metadata.schema)
-    if target.decided_by(pinned.snapshot.partition_ids):
-        return delete_files(pinned, target)
-    selected = select(pinned, target)
+    check_may_remove(txn.metadata)
+    target = analyzed_condition(where, txn.metadata.schema)
+    if target.decided_by(txn.snapshot.partition_ids):
+        return delete_files(txn, target)
+    selected = select(txn, target)
     changed = Changed(target=target, files=selected.files, deleted=selected.rows)
-    return stage_changes(pinned, NAME, changed)
+    return stage_changes(txn, NAME, changed)
 
 
-def delete_files(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Staged:
+def delete_files(txn: TransactionSnapshot, target: AnalyzedCondition) -> Staged:
     """Whole files, chosen by their partition values; none is read."""
-    files = pinned.snapshot.in_scope(target.predicate)
+    files = txn.snapshot.in_scope(target.predicate)
     rows = live_rows(files)
     return Staged(
-        transaction=pinned.transaction,
+        transaction=txn.transaction,
         operation=Operation(
             name=NAME,
             cls=OperationClass.UPDATE,
@@ -75,13 +75,13 @@ def delete_files(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Stag
             metrics={
                 "numDeletedRows": rows,
                 **target_rows(0, 0, rows, 0),
-                **pinned.measured.span_metrics(),
+                **txn.measured.span_metrics(),
             },
         ),
-        scope=scope_of(target.predicate, pinned.metadata),
+        scope=scope_of(target.predicate, txn.metadata),
         predicate=target.text,
-        written_under=pinned.metadata,
-        read_version=pinned.version,
+        written_under=txn.metadata,
+        read_version=txn.version,
         reads=(target.read_nothing(),),
         removes=np.sort(files["id"].to_numpy()),
     )

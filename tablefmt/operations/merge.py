@@ -65,7 +65,7 @@ class MergeResult:
 
 
 def stage_merge_result(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     analysis: MergeAnalysis,
     result: MergeResult,
     carry: CopyRows = copy_rows,
@@ -73,7 +73,7 @@ def stage_merge_result(
     """The commit of it; empty if no row was changed and none came.
 
     Args:
-        pinned: the version that was read.
+        txn: the version that was read.
         analysis: the statement.
         result: what came of it.
         carry: as of `stage_changes`.
@@ -94,25 +94,25 @@ def stage_merge_result(
         metrics={"numSourceRows": result.source_rows},
         parameters=analysis.parameters,
     )
-    return stage_changes(pinned, NAME, changed, carry)
+    return stage_changes(txn, NAME, changed, carry)
 
 
-def explanation(pinned: TransactionSnapshot, looked_at: AnalyzedCondition, source_rows: int) -> str:
+def explanation(txn: TransactionSnapshot, looked_at: AnalyzedCondition, source_rows: int) -> str:
     """How many files of how many a MERGE opens, and why, for people.
 
     Args:
-        pinned: the version that would be read.
+        txn: the version that would be read.
         looked_at: as of `MergeAnalysis.looked_at`.
         source_rows: how many the source has.
     """
-    total, rows, size = pinned.snapshot.totals
-    files = pinned.snapshot.matching(looked_at.predicate)
+    total, rows, size = txn.snapshot.totals
+    files = txn.snapshot.matching(looked_at.predicate)
     if looked_at.predicate is None:
         why = "nothing is known of the rows that can match"
     else:
         why = f"pruned by {to_sql(looked_at.predicate)[:TEXT_MAX]}"
     return (
-        f"version {pinned.version}: {files.num_rows} of {total} files, "
+        f"version {txn.version}: {files.num_rows} of {total} files, "
         f"{live_rows(files)} of {rows} rows, {pc.sum(files['size']).as_py() or 0} of {size} bytes; "
         f"{why}; source {source_rows} rows"
     )
@@ -149,9 +149,9 @@ class Writer:
         """
         if not len(match):
             return None
-        shape = _shape(self.merge.pinned.target.schema)
+        shape = _shape(self.merge.txn.target.schema)
         rows = (batch for part in self._updated(files, match) for batch in part.to_batches())
-        return self.merge.pinned.write(pa.RecordBatchReader.from_batches(shape, rows))
+        return self.merge.txn.write(pa.RecordBatchReader.from_batches(shape, rows))
 
     def insert(self, numbers: NDArray[np.int64]) -> Inserted:
         """Write what the clauses make of source rows without a match.
@@ -171,8 +171,8 @@ class Writer:
                         hashed = None
                 yield from part.to_batches()
 
-        shape = _shape(self.merge.pinned.target.schema)
-        inserted.files = self.merge.pinned.write(pa.RecordBatchReader.from_batches(shape, rows()))
+        shape = _shape(self.merge.txn.target.schema)
+        inserted.files = self.merge.txn.write(pa.RecordBatchReader.from_batches(shape, rows()))
         if hashed is not None:
             inserted.hashes = np.unique(np.concatenate([*hashed, np.zeros(0, np.uint64)]))
         return inserted
@@ -188,7 +188,7 @@ class Writer:
         places = np.unique(match.file)
         schema, chosen = self.merge.target.schema, files.take(pa.array(places))
         ahead, handles = files_ahead(chosen), list(map(self._handle, columns))
-        for part in locate_rows(self.merge.pinned.store, chosen, schema, columns, readahead=ahead):
+        for part in locate_rows(self.merge.txn.store, chosen, schema, columns, readahead=ahead):
             begin, end = np.searchsorted(match.file, [places[part.file], places[part.file] + 1])
             positions = match.position[begin:end]
             low, high = np.searchsorted(positions, [part.positions[0], part.positions[-1] + 1])
@@ -289,7 +289,7 @@ class Writer:
         return clauses
 
     def _whole(self, known: dict[int, pa.ChunkedArray], rows: int) -> pa.Table:
-        schema = self.merge.pinned.target.schema
+        schema = self.merge.txn.target.schema
         columns = []
         for column in schema.fields:
             values = known.get(column.id)
@@ -359,14 +359,14 @@ def merge_statement(
     return Statement(
         name=NAME,
         text=text,
-        stage=lambda pinned, rows: stage_merge(pinned, rows, statement, memory_limit, check),
+        stage=lambda txn, rows: stage_merge(txn, rows, statement, memory_limit, check),
         takes_rows=True,
         source=source,
     )
 
 
 def stage_merge(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     source: pa.RecordBatchReader,
     statement: MergeStatement,
     memory_limit: int = MEMORY_BYTES,
@@ -375,7 +375,7 @@ def stage_merge(
     """The MERGE at the pinned version; with nothing to do, a plan that is empty.
 
     Args:
-        pinned: the version, and where files go.
+        txn: the version, and where files go.
         source: read to its end, once.
         statement: what to do.
         memory_limit: bytes, about: for the source and for the join, not for the files written.
@@ -383,33 +383,33 @@ def stage_merge(
 
     Raises: as `MergeBuilder.execute`, but for what a commit raises; what `check` raises.
     """
-    check_may_change(pinned.metadata, statement.clauses)
-    with prepared(pinned, source, statement, memory_limit) as merge:
+    check_may_change(txn.metadata, statement.clauses)
+    with prepared(txn, source, statement, memory_limit) as merge:
         return _staged(merge, check)
 
 
 def explain_merge(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     source: pa.RecordBatchReader,
     statement: MergeStatement,
     memory_limit: int = MEMORY_BYTES,
 ) -> str:
     """How many files of how many a MERGE opens, and why. Arguments and errors as `stage_merge`."""
-    with prepared(pinned, source, statement, memory_limit) as merge:
-        return explanation(pinned, merge.looked_at, merge.source.rows.num_rows)
+    with prepared(txn, source, statement, memory_limit) as merge:
+        return explanation(txn, merge.looked_at, merge.source.rows.num_rows)
 
 
 def _staged(merge: PreparedMerge, check: MatchCheck | None) -> Staged:
-    pinned = merge.pinned
-    files = pinned.snapshot.with_vectors(pinned.snapshot.matching(merge.looked_at.predicate))
-    with pinned.measured.timed(SCAN):
+    txn = merge.txn
+    files = txn.snapshot.with_vectors(txn.snapshot.matching(merge.looked_at.predicate))
+    with txn.measured.timed(SCAN):
         match = find_matches(merge, files)
     if check is not None:
         check.check(_matched_rows(merge, match, check.columns))
     updates = np.array([*(c.action is Action.UPDATE for c in merge.clauses), False])
     assert NONE == -1, "the last of them"
     writer = Writer(merge)
-    with pinned.measured.timed(REWRITE):
+    with txn.measured.timed(REWRITE):
         updated = writer.update(files, match.at(updates[match.clause]))
         inserted = _inserted(merge, writer, match)
     result = MergeResult(
@@ -422,7 +422,7 @@ def _staged(merge: PreparedMerge, check: MatchCheck | None) -> Staged:
         inserted_files=inserted.files,
         inserted_hashes=inserted.hashes,
     )
-    return stage_merge_result(pinned, merge.analysis, result)
+    return stage_merge_result(txn, merge.analysis, result)
 
 
 def _inserted(merge: PreparedMerge, writer: Writer, match: Match) -> Inserted:

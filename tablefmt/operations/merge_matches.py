@@ -282,13 +282,13 @@ def _filter(merge: PreparedMerge) -> RowFilter | None:
 
 def _chunks(merge: PreparedMerge, files: pa.Table, columns: Sequence[Field]) -> Iterator[pa.Table]:
     """Target rows, columns by handles, with `f` their file's place and `p` their position."""
-    pinned, schema = merge.pinned, merge.target.schema
+    txn, schema = merge.txn, merge.target.schema
     limit = max(1, merge.memory_limit // CHUNK_PARTS)
     names = [*(merge.target.handle(schema.fields.index(c)) for c in columns), "f", "p"]
     held: list[pa.RecordBatch] = []
     rows = size = 0
-    located = locate_rows(pinned.store, files, schema, columns, _filter(merge))
-    for part in pinned.measured.reported(located, "MERGE", files.num_rows):
+    located = locate_rows(txn.store, files, schema, columns, _filter(merge))
+    for part in txn.measured.reported(located, "MERGE", files.num_rows):
         count = len(part.positions)
         place = pa.array(np.full(count, part.file, np.int32))
         arrays = [*part.rows.columns, place, pa.array(part.positions)]

@@ -65,12 +65,12 @@ def needs_rows(where: Condition, metadata: Metadata) -> bool:
 
 
 def stage_replace(
-    pinned: TransactionSnapshot, reader: pa.RecordBatchReader | None, where: Condition, name: str
+    txn: TransactionSnapshot, reader: pa.RecordBatchReader | None, where: Condition, name: str
 ) -> Staged:
     """The replacement at the pinned version; with nothing to do, a plan that is empty.
 
     Args:
-        pinned: the version, and where files go.
+        txn: the version, and where files go.
         reader: the new rows; None for none.
         where: which rows go, and what every new row has to match.
         name: of the operation.
@@ -79,13 +79,13 @@ def stage_replace(
         ConstraintViolationError: the table is append-only; a new row does not match.
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError, CorruptDataError.
     """
-    check_may_remove(pinned.metadata)
-    target = analyzed_condition(where, pinned.metadata.schema)
-    selected = select(pinned, target)
+    check_may_remove(txn.metadata)
+    target = analyzed_condition(where, txn.metadata.schema)
+    selected = select(txn, target)
     added = None
     if reader is not None:
-        checked = _matching(reader, pinned.target.schema, target.rows, target.text)
-        added = pinned.write(pa.RecordBatchReader.from_batches(reader.schema, checked))
+        checked = _matching(reader, txn.target.schema, target.rows, target.text)
+        added = txn.write(pa.RecordBatchReader.from_batches(reader.schema, checked))
     changed = Changed(
         target=target,
         files=selected.files,
@@ -93,7 +93,7 @@ def stage_replace(
         inserted_files=added,
         parameters={"mode": "Overwrite"} if name == "OVERWRITE" else {},
     )
-    return stage_changes(pinned, name, changed)
+    return stage_changes(txn, name, changed)
 
 
 def _matching(
@@ -224,20 +224,20 @@ def _statement(
         condition_text = where if condition is None or isinstance(where, str) else to_sql(condition)
         return str(condition_text), str(dynamic_partitions)
 
-    def stage(pinned: TransactionSnapshot, rows: pa.RecordBatchReader | None) -> Staged:
-        if by_rows(pinned.metadata):
-            return stage_replace(pinned, rows, where, name)
+    def stage(txn: TransactionSnapshot, rows: pa.RecordBatchReader | None) -> Staged:
+        if by_rows(txn.metadata):
+            return stage_replace(txn, rows, where, name)
         if overwrite_schema and rows is not None:
-            pinned.target = replaced(pinned.metadata, from_arrow(rows.schema), partition_by)
+            txn.target = replaced(txn.metadata, from_arrow(rows.schema), partition_by)
         return overwrite_files(
-            pinned.transaction,
-            None if rows is None else pinned.write(rows, in_memory=is_in_memory(data)),
-            pinned.metadata,
-            read_version=pinned.version,
+            txn.transaction,
+            None if rows is None else txn.write(rows, in_memory=is_in_memory(data)),
+            txn.metadata,
+            read_version=txn.version,
             where=where,
             dynamic_partitions=dynamic_partitions,
             name=name,
-            evolved=pinned.evolved,
+            evolved=txn.evolved,
         )
 
     return Statement(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tablefmt.conflict.read_write_sets import Keys
 from tablefmt.data.assigned_values import NewValue, new_values
 from tablefmt.data.column_cast import cast_to_schema, match_columns
-from tablefmt.data.spill_buffers import spooled
+from tablefmt.data.spill_buffers import spilled
 from tablefmt.data.sql_evaluation import (
     LazyEngine,
     check_carried_out,
@@ -154,7 +154,7 @@ class ArrowClause:
 class PreparedMerge:
     """A MERGE whose source is read, and all of whose text is translated."""
 
-    pinned: TransactionSnapshot
+    txn: TransactionSnapshot
     analysis: MergeAnalysis
     looked_at: AnalyzedCondition
     """The target's rows that the statement looks at."""
@@ -182,7 +182,7 @@ class PreparedMerge:
 
 @contextmanager
 def prepared(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     source: pa.RecordBatchReader,
     statement: MergeStatement,
     memory_limit: int,
@@ -190,7 +190,7 @@ def prepared(
     """The MERGE made ready; the source is kept while the block lasts.
 
     Args:
-        pinned: the version; its `target` gets the columns that come from the source.
+        txn: the version; its `target` gets the columns that come from the source.
         source: read to its end, once.
         statement: what to do.
         memory_limit: bytes, about.
@@ -198,13 +198,13 @@ def prepared(
     Raises:
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
     """
-    schema = source_schema(source.schema, pinned.metadata.schema)
-    coming = evolving_columns(statement, pinned.target.schema, schema)
+    schema = source_schema(source.schema, txn.metadata.schema)
+    coming = evolving_columns(statement, txn.target.schema, schema)
     if coming is not None:
-        pinned.target = merged(pinned.target, coming)
+        txn.target = merged(txn.target, coming)
     now = now_us()
-    steps = resolve_clauses(statement, pinned.target.schema, schema.names)
-    target = Relation(pinned.snapshot.schema, "t", statement.target_alias)
+    steps = resolve_clauses(statement, txn.target.schema, schema.names)
+    target = Relation(txn.snapshot.schema, "t", statement.target_alias)
     relation = Relation(schema, "s", statement.source_alias)
     with in_clause("ON"):
         on = translate_condition(statement.on, (target, relation), now)
@@ -215,10 +215,10 @@ def prepared(
     check_carried_out([c.condition for c in clauses if c.condition is not None])
     engine = LazyEngine(memory_limit)
     most = memory_limit // SOURCE_PARTS
-    with spooled(by_handles(source, relation), most) as rows:
+    with spilled(by_handles(source, relation), most) as rows:
         kept = Source(relation, rows, engine, in_memory=rows.nbytes <= most)
         yield PreparedMerge(
-            pinned=pinned,
+            txn=txn,
             analysis=analysis,
             looked_at=analysis.looked_at(kept.values(analysis)),
             on=on,

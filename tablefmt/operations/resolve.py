@@ -51,8 +51,8 @@ def resolve(context: TableContext, transaction: str, version: int | None = None)
         entries, whole = _entries_from(context, version or 0)
     except StoreError as error:
         raise CommitUnknownError(transaction, version or 0, str(error).rstrip(".")) from error
-    winners = tuple(Judged(s.version, s.entry.transaction) for s in entries)
-    reply = (Found if whole else Remaining)(winners) if winners else Missing()
+    found = tuple(Judged(s.version, s.entry.transaction) for s in entries)
+    reply = (Found if whole else Remaining)(found) if found else Missing()
     result = resolve_found(transaction, version, reply)
     match result:
         case Committed():

@@ -15,7 +15,7 @@ from tablefmt.errors import InvalidRangeError
 from tablefmt.model.argument_checks import whole_number
 from tablefmt.model.log_entry import Metadata, Operation, OperationClass
 from tablefmt.model.schema import id_places
-from tablefmt.model.schema_rules import dropped_names, roots_gone
+from tablefmt.model.schema_rules import dropped_names, dropped_roots
 from tablefmt.model.times import Time, show_time, to_micros
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
@@ -68,8 +68,8 @@ def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
     time = None if micros is None else show_time(micros)
     asked: dict[str, Any] = {"version": number} if time is None else {"timestamp": time}
 
-    def stage(pinned: TransactionSnapshot, _: Any) -> Staged:
-        return stage_restore(pinned, number, micros, asked)
+    def stage(txn: TransactionSnapshot, _: Any) -> Staged:
+        return stage_restore(txn, number, micros, asked)
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         check_may_remove(metadata)
@@ -80,25 +80,25 @@ def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
 
 
 def stage_restore(
-    pinned: TransactionSnapshot, version: int | None, micros: int | None, parameters: dict[str, Any]
+    txn: TransactionSnapshot, version: int | None, micros: int | None, parameters: dict[str, Any]
 ) -> Staged:
     """The restore at the pinned version. Raises as `restore`, but for what a commit raises."""
-    view = pinned.view
+    view = txn.view
     at = view.timeline.version_at(micros) if micros is not None else version
     assert at is not None
     snapshot = view.snapshot(view.check_version(at))
-    pinned.target = brought_back(pinned.metadata, snapshot.metadata)
-    metadata = pinned.evolved
+    txn.target = brought_back(txn.metadata, snapshot.metadata)
+    metadata = txn.evolved
     return Staged(
-        transaction=pinned.transaction,
+        transaction=txn.transaction,
         operation=Operation(
             name=NAME,
             cls=OperationClass.OVERWRITE,
             parameters={**parameters, "version": at},
         ),
-        written_under=pinned.metadata,
-        read_version=pinned.version,
-        restoring=Restoring(snapshot, pinned.target, cursors_at(view, at)),
+        written_under=txn.metadata,
+        read_version=txn.version,
+        restoring=Restoring(snapshot, txn.target, cursors_at(view, at)),
         metadata=metadata,
         replaces=metadata is not None,
     )
@@ -108,7 +108,7 @@ def brought_back(now: Metadata, then: Metadata) -> Metadata:
     """An older definition as one that follows that of now: with its own ids, what was dropped
     since, and the properties of now. Spec: SCH-4, SCH-8, RET-3.
     """
-    dropped = tuple(roots_gone(now.schema.fields, id_places(then.schema).keys()))
+    dropped = tuple(dropped_roots(now.schema.fields, id_places(then.schema).keys()))
     schema = replace(
         then.schema, last_id=now.schema.last_id, dropped=dropped_names(now.schema, dropped)
     )

@@ -62,7 +62,7 @@ class Transaction:
         self._context = context
         self._work = OpenTransaction(context, context.pin(version, measured=measured))
         self._ended: str | None = None
-        self.receipt: Commit | None = None
+        self.commit_result: Commit | None = None
         """What `commit` returned."""
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class Transaction:
     @property
     def read_version(self) -> int:
         """The ID version that is read, and from which on winners are judged."""
-        return self._work.pinned.version
+        return self._work.txn.version
 
     def scan(
         self,
@@ -92,9 +92,9 @@ class Transaction:
             InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: as `Table.scan`.
         """
         self._check_open()
-        pinned = self._work.pinned
-        scan = Scan(pinned.store, pinned.snapshot, columns=columns, where=where, limit=limit)
-        condition = analyzed_condition(where, pinned.metadata.schema)
+        txn = self._work.txn
+        scan = Scan(txn.store, txn.snapshot, columns=columns, where=where, limit=limit)
+        condition = analyzed_condition(where, txn.metadata.schema)
         self._work.reads.append(condition.read(scan.survivors))
         return scan
 
@@ -172,9 +172,9 @@ class Transaction:
 
         def explained(statement: MergeStatement) -> str:
             self._check_open()
-            pinned = self._work.pinned
-            rows = source_reader(source, pinned.target.schema)
-            return explain_merge(pinned, rows, statement, memory_limit)
+            txn = self._work.txn
+            rows = source_reader(source, txn.target.schema)
+            return explain_merge(txn, rows, statement, memory_limit)
 
         return begin_merge(source, on, source_alias, target_alias, merge_schema, staged, explained)
 
@@ -242,16 +242,16 @@ class Transaction:
         self._check_open()
         staged, work = self._whole(), self._work
         self._ended = "committed"
-        files, measured = work.pinned.files, work.pinned.measured
+        files, measured = work.txn.files, work.txn.measured
         with files.discarded_on_failure():
             self._check_age()
             applied = self._applied(checked, work.digest, staged.operation.name)
         if applied is not None:
             files.discard()
-        self.receipt = applied or commit_staged(
+        self.commit_result = applied or commit_staged(
             self._context, staged, checked, work.digest, alone=False, measured=measured
         )
-        return self.receipt
+        return self.commit_result
 
     def abort(self) -> None:
         """Give up: the files written are removed.
@@ -261,7 +261,7 @@ class Transaction:
         """
         self._check_open()
         self._ended = "aborted"
-        self._work.pinned.files.discard()
+        self._work.txn.files.discard()
 
     def __enter__(self) -> Transaction:
         self._check_open()
@@ -286,8 +286,8 @@ class Transaction:
         return self._execute(statement)
 
     def _execute(self, statement: Statement) -> Transaction:
-        text = (statement.name, *statement.text(self._work.pinned.metadata))
-        content = Content(statement.rows(self._work.pinned.target.schema), text)
+        text = (statement.name, *statement.text(self._work.txn.metadata))
+        content = Content(statement.rows(self._work.txn.target.schema), text)
         self._work.execute(statement, content.rows, content)
         return self
 
@@ -305,8 +305,8 @@ class Transaction:
     def _check_age(self) -> None:
         """By every clock: one of them may stand still while a machine sleeps (RET-6)."""
         now = self._context.environment.moment(self._context.store)
-        pinned = self._work.pinned
-        check_age(seconds_between(pinned.measured.began, now), pinned.metadata)
+        txn = self._work.txn
+        check_age(seconds_between(txn.measured.began, now), txn.metadata)
 
     def _applied(self, options: CommitOptions, digest: str | None, name: str) -> Commit | None:
         """What was applied at the pinned version; what came later is judged as a winner."""
@@ -319,11 +319,11 @@ class Transaction:
 
     def _whole(self) -> Staged:
         """All that was staged and read."""
-        work, pinned = self._work, self._work.pinned
+        work, txn = self._work, self._work.txn
         staged = work.staged or append_files(
-            pinned.transaction, None, pinned.metadata, read_version=pinned.version
+            txn.transaction, None, txn.metadata, read_version=txn.version
         )
-        return with_reads(staged, work.reads, pinned) if work.reads else staged
+        return with_reads(staged, work.reads, txn) if work.reads else staged
 
 
 def _full(staged: Staged) -> TransactionStateError:

@@ -80,7 +80,7 @@ def update_statement(values: Mapping[str, Expression], where: Condition) -> Stat
         condition = analyzed_condition(where, metadata.schema).text
         return condition, *set_fingerprint(values)
 
-    return Statement(name=NAME, text=text, stage=lambda pinned, _: stage_set(pinned, values, where))
+    return Statement(name=NAME, text=text, stage=lambda txn, _: stage_set(txn, values, where))
 
 
 def set_fingerprint(values: Mapping[str, Expression]) -> tuple[str, ...]:
@@ -89,13 +89,13 @@ def set_fingerprint(values: Mapping[str, Expression]) -> tuple[str, ...]:
 
 
 def stage_set(
-    pinned: TransactionSnapshot, values: Mapping[str, Expression], where: Condition
+    txn: TransactionSnapshot, values: Mapping[str, Expression], where: Condition
 ) -> Staged:
     """The update at the pinned version; with no such row, a plan that is empty.
 
     Raises: as `update`, but for what a commit raises.
     """
-    schema = pinned.metadata.schema
+    schema = txn.metadata.schema
     relation = Relation(schema)
     values_set = new_values(assigned(values, schema), (relation,), now_us())
     engine = LazyEngine()
@@ -115,11 +115,11 @@ def stage_set(
         return pa.table(columns, [field.name for field in shape])
 
     names = [value.field.name for value in values_set]
-    return stage_update(pinned, where, change, names, shape, list(read.values()))
+    return stage_update(txn, where, change, names, shape, list(read.values()))
 
 
 def stage_update(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     where: Condition,
     change: Change,
     columns: Sequence[str] | None,
@@ -129,7 +129,7 @@ def stage_update(
     """The same with new values from a function over Arrow rows.
 
     Args:
-        pinned: the version, and where the files go.
+        txn: the version, and where the files go.
         where: which rows; None for all.
         change: gives new rows for old ones, one for one.
         columns: names of the columns that `change` sets; None: any.
@@ -138,14 +138,14 @@ def stage_update(
 
     Raises: as `stage_set`.
     """
-    check_may_remove(pinned.metadata)
-    schema = pinned.metadata.schema
+    check_may_remove(txn.metadata)
+    schema = txn.metadata.schema
     target = analyzed_condition(where, schema)
     read = schema.fields if read is None else read
     if shape is None:
         shape = change(answer_schema(read).empty_table()).schema
-    selected, old = select_and_read(pinned, target, read)
-    written = change_rows(pinned, old, change, shape)
+    selected, old = select_and_read(txn, target, read)
+    written = change_rows(txn, old, change, shape)
     fields = [schema.find(name) for name in columns or ()]
     set_ids = tuple(sorted(field.id for field in fields if field is not None))
     changed = Changed(
@@ -155,4 +155,4 @@ def stage_update(
         updated_files=written,
         set_columns=None if columns is None else set_ids,
     )
-    return stage_changes(pinned, NAME, changed)
+    return stage_changes(txn, NAME, changed)

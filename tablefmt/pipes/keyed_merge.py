@@ -34,7 +34,7 @@ from tablefmt.model.name_matching import folded, there_are
 from tablefmt.model.schema import Field, is_nested
 from tablefmt.pipes.pipe_batch import (
     PIECE_ROWS,
-    Taken,
+    CountedRows,
     Transform,
     applied,
     counted,
@@ -42,7 +42,7 @@ from tablefmt.pipes.pipe_batch import (
     transformed,
 )
 
-GONE = "__tablefmt_gone"
+DELETED = "__tablefmt_gone"
 """Column of the MERGE's source: True if the row of this key is deleted."""
 
 FRESH = "__tablefmt_fresh"
@@ -68,21 +68,21 @@ def known_keys(keys: str | Sequence[str]) -> list[str]:
 def merge_by(
     keys: Sequence[str], columns: Sequence[str], signed: Collection[str] = ()
 ) -> MergeStatement:
-    """Return the MERGE for rows with the column `GONE`.
+    """Return the MERGE for rows with the column `DELETED`.
 
     Args:
         keys: key columns, named as in `columns`.
-        columns: columns of the rows, without `GONE` and `FRESH`.
+        columns: columns of the rows, without `DELETED` and `FRESH`.
         signed: keys that are updated too: 0.0 equals -0.0, and the target gets the incoming value.
     """
     on = " AND ".join(f"t.{quote_name(k)} = s.{quote_name(k)}" for k in keys)
     values = {quote_name(name): f"s.{quote_name(name)}" for name in columns}
     news = {quote_name(n): f"s.{quote_name(n)}" for n in columns if n not in keys or n in signed}
-    gone = f"s.{quote_name(GONE)}"
-    clauses = [Clause(Side.MATCHED, Action.DELETE, gone)]
+    deleted = f"s.{quote_name(DELETED)}"
+    clauses = [Clause(Side.MATCHED, Action.DELETE, deleted)]
     if news:
         clauses.append(Clause(Side.MATCHED, Action.UPDATE, None, news))
-    clauses.append(Clause(Side.NOT_MATCHED, Action.INSERT, f"NOT {gone}", values))
+    clauses.append(Clause(Side.NOT_MATCHED, Action.INSERT, f"NOT {deleted}", values))
     return MergeStatement(on=on, clauses=tuple(clauses))
 
 
@@ -110,7 +110,7 @@ def named(keys: Sequence[str], names: Sequence[str]) -> list[str]:
     return [by_name[folded(key)] for key in keys]
 
 
-def check_taken(names: Sequence[str], target: Sequence[str], uri: str) -> None:
+def check_copied(names: Sequence[str], target: Sequence[str], uri: str) -> None:
     """Refuse rows with columns that the target lacks, before the MERGE starts.
 
     Args:
@@ -202,8 +202,8 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
 class Upserts:
     """Incoming rows, and the keys of deleted rows, in one stream."""
 
-    taken: Taken
-    """The stream, with the columns `GONE` and `FRESH` at the end."""
+    counted_rows: CountedRows
+    """The stream, with the columns `DELETED` and `FRESH` at the end."""
     columns: pa.Schema
     """Schema of the incoming rows."""
     keys: list[str]
@@ -213,11 +213,11 @@ class Upserts:
         """The floating-point keys."""
         return [k for k in self.keys if pa.types.is_floating(self.columns.field(k).type)]
 
-    def came(self) -> Taken:
-        """Return the stream without `GONE` and `FRESH`, for a target without rows to delete."""
+    def came(self) -> CountedRows:
+        """Return the stream without `DELETED` and `FRESH`, for a target without rows to delete."""
         batches = (
             pa.RecordBatch.from_arrays(batch.columns[:-2], schema=self.columns)
-            for batch in self.taken.reader
+            for batch in self.counted_rows.reader
         )
         return counted(self.columns, batches)
 
@@ -243,12 +243,12 @@ def upserts(
         As `transformed`.
     """
     new = _Came(rows, transform, keys) if KIND in rows.schema.names else rows
-    taken = transformed(new, transform, empty)
-    shape = taken.reader.schema
+    counted_rows = transformed(new, transform, empty)
+    shape = counted_rows.reader.schema
     names = named(keys, shape.names)
     check_comparable(from_arrow_field(shape.field(name)) for name in names)
     here = _Keys(names)
-    with Kept(taken.reader) as kept:
+    with Kept(counted_rows.reader) as kept:
         for piece in pieces(kept.reader(), kept.schema):
             here.take(piece)
         if kept.lost:
@@ -258,7 +258,7 @@ def upserts(
                 ""
             )
         _check_distinct(here)
-        went = _went(new.gone, here) if isinstance(new, _Came) else None
+        went = _went(new.deleted, here) if isinstance(new, _Came) else None
         lost = None if went is None else _without(went, here)
         fresh = None if not isinstance(new, _Came) else _fresh(here, went)
         # Incoming rows determine the types of the keys. Without any, the deleted rows do.
@@ -266,7 +266,7 @@ def upserts(
         types = [own.field(f.name).type if f.name in own.names else f.type for f in shape]
         # Only the key of a deleted row is known.
         fields = [pa.field(f.name, t) for f, t in zip(shape, types, strict=True)]
-        marks = [pa.field(name, pa.bool_()) for name in (GONE, FRESH)]
+        marks = [pa.field(name, pa.bool_()) for name in (DELETED, FRESH)]
         schema = pa.schema([*fields, *marks])
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -291,7 +291,7 @@ class _Came(BatchSource):
     def __init__(self, rows: BatchSource, transform: Transform | None, keys: Sequence[str]) -> None:
         self._rows, self._transform, self._keys = rows, transform, keys
         self._schema = rows.schema.remove(rows.schema.get_field_index(KIND))
-        self.gone: list[pa.Table] = []
+        self.deleted: list[pa.Table] = []
         """Keys of the transformed deletes."""
 
     @property
@@ -318,13 +318,13 @@ class _Came(BatchSource):
         for piece in pieces(held, self._schema):
             left = piece if self._transform is None else applied(self._transform, piece)
             if left.num_rows:
-                self.gone.append(left.select(named(self._keys, left.schema.names)))
+                self.deleted.append(left.select(named(self._keys, left.schema.names)))
 
 
-def _went(gone: Sequence[pa.Table], here: _Keys) -> _Keys | None:
+def _went(deleted: Sequence[pa.Table], here: _Keys) -> _Keys | None:
     """Return the keys of deleted rows; None if there are none."""
     left = _Keys(here.columns)
-    for piece in gone:
+    for piece in deleted:
         left.take(_as_keys(piece, left if left.tables else here))
     return left if left.tables else None
 

@@ -31,7 +31,7 @@ from tablefmt.operations.create import (
 from tablefmt.operations.merge import MatchCheck, merge
 from tablefmt.pipes.keyed_merge import (
     FRESH,
-    check_taken,
+    check_copied,
     known_keys,
     merge_by,
     repeated_keys,
@@ -39,14 +39,14 @@ from tablefmt.pipes.keyed_merge import (
     upserts,
 )
 from tablefmt.pipes.pipe_batch import (
-    Taken,
+    CountedRows,
     Transform,
     check_apart,
     check_transform,
-    first_taken,
-    left_in,
+    first_copied,
+    new_rows,
     pieces,
-    taken_rows,
+    pipe_cursor_of,
     takes_both_ends,
     transformed,
 )
@@ -83,8 +83,10 @@ class PipeRun(ArrowReport):
     def to_arrow(self) -> pa.Table:
         """Return one row, a column for each field. The commit is a struct of its columns."""
         (commit,) = self.commit.to_arrow().to_struct_array().chunks
-        taken = {name: [getattr(self, name)] for name in ("first_version", "last_version", "rows")}
-        return pa.table({**taken, "commit": commit})
+        columns = {
+            name: [getattr(self, name)] for name in ("first_version", "last_version", "rows")
+        }
+        return pa.table({**columns, "commit": commit})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ class Pipe:
         if derived is None:
             assert context is not None
             return nothing_new(self.source, context)
-        first = first_taken(self.source, derived)
+        first = first_copied(self.source, derived)
         run = _Run(self, store, context, replace(options, derived_from=derived), derived, first)
         if names is None:
             return run.append(merge_schema, partition_by)
@@ -157,31 +159,33 @@ class _Run:
 
     def append(self, merge_schema: bool, partition_by: Partitions) -> PipeRun:
         pipe = self.pipe
-        rows = taken_rows(pipe.source, self.derived, pipe.content, pipe.where)
-        taken = transformed(rows, pipe.transform, self._columns)
+        rows = new_rows(pipe.source, self.derived, pipe.content, pipe.where)
+        counted_rows = transformed(rows, pipe.transform, self._columns)
         if self.target is None:
-            return self._make(taken, partition_by)
-        statement = append_statement(taken.reader, merge_schema=merge_schema)
+            return self._make(counted_rows, partition_by)
+        statement = append_statement(counted_rows.reader, merge_schema=merge_schema)
         # The newest version was just read. The commit checks against concurrent commits since then.
-        return self._ran(taken, autocommit(self.target, statement, self.options, refresh=False))
+        return self._ran(
+            counted_rows, autocommit(self.target, statement, self.options, refresh=False)
+        )
 
     def merge(self, keys: Sequence[str], partition_by: Partitions) -> PipeRun:
         pipe = self.pipe
         chosen = pipe.where is not None or pipe.transform is not None
         whole = takes_both_ends(pipe.source, self.target, self.derived, keys, chosen=chosen)
-        rows = taken_rows(pipe.source, self.derived, "net", pipe.where, KINDS, whole=whole)
+        rows = new_rows(pipe.source, self.derived, "net", pipe.where, KINDS, whole=whole)
         with upserts(rows, pipe.transform, keys, self._columns) as new:
             if self.target is None:
                 return self._make(new.came(), partition_by)
             there = self.target.view.head.metadata.schema.names
-            check_taken(new.columns.names, there, self.store.uri)
+            check_copied(new.columns.names, there, self.store.uri)
             statement = merge_by(new.keys, new.columns.names, new.signed)
             check = None
             if self.derived.start is not None:
                 check = MatchCheck([*new.keys, FRESH], partial(self._check_second, new.keys))
-            source = new.taken.reader
+            source = new.counted_rows.reader
             done = merge(self.target, source, statement, self.options, check=check)
-            return self._ran(new.taken, done)
+            return self._ran(new.counted_rows, done)
 
     def _check_second(self, keys: Sequence[str], matched: pa.Table) -> None:
         """Refuse second rows of keys whose first row came in an earlier run (PIP-5).
@@ -200,7 +204,7 @@ class _Run:
         if not fresh.num_rows:
             return
         pipe = self.pipe
-        rows = taken_rows(pipe.source, replace(self.derived, start=None), "append", pipe.where)
+        rows = new_rows(pipe.source, replace(self.derived, start=None), "append", pipe.where)
         found = transformed(rows, pipe.transform, self._columns)
         twice = repeated_keys(fresh, pieces(found.reader, found.reader.schema))
         if twice:
@@ -211,14 +215,14 @@ class _Run:
         """Schema of the target, if it exists."""
         return None if self.target is None else to_arrow(self.target.view.head.metadata.schema)
 
-    def _make(self, taken: Taken, partition_by: Partitions) -> PipeRun:
+    def _make(self, counted_rows: CountedRows, partition_by: Partitions) -> PipeRun:
         _, done = create_with_rows(
-            self.store, taken.reader, self.options, partition_by=partition_by, exist_ok=True
+            self.store, counted_rows.reader, self.options, partition_by=partition_by, exist_ok=True
         )
-        return self._ran(taken, done)
+        return self._ran(counted_rows, done)
 
-    def _ran(self, taken: Taken, done: Commit) -> PipeRun:
-        return PipeRun(self.first, self.derived.to, taken.rows, done)
+    def _ran(self, counted_rows: CountedRows, done: Commit) -> PipeRun:
+        return PipeRun(self.first, self.derived.to, counted_rows.rows, done)
 
 
 def pipe(
@@ -338,7 +342,7 @@ def next_of(
         check_apart(head, source.store.uri, target.view.head, store.uri)
     elif source.store.uri == store.uri:
         raise TableNotFoundError(store.uri)
-    left = left_in(source.view, cursors, name)
+    left = pipe_cursor_of(source.view, cursors, name)
     return None if left.is_current else left.taking(name)
 
 

@@ -45,7 +45,7 @@ ANEW = (
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class PipeCursor:
     """The cursor of a pipe, together with its source."""
 
     source: Head
@@ -76,7 +76,7 @@ class Left:
         return DerivedFrom(head.table, name, self.start, head.version, head.digest, location)
 
 
-def left_at(source: Head, location: str, cursors: Cursors, name: str) -> Left:
+def pipe_cursor(source: Head, location: str, cursors: Cursors, name: str) -> PipeCursor:
     """Return the cursor of a pipe into a table.
 
     Args:
@@ -93,7 +93,7 @@ def left_at(source: Head, location: str, cursors: Cursors, name: str) -> Left:
     cursor = cursors.get((source.table, name))
     if cursor is None:
         _check_same_table(source, location, cursors, name)
-    left = Left(source, location, cursor)
+    left = PipeCursor(source, location, cursor)
     start, oldest = left.start, source.totals.oldest
     if start is None:
         return left
@@ -108,7 +108,7 @@ def left_at(source: Head, location: str, cursors: Cursors, name: str) -> Left:
     return left
 
 
-def check_digest(left: Left, digest: str | None) -> None:
+def check_digest(left: PipeCursor, digest: str | None) -> None:
     """Refuse a log that differs from the log that was copied.
 
     Args:
@@ -162,7 +162,7 @@ def _other_log(how: str) -> TableReplacedError:
     )
 
 
-def first_taken(source: TableContext, derived: DerivedFrom) -> int:
+def first_copied(source: TableContext, derived: DerivedFrom) -> int:
     """Return the first version that a run copies.
 
     For a first run, it is the version with which the source begins, or 0 if that is unknown.
@@ -173,7 +173,7 @@ def first_taken(source: TableContext, derived: DerivedFrom) -> int:
     return oldest if begins_with(source.view, oldest) else 0
 
 
-def left_in(source: LogView, cursors: Cursors, name: str) -> Left:
+def pipe_cursor_of(source: LogView, cursors: Cursors, name: str) -> PipeCursor:
     """Return the cursor of a pipe, after a check that the source still has the same log.
 
     It reads one entry of the log, the first new one, if there is one.
@@ -187,7 +187,7 @@ def left_in(source: LogView, cursors: Cursors, name: str) -> Left:
         TableReplacedError, ChangesExpiredError: PIP-7.
         CorruptTableError: the entry is damaged.
     """
-    left = left_at(source.head, source.store.uri, cursors, name)
+    left = pipe_cursor(source.head, source.store.uri, cursors, name)
     if left.start is None:
         return left
     digest: str | None = source.head.digest
@@ -214,7 +214,7 @@ def check_transform(transform: object) -> None:
         )
 
 
-def taken_rows(
+def new_rows(
     source: TableContext,
     derived: DerivedFrom,
     content: str,
@@ -258,7 +258,7 @@ def changed_rows(
     *,
     whole: bool = False,
 ) -> Changes:
-    """Return the new rows of a partial range. Arguments and errors as for `taken_rows`."""
+    """Return the new rows of a partial range. Arguments and errors as for `new_rows`."""
     first = derived.start is None
     if content != "append" and marks is None:
         names = source.view.metadata_at(derived.to).schema.names
@@ -285,7 +285,7 @@ def changed_rows(
 
 
 @dataclass(slots=True)
-class Taken:
+class CountedRows:
     """A stream of rows in the columns of the target, with a count."""
 
     reader: pa.RecordBatchReader
@@ -293,7 +293,9 @@ class Taken:
     """Number of rows read so far."""
 
 
-def transformed(rows: BatchSource, transform: Transform | None, empty: pa.Schema | None) -> Taken:
+def transformed(
+    rows: BatchSource, transform: Transform | None, empty: pa.Schema | None
+) -> CountedRows:
     """Return the rows after a function, piece by piece.
 
     Args:
@@ -318,16 +320,16 @@ def transformed(rows: BatchSource, transform: Transform | None, empty: pa.Schema
     return counted(first.schema, batches)
 
 
-def counted(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Taken:
+def counted(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> CountedRows:
     """Return batches as a stream that counts its rows."""
 
     def passing() -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            taken.rows += batch.num_rows
+            counted_rows.rows += batch.num_rows
             yield batch
 
-    taken = Taken(pa.RecordBatchReader.from_batches(schema, passing()))
-    return taken
+    counted_rows = CountedRows(pa.RecordBatchReader.from_batches(schema, passing()))
+    return counted_rows
 
 
 def pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

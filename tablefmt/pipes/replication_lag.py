@@ -14,7 +14,7 @@ import pyarrow as pa
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import InvalidArgumentError, TablefmtError
 from tablefmt.maintenance.maintained_handle import MaintainedHandle
-from tablefmt.pipes.pipe_batch import left_in
+from tablefmt.pipes.pipe_batch import pipe_cursor_of
 from tablefmt.printable import printable_lines
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.cursors import Cursor, Cursors, Key
@@ -170,7 +170,7 @@ def _behind(one: SourceLag, context: TableContext, view: LogView, cursors: Curso
         one = replace(one, seconds=0.0)
     problem = None
     try:
-        left_in(view, cursors, one.name)
+        pipe_cursor_of(view, cursors, one.name)
     except TablefmtError as error:
         problem = " ".join(str(error).split())
     if one.seconds is None and first <= head.version and problem is None:

@@ -70,7 +70,7 @@ def checkpoint_of(
 def _earlier(view: LogView) -> Known | None:
     """The newest checkpoint that is known, or that there is if that is known from long ago."""
     base = view.base
-    if view.contact.age > REUSED_SECONDS:
+    if view.freshness.age > REUSED_SECONDS:
         base = next(usable_bases(view.store, view.read_head.version), NOTHING)
     return None if base.root is None else known_of(base.files, base.root)
 
@@ -189,9 +189,9 @@ class Checkpointer:
         Raises: as `checkpoint_of`.
         """
         known = self._known
-        contact, began = view.contact, view.contact.now()
+        freshness, began = view.freshness, view.freshness.now()
         at = self._known_at
-        long_ago = at is None or contact.seconds_since(at) > REUSED_SECONDS
+        long_ago = at is None or freshness.seconds_since(at) > REUSED_SECONDS
         if known is not None and (long_ago or known.root.head.version < view.base.version):
             known = None
         written = checkpoint_of(view, environment.nonce, known)

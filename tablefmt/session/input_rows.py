@@ -114,7 +114,7 @@ def own_scan(view: LogView, source: Any) -> Scan | None:
     return source if known and view.timestamp_at(version) == snapshot.timestamp else None
 
 
-def read_of(scan: Scan, pinned: TransactionSnapshot) -> Read:
+def read_of(scan: Scan, txn: TransactionSnapshot) -> Read:
     """What the conflict rules learn of a scan of the table, as a read of the pinned version.
 
     Raises:
@@ -123,35 +123,35 @@ def read_of(scan: Scan, pinned: TransactionSnapshot) -> Read:
     """
     target = condition_of(scan.selection)
     # What its rows hold goes on into others: a new value matters in any column of theirs.
-    if scan.version <= pinned.version:
+    if scan.version <= txn.version:
         read = replace(target.read(scan.survivors), columns=None)
-    elif scan.snapshot.metadata == pinned.metadata:
-        files = pinned.snapshot.matching(target.predicate)
+    elif scan.snapshot.metadata == txn.metadata:
+        files = txn.snapshot.matching(target.predicate)
         read = replace(target.read(files), columns=None)
     else:
         # Its columns are not those of the condition: the change of metadata is in the way.
         read = Read(by_row=False)
-    if scan.version == pinned.version:
+    if scan.version == txn.version:
         return read
-    first, last = sorted((scan.version, pinned.version))
-    followed = _unchanged(pinned, read, first, last)
+    first, last = sorted((scan.version, txn.version))
+    followed = _unchanged(txn, read, first, last)
     return followed if first == scan.version else read
 
 
-def read_of_all(pinned: TransactionSnapshot) -> Read:
+def read_of_all(txn: TransactionSnapshot) -> Read:
     """Return what the conflict rules learn of a query that read the table: every row of it."""
-    return Read(by_row=False, files=np.sort(pinned.snapshot.files["id"].to_numpy()))
+    return Read(by_row=False, files=np.sort(txn.snapshot.files["id"].to_numpy()))
 
 
-def _unchanged(pinned: TransactionSnapshot, read: Read, first: int, last: int) -> Read:
+def _unchanged(txn: TransactionSnapshot, read: Read, first: int, last: int) -> Read:
     """The read of version `first` as one of `last`.
 
     Who reads two versions at once stands between them, so no order of commits explains an insert
     that one of the reads saw and the other did not: judged as at Serializable.
     """
-    view = pinned.view
+    view = txn.view
     scanned = Staged(
-        transaction=pinned.transaction,
+        transaction=txn.transaction,
         operation=Operation(name="SCAN", cls=OperationClass.UPDATE),
         written_under=view.metadata_at(first),
         read_version=first,
@@ -159,13 +159,13 @@ def _unchanged(pinned: TransactionSnapshot, read: Read, first: int, last: int) -
     )
     pending = pending_of(
         scanned,
-        granularity=pinned.property("conflictGranularity"),
+        granularity=txn.property("conflictGranularity"),
         isolation=SERIAL,
-        delete_mode=pinned.property("deleteMode"),
+        delete_mode=txn.property("deleteMode"),
         next_id=view.totals_at(first).next_id,
     )
     plan = Plan(staged=scanned, pending=pending)
-    resolver = ConflictResolver(pinned.store, plan)
+    resolver = ConflictResolver(txn.store, plan)
     for stored in view.entries_after(first):
         if stored.version > last:
             break
@@ -176,7 +176,7 @@ def _unchanged(pinned: TransactionSnapshot, read: Read, first: int, last: int) -
     return resolver.pending.reads[0]
 
 
-def with_reads(staged: Staged, reads: Sequence[Read], pinned: TransactionSnapshot) -> Staged:
+def with_reads(staged: Staged, reads: Sequence[Read], txn: TransactionSnapshot) -> Staged:
     """The work of an operation whose source read the table: INSERT and OVERWRITE become UPDATE.
 
     An OVERWRITE then keeps the removals it has at the pinned version.
@@ -187,7 +187,7 @@ def with_reads(staged: Staged, reads: Sequence[Read], pinned: TransactionSnapsho
     removes, metrics, all_reads = staged.removes, dict(operation.metrics), [*staged.reads, *reads]
     if replacing is not None:
         target = AnalyzedCondition("", replacing.predicate, None, True)
-        files = pinned.snapshot.in_scope(target.predicate)
+        files = txn.snapshot.in_scope(target.predicate)
         removes = np.sort(files["id"].to_numpy())
         metrics["numDeletedRows"] = live_rows(files)
         all_reads.append(target.read_nothing())
@@ -195,7 +195,7 @@ def with_reads(staged: Staged, reads: Sequence[Read], pinned: TransactionSnapsho
         operation = replace(operation, cls=OperationClass.UPDATE, metrics=metrics)
     scope = None
     if operation.cls is OperationClass.UPDATE and not replaces_columns:
-        scope = _scope_of_reads(all_reads, staged, pinned.metadata)
+        scope = _scope_of_reads(all_reads, staged, txn.metadata)
     return replace(
         staged,
         operation=operation,
@@ -205,7 +205,7 @@ def with_reads(staged: Staged, reads: Sequence[Read], pinned: TransactionSnapsho
         replacing=replacing if replaces_columns else None,
         reads=tuple(all_reads),
         removes=removes,
-        promises=staged.promises or replaces_columns,
+        adds_constraints=staged.adds_constraints or replaces_columns,
     )
 
 

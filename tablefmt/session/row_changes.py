@@ -53,66 +53,66 @@ class Selected:
     """By file id; files without such rows are not there."""
 
 
-def select(pinned: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
+def select(txn: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
     """The live rows for which the condition is true; reads the files that may hold some.
 
     Raises:
         CorruptDataError: DAT-5. InvalidPredicateError: Arrow cannot evaluate the condition.
     """
-    snapshot = pinned.snapshot
+    snapshot = txn.snapshot
     files = snapshot.matching(target.predicate)
     if target.rows is None:
         counts = zip(files["id"].to_pylist(), files["rows"].to_pylist(), strict=True)
         live = {file: row_span(rows) - snapshot.positions(file) for file, rows in counts}
         return Selected(target, files, {file: rows for file, rows in live.items() if rows})
     rows: dict[int, BitMap64] = {}
-    with pinned.measured.timed(SCAN):
-        for _ in _located(pinned, files, target, [], rows):
+    with txn.measured.timed(SCAN):
+        for _ in _located(txn, files, target, [], rows):
             pass
     return Selected(target, files, rows)
 
 
 def select_and_read(
-    pinned: TransactionSnapshot, target: AnalyzedCondition, columns: Sequence[Field]
+    txn: TransactionSnapshot, target: AnalyzedCondition, columns: Sequence[Field]
 ) -> tuple[Selected, Iterator[pa.RecordBatch]]:
     """The same, and the rows themselves, in order.
 
     Args:
-        pinned: the version.
+        txn: the version.
         target: the condition.
         columns: of the rows.
 
     Returns:
         What is selected, which is known when the last of the rows has come; and the rows.
     """
-    if target.rows is None or pinned.store.remote:
+    if target.rows is None or txn.store.remote:
         # Bytes are dear: files without such rows give no more than what the condition looks at.
-        selected = select(pinned, target)
-        files = live_files(pinned, sorted(selected.rows))
-        return selected, _located(pinned, files, target, columns, {})
-    files = pinned.snapshot.matching(target.predicate)
+        selected = select(txn, target)
+        files = live_files(txn, sorted(selected.rows))
+        return selected, _located(txn, files, target, columns, {})
+    files = txn.snapshot.matching(target.predicate)
     rows: dict[int, BitMap64] = {}
-    return Selected(target, files, rows), _located(pinned, files, target, columns, rows)
+    return Selected(target, files, rows), _located(txn, files, target, columns, rows)
 
 
 def _located(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     files: pa.Table,
     target: AnalyzedCondition,
     columns: Sequence[Field],
     rows: dict[int, BitMap64],
 ) -> Iterator[pa.RecordBatch]:
     """The rows of files that are selected; `rows` gets where they are."""
-    ids, looked = files["id"].to_pylist(), pinned.snapshot.with_vectors(files)
+    ids, looked = files["id"].to_pylist(), txn.snapshot.with_vectors(files)
     parts = locate_rows(
-        pinned.store,
+        txn.store,
         looked,
-        pinned.snapshot.schema,
+        txn.snapshot.schema,
         columns,
         target.rows,
         readahead=files_ahead(files) if columns else READAHEAD,
     )
-    for part in pinned.measured.reported(parts, "rows of a condition", len(ids)):
+    for part in txn.measured.reported(parts, "rows of a condition", len(ids)):
         rows.setdefault(ids[part.file], BitMap64()).update(part.positions)
         yield part.rows
 
@@ -123,9 +123,9 @@ def files_ahead(files: pa.Table) -> int:
     return max(1, min(READAHEAD, AHEAD_BYTES // largest))
 
 
-def live_files(pinned: TransactionSnapshot, ids: Ids | Sequence[int]) -> pa.Table:
+def live_files(txn: TransactionSnapshot, ids: Ids | Sequence[int]) -> pa.Table:
     """The live files of those ids, in that order."""
-    files = pinned.snapshot.files
+    files = txn.snapshot.files
     known, wanted = files["id"].to_numpy(), np.asarray(ids, np.int64)
     places = np.searchsorted(known, wanted)
     assert np.array_equal(known.take(places, mode="clip"), wanted), "every file is live"
@@ -143,12 +143,12 @@ Change = Callable[[pa.Table], pa.Table]
 
 
 def change_rows(
-    pinned: TransactionSnapshot, old: Iterable[pa.RecordBatch], change: Change, shape: pa.Schema
+    txn: TransactionSnapshot, old: Iterable[pa.RecordBatch], change: Change, shape: pa.Schema
 ) -> AddedFiles | None:
     """Write the new versions of rows, marked as such (ENT-9); None if there are no rows.
 
     Args:
-        pinned: the version that they are rows of.
+        txn: the version that they are rows of.
         old: the rows, what `change` looks at of them.
         change: makes the new ones.
         shape: of what it gives.
@@ -166,8 +166,8 @@ def change_rows(
             ]
             yield from pa.Table.from_arrays(columns, schema=shape).to_batches()
 
-    with pinned.measured.timed(REWRITE):
-        added = pinned.write(pa.RecordBatchReader.from_batches(shape, changed()))
+    with txn.measured.timed(REWRITE):
+        added = txn.write(pa.RecordBatchReader.from_batches(shape, changed()))
     return None if added is None else flagged(added, updated=True)
 
 
@@ -200,18 +200,18 @@ def runs_of(
         outputs: rows of each output; together as many as the inputs have left.
     """
     runs: list[list[Run]] = [[] for _ in outputs]
-    at, room = 0, outputs[0] if outputs else 0
+    at, budget = 0, outputs[0] if outputs else 0
     for file, rows, dropped in inputs:
         left = row_span(rows) - dropped
         start = taken = 0
         if rows and not left and outputs:
             runs[at].append(Run(file, 0, rows, dropped))
         while taken < len(left):
-            while room == 0:
+            while budget == 0:
                 at += 1
-                room = outputs[at]
-            count = min(room, len(left) - taken)
-            taken, room = taken + count, room - count
+                budget = outputs[at]
+            count = min(budget, len(left) - taken)
+            taken, budget = taken + count, budget - count
             # Rows left out between two outputs belong to the earlier one.
             end = rows if taken == len(left) else left[taken]
             runs[at].append(Run(file, start, end - start, dropped & row_span(start, end)))
@@ -220,32 +220,32 @@ def runs_of(
 
 
 def copy_rows(
-    pinned: TransactionSnapshot, files: Ids, selected: Mapping[int, BitMap64]
+    txn: TransactionSnapshot, files: Ids, selected: Mapping[int, BitMap64]
 ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
     """Write the live rows of files again but for those selected, each file's apart.
 
     Args:
-        pinned: the version they are read at.
+        txn: the version they are read at.
         files: ids of live files; each has a row left.
         selected: positions that do not come along, for every one of the files.
     """
-    snapshot = pinned.snapshot
+    snapshot = txn.snapshot
     columns = snapshot.schema.fields
     shape = answer_schema(columns)
     parts: list[AddedFiles | None] = []
-    carried: list[Output] = []
+    copied: list[Output] = []
     for file in files.tolist():
-        one = live_files(pinned, [file])
+        one = live_files(txn, [file])
         dropped = snapshot.positions(file) | selected[file]
         one = one.append_column("vector", pa.array([pack_positions(dropped)], pa.large_binary()))
-        batches = read_files(pinned.store, one, snapshot.schema, columns)
-        with pinned.measured.timed(REWRITE):
-            added = pinned.write(pa.RecordBatchReader.from_batches(shape, batches), carried=True)
+        batches = read_files(txn.store, one, snapshot.schema, columns)
+        with txn.measured.timed(REWRITE):
+            added = txn.write(pa.RecordBatchReader.from_batches(shape, batches), copied=True)
         assert added is not None, "a file that does not go whole has rows left"
         runs = runs_of([(file, one["rows"][0].as_py(), dropped)], added.columns["rows"])
-        carried.extend(enumerate(runs, len(carried)))
+        copied.extend(enumerate(runs, len(copied)))
         parts.append(flagged(added, updated=False))
-    return joined(parts), tuple(carried)
+    return joined(parts), tuple(copied)
 
 
 Rows = Mapping[int, BitMap64]
@@ -293,22 +293,22 @@ class _Out:
     removes: Ids
     deletes: Mapping[int, Marks]
     carried_files: AddedFiles | None = None
-    carried: tuple[Output, ...] = ()
+    copied: tuple[Output, ...] = ()
 
 
 def stage_changes(
-    pinned: TransactionSnapshot, name: str, changed: Changed, carry: CopyRows = copy_rows
+    txn: TransactionSnapshot, name: str, changed: Changed, carry: CopyRows = copy_rows
 ) -> Staged:
     """The commit of it; empty if no row was changed.
 
     Args:
-        pinned: the version that was read.
+        txn: the version that was read.
         name: DELETE, UPDATE or MERGE.
         changed: what was found out. A file of which every live row goes is removed.
         carry: called if the table's deleteMode is copy-on-write.
     """
     target = changed.target
-    out = _taken_out(pinned, changed, carry)
+    out = _taken_out(txn, changed, carry)
     updated, inserted = changed.updated_files, _keyed(changed)
     parts = [out.carried_files, updated, inserted]
     added = joined(
@@ -322,24 +322,24 @@ def stage_changes(
     rows = _union(changed.deleted, changed.updated) if changed.read is None else changed.read
     read = target.read(changed.files, rows)
     return Staged(
-        transaction=pinned.transaction,
+        transaction=txn.transaction,
         operation=Operation(
             name=name,
             cls=OperationClass.UPDATE,
             parameters={"predicate": target.text, **changed.parameters},
-            metrics={**_metrics(name, changed, out), **pinned.measured.span_metrics()},
+            metrics={**_metrics(name, changed, out), **txn.measured.span_metrics()},
         ),
-        scope=written_scope(target.predicate, joined([updated, inserted]), pinned.target),
+        scope=written_scope(target.predicate, joined([updated, inserted]), txn.target),
         predicate=target.text,
-        written_under=pinned.metadata,
-        read_version=pinned.version,
+        written_under=txn.metadata,
+        read_version=txn.version,
         add=added,
         reads=(replace(read, keys=changed.keys),),
         removes=out.removes,
         deletes=out.deletes,
-        carried=out.carried,
+        copied=out.copied,
         update=RowUpdate(changed.set_columns, keys if hashed else ()) if says else None,
-        metadata=pinned.evolved,
+        metadata=txn.evolved,
     )
 
 
@@ -352,12 +352,12 @@ def written_scope(
     return scope_of(any_of([predicate, partitions_of(added, metadata)]), metadata)
 
 
-def _taken_out(pinned: TransactionSnapshot, changed: Changed, carry: CopyRows) -> _Out:
+def _taken_out(txn: TransactionSnapshot, changed: Changed, carry: CopyRows) -> _Out:
     leaving = _union(changed.deleted, changed.updated)
     live = _live_rows(changed.files, leaving)
     touched = np.array(sorted(leaving), np.int64)
     whole = np.array([f for f in sorted(leaving) if len(leaving[f]) == live[f]], np.int64)
-    rewrites = pinned.property("deleteMode") == COPY_ON_WRITE
+    rewrites = txn.property("deleteMode") == COPY_ON_WRITE
     # A row that goes with its file is deleted unless something else is said of it.
     unsaid = () if rewrites else [f for f in whole.tolist() if f not in changed.updated]
     nothing = BitMap64()
@@ -369,7 +369,7 @@ def _taken_out(pinned: TransactionSnapshot, changed: Changed, carry: CopyRows) -
     if not rewrites:
         return _Out(whole, marks)
     stays = np.setdiff1d(touched, whole)
-    files, outputs = carry(pinned, stays, leaving) if len(stays) else (None, ())
+    files, outputs = carry(txn, stays, leaving) if len(stays) else (None, ())
     return _Out(touched, marks, files, outputs)
 
 

@@ -43,7 +43,7 @@ from tablefmt.session.transaction_snapshot import (
     OtherVersionRead,
     TransactionFiles,
     TransactionSnapshot,
-    guest_among,
+    shared_key_among,
 )
 from tablefmt.snapshot.cursors import position
 from tablefmt.snapshot.head import Head
@@ -59,9 +59,9 @@ NO_OPTIONS = CommitOptions()
 class OpenTransaction:
     """One pinned version, what statements staged on it, and what they read of it."""
 
-    def __init__(self, context: TableContext, pinned: TransactionSnapshot) -> None:
+    def __init__(self, context: TableContext, txn: TransactionSnapshot) -> None:
         self.context = context
-        self.pinned = pinned
+        self.txn = txn
         self.staged: Staged | None = None
         self.reads: list[Read] = []
         """Of scans and of sources, beside what is in `staged`."""
@@ -87,17 +87,17 @@ class OpenTransaction:
                 What `statement.stage` raises.
         """
         own = own_scan(self.context.view, statement.source)
-        reads = [] if own is None else [read_of(own, self.pinned)]
-        self.pinned.files_of = statement.files_of
-        self.stage(lambda pinned: statement.stage(pinned, rows))
+        reads = [] if own is None else [read_of(own, self.txn)]
+        self.txn.files_of = statement.files_of
+        self.stage(lambda txn: statement.stage(txn, rows))
         self.reads += reads
         self._digests.append(None if content is None else content.digest())
 
     def stage(self, stage: Stage) -> None:
         """Any work, of which no digest is known. Raises as `execute`."""
-        given_up = told_if_given_up(self.context.store, self.pinned.version)
-        with given_up, self.pinned.staging():
-            self.staged = stage(self.pinned)
+        given_up = told_if_given_up(self.context.store, self.txn.version)
+        with given_up, self.txn.staging():
+            self.staged = stage(self.txn)
 
 
 def autocommit(
@@ -129,9 +129,9 @@ def autocommit(
     own = own_scan(context.view, statement.source)
     version = head.version if own is None else own.version
     while True:
-        pinned = context.pin(version, measured=measured, host=context.hosts.open)
+        txn = context.pin(version, measured=measured, shared_folder=context.shared_folders.open)
         try:
-            return _committed(context, statement, options, pinned)
+            return _committed(context, statement, options, txn)
         except OtherVersionRead as other:
             version = other.version
             if version > context.view.head.version:
@@ -163,14 +163,14 @@ def _ended(
     """
     files = TransactionFiles(context.store, begun.transaction)
     with files.discarded_on_failure():
-        pinned = context.pin(begun.version, measured=begun.measured, transaction=begun.transaction)
-        text = (statement.name, *statement.text(pinned.metadata))
+        txn = context.pin(begun.version, measured=begun.measured, transaction=begun.transaction)
+        text = (statement.name, *statement.text(txn.metadata))
         content = Content(None, text, statement.engine)
         already = context.applied(options, content.digest(), statement.name)
     if already is not None:
         files.discard()
         return already
-    transaction = OpenTransaction(context, pinned)
+    transaction = OpenTransaction(context, txn)
     transaction.execute(statement, None, content)
     assert transaction.staged is not None
     since = begun.began if begun.measured is None else begun.measured.began
@@ -188,30 +188,30 @@ def _committed(
     context: TableContext,
     statement: Statement,
     options: CommitOptions,
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
 ) -> Commit:
     """Carry out a statement on a pinned version. Raises as `autocommit`, and OtherVersionRead."""
     engine = statement.engine
-    text = (statement.name, *statement.text(pinned.metadata))
-    rows, content = statement.rows(pinned.target.schema), None
+    text = (statement.name, *statement.text(txn.metadata))
+    rows, content = statement.rows(txn.target.schema), None
     if options.application is not None:
         already = applied_before(context, options, rows, text, engine)
         if already is not None:
             return already
         content = Content(rows, text, engine)
         rows = content.rows
-    read = None if engine is None else engine.version_read(pinned)
-    if read is not None and read != pinned.version:
+    read = None if engine is None else engine.version_read(txn)
+    if read is not None and read != txn.version:
         raise OtherVersionRead(read, wrote=False)
-    transaction = OpenTransaction(context, pinned)
+    transaction = OpenTransaction(context, txn)
     transaction.execute(statement, rows, content)
     staged = transaction.staged
     assert staged is not None
     if not staged.is_empty and (transaction.reads or read is not None):
         with _discarded_on_failure(context, staged):
-            reads = transaction.reads if read is None else [read_of_all(pinned)]
-            staged = with_reads(staged, reads, pinned)
-    return commit_staged(context, staged, options, transaction.digest, measured=pinned.measured)
+            reads = transaction.reads if read is None else [read_of_all(txn)]
+            staged = with_reads(staged, reads, txn)
+    return commit_staged(context, staged, options, transaction.digest, measured=txn.measured)
 
 
 def applied_before(
@@ -311,11 +311,11 @@ def commit_anew(
     for attempt in range(1, ATTEMPTS + 1):
         measured = context.measure()
         head = context.begin()
-        pinned = context.pin(head.version, measured=measured)
-        with told_if_given_up(context.store, pinned.version):
-            staged = stage(head, pinned)
+        txn = context.pin(head.version, measured=measured)
+        with told_if_given_up(context.store, txn.version):
+            staged = stage(head, txn)
         if staged is None:
-            return context.no_op(pinned.transaction, "")
+            return context.no_op(txn.transaction, "")
         try:
             return commit_staged(context, staged, options, measured=measured)
         except ConcurrentModificationException:
@@ -336,11 +336,11 @@ def check_cursor(context: TableContext, staged: Staged, derived: DerivedFrom) ->
         return
     cursor = cursors.get(derived.key)
     at = staged.read_version if cursor is None else cursor.at
-    (winner,) = context.view.entries_after(at - 1, at)
+    (concurrent,) = context.view.entries_after(at - 1, at)
     raise ConcurrentTransactionException(
         "another run moved the cursor of this source",
         winner_version=at,
-        winner_operation=winner.entry.operation.name,
+        winner_operation=concurrent.entry.operation.name,
         rule="CFL-24",
         evidence={"theirs": position(cursors, derived.key), "mine": derived.start},
         advice=RUN_AGAIN,
@@ -362,8 +362,8 @@ def _discarded_on_failure(context: TableContext, staged: Staged) -> Iterator[Non
     try:
         yield
     except BaseException:
-        guest = guest_among(staged.add, staged.transaction)
-        TransactionFiles(context.store, staged.transaction, guest=guest).discard()
+        shared_key = shared_key_among(staged.add, staged.transaction)
+        TransactionFiles(context.store, staged.transaction, shared_key=shared_key).discard()
         raise
 
 

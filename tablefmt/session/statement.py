@@ -303,7 +303,7 @@ class EngineRows:
 
     digest: str | None = None
     """Stands for their content: of a stream's batch. None: not known."""
-    version_read: Callable[[TransactionSnapshot], int | None] = lambda pinned: None
+    version_read: Callable[[TransactionSnapshot], int | None] = lambda txn: None
     """Gives the version of the table that their query reads, all of it; None: it reads none."""
 
 

@@ -17,7 +17,11 @@ from tablefmt.session.checkpoint_writing import Checkpointer
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit, commit_result
 from tablefmt.session.measurements import Measured
-from tablefmt.session.transaction_snapshot import Hosts, TransactionSnapshot, remove_leftovers
+from tablefmt.session.transaction_snapshot import (
+    SharedFolders,
+    TransactionSnapshot,
+    remove_leftovers,
+)
 from tablefmt.snapshot.head import Head, check_writable, dropped
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.forks import ForkedLock
@@ -39,7 +43,7 @@ class TableContext:
         before and after."""
         self.afterwards: Callable[[Entry], None] | None = None
         """Told of commits of this handle that are in the log; never raises, and does not wait."""
-        self.hosts = Hosts()
+        self.shared_folders = SharedFolders()
         self._moving = ForkedLock()
         self.checkpointer = Checkpointer()
 
@@ -67,7 +71,7 @@ class TableContext:
         """
         ensure_safe(self.store, self.environment.nonce(), self.environment.sleep)
         # Who has not heard of the log for long may go by a version that is long gone.
-        refresh = refresh or self.view.contact.is_stale
+        refresh = refresh or self.view.freshness.is_stale
         if refresh:
             self.view.refresh()
         # What is judged at commit is all that follows: what comes before has to be known.
@@ -144,7 +148,7 @@ class TableContext:
         version: int | None = None,
         *,
         measured: Measured | None = None,
-        host: str | None = None,
+        shared_folder: str | None = None,
         transaction: str | None = None,
     ) -> TransactionSnapshot:
         """Pin a version, by default the newest known, for a transaction.
@@ -152,7 +156,7 @@ class TableContext:
         Args:
             version: which one.
             measured: the measurement of the operation; None: it starts now.
-            host: the transaction in whose folder a lone small file may go.
+            shared_folder: the transaction in whose folder a lone small file may go.
             transaction: the id of one whose files exist; None: a new one.
         """
         return TransactionSnapshot(
@@ -161,7 +165,7 @@ class TableContext:
             self.view.head.version if version is None else version,
             transaction or self.environment.nonce(),
             measured or self.measure(),
-            host,
+            shared_folder,
         )
 
     def finish(self, plan: Plan, deadline: float | None = None) -> Commit:
@@ -179,7 +183,7 @@ class TableContext:
         remove_leftovers(self.store, plan, done)
         commit_made = commit_result(plan, done, self.view)
         if self.store.has_folders and plan.staged.add is not None:
-            self.hosts.take(plan.transaction, plan.staged.add)
+            self.shared_folders.take(plan.transaction, plan.staged.add)
         if self.changed is not None and plan.staged.metadata is not None and done.entry is not None:
             self.changed(done.entry.entry.table, before.schema, plan.staged.metadata.schema)
         self._move_to(commit_made.version)

@@ -26,7 +26,13 @@ from tablefmt.commit.transaction_plan import Plan
 from tablefmt.data.column_bounds import stats_of
 from tablefmt.data.data_writer import write_data
 from tablefmt.errors import CommitRejectedError, ConstraintViolationError, StoreError
-from tablefmt.log.object_names import data_folder, deletes_key, guest_key, guest_of, side_key
+from tablefmt.log.object_names import (
+    data_folder,
+    deletes_key,
+    overflow_key,
+    shared_folder_key,
+    shared_folder_transaction,
+)
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.properties import get_property
@@ -45,10 +51,10 @@ _FAILURES = (Exception, KeyboardInterrupt, SystemExit, GeneratorExit)
 """All that Python leaves a block with."""
 
 
-def guest_among(added: object, transaction: str) -> str | None:
+def shared_key_among(added: object, transaction: str) -> str | None:
     """Of the files that a transaction adds, its own one in the folder of another."""
     paths = added.columns["path"] if isinstance(added, AddedFiles) else ()
-    return next((path for path in paths if guest_of(path) == transaction), None)
+    return next((path for path in paths if shared_folder_transaction(path) == transaction), None)
 
 
 class TransactionFiles:
@@ -63,20 +69,20 @@ class TransactionFiles:
         transaction: str,
         *,
         shared: bool = False,
-        guest: str | None = None,
+        shared_key: str | None = None,
     ) -> None:
         self.store = store
         self.transaction = transaction
         self.folder = data_folder(transaction)
         self.shared = shared
         """Others write there now: a folder stays, though it be empty for a moment."""
-        self.guest = guest
+        self.shared_key = shared_key
         """A file of it in the folder of another one, that may be there: of its first write."""
 
     def discard(self) -> None:
         """Remove all of it, side files too. For what certainly is not in the table."""
         if self.remove():
-            delete_keys(self.store, [side_key(self.transaction), deletes_key(self.transaction)])
+            delete_keys(self.store, [overflow_key(self.transaction), deletes_key(self.transaction)])
 
     def remove(self, prefixes: Sequence[str] = ALL, keep: Collection[str] = ()) -> bool:
         """Remove data files; whether all of them could be.
@@ -87,8 +93,12 @@ class TransactionFiles:
         """
         names = tuple(self.folder + prefix for prefix in prefixes)
         try:
-            if self.guest and self.guest not in keep and FIRST.startswith(tuple(prefixes)):
-                self.store.delete(self.guest)
+            if (
+                self.shared_key
+                and self.shared_key not in keep
+                and FIRST.startswith(tuple(prefixes))
+            ):
+                self.store.delete(self.shared_key)
             for one in list(self.store.list_after(self.folder)):
                 if one.key.startswith(names) and one.key not in keep:
                     self.store.delete(one.key)
@@ -98,7 +108,7 @@ class TransactionFiles:
             return False
         return True
 
-    def keep_winners(self, added: AddedFiles | None, prefix: str = "") -> None:
+    def keep_only(self, added: AddedFiles | None, prefix: str = "") -> None:
         """Remove what attempts at tasks wrote that lost: the files that are not in `added`.
 
         Args:
@@ -142,8 +152,8 @@ def remove_leftovers(store: Store, plan: Plan, done: Done) -> None:
     # An entry goes before the files that it names.
     delete_keys(store, done.left_out)
     if not isinstance(done.outcome, Committed):
-        guest = guest_among(plan.staged.add, plan.transaction)
-        TransactionFiles(store, plan.transaction, guest=guest).discard()
+        shared_key = shared_key_among(plan.staged.add, plan.transaction)
+        TransactionFiles(store, plan.transaction, shared_key=shared_key).discard()
 
 
 def delete_keys(store: Store, keys: Sequence[str]) -> None:
@@ -155,27 +165,27 @@ def delete_keys(store: Store, keys: Sequence[str]) -> None:
         return
 
 
-GUESTS_MAX = 1000
+SHARED_FILES_MAX = 1000
 """Files in the folder of another transaction; then the next one has a folder of its own."""
 
 
-class Hosts:
+class SharedFolders:
     """What one handle remembers of the folders that its commits made."""
 
     def __init__(self) -> None:
         self.open: str | None = None
         """The transaction whose folder takes more files; None: the next one makes its own."""
-        self._guests = 0
+        self._shared_files = 0
 
     def take(self, transaction: str, added: AddedFiles) -> None:
         """Learn of files that were committed. Of threads at once any may be the one counted."""
         first = added.columns["path"][0]
-        if guest_of(first) == transaction:
-            self._guests += 1
-            if self._guests >= GUESTS_MAX:
+        if shared_folder_transaction(first) == transaction:
+            self._shared_files += 1
+            if self._shared_files >= SHARED_FILES_MAX:
                 self.open = None
         elif self.open is None and first.startswith(data_folder(transaction)):
-            self.open, self._guests = transaction, 0
+            self.open, self._shared_files = transaction, 0
 
 
 class TransactionSnapshot:
@@ -188,7 +198,7 @@ class TransactionSnapshot:
         version: int,
         transaction: str,
         measured: Measured | None = None,
-        host: str | None = None,
+        shared_folder: str | None = None,
     ) -> None:
         self.store = store
         self.view = view
@@ -199,7 +209,9 @@ class TransactionSnapshot:
         self.metadata: Metadata = view.metadata_at(version)
         self.target: Metadata = self.metadata
         """What files are written under, and what the commit makes of the table's metadata."""
-        self._guest = None if host is None else guest_key(host, transaction)
+        self._shared_key = (
+            None if shared_folder is None else shared_folder_key(shared_folder, transaction)
+        )
         """Where a lone small file may go: the folder of an earlier transaction is there already."""
         self._writes = 0
         self.files_of: Callable[[TransactionSnapshot], TransactionFiles] | None = None
@@ -210,7 +222,7 @@ class TransactionSnapshot:
         """The files that the transaction wrote, and what its engine left beside them."""
         if self.files_of is not None:
             return self.files_of(self)
-        return TransactionFiles(self.store, self.transaction, guest=self._guest)
+        return TransactionFiles(self.store, self.transaction, shared_key=self._shared_key)
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -227,20 +239,20 @@ class TransactionSnapshot:
         return get_property(self.metadata.properties, name)
 
     def write(
-        self, reader: pa.RecordBatchReader, *, carried: bool = False, in_memory: bool = False
+        self, reader: pa.RecordBatchReader, *, copied: bool = False, in_memory: bool = False
     ) -> AddedFiles | None:
         """Write rows, columns by name, to files of the transaction; None if there are none.
 
         Args:
             reader: the rows.
-            carried: they are in the table as they are, so constraints were checked (DAT-13).
+            copied: they are in the table as they are, so constraints were checked (DAT-13).
             in_memory: as of `write_data`.
 
         Raises:
             SchemaMismatchError, ConstraintViolationError: as `write_data`.
         """
         prefix = self.next_prefix()
-        target = replace(self.target, constraints={}) if carried else self.target
+        target = replace(self.target, constraints={}) if copied else self.target
         stats = stats_of(target)
         return write_data(
             self.store,
@@ -249,7 +261,7 @@ class TransactionSnapshot:
             target,
             stats,
             prefix=prefix,
-            guest=self._guest if prefix == FIRST else None,
+            shared_key=self._shared_key if prefix == FIRST else None,
             in_memory=in_memory,
         )
 

@@ -25,7 +25,7 @@ from tablefmt.log.codec import decode, digest
 from tablefmt.log.compacted_log import SIZES, read_entries
 from tablefmt.log.log_reader import WINDOW_MAX, no_state
 from tablefmt.log.object_names import CHECKPOINTS, entry_key, root_version
-from tablefmt.log.overflow_metadata import read_sides
+from tablefmt.log.overflow_metadata import read_overflows
 from tablefmt.model.log_entry import StoredEntry
 from tablefmt.snapshot.checkpoint_base import NOTHING, Base, blamed
 from tablefmt.snapshot.checkpoint_checks import Limits
@@ -43,7 +43,7 @@ def fold_stored(store: Store, files: FileHistory, entries: Sequence[StoredEntry]
     Raises:
         CorruptTableError: RPL-2, RPL-3, ADD-1, DEL-1, VAL-1; an overflow metadata file is damaged.
     """
-    sides = read_sides(store, entries)
+    sides = read_overflows(store, entries)
     return fold(files, [stored.entry for stored in entries], *sides)
 
 
@@ -275,9 +275,9 @@ class CheckpointBase:
         """
         try:
             yield
-        except VersionNotFoundError as gone:
-            if isinstance(gone.oldest, int) and gone.oldest <= version:
-                raise no_state(gone.oldest, self._lost) from gone
+        except VersionNotFoundError as expired:
+            if isinstance(expired.oldest, int) and expired.oldest <= version:
+                raise no_state(expired.oldest, self._lost) from expired
             raise
 
 

@@ -113,7 +113,7 @@ def blame(
             raise CorruptEntryError(error.detail, key=key, rule=error.rule) from None
 
 
-def side_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa.Table:
+def overflow_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -> pa.Table:
     """Return an overflow metadata file's columns in the form that `file_table` returns for an
     entry.
 

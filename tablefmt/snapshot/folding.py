@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.log.object_names import entry_key
-from tablefmt.model.log_entry import AddedFiles, Entry, Metadata, SideFile, StoredEntry
+from tablefmt.model.log_entry import AddedFiles, Entry, Metadata, OverflowFile, StoredEntry
 from tablefmt.model.positions import delete_columns
 from tablefmt.model.schema import Field
 from tablefmt.snapshot.checkpoint_base import Base
@@ -30,7 +30,7 @@ from tablefmt.snapshot.file_columns import (
     blame,
     exact_sum,
     file_table,
-    side_table,
+    overflow_table,
     with_written,
 )
 from tablefmt.snapshot.file_history import FileHistory
@@ -40,8 +40,8 @@ from tablefmt.snapshot.segments import NEVER, SEGMENT_FILES, Segment, joined
 def fold(
     history: FileHistory,
     entries: Iterable[Entry],
-    side_files: Mapping[int, pa.Table] | None = None,
-    side_deletes: Mapping[int, pa.Table] | None = None,
+    overflow_files: Mapping[int, pa.Table] | None = None,
+    overflow_deletes: Mapping[int, pa.Table] | None = None,
 ) -> FileHistory:
     """Return the history with the next entries applied, in order. The given history does not
     change.
@@ -49,14 +49,14 @@ def fold(
     Args:
         history: up to the version before the first entry.
         entries: contiguous.
-        side_files: by version, the `add` columns of entries with an overflow metadata file.
-        side_deletes: by version, DELETE_COLUMNS of entries with an overflow file for `delete`.
+        overflow_files: by version, the `add` columns of entries with an overflow metadata file.
+        overflow_deletes: by version, DELETE_COLUMNS of entries with an overflow file for `delete`.
 
     Raises:
         CorruptEntryError: RPL-2 a removed file is not live, RPL-3 wrong sums, ADD-1, DEL-1, VAL-1.
     """
     following = list(entries)
-    sides = (side_files or {}, side_deletes or {})
+    sides = (overflow_files or {}, overflow_deletes or {})
     try:
         return _Folding(history, *sides).all(following)
     except CorruptEntryError:
@@ -73,8 +73,8 @@ class _Folding:
     def __init__(
         self,
         before: FileHistory,
-        side_files: Mapping[int, pa.Table],
-        side_deletes: Mapping[int, pa.Table],
+        overflow_files: Mapping[int, pa.Table],
+        overflow_deletes: Mapping[int, pa.Table],
     ) -> None:
         self._before = before
         self._segments = list(before.segments)
@@ -87,8 +87,8 @@ class _Folding:
         self._rows, self._bytes, self._deleted = before.sums()
         self._own: set[int] = set()
         """Manifest segments, by `id`, whose arrays belong to this builder alone."""
-        self._side_files = side_files
-        self._side_deletes = side_deletes
+        self._overflow_files = overflow_files
+        self._side_deletes = overflow_deletes
 
     def all(self, entries: Sequence[Entry]) -> FileHistory:
         """Apply the next entries: first the files that a run adds, then the removals of each
@@ -178,8 +178,8 @@ class _Folding:
         """Add the files of an entry; return their rows and bytes."""
         if entry.add is None:
             return 0, 0
-        if isinstance(entry.add, SideFile):
-            return self._add_side(entry, self._side_files[entry.version])
+        if isinstance(entry.add, OverflowFile):
+            return self._add_side(entry, self._overflow_files[entry.version])
         if self._looks_at_paths:
             paths = entry.add.columns["path"]
             self._readded |= not all(entry.transaction in path for path in paths)
@@ -208,7 +208,7 @@ class _Folding:
         if entry.add is None or count != len(entry.add):
             raise _bad(entry, "ADD-6", "the overflow metadata file has another number of files")
         self._check_partitions(entry, columns.column_names)
-        columns = side_table(entry, columns, self._types)
+        columns = overflow_table(entry, columns, self._types)
         columns = with_written(entry, columns, self._metadata_version)
         if self._looks_at_paths:
             own = pc.match_substring(columns["path"], entry.transaction)
@@ -285,7 +285,7 @@ class _Folding:
 
 def _is_in_run(entry: Entry) -> bool:
     """Return True if an entry can be applied together with the one before it."""
-    return entry.metadata is None and not isinstance(entry.add, SideFile)
+    return entry.metadata is None and not isinstance(entry.add, OverflowFile)
 
 
 def _are_joined(older: Segment, newer: Segment) -> bool:
@@ -342,10 +342,10 @@ class _Tail:
         return result
 
 
-def _deletes_of(entry: Entry, side_deletes: Mapping[int, pa.Table]) -> pa.Table:
+def _deletes_of(entry: Entry, overflow_deletes: Mapping[int, pa.Table]) -> pa.Table:
     assert entry.delete is not None
-    if isinstance(entry.delete, SideFile):
-        return side_deletes[entry.version]
+    if isinstance(entry.delete, OverflowFile):
+        return overflow_deletes[entry.version]
     try:
         return delete_columns(entry.delete)
     except CorruptEntryError as error:
@@ -455,4 +455,6 @@ def bounded(history: FileHistory) -> FileHistory:
 
 def has_sides(stored: StoredEntry) -> bool:
     """Return True if columns of an entry are in an overflow metadata file."""
-    return isinstance(stored.entry.add, SideFile) or isinstance(stored.entry.delete, SideFile)
+    return isinstance(stored.entry.add, OverflowFile) or isinstance(
+        stored.entry.delete, OverflowFile
+    )

@@ -26,7 +26,7 @@ from tablefmt.model.log_entry import (
 from tablefmt.model.name_matching import folded
 from tablefmt.model.scalar_values import decode, has_negative_zero
 from tablefmt.model.schema import Schema, all_fields, all_ids, id_places, id_types
-from tablefmt.model.schema_rules import roots_gone
+from tablefmt.model.schema_rules import dropped_roots
 from tablefmt.model.times import next_time
 from tablefmt.model.type_widening import is_widening, same_kind, share_origin
 from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, moved
@@ -308,10 +308,11 @@ def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     staying = {f.id for f in all_fields(after)}
     taken = {folded(name) for name in before.dropped}
     if any(
-        f.id > before.last_id and folded(f.physical) in taken for f in roots_gone(after.fields, old)
+        f.id > before.last_id and folded(f.physical) in taken
+        for f in dropped_roots(after.fields, old)
     ):
         raise _bad(entry, "SCH-8", "its schema gives a new column the name of a dropped one")
-    dropped = {f.physical for f in roots_gone(before.fields, staying)}
+    dropped = {f.physical for f in dropped_roots(before.fields, staying)}
     if not dropped.union(before.dropped).issubset(after.dropped):
         raise _bad(entry, "SCH-8", "its schema forgets the physical name of a dropped column")
 
@@ -320,7 +321,7 @@ def _ids_back(entry: Entry, before: Schema, after: Schema, old: Collection[int])
     """Return the ids of dropped fields that come back with the rows of an older version (SCH-8)."""
     if not _replaces_all(entry):
         return set()
-    back = (f for f in roots_gone(after.fields, old) if f.physical in before.dropped)
+    back = (f for f in dropped_roots(after.fields, old) if f.physical in before.dropped)
     return {i for field in back for i in all_ids(Schema((field,), before.last_id))}
 
 

@@ -126,42 +126,42 @@ def open_log(
         CorruptEntryError, UnsupportedFeatureError: the codec's rules.
     """
     asked = moment_of(store)
-    look = first_round(store)
-    if not look.known:
+    probe = first_round(store)
+    if not probe.known:
         raise not_found(store) if explain else TableNotFoundError(store.uri)
-    if not whole and 0 in look.known:
-        if look.hint is None and len(look.known) == FIRST_WINDOW:
-            look = with_listing(store, look)
-        for base, entries in _on_checkpoints(store, look, without):
-            return Opened(look.hint, base, entries, asked)
-    if len(look.known) < FIRST_WINDOW and look.listed is None:
-        look = with_listing(store, look)
-    listed = look.listed or ()
-    missing = next((v for v in range(FIRST_WINDOW) if v not in look.known), None)
+    if not whole and 0 in probe.known:
+        if probe.hint is None and len(probe.known) == FIRST_WINDOW:
+            probe = with_listing(store, probe)
+        for base, entries in _on_checkpoints(store, probe, without):
+            return Opened(probe.hint, base, entries, asked)
+    if len(probe.known) < FIRST_WINDOW and probe.listed is None:
+        probe = with_listing(store, probe)
+    listed = probe.listed or ()
+    missing = next((v for v in range(FIRST_WINDOW) if v not in probe.known), None)
     try:
         if missing is not None and max(listed, default=0) > missing:
             gap = gap_error(store, missing, max(listed))
             if isinstance(gap, VersionNotFoundError):
                 raise gap
             # Otherwise they may have been written meanwhile.
-        first = _packed(store, look, 0) if packed and missing is None else []
-        entries = read_whole(store, look, progress, first)
+        first = _packed(store, probe, 0) if packed and missing is None else []
+        entries = read_whole(store, probe, progress, first)
     except VersionNotFoundError as gap:
-        base, entries = _expired(store, look, gap, whole, packed, without)
-        return Opened(look.hint, base, entries, asked)
-    return Opened(look.hint, NOTHING, entries, asked)
+        base, entries = _expired(store, probe, gap, whole, packed, without)
+        return Opened(probe.hint, base, entries, asked)
+    return Opened(probe.hint, NOTHING, entries, asked)
 
 
-def _packed(store: Store, look: FirstRound, first: int) -> list[StoredEntry]:
+def _packed(store: Store, probe: FirstRound, first: int) -> list[StoredEntry]:
     """Return entries from one version up to the hint's checkpoint, from compacted log segments."""
-    key = None if look.hint is None else look.hint.checkpoint
+    key = None if probe.hint is None else probe.hint.checkpoint
     last = -1 if key is None else root_version(key) or 0
     return read_packed(store, first, last, last) or []
 
 
 def _expired(
     store: Store,
-    look: FirstRound,
+    probe: FirstRound,
     gap: VersionNotFoundError,
     whole: bool,
     packed: bool,
@@ -177,7 +177,7 @@ def _expired(
     oldest, newest = int(str(gap.oldest)), int(str(gap.latest))
     given_up = frozenset(() if without is None else (without,))
     for base in usable_bases(store, oldest if whole else newest, given_up):
-        known = _packed(store, look, base.version + 1) if packed else []
+        known = _packed(store, probe, base.version + 1) if packed else []
         try:
             bodies, _ = read_from(store, base.version + 1 + len(known), newest)
         except VersionNotFoundError:
@@ -187,38 +187,38 @@ def _expired(
     raise no_state(oldest)
 
 
-def _on_checkpoints(store: Store, look: FirstRound, given_up: str | None) -> Iterator[BaseAndTail]:
-    hint = look.hint
+def _on_checkpoints(store: Store, probe: FirstRound, given_up: str | None) -> Iterator[BaseAndTail]:
+    hint = probe.hint
     key = None if hint is None else hint.checkpoint
     if hint is not None and key is not None:
-        hinted = None if key == given_up else _at_hint(store, look, hint, key)
+        hinted = None if key == given_up else _at_hint(store, probe, hint, key)
         if hinted is not None:
             yield hinted
-    elif (len(look.listed or ()) if hint is None else hint.version) < LONG_LOG:
+    elif (len(probe.listed or ()) if hint is None else hint.version) < LONG_LOG:
         return
-    table = decode(look.known[0], 0).entry.table
+    table = decode(probe.known[0], 0).entry.table
     without = frozenset(name for name in (key, given_up) if name is not None)
     for base in usable_bases(store, VERSION_MAX, without, TRIED_MAX):
         if base.head is None or not _of_log(base.head, table):
             continue
-        promised = max(look.listed or (base.version,)) if hint is None else hint.version
+        likely = max(probe.listed or (base.version,)) if hint is None else hint.version
         try:
-            bodies, _ = read_from(store, base.version + 1, promised)
-        except VersionNotFoundError as gone:
-            logger.warning("skipping a checkpoint: %s", gone)
+            bodies, _ = read_from(store, base.version + 1, likely)
+        except VersionNotFoundError as expired:
+            logger.warning("skipping a checkpoint: %s", expired)
             continue
         yield base, _entries(base, bodies)
 
 
-def _at_hint(store: Store, look: FirstRound, hint: Hint, key: str) -> BaseAndTail | None:
+def _at_hint(store: Store, probe: FirstRound, hint: Hint, key: str) -> BaseAndTail | None:
     """Return the base of the hint's root and the entries after it, from one round of requests."""
     version = root_version(key)
     assert version is not None
     try:
-        broken = not is_unbroken(look.known)
+        broken = not is_unbroken(probe.known)
         bodies, (root_body,) = read_from(store, version, hint.version, [key], may_be_broken=broken)
         root = sound_root(root_body, bodies[0] if bodies else None, key)
-        if not _of_log(root.head, decode(look.known[0], 0).entry.table):
+        if not _of_log(root.head, decode(probe.known[0], 0).entry.table):
             raise TableReplacedError(
                 "the checkpoint belongs to another table", key=key, rule="CKP-5"
             )

@@ -72,7 +72,7 @@ class LogView:
         """Number of concurrent commits that the last commit by this view met."""
         self.crowd = 0
         """Number of further commits by this view that use the shared commit queue (STO-14)."""
-        self.contact = HeadFreshness(store, asked)
+        self.freshness = HeadFreshness(store, asked)
         self._lock = threading.RLock()
         self._earlier = EarlierVersions(self, base.first)
         self._versions = Versions(base, self._earlier)
@@ -290,7 +290,7 @@ class LogView:
         """
         head = self.head
         asked = self.store, head.version, head.digest
-        fresh = [] if head.ended else self.contact.entries_after(*asked, waits=waits)
+        fresh = [] if head.ended else self.freshness.entries_after(*asked, waits=waits)
         if fresh:
             same_table(head, fresh[0])
         self._catch_up()

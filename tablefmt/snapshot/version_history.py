@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from tablefmt.errors import VersionNotFoundError
 from tablefmt.log.codec import decode
-from tablefmt.model.log_entry import Entry, LogHorizon, Metadata, SideFile, StoredEntry, Totals
+from tablefmt.model.log_entry import Entry, LogHorizon, Metadata, OverflowFile, StoredEntry, Totals
 from tablefmt.model.times import show_time
 from tablefmt.snapshot.checkpoint_base import NOTHING, Base
 from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, Move, after, move_of
@@ -203,7 +203,7 @@ class Versions:
         if move is not None:
             self._moves.append(move)
         for columns in (entry.add, entry.delete):
-            if isinstance(columns, SideFile):
+            if isinstance(columns, OverflowFile):
                 self.sides.append((entry.version, columns.path))
         if entry.horizon is not None and entry.horizon.log is not None:
             self.log_horizons.append((entry.version, entry.horizon.log))

@@ -236,7 +236,7 @@ class Contest:
     bodies: tuple[bytes, ...]
     replies: list[tuple[int, PutReply]] = field(default_factory=list)
 
-    def winners(self) -> list[int]:
+    def confirmed(self) -> list[int]:
         """Return the creators that the store confirmed."""
         return [creator for creator, reply in self.replies if isinstance(reply, Written)]
 
@@ -250,12 +250,12 @@ class Contest:
 
     def fault(self, kept: bytes | None) -> str:
         """Return how the stored body `kept` shows a violation of STO-3; "" if it does not."""
-        winners = self.winners()
-        if len(winners) > 1:
-            return f"confirmed one object to {len(winners)} of {CREATORS} simultaneous writers"
+        confirmed = self.confirmed()
+        if len(confirmed) > 1:
+            return f"confirmed one object to {len(confirmed)} of {CREATORS} simultaneous writers"
         # Without a winner, an answer was lost, or the creator's own re-send was refused. Any of the
         # bodies is then correct.
-        expected = [self.bodies[winners[0]]] if winners else self.bodies
+        expected = [self.bodies[confirmed[0]]] if confirmed else self.bodies
         return "" if kept in expected else "ignores the put-if-absent condition"
 
 
@@ -271,7 +271,7 @@ def _fault(
         contest = _contest(f"_log/.probe-{nonce}-{number}-{size}", size)
         contests.append(contest)
         _race(store, contest, pool, sleep)
-        if len(contest.winners()) > 1:
+        if len(contest.confirmed()) > 1:
             return contest.fault(None)
     late = b"late"
     if not isinstance(_insist(lambda: store.put_if_absent(contests[0].key, late), sleep), Exists):

@@ -23,7 +23,7 @@ from tablefmt.store.object_store import (
     PutReply,
     Range,
     Request,
-    Slate,
+    SharedEntries,
     StoredObject,
     Tally,
     TooLong,
@@ -187,7 +187,7 @@ class MemoryStore:
         """Open a copy of the object."""
         return reader_of(self._file(key).getvalue())
 
-    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
+    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[SharedEntries | None]:
         """Do not queue: here a lost race costs little more than the wait would."""
         return nullcontext()
 

@@ -252,7 +252,7 @@ Range: TypeAlias = tuple[str, int, int]
 """Key, first byte, length in bytes; clipped at the end of the object."""
 
 
-class Slate(Protocol):
+class SharedEntries(Protocol):
     """The shared commit queue of one machine: log entries that its writers pass on to each
     other.
     """
@@ -370,7 +370,7 @@ class Store(Protocol):
         Raises KeyNotFoundError.
         """
 
-    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
+    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[SharedEntries | None]:
         """Wait in the shared commit queue to create names beside `key`, `seconds` at most (STO-14).
 
         The queue is an optimization for writers that would lose races to each other. Correctness

@@ -28,7 +28,7 @@ from tablefmt.store.object_store import (
     PutReply,
     Range,
     Request,
-    Slate,
+    SharedEntries,
     StoredObject,
     Tally,
     TooLong,
@@ -51,7 +51,7 @@ from tablefmt.store.s3_answers import (
     put_reply,
     start_after,
 )
-from tablefmt.store.shared_commit_queue import neighbours_turn
+from tablefmt.store.shared_commit_queue import shared_queue_turn
 
 _Result = TypeVar("_Result")
 
@@ -482,9 +482,9 @@ class S3Store:
         """Return None: S3 has objects, not files."""
         return None
 
-    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
+    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[SharedEntries | None]:
         """Wait for other processes of this machine and user only."""
-        return neighbours_turn(self.identity, seconds)
+        return shared_queue_turn(self.identity, seconds)
 
     def server_time_us(self) -> int | None:
         """Return the latest Date header, to the second, plus the time since."""

@@ -63,7 +63,7 @@ _stuck: dict[str, float] = {}
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 
 
-class Slate:
+class SharedEntries:
     """Log entries that writers of this machine share through the queue file."""
 
     def __init__(self, fd: int) -> None:
@@ -112,10 +112,10 @@ class Slate:
                 left = []
             left.append((version, body))
         kept: list[bytes] = []
-        room = LEFT_BYTES
+        budget = LEFT_BYTES
         for version, body in reversed(left[-LEFT_MAX:]):
-            room -= _ENTRY.size + len(body)
-            if room < 0:
+            budget -= _ENTRY.size + len(body)
+            if budget < 0:
                 break
             kept.append(_ENTRY.pack(version, len(body)) + body)
         packed = b"".join(reversed(kept))
@@ -130,7 +130,7 @@ def _checksum(body: bytes, when: float) -> int:
 
 
 @contextmanager
-def neighbours_turn(identity: str, seconds: float) -> Iterator[Slate | None]:
+def shared_queue_turn(identity: str, seconds: float) -> Iterator[SharedEntries | None]:
     """Wait at most `seconds` for the writers of this machine that came before.
 
     Args:
@@ -148,7 +148,7 @@ def neighbours_turn(identity: str, seconds: float) -> Iterator[Slate | None]:
         came = _wait(fd, seconds)
         if came is None:
             _stuck[identity] = time.monotonic() + STUCK_SECONDS
-        yield Slate(fd) if came else None
+        yield SharedEntries(fd) if came else None
     finally:
         # A forked child shares the open file, so close alone does not release the lock.
         with suppress(OSError):

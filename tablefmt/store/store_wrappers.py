@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tablefmt.errors import StoreError
 from tablefmt.store.forks import renew_after_fork
-from tablefmt.store.object_store import PutReply, Range, Slate, Store, StoredObject, Tally
+from tablefmt.store.object_store import PutReply, Range, SharedEntries, Store, StoredObject, Tally
 
 
 class ForwardingStore:
@@ -114,7 +114,7 @@ class ForwardingStore:
         """Forward to the inner store. No wrapper sees what Arrow reads from the file."""
         return self.inner.open_file(key)
 
-    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[Slate | None]:
+    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[SharedEntries | None]:
         """Forward to the inner store."""
         return self.inner.turn(key, seconds)
 

@@ -38,8 +38,8 @@ def interleaved(
     """
     waiting, running = list(range(count)), list[int]()
     while waiting or running:
-        room = at_once is None or len(running) < at_once
-        if waiting and (not running or (room and rng.random() < eager)):
+        budget = at_once is None or len(running) < at_once
+        if waiting and (not running or (budget and rng.random() < eager)):
             running.append(waiting.pop())
             yield running[-1], True
         else:

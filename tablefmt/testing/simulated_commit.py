@@ -102,24 +102,28 @@ class WriterPlan:
         """Return whether this writer can judge an entry."""
         return entry.transaction not in self.cannot_read
 
-    def verdict(self, winner: str, version: int) -> Verdict:
+    def verdict(self, concurrent: str, version: int) -> Verdict:
         """Return the verdict of this writer on a transaction that holds a version."""
-        if winner in self.conflicts_with:
+        if concurrent in self.conflicts_with:
             return Conflict(
                 error=ConcurrentModificationException,
                 rule="CFL-1",
-                reason=winner,
+                reason=concurrent,
                 winner_version=version,
                 winner_operation="",
             )
-        return AlreadyApplied(version) if winner in self.same_application else None
+        return AlreadyApplied(version) if concurrent in self.same_application else None
 
 
 def _judged(plan: WriterPlan, entries: list[Entry]) -> Found | Unreadable:
-    winners = [
+    concurrent_commits = [
         Judged(e.version, e.transaction, plan.verdict(e.transaction, e.version)) for e in entries
     ]
-    return Found(tuple(winners)) if winners else Unreadable("nothing that is known here")
+    return (
+        Found(tuple(concurrent_commits))
+        if concurrent_commits
+        else Unreadable("nothing that is known here")
+    )
 
 
 def protocol_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Writer:
@@ -127,7 +131,7 @@ def protocol_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) ->
     for transaction in plan.transactions:
         base = head.version if head else -1
         below = head.transaction if head else None
-        attempt, request = commit_protocol.start(transaction, base + 1, look=plan.looks)
+        attempt, request = commit_protocol.start(transaction, base + 1, probe=plan.looks)
         decision: Next = request
         while True:
             if isinstance(decision, Put):

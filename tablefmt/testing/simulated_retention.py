@@ -224,8 +224,8 @@ class Handle:
                 reply = Found(tuple(Judged(v, e.name) for v, e in found)) if found else Missing()
                 if found and not self.is_long_since(heard):
                     heard = asked
-                for version, winner in found:
-                    self.version, self.head = version, winner
+                for version, concurrent in found:
+                    self.version, self.head = version, concurrent
             self.clocks.answered()
             attempt, following = step(attempt, reply)
         assert isinstance(following, Committed), following

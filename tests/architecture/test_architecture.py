@@ -54,8 +54,8 @@ SPARK_LINES = [
 ]
 """The same inside `spark`. A module that stands in `backends` itself may use both of its rooms."""
 
-SPARK_LEVEL = {room: level for level, line in enumerate(SPARK_LINES) for room in line}
-LEVEL = {room: level for level, line in enumerate(LINES) for room in line}
+SPARK_LEVEL = {package: level for level, line in enumerate(SPARK_LINES) for package in line}
+LEVEL = {package: level for level, line in enumerate(LINES) for package in line}
 OUTSIDE = {"testing", "demo", "__main__"}
 """Users of the package that come with it. Only the command line starts the demo."""
 
@@ -93,7 +93,7 @@ ALLOWED = {
 }
 
 
-def room(module: str) -> str:
+def package(module: str) -> str:
     """The room of a module: the name after the package's."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
@@ -121,15 +121,15 @@ def test_rooms_know_only_lower_rooms() -> None:
     """Layers of the design: downwards, and not sideways."""
     wrong = []
     for name in MODULES:
-        if room(name) in OUTSIDE or name == "tablefmt":
+        if package(name) in OUTSIDE or name == "tablefmt":
             continue
         for wanted, line in imports(name):
-            target = room(wanted)
-            if not wanted.startswith("tablefmt") or target == room(name):
+            target = package(wanted)
+            if not wanted.startswith("tablefmt") or target == package(name):
                 continue
-            if (room(name), target) == ("cli", "demo"):
+            if (package(name), target) == ("cli", "demo"):
                 continue
-            if target in OUTSIDE or LEVEL[target] >= LEVEL[room(name)]:
+            if target in OUTSIDE or LEVEL[target] >= LEVEL[package(name)]:
                 wrong.append(f"{name}:{line} imports {wanted}")
     assert wrong == []
 
@@ -139,9 +139,9 @@ def test_rooms_of_spark_know_only_lower_rooms() -> None:
     wrong = [
         f"{name}:{line} imports {wanted}"
         for name in MODULES
-        if room(name) == "spark"
+        if package(name) == "spark"
         for wanted, line in imports(name)
-        if room(wanted) == "spark"
+        if package(wanted) == "spark"
         and spark_room(wanted) != spark_room(name)
         and SPARK_LEVEL[spark_room(wanted)] >= SPARK_LEVEL[spark_room(name)]
     ]
@@ -192,7 +192,7 @@ def test_spark_commits_by_the_one_door_alone() -> None:
     """Nothing in `spark` begins, pins, finishes or discards a transaction beside `autocommit`."""
     steps, drivers, doors = [], [], set()
     for name, tree in TREES.items():
-        if room(name) != "spark":
+        if package(name) != "spark":
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
@@ -227,8 +227,8 @@ def test_names_of_modules_and_packages_are_unique() -> None:
 
 def test_every_module_is_in_a_room() -> None:
     """A new folder has to be put in its place in LINES."""
-    assert {room(name) for name in MODULES} - set(LEVEL) - OUTSIDE == set()
-    inside = {name for name in MODULES if room(name) == "spark" and spark_room(name) == ""}
+    assert {package(name) for name in MODULES} - set(LEVEL) - OUTSIDE == set()
+    inside = {name for name in MODULES if package(name) == "spark" and spark_room(name) == ""}
     assert inside == {"tablefmt.spark"}
 
 
@@ -250,11 +250,11 @@ def test_a_library_has_one_owner(libraries: set[str], owner: str | tuple[str, st
     wrong = [
         f"{name}:{line} imports {wanted}"
         for name in MODULES
-        if room(name) not in {*owners, *OUTSIDE}
+        if package(name) not in {*owners, *OUTSIDE}
         for wanted, line in imports(name)
         if wanted.split(".")[0] in libraries
         and (name, wanted.split(".")[0]) not in ALLOWED
-        and not (owner == "store" and room(name) in {"cli", "spark"} and wanted == "os")
+        and not (owner == "store" and package(name) in {"cli", "spark"} and wanted == "os")
     ]
     assert wrong == []
 
@@ -264,7 +264,7 @@ def test_pure_modules_have_no_world() -> None:
     wrong = [
         f"{name}:{line} imports {wanted}"
         for name in MODULES
-        if room(name) in PURE or name in PURE_MODULES
+        if package(name) in PURE or name in PURE_MODULES
         for wanted, line in imports(name)
         if wanted.split(".")[0] in IMPURE
     ]
@@ -326,7 +326,7 @@ def test_no_pickle_and_no_print() -> None:
     """Bytes of a table never become code; a library has nothing to print."""
     wrong = []
     for name, tree in TREES.items():
-        if room(name) == "testing":
+        if package(name) == "testing":
             continue
         wrong += [
             f"{name}:{line}: {wanted}"
@@ -337,7 +337,7 @@ def test_no_pickle_and_no_print() -> None:
             called = node.func if isinstance(node, ast.Call) else None
             banned = {"eval", "exec", "print"}
             if isinstance(called, ast.Name) and called.id in banned:
-                if called.id == "print" and room(name) in {"cli", "demo"}:
+                if called.id == "print" and package(name) in {"cli", "demo"}:
                     continue
                 wrong.append(f"{name}:{node.lineno}: {called.id}()")  # type: ignore[attr-defined]
     assert wrong == []

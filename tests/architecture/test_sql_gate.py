@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tablefmt.spark.backends.native.native_writer import SESSION_CONF
-from tests.architecture.test_architecture import MODULES, PACKAGE, TREES, room
+from tests.architecture.test_architecture import MODULES, PACKAGE, TREES, package
 
 GATE = "tablefmt.spark.runtime.sql_text"
 
@@ -51,7 +51,7 @@ def test_spark_parses_text_of_ours_at_the_gate_alone() -> None:
     """SEC-4: the gate puts nothing in place of `${…}`."""
     found = set()
     for name in MODULES:
-        if room(name) != "spark" or name == GATE:
+        if package(name) != "spark" or name == GATE:
             continue
         for node in ast.walk(TREES[name]):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):

@@ -97,9 +97,9 @@ def test_who_waits_is_told_soon_that_what_comes_next_was_given_up() -> None:
     table = new_table(store)
     table.append(rows(1))
     follower = behind(table, store)
-    contact = follower.context.view.contact
-    began, looks = contact.clock(), itertools.count()
-    contact.clock = lambda: began
+    freshness = follower.context.view.freshness
+    began, looks = freshness.clock(), itertools.count()
+    freshness.clock = lambda: began
 
     def sleep(_seconds: float) -> None:
         look = next(looks)
@@ -108,7 +108,7 @@ def test_who_waits_is_told_soon_that_what_comes_next_was_given_up() -> None:
             for number in range(2, 6):
                 table.append(rows(number))
             table.expire_log(retention=0, dry_run=False, breaks_running_transactions=True)
-        contact.clock = lambda: began + 2.5 * look
+        freshness.clock = lambda: began + 2.5 * look
 
     object.__setattr__(follower.context.environment, "sleep", sleep)
     following = follower.changes(after_version=0).follow()

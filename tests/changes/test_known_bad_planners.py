@@ -67,7 +67,7 @@ def _without_marks(right: Any) -> Any:
 
 BAD: dict[str, tuple[object, str, Any]] = {
     "copies of rows are rows that came": (Touched, "_outputs", lambda *_: {}),
-    "rows that moved have gone": (Touched, "_carried", lambda *_: {}),
+    "rows that moved have gone": (Touched, "_copied", lambda *_: {}),
     "rows that were gone go again with their file": (
         Touched,
         "_live",

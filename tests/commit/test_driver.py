@@ -115,11 +115,11 @@ def test_a_silent_store_is_asked_again_till_the_commit_is_decided(
     late, failing = faulty(table, *faults)
     if raced:
         table.append(rows(2))
-    receipt = late.append(rows(3))
+    commit_result = late.append(rows(3))
     failing.deliver_late()
     wanted = [1, 2, 3] if raced else [1, 3]
-    assert receipt.version == len(wanted)
-    assert receipt.rebased_over == ((2,) if raced else ())
+    assert commit_result.version == len(wanted)
+    assert commit_result.rebased_over == ((2,) if raced else ())
     assert ids(handle(store)) == by_hand(store) == wanted
     assert data_files(store) == live_files(store)
     assert_sound(store)
@@ -462,8 +462,8 @@ def test_a_race_of_one_application_version_commits_it_once(same: bool) -> None:
 
     late = behind(table, Beaten(store))
     if same:
-        receipt = late.append(rows(2), application=("job", 1))
-        assert (receipt.already_applied, receipt.version) == (True, 2)
+        commit_result = late.append(rows(2), application=("job", 1))
+        assert (commit_result.already_applied, commit_result.version) == (True, 2)
     else:
         with pytest.raises(ConcurrentTransactionException, match="job"):
             late.append(rows(3), application=("job", 1))
@@ -517,9 +517,9 @@ def test_a_handle_5000_versions_behind_appends_and_reads_each_winner_once() -> N
         assert isinstance(commit(store, plan, other.context.environment, view).outcome, Committed)
     counting = CountingStore(store)
     table.context.store = table.context.view.store = counting
-    receipt = table.append(rows(1))
-    assert receipt.version == 5002
-    assert receipt.rebased_over == tuple(range(2, 5002))
+    commit_result = table.append(rows(1))
+    assert commit_result.version == 5002
+    assert commit_result.rebased_over == tuple(range(2, 5002))
     asked = [key for verb, key in counting.requests if verb == "get"]
     assert all(count == 1 for count in map(asked.count, map(entry_key, range(2, 5002, 97))))
     assert len(asked) < 5002 + 512 + 8
@@ -569,8 +569,8 @@ def test_an_append_goes_on_top_of_metadata_that_its_files_fit() -> None:
     """CFL-5: it depends on nothing that it read."""
     table, store, _ = one_row()
     change_metadata(store, changed("widened by a column"))
-    receipt = table.append(rows(3))
-    assert receipt.rebased_over == (2,)
+    commit_result = table.append(rows(3))
+    assert commit_result.rebased_over == (2,)
     now = handle(store).to_arrow()
     assert sorted(now[now.schema.names[0]].to_pylist()) == [1, 3]
 
@@ -790,9 +790,9 @@ def test_of_many_creators_one_makes_the_table() -> None:
 
         with ThreadPoolExecutor(8) as pool:
             made = list(pool.map(make, range(8)))
-        winner = handle(store)
-        others = [m for m in made if m != winner.id]
-        assert winner.version == 0
+        concurrent = handle(store)
+        others = [m for m in made if m != concurrent.id]
+        assert concurrent.version == 0
         assert others == ([] if exist_ok else ["protocol_changed"] * 7)
 
 
@@ -892,8 +892,8 @@ def test_a_slow_clock_does_not_write_into_the_past() -> None:
 
     table = new_table(clock=clock)
     slow = open_at(Telling(table.context.store), clock.environment())
-    receipt = slow.append(rows(1))
-    assert to_micros(receipt.timestamp) == clock.micros + 3_600_000_000
+    commit_result = slow.append(rows(1))
+    assert to_micros(commit_result.timestamp) == clock.micros + 3_600_000_000
 
 
 def test_an_append_reads_hardly_any_winner(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -915,13 +915,13 @@ def test_an_append_reads_hardly_any_winner(monkeypatch: pytest.MonkeyPatch) -> N
         "tablefmt.log.log_reader",
     ):
         monkeypatch.setattr(f"{module}.decode", counted)
-    receipt = late.append(rows(9))
+    commit_result = late.append(rows(9))
     assert decoded == [2, 6, 8]
     assert ids(late) == [5, 6, 7, 8, 9]
     assert decoded == [2, 6, 8, 3, 4, 5, 7]
 
     read = [passed.as_dict() for passed in reading.commit().rebased_over]
-    assert [passed.as_dict() for passed in receipt.rebased_over] == read[:7]
+    assert [passed.as_dict() for passed in commit_result.rebased_over] == read[:7]
     assert [passed["version"] for passed in read] == list(range(2, 10))
 
 
@@ -938,8 +938,8 @@ def test_metadata_among_many_winners_is_not_passed_over(name: str) -> None:
         assert late.append(rows(9)).rebased_over == tuple(range(2, 9))
         assert late.schema.names == ["id", "p", "new"]
         return
-    receipt = late.append(rows(9).select(["id"]))
-    assert (receipt.version, receipt.rebased_over) == (9, ())
+    commit_result = late.append(rows(9).select(["id"]))
+    assert (commit_result.version, commit_result.rebased_over) == (9, ())
     assert ids(late) == ids(table.refresh())
 
 

@@ -17,7 +17,7 @@ from tablefmt.table import Table
 from tests.tables import assert_sound, behind, by_hand, handle, ids, new_table, rows
 
 
-class Slate:
+class SharedEntries:
     """As of the store, in a list."""
 
     def __init__(self) -> None:
@@ -39,14 +39,14 @@ class Slate:
 class Near(CountingStore):
     """Takes turns with others that have the same slate."""
 
-    def __init__(self, inner: Store, slate: Slate) -> None:
+    def __init__(self, inner: Store, shared: SharedEntries) -> None:
         super().__init__(inner)
-        self.slate = slate
+        self.shared = shared
 
     @contextmanager
     def turn(self, key: str, seconds: float = 0) -> Iterator[Any]:
-        self.slate.turns += 1
-        yield None if self.slate.refuses else self.slate
+        self.shared.turns += 1
+        yield None if self.shared.refuses else self.shared
 
     def log(self) -> list[tuple[str, str]]:
         """Requests for entries since this was asked last."""
@@ -59,12 +59,12 @@ def puts(*versions: int) -> list[tuple[str, str]]:
     return [("put_if_absent", entry_key(version)) for version in versions]
 
 
-def neighbours(count: int) -> tuple[list[Table], Slate, Store]:
+def neighbours(count: int) -> tuple[list[Table], SharedEntries, Store]:
     """Warm handles of one table, as of so many processes of one machine."""
-    table, slate = new_table(), Slate()
+    table, shared = new_table(), SharedEntries()
     table.append(rows(0))
     inner = table.context.store
-    return [behind(table, Near(inner, slate)) for _ in range(count)], slate, inner
+    return [behind(table, Near(inner, shared)) for _ in range(count)], shared, inner
 
 
 def near(table: Table) -> Near:
@@ -75,9 +75,9 @@ def near(table: Table) -> Near:
 
 def test_neighbours_who_met_put_once_and_read_nothing() -> None:
     """STO-14, CMT-2: the first race is lost; from then on each knows what the others made."""
-    tables, slate, store = neighbours(3)
+    tables, shared, store = neighbours(3)
     tables[0].append(rows(1))
-    assert (near(tables[0]).log(), slate.turns) == (puts(2), 0), "alone nobody takes a turn"
+    assert (near(tables[0]).log(), shared.turns) == (puts(2), 0), "alone nobody takes a turn"
     for number, table in enumerate(tables[1:], 2):
         table.append(rows(number))
         log = near(table).log()
@@ -105,32 +105,32 @@ def crowded(tables: list[Table]) -> None:
 
 def test_who_is_left_alone_takes_no_more_turns() -> None:
     """STO-14: after some commits."""
-    tables, slate, _ = neighbours(2)
+    tables, shared, _ = neighbours(2)
     crowded(tables)
     for n in range(CROWDED + 1):
         tables[0].append(rows(n))
-    turns = slate.turns
+    turns = shared.turns
     tables[0].append(rows(50))
-    assert slate.turns == turns
+    assert shared.turns == turns
 
 
 @pytest.mark.parametrize("spoilt", ["another table", "no JSON", "no chain", "gap", "nothing"])
 def test_what_does_not_follow_is_not_believed(spoilt: str) -> None:
     """STO-14, LOG-1: then the log is read."""
-    tables, slate, store = neighbours(2)
+    tables, shared, store = neighbours(2)
     crowded(tables)
     tables[0].append(rows(1))
     if spoilt == "another table":
         other, others, _ = neighbours(2)
         crowded(other)
         other[0].append(rows(9))
-        slate.left = others.left
+        shared.left = others.left
     elif spoilt == "no JSON":
-        slate.left = [(version, b"{") for version, _ in slate.left]
+        shared.left = [(version, b"{") for version, _ in shared.left]
     elif spoilt == "no chain":
-        slate.left = [(version, body + b" ") for version, body in slate.left]
+        shared.left = [(version, body + b" ") for version, body in shared.left]
     else:
-        slate.left = [(999, b"")] if spoilt == "gap" else []
+        shared.left = [(999, b"")] if spoilt == "gap" else []
     tables[1].append(rows(2))
     assert ids(handle(store)) == by_hand(store) == [0, 1, 2, 100, 101, 200, 201]
     assert_sound(store)
@@ -138,9 +138,9 @@ def test_what_does_not_follow_is_not_believed(spoilt: str) -> None:
 
 def test_who_gets_no_turn_reads_the_log() -> None:
     """STO-14: a courtesy."""
-    tables, slate, store = neighbours(2)
+    tables, shared, store = neighbours(2)
     crowded(tables)
-    slate.refuses = True
+    shared.refuses = True
     tables[0].append(rows(1))
     tables[1].append(rows(2))
     assert ("get", entry_key(tables[1].version)) in near(tables[1]).log()

@@ -60,9 +60,9 @@ def theirs(*verdicts, first=7):
     return Found(tuple(Judged(first + i, f"their-{i}", v) for i, v in enumerate(verdicts)))
 
 
-def run(*replies, look=False):
+def run(*replies, probe=False):
     """Contest version 7 as "mine"; return every decision, the first request included."""
-    attempt, decision = start("mine", 7, look=look)
+    attempt, decision = start("mine", 7, probe=probe)
     decisions = [decision]
     for reply in replies:
         attempt, decision = step(attempt, reply)  # type: ignore[assignment]
@@ -96,7 +96,7 @@ def test_an_own_entry_below_other_entries_is_a_commit_at_its_version():
 
 def test_what_cannot_be_judged_ends_it():
     """CMT-12: nothing of ours can be there, unless a put had no answer."""
-    assert run(Unreadable("garbage"), look=True) == [Get(7), Rejected("garbage")]
+    assert run(Unreadable("garbage"), probe=True) == [Get(7), Rejected("garbage")]
     assert run(Exists(), Unreadable("garbage"))[-1] == Rejected("garbage")
     assert run(Exists(), TIMEOUT, Missing(), Exists(), Unreadable("x"))[-1] == Rejected("x")
     for silent in ([TIMEOUT], [TIMEOUT, TIMEOUT], [Exists(), Missing(), TIMEOUT]):
@@ -151,8 +151,8 @@ def test_after_the_second_lost_race_the_writer_waits_and_looks_first():
 
 def test_a_look_comes_before_the_first_put_where_it_is_asked_for():
     """CMT-2: it is no lost race, whatever it finds."""
-    assert run(Missing(), Written(), look=True) == [Get(7), Put(7), Committed(7)]
-    assert run(theirs(None), Exists(), theirs(None, first=8), look=True) == [
+    assert run(Missing(), Written(), probe=True) == [Get(7), Put(7), Committed(7)]
+    assert run(theirs(None), Exists(), theirs(None, first=8), probe=True) == [
         Get(7),
         Put(8),
         Get(8),
@@ -171,14 +171,14 @@ def test_a_look_comes_before_the_first_put_where_it_is_asked_for():
 )
 def test_a_look_can_end_a_transaction_of_which_nothing_was_sent(reply, outcome):
     """CMT-6, CMT-7, CMT-8: what stands in the way is found before a put."""
-    assert run(reply, look=True)[-1] == outcome
-    assert run(TIMEOUT, reply, look=True)[-2:] == [Get(7, backoff=True), outcome]
+    assert run(reply, probe=True)[-1] == outcome
+    assert run(TIMEOUT, reply, probe=True)[-2:] == [Get(7, backoff=True), outcome]
 
 
 def test_a_free_version_seen_after_a_put_was_sent_is_not_new():
     """CMT-3: the same "not found" means two things."""
-    assert run(Missing(), TIMEOUT, look=True)[-1] == Put(7, backoff=True)
-    assert run(Missing(), Exists(), Missing(), look=True)[-1] == Put(7, backoff=True)
+    assert run(Missing(), TIMEOUT, probe=True)[-1] == Put(7, backoff=True)
+    assert run(Missing(), Exists(), Missing(), probe=True)[-1] == Put(7, backoff=True)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_deadline_is_no_request():
 )
 def test_versions_rise_only_past_entries_read(kinds, look):
     """CMT-3, CMT-5: every version that is left was seen to be another's."""
-    attempt, decision = start("mine", 7, look=look)
+    attempt, decision = start("mine", 7, probe=look)
     seen = set()
     backoffs = 0
     for kind in kinds:
@@ -273,7 +273,7 @@ def test_versions_rise_only_past_entries_read(kinds, look):
         if isinstance(decision, Get) and kind == "exists":
             continue
         if isinstance(reply, Found):
-            seen |= {winner.version for winner in reply.winners}
+            seen |= {concurrent.version for concurrent in reply.concurrent_commits}
             backoffs = 0
         elif kind == "none" or (kind == "missing" and attempt.maybe_sent):
             backoffs += 1
@@ -286,15 +286,16 @@ def test_versions_rise_only_past_entries_read(kinds, look):
 
 
 @pytest.mark.parametrize(
-    "winners", [(), (Judged(8, "a"),), (Judged(7, "a"), Judged(9, "b")), (Judged(6, "a"),)]
+    "concurrent_commits",
+    [(), (Judged(8, "a"),), (Judged(7, "a"), Judged(9, "b")), (Judged(6, "a"),)],
 )
-def test_a_read_with_a_gap_is_a_mistake_of_the_driver(winners):
+def test_a_read_with_a_gap_is_a_mistake_of_the_driver(concurrent_commits):
     """Judging with an entry missing could pass over a conflict."""
     attempt, _ = start("mine", 7)
     attempt, _ = step(attempt, Exists())
 
     with pytest.raises(AssertionError):
-        step(attempt, Found(winners))
+        step(attempt, Found(concurrent_commits))
 
 
 @pytest.mark.parametrize("reading", [False, True])

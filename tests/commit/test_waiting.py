@@ -196,9 +196,9 @@ def test_no_reader_of_a_handle_waits_for_its_commit(
         finally:
             stages.go.set()
             before.close()
-    winner = [5] if stage in ("winners", "turn") else []
-    assert commit.result(SOON).version == late.version == 3 + len(winner)
-    expected = [4] if statement == "overwrite" else sorted(AFTER[statement] + winner)
+    concurrent = [5] if stage in ("winners", "turn") else []
+    assert commit.result(SOON).version == late.version == 3 + len(concurrent)
+    expected = [4] if statement == "overwrite" else sorted(AFTER[statement] + concurrent)
     assert ids(late) == ids(handle(store.inner)) == expected
 
 
@@ -234,15 +234,15 @@ def test_readers_do_not_wait_for_the_log_to_be_read(verb: str) -> None:
 
 def test_readers_do_not_wait_for_side_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """CMT-11: one thread gets the columns of a large commit, another reads an older version."""
-    monkeypatch.setattr("tablefmt.commit.driver.SIDE_FROM_FILES", 2)
-    monkeypatch.setattr("tablefmt.commit.driver.SIDE_ABOVE_BYTES", 1)
+    monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_FROM_FILES", 2)
+    monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_ABOVE_BYTES", 1)
     table = new_table(partitioned=True)
     table.append(rows(1))
     reader = handle(table.context.store)
     old = reader.scan()
     table.append(rows(2, 3, p=["a", "b"]))
     commit = table.history(1)["transaction"][0].as_py()
-    slow = Slow(table.context.store, "get", overflow_metadata.side_key(commit))  # type: ignore[attr-defined]
+    slow = Slow(table.context.store, "get", overflow_metadata.overflow_key(commit))  # type: ignore[attr-defined]
     late = behind(reader, slow)
     late.context.view = reader.context.view
     reader.context.view.store = slow

@@ -14,7 +14,7 @@ import pytest
 from pyroaring import BitMap64
 
 from tablefmt.conflict.conflict_check import check
-from tablefmt.conflict.read_write_sets import Marks, PendingCommit, Read, Winner
+from tablefmt.conflict.read_write_sets import ConcurrentCommit, Marks, PendingCommit, Read
 from tablefmt.conflict.rebase import follow
 from tablefmt.conflict.verdict import AlreadyApplied, Conflict, RebasedOver, Verdict
 from tablefmt.errors import ConcurrentModificationException
@@ -25,10 +25,10 @@ from tablefmt.model.log_entry import (
     Application,
     Metadata,
     OperationClass,
+    OverflowFile,
     PartitionScope,
     PredicateScope,
     RowUpdate,
-    SideFile,
 )
 from tests.conflict.world import (
     COLUMNS,
@@ -94,26 +94,32 @@ def test_metadata_and_protocol_commit_after_data_but_a_promise_does_not() -> Non
     for level in (Level(), Level("file", "Serializable"), Level("transaction")):
         on = world(level)
         plain = on.staged(OperationClass.METADATA, [], None, None)
-        promise = replace(plain.mine, promises=True)
-        winners = [on.compact(MINOR, [[1, 2]]), on.compact(CLUSTER, [[3]], order=sorted)]
-        winners += [looking(world(level), 5), on.insert([(7, 0, 7, 7)]), on.overwrite({0}, BASE[0])]
-        winners += [setting(on, 2), on.overwrite({0}, [])]
-        found = [said(check(on.entry_of(w), promise)) for w in winners]
+        added_constraint = replace(plain.mine, adds_constraints=True)
+        concurrent_commits = [on.compact(MINOR, [[1, 2]]), on.compact(CLUSTER, [[3]], order=sorted)]
+        concurrent_commits += [
+            looking(world(level), 5),
+            on.insert([(7, 0, 7, 7)]),
+            on.overwrite({0}, BASE[0]),
+        ]
+        concurrent_commits += [setting(on, 2), on.overwrite({0}, [])]
+        found = [said(check(on.entry_of(w), added_constraint)) for w in concurrent_commits]
         no, append = None, ("CFL-12", "concurrent_append")
         assert found == [no, no, no, append, append, append, no]
-        for winner in winners:
-            assert check(on.entry_of(winner), plain.mine) is None
-            _, allowed = follow(on.entry_of(winner), plain.mine)
+        for concurrent in concurrent_commits:
+            assert check(on.entry_of(concurrent), plain.mine) is None
+            _, allowed = follow(on.entry_of(concurrent), plain.mine)
             assert (allowed.rule, allowed.cell) == ("CFL-5", None)
 
 
 def test_rows_carried_over_break_no_promise() -> None:
     """CFL-12: copy-on-write writes them again, unchanged."""
     on = world(Level("file", delete_mode="copy-on-write"))
-    promise = replace(on.staged(OperationClass.METADATA, [], None, None).mine, promises=True)
-    carried, changed = looking(on, 0), setting(on, 0)
-    assert check(on.entry_of(carried), promise) is None
-    found = check(on.entry_of(changed), promise)
+    added_constraint = replace(
+        on.staged(OperationClass.METADATA, [], None, None).mine, adds_constraints=True
+    )
+    copied, changed = looking(on, 0), setting(on, 0)
+    assert check(on.entry_of(copied), added_constraint) is None
+    found = check(on.entry_of(changed), added_constraint)
     assert isinstance(found, Conflict)
     # Of its two files only that of the new version counts.
     assert found.evidence["files_count"] == 1
@@ -125,10 +131,10 @@ def test_an_added_file_that_cannot_match_does_not_conflict(isolation: str) -> No
     on = world(Level("row", isolation))
     low = looking(on, 2).mine
     unbounded = replace(low, reads=(replace(low.reads[0], predicate=None),))
-    winner = on.entry_of(setting(on, 5, "v", 50))
-    assert said(check(winner, low)) is None
-    assert said(check(replace(winner, files=None), low)) == ("CFL-8", "concurrent_append")
-    assert said(check(winner, unbounded)) == ("CFL-8", "concurrent_append")
+    concurrent = on.entry_of(setting(on, 5, "v", 50))
+    assert said(check(concurrent, low)) is None
+    assert said(check(replace(concurrent, files=None), low)) == ("CFL-8", "concurrent_append")
+    assert said(check(concurrent, unbounded)) == ("CFL-8", "concurrent_append")
     near = on.entry_of(setting(on, 5, "v", 2))
     assert said(check(near, low)) == ("CFL-8", "concurrent_append")
     blind = on.entry_of(on.insert([(9, 0, 2, 0)]))
@@ -143,11 +149,11 @@ def test_an_added_file_that_cannot_match_does_not_conflict(isolation: str) -> No
 def test_an_insert_that_is_not_blind_counts_as_an_update() -> None:
     """CFL-3: whatever its class says."""
     on = world()
-    winner = on.entry_of(on.insert([(9, 0, 2, 0)]))
-    basis = replace(winner.entry.basis, blind=False)
-    seeing = replace(winner, entry=replace(winner.entry, basis=basis))
+    concurrent = on.entry_of(on.insert([(9, 0, 2, 0)]))
+    basis = replace(concurrent.entry.basis, blind=False)
+    seeing = replace(concurrent, entry=replace(concurrent.entry, basis=basis))
     mine = looking(on, 2).mine
-    assert check(winner, mine) is None
+    assert check(concurrent, mine) is None
     assert said(check(seeing, mine)) == ("CFL-8", "concurrent_append")
 
 
@@ -186,7 +192,7 @@ def test_what_may_depend_on_a_blind_insert_that_was_passed_over() -> None:
         assert on.commit(on.insert([(9, 0, 2, 0)])) is None
         late = third(on)
         assert on.follow(first) is None
-        assert first.mine.passed_over in (None, on.version - 1)
+        assert first.mine.skipped in (None, on.version - 1)
         assert said(check(on.entry_of(early), first.mine)) in (None, ("CFL-9", "concurrent_append"))
         return check(on.entry_of(late), first.mine)
 
@@ -194,7 +200,7 @@ def test_what_may_depend_on_a_blind_insert_that_was_passed_over() -> None:
     found = after(reads)
     assert said(found) == ("CFL-9", "concurrent_append")
     assert isinstance(found, Conflict)
-    assert found.evidence == {"passed_over": 3, "read_version": 3}
+    assert found.evidence == {"skipped": 3, "read_version": 3}
     assert "version 3 inserted" in found.reason
     # It cannot depend on the insert: another scope, blind, moves rows, removes only what was known.
     assert after(lambda on: setting(on, 5, scope=touched_of({1})), scope=touched_of({0})) is None
@@ -211,7 +217,7 @@ def test_what_may_depend_on_a_blind_insert_that_was_passed_over() -> None:
     assert on.commit(on.insert([(9, 0, 7, 0)])) is None
     assert on.commit(setting(on, 5)) is None
     assert on.follow(first) is None
-    assert first.mine.passed_over is None
+    assert first.mine.skipped is None
     assert [allowed.rule for allowed in first.passed] == ["CFL-3", "CFL-3"]
 
 
@@ -222,7 +228,7 @@ def test_an_overwrite_counts_by_what_it_removes_not_by_what_it_read() -> None:
     wipe = on.overwrite({1}, [])
     assert on.commit(on.insert([(9, 0, 2, 0), (9, 1, 2, 0)])) is None
     assert on.follow(first) is None
-    assert first.mine.passed_over == 3
+    assert first.mine.skipped == 3
     assert said(check(on.entry_of(wipe), first.mine)) == ("CFL-9", "concurrent_append")
 
 
@@ -285,8 +291,11 @@ def test_a_delete_of_whole_partitions_read_no_data() -> None:
         on = world(Level(granularity))
         mine = on.drop_partition(0, Comparison(COLUMNS["p"], "=", 0)).mine
         mine = replace(mine, reads=())
-        for winner in (looking(on, 0), on.overwrite({0}, []), looking(on, 2)):
-            assert said(check(on.entry_of(winner), mine)) == ("CFL-11", "concurrent_delete_delete")
+        for concurrent in (looking(on, 0), on.overwrite({0}, []), looking(on, 2)):
+            assert said(check(on.entry_of(concurrent), mine)) == (
+                "CFL-11",
+                "concurrent_delete_delete",
+            )
         assert check(on.entry_of(looking(on, 5)), mine) is None
 
 
@@ -345,35 +354,38 @@ def merging(on: World, keys: tuple[int, ...], predicate: Any = None) -> Staged:
 def test_merges_that_insert_other_keys_do_not_meet() -> None:
     """CFL-18: although the bounds of their new files overlap."""
     on = world()
-    winner = on.entry_of(merging(on, (10, 30)))
-    assert check(winner, merging(on, (20, 40)).mine) is None
+    concurrent = on.entry_of(merging(on, (10, 30)))
+    assert check(concurrent, merging(on, (20, 40)).mine) is None
     appended = ("CFL-8", "concurrent_append")
-    assert said(check(winner, merging(on, (20, 30)).mine)) == appended
+    assert said(check(concurrent, merging(on, (20, 30)).mine)) == appended
     # Nothing is known: no hashes, hashes of other columns, a read without keys.
-    add = winner.entry.add
+    add = concurrent.entry.add
     assert isinstance(add, AddedFiles)
     plain = AddedFiles({**add.columns, "keys": [None] * len(add)})
     mine = merging(on, (20, 40)).mine
-    assert said(check(replace(winner, entry=replace(winner.entry, add=plain)), mine)) == appended
-    columns = replace(winner.entry, update=RowUpdate(set=(W,), keys=(V,)))
-    assert said(check(replace(winner, entry=columns), mine)) == appended
+    assert (
+        said(check(replace(concurrent, entry=replace(concurrent.entry, add=plain)), mine))
+        == appended
+    )
+    columns = replace(concurrent.entry, update=RowUpdate(set=(W,), keys=(V,)))
+    assert said(check(replace(concurrent, entry=columns), mine)) == appended
     read = replace(mine.reads[0], keys=None)
-    assert said(check(winner, replace(mine, reads=(read,)))) == appended
+    assert said(check(concurrent, replace(mine, reads=(read,)))) == appended
 
 
 def test_columns_of_a_side_file_count_like_those_of_an_entry() -> None:
     """CFL-17, CFL-18: `updated` and `keys` as its Parquet columns hold them."""
     on = world()
-    winner = on.entry_of(merging(on, (2, 10)))
-    add = winner.entry.add
+    concurrent = on.entry_of(merging(on, (2, 10)))
+    add = concurrent.entry.add
     assert isinstance(add, AddedFiles)
-    assert winner.files is not None
+    assert concurrent.files is not None
     raw = [None if k is None else base64.b64decode(k) for k in add.columns["keys"]]
-    files = winner.files.append_column("keys", pa.array(raw, pa.binary()))
+    files = concurrent.files.append_column("keys", pa.array(raw, pa.binary()))
     files = files.append_column("updated", pa.array(add.columns["updated"]))
     files = files.append_column("path", pa.array(add.columns["path"]))
-    side = SideFile("_log/side/x.parquet", len(add), 1, "0" * 64)
-    aside = Winner(replace(winner.entry, add=side), files, winner.deletes)
+    side = OverflowFile("_log/side/x.parquet", len(add), 1, "0" * 64)
+    aside = ConcurrentCommit(replace(concurrent.entry, add=side), files, concurrent.deletes)
     assert check(aside, merging(on, (20, 40)).mine) is None
     found = check(aside, merging(on, (10, 40)).mine)
     assert said(found) == ("CFL-8", "concurrent_append")
@@ -387,8 +399,8 @@ def test_merges_pinned_to_different_partitions_never_meet() -> None:
     on = world(Level("file", "Serializable"))
     pinned = [merging(on, (2,), Comparison(COLUMNS["p"], "=", p)) for p in (0, 1)]
     joined = merging(on, (2,))
-    winner = on.entry_of(replace(pinned[1], files=[]))
-    strange = replace(winner, deletes={}, entry=replace(winner.entry, remove=[]))
+    concurrent = on.entry_of(replace(pinned[1], files=[]))
+    strange = replace(concurrent, deletes={}, entry=replace(concurrent.entry, remove=[]))
     assert check(strange, pinned[0].mine) is None
     added = on.entry_of(on.insert([(2, 1, 0, 0)]))
     assert check(added, pinned[0].mine) is None
@@ -451,13 +463,13 @@ def test_an_append_of_its_own_takes_a_schema_it_fits_as_its_start() -> None:
     on = world(Level("transaction"))
     mine = replace(on.insert([(9, 0, 0, 0)]).mine, floating=True)
     grown = Metadata(schema_from("k BIGINT, p BIGINT, v BIGINT, w BIGINT, x INT"), (2,))
-    winner = on.entry_of(on.staged(OperationClass.METADATA, [], None, None))
-    winner = replace(winner, entry=replace(winner.entry, metadata=grown))
-    assert check(winner, mine) is None
-    after, allowed = follow(winner, mine)
+    concurrent = on.entry_of(on.staged(OperationClass.METADATA, [], None, None))
+    concurrent = replace(concurrent, entry=replace(concurrent.entry, metadata=grown))
+    assert check(concurrent, mine) is None
+    after, allowed = follow(concurrent, mine)
     assert after == replace(mine, metadata=grown)
     assert (allowed.rule, allowed.cell) == ("CFL-5", None)
-    assert said(check(winner, replace(mine, floating=False))) == ("CFL-5", "metadata_changed")
+    assert said(check(concurrent, replace(mine, floating=False))) == ("CFL-5", "metadata_changed")
 
 
 @pytest.mark.parametrize(
@@ -474,11 +486,13 @@ def test_an_append_of_its_own_takes_a_schema_it_fits_as_its_start() -> None:
 def test_the_same_application_id(theirs: Any, own: Any, expected: Any) -> None:
     """CFL-6: what is not known of content counts as equal."""
     on = world()
-    winner = on.entry_of(on.insert([(9, 0, 0, 0)]))
-    winner = replace(winner, entry=replace(winner.entry, application=Application(*theirs)))
+    concurrent = on.entry_of(on.insert([(9, 0, 0, 0)]))
+    concurrent = replace(
+        concurrent, entry=replace(concurrent.entry, application=Application(*theirs))
+    )
     mine = replace(on.insert([(8, 0, 0, 0)]).mine, application=Application(*own))
-    found = check(winner, mine)
-    same = AlreadyApplied(winner.entry.version) if expected is True else expected
+    found = check(concurrent, mine)
+    same = AlreadyApplied(concurrent.entry.version) if expected is True else expected
     assert (found.rule if isinstance(found, Conflict) else found) == same
 
 
@@ -504,14 +518,14 @@ def test_scopes_that_share_nothing_never_conflict(one: Any, other: Any, meets: b
     """CFL-19: lists, conditions, and what cannot be read, in both directions."""
     on = world(Level("transaction"))
     for theirs, own in ((one, other), (other, one)):
-        winner = on.entry_of(on.insert([(9, 0, 0, 0)]))
-        basis = replace(winner.entry.basis, scope=theirs)
-        winner = replace(winner, entry=replace(winner.entry, basis=basis))
+        concurrent = on.entry_of(on.insert([(9, 0, 0, 0)]))
+        basis = replace(concurrent.entry.basis, scope=theirs)
+        concurrent = replace(concurrent, entry=replace(concurrent.entry, basis=basis))
         mine = replace(on.insert([(8, 0, 0, 0)]).mine, scope=own)
-        found = check(winner, mine)
+        found = check(concurrent, mine)
         assert said(found) == (("CFL-2", "concurrent_write") if meets else None)
         if not meets:
-            assert follow(winner, mine)[1].rule == "CFL-19"
+            assert follow(concurrent, mine)[1].rule == "CFL-19"
 
 
 def test_evidence_names_ten_and_counts_all() -> None:
@@ -590,8 +604,8 @@ def test_one_row_taken_out_by_a_range_that_moved_is_taken_out_once() -> None:
     staged = looking(on, 0)
     read = replace(staged.mine.reads[0], by_row=False)
     mine: PendingCommit = replace(staged.mine, reads=(*staged.mine.reads, read))
-    winner = on.entry_of(on.compact(MINOR, [[2, 1]]))
-    after, _ = follow(winner, mine)
+    concurrent = on.entry_of(on.compact(MINOR, [[2, 1]]))
+    after, _ = follow(concurrent, mine)
     assert after.deletes == {4: Marks(BitMap64([1]), BitMap64())}
     assert [r.files.tolist() for r in after.reads] == [[3, 4], [3, 4]]
     assert after.reads[0].rows == {4: BitMap64([1])}

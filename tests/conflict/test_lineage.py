@@ -97,9 +97,9 @@ def test_an_update_follows_its_rows_through_any_tree_of_compactions(rng: random.
             Read(files=np.array(files, np.int64), rows=positions),
             Read(files=np.array(opened, np.int64)),
         ),
-        carried=((9, runs), (11, tuple(r for r in runs if rng.random() < 0.5))),
+        copied=((9, runs), (11, tuple(r for r in runs if rng.random() < 0.5))),
     )
-    before = rows_of(world, staged.mine.carried)
+    before = rows_of(world, staged.mine.copied)
     for _ in range(rng.randint(1, 5)):
         assert world.commit(some_compaction(rng, world)) is None
     assert world.follow(staged) is None
@@ -116,8 +116,8 @@ def test_an_update_follows_its_rows_through_any_tree_of_compactions(rng: random.
     for f in set(other.files.tolist()) - set(other.moved):
         found |= {row for _, row in live(world.data[f], world.vector(f, world.version))}
     assert found == whole
-    assert rows_of(world, mine.carried) == before
-    assert {run.file for _, runs in mine.carried for run in runs} <= now
+    assert rows_of(world, mine.copied) == before
+    assert {run.file for _, runs in mine.copied for run in runs} <= now
 
 
 @given(SEEDS)
@@ -194,9 +194,9 @@ def test_lineage_that_loses_a_row_is_damage() -> None:
     short = Group(group.inputs, ((index, (replace(run, dropped=BitMap64([1])),)),))
     lost.mine = replace(lost.mine, groups=(short,))
     lost.files[0].rows = lost.files[0].rows[:1]
-    winner = world.entry_of(lost)
+    concurrent = world.entry_of(lost)
     with pytest.raises(CorruptEntryError, match="LIN-1") as caught:
-        follow(winner, staged.mine)
+        follow(concurrent, staged.mine)
     assert caught.value.rule == "LIN-1"
 
 
@@ -207,11 +207,11 @@ def test_ten_thousand_winners_leave_no_more_behind_than_ten() -> None:
     sizes = []
     for number in range(10_000):
         eldest = world.files(world.version)[0]
-        winner = world.entry_of(world.compact(MINOR, [[eldest]]))
-        world.append(winner)
+        concurrent = world.entry_of(world.compact(MINOR, [[eldest]]))
+        world.append(concurrent)
         world.states[-2] = ({}, {})
         del world.data[eldest]
-        mine, allowed = follow(winner, mine)
+        mine, allowed = follow(concurrent, mine)
         assert allowed.rule == "CFL-13"
         if number in (9, 9_999):
             read = mine.reads[0]
@@ -229,8 +229,8 @@ def test_what_overwrites_wipe_is_not_remembered() -> None:
     for _ in range(1000):
         other = next(f for f in world.files(world.version) if world.data[f][0][1] == 1)
         for staged in (world.compact(MINOR, [[other]]), world.overwrite({1}, [(1, 1, 0, 0)])):
-            winner = world.entry_of(staged)
-            world.append(winner)
+            concurrent = world.entry_of(staged)
+            world.append(concurrent)
             world.states[-2] = ({}, {})
-            mine, _ = follow(winner, mine)
+            mine, _ = follow(concurrent, mine)
             assert len(mine.known) <= 1

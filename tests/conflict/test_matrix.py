@@ -13,15 +13,15 @@ from tablefmt.conflict.conflict_matrix import (
     FILE_AND_ROW,
     KIND_OF,
     TRANSACTION,
-    Cell,
     Kind,
     Rule,
+    TransactionRule,
     file_and_row_rule,
     matrix_of,
     rule_text,
     transaction_rule,
 )
-from tablefmt.conflict.read_write_sets import PendingCommit, Winner
+from tablefmt.conflict.read_write_sets import ConcurrentCommit, PendingCommit
 from tablefmt.conflict.verdict import AlreadyApplied, Conflict
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.log_entry import (
@@ -74,26 +74,28 @@ def test_granularity_transaction_is_the_published_matrix() -> None:
 def test_the_first_check_that_applies_decides() -> None:
     """CFL-1: protocol, metadata, application, matrix; one winner that breaks all four."""
     app = Application("app", 1, "theirs")
-    winner = replace(ENTRY, protocol=ProtocolFeatures(), metadata=METADATA, application=app)
+    concurrent = replace(ENTRY, protocol=ProtocolFeatures(), metadata=METADATA, application=app)
     mine = replace(MINE, application=replace(app, digest="mine"))
     rules = []
     for less in ("protocol", "metadata", "application", ""):
-        verdict = check(Winner(winner), mine)
+        verdict = check(ConcurrentCommit(concurrent), mine)
         assert isinstance(verdict, Conflict)
         rules.append((verdict.rule, verdict.error.__name__))
-        winner = replace(winner, **dict[str, Any]({less: None})) if less else winner
+        concurrent = replace(concurrent, **dict[str, Any]({less: None})) if less else concurrent
     assert rules == [
         ("CFL-4", "ProtocolChangedException"),
         ("CFL-5", "MetadataChangedException"),
         ("CFL-6", "ConcurrentTransactionException"),
         ("CFL-2", "ConcurrentWriteException"),
     ]
-    winner = replace(winner, application=app)
-    assert check(Winner(winner), replace(mine, application=app)) == AlreadyApplied(winner.version)
+    concurrent = replace(concurrent, application=app)
+    assert check(ConcurrentCommit(concurrent), replace(mine, application=app)) == AlreadyApplied(
+        concurrent.version
+    )
 
 
 @pytest.mark.parametrize(
-    ("winner", "expected"),
+    ("concurrent", "expected"),
     [
         ({}, "CFL-4"),
         ({"cls": OperationClass.UPDATE, "remove": [1]}, "CFL-4"),
@@ -106,10 +108,16 @@ def test_the_first_check_that_applies_decides() -> None:
     ],
 )
 def test_of_two_that_replace_a_table_the_later_meets_another_table(
-    winner: dict[str, Any], expected: str
+    concurrent: dict[str, Any], expected: str
 ) -> None:
     """CFL-4: both replace; who does less, on either side, meets changed metadata (CFL-5)."""
-    said = {"cls": OperationClass.OVERWRITE, "scope": None, "predicate": None, "files": 0, **winner}
+    said = {
+        "cls": OperationClass.OVERWRITE,
+        "scope": None,
+        "predicate": None,
+        "files": 0,
+        **concurrent,
+    }
     entry = replace(
         ENTRY,
         metadata=METADATA,
@@ -120,8 +128,8 @@ def test_of_two_that_replace_a_table_the_later_meets_another_table(
     )
     for cls in (OperationClass.OVERWRITE, OperationClass.UPDATE):
         mine = replace(MINE, cls=cls, replaces=True)
-        later = check(Winner(entry), mine)
-        less = check(Winner(entry), replace(mine, replaces=False))
+        later = check(ConcurrentCommit(entry), mine)
+        less = check(ConcurrentCommit(entry), replace(mine, replaces=False))
         assert isinstance(later, Conflict)
         assert isinstance(less, Conflict)
         assert (later.rule, less.rule) == (expected, "CFL-5")
@@ -157,7 +165,7 @@ def test_every_pair_of_classes_that_touch_rows_has_a_cell() -> None:
     assert set(KIND_OF) == set(OperationClass) - no_rows
     assert {
         matrix_of(g, d) for g in ("file", "row") for d in ("merge-on-read", "copy-on-write")
-    } == {profile for profile, _ in FILE_AND_ROW}
+    } == {matrix for matrix, _ in FILE_AND_ROW}
     assert matrix_of("row", "copy-on-write") == matrix_of("file", "copy-on-write")
 
 
@@ -167,9 +175,11 @@ def test_an_overwrite_that_reads_nothing_replaces_whatever_came_before() -> None
     for cls in KIND_OF:
         for granularity in ("row", "file"):
             mine = replace(later, granularity=granularity)
-            winner = Winner(replace(ENTRY, operation=Operation(name="ANY", cls=cls), remove=[1, 2]))
-            assert check(winner, mine) is None
-            assert str(rule_text(winner, mine)).endswith("then OVERWRITE: replace")
+            concurrent = ConcurrentCommit(
+                replace(ENTRY, operation=Operation(name="ANY", cls=cls), remove=[1, 2])
+            )
+            assert check(concurrent, mine) is None
+            assert str(rule_text(concurrent, mine)).endswith("then OVERWRITE: replace")
 
 
 def test_clustering_counts_as_major_compaction_but_may_follow_an_insert() -> None:
@@ -180,7 +190,7 @@ def test_clustering_counts_as_major_compaction_but_may_follow_an_insert() -> Non
     as_earlier = {b: transaction_rule(cluster, b) for b in plain}
 
     expected = {a: TRANSACTION[a, major] for a in plain}
-    assert as_later == {**expected, OperationClass.INSERT: Cell.COMPACT}
+    assert as_later == {**expected, OperationClass.INSERT: TransactionRule.COMPACT}
     assert as_earlier == {b: TRANSACTION[major, b] for b in plain}
 
 

@@ -15,7 +15,7 @@ import pytest
 from pyroaring import BitMap64
 
 from tablefmt.conflict import commit_overlap, conflict_check, rebase
-from tablefmt.conflict.read_write_sets import Marks, PendingCommit, Read, Winner
+from tablefmt.conflict.read_write_sets import ConcurrentCommit, Marks, PendingCommit, Read
 from tablefmt.conflict.rebase import Move, Moves, span
 from tablefmt.errors import CorruptEntryError
 from tests.conflict.histories import (
@@ -92,9 +92,9 @@ def _never_any(*_: Any) -> set[int]:
     return set()
 
 
-def _no_overwrite(winner: Winner, mine: PendingCommit, blind: int) -> bool:
-    read = winner.entry.basis.read_version
-    return winner.entry.operation.cls.value == "UPDATE" and read is not None and read >= blind
+def _no_overwrite(concurrent: ConcurrentCommit, mine: PendingCommit, blind: int) -> bool:
+    read = concurrent.entry.basis.read_version
+    return concurrent.entry.operation.cls.value == "UPDATE" and read is not None and read >= blind
 
 
 def _no_rank(move: Move, positions: BitMap64) -> BitMap64:
@@ -113,7 +113,7 @@ _SETS = commit_overlap._sets_nothing_read
 _READ = rebase._moved_read
 
 
-def _stays(winner: Winner, mine: PendingCommit) -> PendingCommit:
+def _stays(concurrent: ConcurrentCommit, mine: PendingCommit) -> PendingCommit:
     return mine
 
 
@@ -121,19 +121,21 @@ def _read_stays(read: Read, *_: Any) -> Read:
     return read
 
 
-def _deletes_stay(winner: Winner, mine: PendingCommit, moves: Moves) -> Mapping[int, Marks]:
+def _deletes_stay(
+    concurrent: ConcurrentCommit, mine: PendingCommit, moves: Moves
+) -> Mapping[int, Marks]:
     return mine.deletes
 
 
-def _twice(winner: Winner, mine: PendingCommit, moves: Moves) -> Mapping[int, Marks]:
-    return _DELETES(replace(winner, deletes={}), mine, moves)
+def _twice(concurrent: ConcurrentCommit, mine: PendingCommit, moves: Moves) -> Mapping[int, Marks]:
+    return _DELETES(replace(concurrent, deletes={}), mine, moves)
 
 
-def _any_columns(winner: Winner, mine: PendingCommit, read: Read) -> bool:
-    return _SETS(winner, mine, replace(read, columns=frozenset()))
+def _any_columns(concurrent: ConcurrentCommit, mine: PendingCommit, read: Read) -> bool:
+    return _SETS(concurrent, mine, replace(read, columns=frozenset()))
 
 
-def _no_keys_match(winner: Winner, read: Read, mask: Any) -> None:
+def _no_keys_match(concurrent: ConcurrentCommit, read: Read, mask: Any) -> None:
     if read.keys is not None:
         mask[:] = False
 

@@ -22,6 +22,7 @@ from pyroaring import BitMap64
 from tablefmt.conflict import conflict_check as rules
 from tablefmt.conflict import rebase
 from tablefmt.conflict.read_write_sets import (
+    ConcurrentCommit,
     Group,
     Keys,
     Marks,
@@ -29,7 +30,6 @@ from tablefmt.conflict.read_write_sets import (
     PendingCommit,
     Read,
     Run,
-    Winner,
     own_file,
 )
 from tablefmt.conflict.verdict import Conflict, RebasedOver
@@ -112,7 +112,7 @@ class World:
     def __init__(self, level: Level, base: Iterable[Rows] = ()) -> None:
         self.level = level
         self.data: dict[int, Rows] = {}
-        self.log: list[Winner] = []
+        self.log: list[ConcurrentCommit] = []
         self.states: list[tuple[dict[int, None], dict[int, BitMap64]]] = [({}, {})]
         self.next_ids = [1]
         self.ids = 1
@@ -216,16 +216,16 @@ class World:
             said = {f: m for f, m in marks.items() if updated or f not in whole}
             staged.mine = replace(mine, deletes=said, removes=np.array(sorted(whole), np.int64))
             return
-        carried: list[Output] = []
+        copied: list[Output] = []
         for f, positions in found.items():
             dropped = self.vector(f, at) | BitMap64(positions)
             kept = [row for i, row in enumerate(self.data[f]) if i not in dropped]
             if kept:
                 run = Run(f, 0, len(self.data[f]), dropped)
-                carried.append((len(staged.files), (run,)))
+                copied.append((len(staged.files), (run,)))
                 staged.files.append(NewFile(kept))
         removes = np.array(sorted(found), np.int64)
-        staged.mine = replace(mine, deletes=marks, removes=removes, carried=tuple(carried))
+        staged.mine = replace(mine, deletes=marks, removes=removes, copied=tuple(copied))
 
     def scan(
         self, predicate: Predicate | None, partitions: frozenset[int] | None, version: int
@@ -304,17 +304,17 @@ class World:
 
     def follow(self, staged: Staged) -> Conflict | None:
         while staged.done < self.version:
-            winner = self.log[staged.done]
-            verdict = rules.check(winner, staged.mine)
+            concurrent = self.log[staged.done]
+            verdict = rules.check(concurrent, staged.mine)
             if verdict is not None:
                 assert isinstance(verdict, Conflict)
                 return verdict
-            staged.mine, allowed = rebase.follow(winner, staged.mine)
+            staged.mine, allowed = rebase.follow(concurrent, staged.mine)
             staged.passed.append(allowed)
             staged.done += 1
         return None
 
-    def entry_of(self, staged: Staged) -> Winner:
+    def entry_of(self, staged: Staged) -> ConcurrentCommit:
         """The entry on top of the newest version."""
         mine = staged.mine
         kept = list(range(len(staged.files)))
@@ -334,7 +334,7 @@ class World:
         for file, new in zip(ids.values(), files, strict=True):
             self.data[file] = new.rows
         deletes = {ids.get(file, file): marks for file, marks in mine.deletes.items()}
-        outputs = [*mine.carried, *(o for g in mine.groups for o in g.outputs)]
+        outputs = [*mine.copied, *(o for g in mine.groups for o in g.outputs)]
         lines = [
             (kept.index(i), run) for i, runs in sorted(outputs, key=lambda o: o[0]) for run in runs
         ]
@@ -364,11 +364,11 @@ class World:
             if mine.cls is not OperationClass.UPDATE
             else RowUpdate(set=staged.set_columns, keys=(K,)),
         )
-        return Winner(entry, typed(files) if files else None, deletes)
+        return ConcurrentCommit(entry, typed(files) if files else None, deletes)
 
-    def append(self, winner: Winner) -> None:
+    def append(self, concurrent: ConcurrentCommit) -> None:
         """Take an entry in; what a reader would refuse fails here."""
-        entry = winner.entry
+        entry = concurrent.entry
         files, vectors = (dict(part) for part in self.states[-1])
         for file in entry.remove:
             assert file in files, f"version {entry.version} removes {file}, which is not live"
@@ -376,7 +376,7 @@ class World:
             vectors.pop(file, None)
         count = len(entry.add) if entry.add is not None else 0
         files.update(dict.fromkeys(range(entry.totals.next_id - count, entry.totals.next_id)))
-        for file, marks in winner.deletes.items():
+        for file, marks in concurrent.deletes.items():
             if file in entry.remove:
                 continue
             assert file in files, f"version {entry.version} deletes in {file}, which is not live"
@@ -384,7 +384,7 @@ class World:
             assert before.isdisjoint(rows), f"version {entry.version} deletes rows twice"
             assert not rows or rows.max() < len(self.data[file])
             vectors[file] = before | rows  # type: ignore[operator]
-        self.log.append(winner)
+        self.log.append(concurrent)
         self.states.append((files, vectors))  # type: ignore[arg-type]
         self.next_ids.append(entry.totals.next_id)
 

@@ -157,10 +157,10 @@ def test_other_columns_are_decoded_for_row_groups_with_a_match_alone(
 def test_a_look_that_saved_nothing_spares_the_portions_after_it() -> None:
     look = matching_rows.LookFirst()
     tried = []
-    for portion in range(24):
+    for task in range(24):
         if look.is_due():
-            tried.append(portion)
-            look.judge(paid=portion >= 19)
+            tried.append(task)
+            look.judge(paid=task >= 19)
     assert tried == [0, 2, 5, 10, 19, 20, 21, 22, 23]
 
 
@@ -244,15 +244,17 @@ def test_pieces_are_all_row_groups_in_order(tmp_path: Path) -> None:
             [each for each in every if each[1] + each[2] > 55],
         ),
     ):
-        for room in (1, 8, 80, 200, 1_000, 10_000):
+        for budget in (1, 8, 80, 200, 1_000, 10_000):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(scan_tasks, "PIECE_BYTES", room)
+                patch.setattr(scan_tasks, "PIECE_BYTES", budget)
                 runs = [positions_of(run, paths) for run in scan_tasks.pieces(parts, [8] * 5)]
             assert [each for run in runs for each in run] == expected
             sizes = [8 * sum(count for _, _, count in run) for run in runs]
-            assert all(size <= room or len(run) == 1 for size, run in zip(sizes, runs, strict=True))
+            assert all(
+                size <= budget or len(run) == 1 for size, run in zip(sizes, runs, strict=True)
+            )
             for size, after in zip(sizes, runs[1:], strict=False):
-                assert size + 8 * after[0][2] > room
+                assert size + 8 * after[0][2] > budget
 
 
 def positions_of(run: list[scan_tasks.Part], paths: list[str]) -> list[tuple[int, int, int]]:

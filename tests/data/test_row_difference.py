@@ -17,7 +17,7 @@ import pytest
 
 from tablefmt.data.row_difference import row_difference
 from tablefmt.data.row_keys import row_hashes, row_keys
-from tablefmt.data.spill_buffers import RangeSpool
+from tablefmt.data.spill_buffers import RangeSpill
 from tablefmt.errors import StoreError
 
 SCALARS: dict[pa.DataType, list[Any]] = {
@@ -110,7 +110,7 @@ def test_a_disk_without_room_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         folders = tmp_path / "folders"
         folders.mkdir()
         monkeypatch.setattr(tempfile, "tempdir", str(folders))
-        monkeypatch.setattr(RangeSpool, "_path", lambda *_: Path("/dev/full"))
+        monkeypatch.setattr(RangeSpill, "_path", lambda *_: Path("/dev/full"))
         with pytest.raises(StoreError, match=r"No space left.*TMPDIR"):
             list(row_difference(went, came, SCHEMA, [0], 0))
         assert list(folders.iterdir()) == []

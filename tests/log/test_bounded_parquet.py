@@ -14,9 +14,14 @@ from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
 from tablefmt.log import bounded_parquet, overflow_metadata, parquet_footer
 from tablefmt.log.bounded_parquet import footer_of, read_bounded, rows_are
 from tablefmt.log.codec import digest
-from tablefmt.log.object_names import side_key
-from tablefmt.log.overflow_metadata import read_deletes, read_side, write_deletes, write_side
-from tablefmt.model.log_entry import RowDeletes, SideFile
+from tablefmt.log.object_names import overflow_key
+from tablefmt.log.overflow_metadata import (
+    read_deletes,
+    read_overflow,
+    write_deletes,
+    write_overflow,
+)
+from tablefmt.model.log_entry import OverflowFile, RowDeletes
 from tests.tables import memory
 
 NONCE = "ab" * 16
@@ -171,20 +176,20 @@ def test_a_side_file_that_is_a_bomb_is_damage(kind: str, low_bounds: None) -> No
         "delete": {"file": [1], "rows": [1], "deleted": [b"k" * (20 * MIB)], "updated": [None]},
     }[kind]
     body = packed(pa.table(columns))
-    store.put(side_key(NONCE), body)
-    side = SideFile(side_key(NONCE), 1, len(body), digest(body))
+    store.put(overflow_key(NONCE), body)
+    side = OverflowFile(overflow_key(NONCE), 1, len(body), digest(body))
     with pytest.raises(CorruptTableError, match="would take") as caught:
-        (read_side if kind == "add" else read_deletes)(store, side)
+        (read_overflow if kind == "add" else read_deletes)(store, side)
     assert caught.value.rule == ("ADD-6" if kind == "add" else "DEL-3")
 
 
 def test_a_side_file_says_its_numbers_first() -> None:
     """STO-24, STO-25: neither a length nor a number of files is believed."""
     store = memory()
-    store.put(side_key(NONCE), b"PAR1")
+    store.put(overflow_key(NONCE), b"PAR1")
     for files, size in ((1, 1 << 40), (1 << 40, 4)):
         with pytest.raises(CorruptTableError, match="the overflow metadata file would be"):
-            read_side(store, SideFile(side_key(NONCE), files, size, digest(b"PAR1")))
+            read_overflow(store, OverflowFile(overflow_key(NONCE), files, size, digest(b"PAR1")))
 
 
 def test_columns_that_shrink_too_far_are_written_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,14 +205,14 @@ def test_columns_that_shrink_too_far_are_written_plainly(monkeypatch: pytest.Mon
             "rows": [1] * count,
         }
     )
-    side = write_side(store, NONCE, columns)
-    assert read_side(store, side).equals(columns)
+    side = write_overflow(store, NONCE, columns)
+    assert read_overflow(store, side).equals(columns)
     deletes = RowDeletes(
         list(range(1, count)), [1] * (count - 1), ["AAAA"] * (count - 1), [None] * (count - 1)
     )
     side = write_deletes(store, NONCE, deletes)
     assert read_deletes(store, side)["file"].to_pylist() == list(range(1, count))
-    monkeypatch.setattr(overflow_metadata, "SIDE_LINES_MAX", count - 1)
+    monkeypatch.setattr(overflow_metadata, "OVERFLOW_LINES_MAX", count - 1)
     with pytest.raises(UnsupportedFeatureError, match="commit in smaller pieces"):
-        write_side(store, "cd" * 16, columns)
-    assert [one.key for one in store.list_after(side_key("cd" * 16))] == []
+        write_overflow(store, "cd" * 16, columns)
+    assert [one.key for one in store.list_after(overflow_key("cd" * 16))] == []

@@ -24,12 +24,12 @@ from tablefmt.model.log_entry import (
     Metadata,
     Operation,
     OperationClass,
+    OverflowFile,
     PartitionScope,
     PredicateScope,
     ProtocolFeatures,
     RowDeletes,
     RowUpdate,
-    SideFile,
     Totals,
 )
 from tablefmt.model.times import MICROS_MAX, MICROS_MIN
@@ -166,9 +166,9 @@ def entries(draw: st.DrawFn) -> Entry:
         | st.builds(PartitionScope, st.lists(st.tuples(INTEGER, TEXT), max_size=3).map(tuple))
     )
     removed = tuple(sorted(draw(st.sets(st.integers(1, 2**63 - 1), max_size=3))))
-    side = SideFile(f"_log/side/{TRANSACTION}.parquet", 3, 99, "a" * 64)
+    side = OverflowFile(f"_log/side/{TRANSACTION}.parquet", 3, 99, "a" * 64)
     add = draw(st.none() | added(version) | st.just(side))
-    aside = SideFile(f"deletes/{TRANSACTION}.parquet", 1, 1, "b" * 64)
+    aside = OverflowFile(f"deletes/{TRANSACTION}.parquet", 1, 1, "b" * 64)
     ids = st.lists(st.integers(1, 2**63 - 1), unique=True, max_size=3)
     chosen = st.none() | ids.map(sorted).map(tuple)
     return entry(

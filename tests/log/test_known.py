@@ -26,11 +26,11 @@ from tablefmt.model.log_entry import (
     LogHorizon,
     Metadata,
     OperationClass,
+    OverflowFile,
     PredicateScope,
     ProtocolFeatures,
     RowDeletes,
     RowUpdate,
-    SideFile,
 )
 from tests.log.test_codec import ADD, JSON, REAL, SCHEMA, TEXT, TRANSACTION, document, signed
 
@@ -52,8 +52,8 @@ SIDES = replace(
     WHOLE,
     derived_from=DerivedFrom(TRANSACTION, "a", None, 4, "a" * 64, "memory://a"),
     horizon=None,
-    add=SideFile(f"_log/side/{TRANSACTION}.parquet", 2, 9, "a" * 64),
-    delete=SideFile(f"deletes/{TRANSACTION}.parquet", 1, 9, "a" * 64),
+    add=OverflowFile(f"_log/side/{TRANSACTION}.parquet", 2, 9, "a" * 64),
+    delete=OverflowFile(f"deletes/{TRANSACTION}.parquet", 1, 9, "a" * 64),
 )
 BACK = replace(
     REAL,

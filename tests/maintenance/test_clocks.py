@@ -233,8 +233,8 @@ def test_a_handle_whose_wall_clock_jumped_asks_for_the_head(jump: float) -> None
     assert [each for each in store.requests if each[1].startswith("_log/")] == [
         ("put_if_absent", "_log/00000000000000000002.json")
     ]
-    contact = table.context.view.contact
-    contact.wall = lambda: time.time_ns() // 1000 + round(jump * 1e6)
+    freshness = table.context.view.freshness
+    freshness.wall = lambda: time.time_ns() // 1000 + round(jump * 1e6)
     store.reset()
     table.append(rows(3))
     asked = [verb for verb, key in store.requests if key.startswith("_log/")]
@@ -261,8 +261,8 @@ def test_commits_that_land_while_the_head_is_looked_for_are_no_gap() -> None:
             return self.inner.list_after(prefix, after)
 
     table.context.store = table.context.view.store = Busy(inner)
-    contact = table.context.view.contact
-    contact.wall = lambda: time.time_ns() // 1000 + round(ENTRY_SECONDS_MIN * 1e6)
+    freshness = table.context.view.freshness
+    freshness.wall = lambda: time.time_ns() // 1000 + round(ENTRY_SECONDS_MIN * 1e6)
     assert table.append(rows(2)).version == 3
     assert ids(table) == [0, 1, 2]
 
@@ -337,8 +337,8 @@ def test_the_head_is_found_however_many_commits_land_meanwhile() -> None:
             return self.inner.list_after(prefix, after)
 
     table.context.store = table.context.view.store = Busy(inner)
-    contact = table.context.view.contact
-    contact.wall = lambda: time.time_ns() // 1000 + round(ENTRY_SECONDS_MIN * 1e6)
+    freshness = table.context.view.freshness
+    freshness.wall = lambda: time.time_ns() // 1000 + round(ENTRY_SECONDS_MIN * 1e6)
     table.refresh()
     assert ids(table) == [1, 1]
 
@@ -357,8 +357,8 @@ def test_a_table_that_was_put_back_meanwhile_is_not_written_to(since: int) -> No
     other = handle(store)
     for number in range(since):
         other.append(rows(100 + number))
-    contact = idle.context.view.contact
-    contact.wall = lambda: time.time_ns() // 1000 + round(ENTRY_SECONDS_MIN * 1e6)
+    freshness = idle.context.view.freshness
+    freshness.wall = lambda: time.time_ns() // 1000 + round(ENTRY_SECONDS_MIN * 1e6)
     with pytest.raises(TableReplacedError, match=r"version 10, the newest .* earlier state"):
         idle.append(rows(99))
     assert ids(handle(store)) == [*range(5), *range(100, 100 + since)]

@@ -241,8 +241,8 @@ def test_a_writer_names_no_part_of_long_ago() -> None:
         table.append(rows(number, p="x"))
     table.compact("major")
     newest = table.checkpoint()
-    contact = idle.context.view.contact
-    contact.clock = lambda: contact.began_at.elapsed + REUSED_SECONDS + 1
+    freshness = idle.context.view.freshness
+    freshness.clock = lambda: freshness.began_at.elapsed + REUSED_SECONDS + 1
     idle.refresh()
     late = checkpoint_of(idle.context.view, SYSTEM.nonce)
     assert {*parts_of(store, late.path)} <= {*parts_of(store, newest.path)}

@@ -283,8 +283,8 @@ def test_a_handle_that_slept_does_not_take_a_name_that_is_free_again() -> None:
 
 def stale_of(table: Table) -> Table:
     """The same handle, an hour later."""
-    contact = table.context.view.contact
-    contact.clock = lambda: contact.heard_at.elapsed + ENTRY_SECONDS_MIN
+    freshness = table.context.view.freshness
+    freshness.clock = lambda: freshness.heard_at.elapsed + ENTRY_SECONDS_MIN
     return table
 
 
@@ -384,7 +384,7 @@ def test_nobody_goes_on_top_of_an_entry_whose_version_was_given_up() -> None:
 
         def put_if_absent(self, key: str, body: bytes) -> Any:
             if self.slept is not None and key == entry_key(4):
-                self.slept.context.view.contact.clock = lambda: elapsed() + 3 * 3600
+                self.slept.context.view.freshness.clock = lambda: elapsed() + 3 * 3600
                 self.slept = None
             return self.inner.put_if_absent(key, body)
 
@@ -415,8 +415,8 @@ def test_files_stay_of_a_commit_that_an_expiry_took_for_old_at_once() -> None:
     class Stalling(ForwardingStore):
         def put_if_absent(self, key: str, body: bytes) -> Any:
             reply = self.inner.put_if_absent(key, body)
-            contact = table.context.view.contact
-            contact.clock = lambda: elapsed() + 0.6 * ENTRY_SECONDS_MIN
+            freshness = table.context.view.freshness
+            freshness.clock = lambda: elapsed() + 0.6 * ENTRY_SECONDS_MIN
             for number in range(2, 12):
                 other.append(rows(number))
             other.expire_log(retention=0, dry_run=False, breaks_running_transactions=True)

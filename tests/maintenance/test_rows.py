@@ -16,7 +16,7 @@ import tablefmt
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.codec import decode
 from tablefmt.log.object_names import entry_key
-from tablefmt.log.overflow_metadata import read_side, write_side
+from tablefmt.log.overflow_metadata import read_overflow, write_overflow
 from tablefmt.model.content_hashes import decode_hashes, encode_hashes
 from tablefmt.model.log_entry import AddedFiles, OperationClass, Totals
 from tablefmt.snapshot.file_columns import added_table
@@ -241,8 +241,8 @@ def test_a_side_file_keeps_what_judges_a_commit_and_a_snapshot_does_not() -> Non
         "updated": [True, False],
         "keys": [None, encode_hashes(hashes)],
     }
-    side = write_side(store, "0" * 32, added_table(AddedFiles(columns), metadata))
-    found = read_side(store, side)
+    side = write_overflow(store, "0" * 32, added_table(AddedFiles(columns), metadata))
+    found = read_overflow(store, side)
     assert found["keys"].to_pylist() == [None, hashes.astype("<u8").tobytes()]
     assert decode_hashes(found["keys"][1].as_py()).tolist() == hashes.tolist()
     first = decode(store.get(entry_key(0)), 0).entry

@@ -23,7 +23,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.log.object_names import side_key
+from tablefmt.log.object_names import overflow_key
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.session import staging
 from tablefmt.store.local_store import LocalStore
@@ -191,7 +191,7 @@ def test_what_no_entry_names_goes_once_nobody_can_be_about_to() -> None:
         unnamed(store),
         unnamed(store, "part=1/x.zstd.parquet"),
         f"deletes/{'b' * 32}.parquet",
-        side_key("c" * 32),
+        overflow_key("c" * 32),
         "_log/.probe-1",
         "_log/.tmp-x",
     ]
@@ -479,14 +479,14 @@ def test_the_earlier_of_two_clocks_decides() -> None:
 
 def test_side_files_stay_as_long_as_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """RET-6, ADD-6, DEL-3: the state of later versions is read from them."""
-    monkeypatch.setattr("tablefmt.commit.driver.SIDE_ABOVE_BYTES", 0)
+    monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_ABOVE_BYTES", 0)
     clock = Clock(NOW)
     table = new_table(Dated(clock), clock=clock, partitioned=True)
     table.append(rows(*range(2500), p=[f"partition {n}" for n in range(2500)]))
     table.overwrite(rows(1))
     sides = [key for key in everything(table.context.store) if key.startswith("_log/side/")]
     assert len(sides) == 1
-    table.context.store.put(side_key("f" * 32), b"x")
+    table.context.store.put(overflow_key("f" * 32), b"x")
     clock.forward(30 * DAY)
     report = table.vacuum(dry_run=False)
     assert report.deleted == 2501

@@ -22,12 +22,12 @@ from tests.tables import assert_sound, by_hand, handle, ids, memory, new_table, 
 def test_properties_are_set_and_unset_one_by_one() -> None:
     """ENT-8: others stay; a version keeps the properties it had."""
     table = new_table(isolationLevel="Serializable")
-    receipt = table.alter.set_properties({"user.a": 1, "appendOnly": True})
-    assert (receipt.version, receipt.operation) == (1, "SET TBLPROPERTIES")
+    commit_result = table.alter.set_properties({"user.a": 1, "appendOnly": True})
+    assert (commit_result.version, commit_result.operation) == (1, "SET TBLPROPERTIES")
     wanted = {"isolationLevel": "Serializable", "user.a": "1", "appendOnly": "true"}
     assert table.properties == handle(table.context.store).properties == wanted
-    receipt = table.alter.unset_properties(["isolationLevel", "user.a", "checkpointInterval"])
-    assert (receipt.version, receipt.operation) == (2, "UNSET TBLPROPERTIES")
+    commit_result = table.alter.unset_properties(["isolationLevel", "user.a", "checkpointInterval"])
+    assert (commit_result.version, commit_result.operation) == (2, "UNSET TBLPROPERTIES")
     assert handle(table.context.store).properties == {"appendOnly": "true"}
     first, second = table.context.view.entries_after(0)
     assert first.entry.operation.cls is OperationClass.METADATA
@@ -89,8 +89,8 @@ def test_a_column_is_added_as_null(kind: Any, expected: Any) -> None:
     """SCH-3, SCH-4, RPL-4: old versions do not have it, new rows may."""
     table = new_table(partitioned=True)
     table.append(rows(1, 2))
-    receipt = table.alter.add_column("x", kind, after="id")
-    assert (receipt.version, receipt.operation) == (2, "ADD COLUMNS")
+    commit_result = table.alter.add_column("x", kind, after="id")
+    assert (commit_result.version, commit_result.operation) == (2, "ADD COLUMNS")
     now = handle(table.context.store)
     assert now.schema.names == ["id", "x", "p"]
     if expected is not None:
@@ -176,9 +176,9 @@ def test_a_warm_append_that_floats_takes_the_new_schema() -> None:
     table = new_table()
     table.append(rows(1))
     handle(table.context.store).alter.add_column("x", "INT")
-    receipt = table.append(rows(2))
-    assert receipt.rebased_over == (2,)
-    assert receipt.rebased_over[0].rule == "CFL-5"
+    commit_result = table.append(rows(2))
+    assert commit_result.rebased_over == (2,)
+    assert commit_result.rebased_over[0].rule == "CFL-5"
     assert by_hand(table.context.store) == [1, 2]
     assert handle(table.context.store).to_arrow()["x"].to_pylist() == [None, None]
 

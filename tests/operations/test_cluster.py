@@ -182,7 +182,7 @@ def test_a_query_of_either_column_reads_fewer_files(
     total = int(np.sum(table.scan().files()["size"].to_numpy()))
     # Rows wait on disk, and ranges are many.
     monkeypatch.setattr("tablefmt.data.file_rewrite.RANGE_BYTES", 100_000)
-    monkeypatch.setattr("tablefmt.data.file_rewrite.SPOOL_BYTES", 200_000)
+    monkeypatch.setattr("tablefmt.data.file_rewrite.SPILL_BYTES", 200_000)
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 128)
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 128)
     commit = table.cluster(["x", "y"], curve=curve, target_file_size=total // 64)
@@ -275,7 +275,7 @@ def test_a_disk_without_room_for_what_waits_leaves_nothing(
     table = new_table()
     for n in range(3):
         table.append(rows(*range(n * 1000, n * 1000 + 1000)))
-    monkeypatch.setattr("tablefmt.data.file_rewrite.SPOOL_BYTES", 10_000)
+    monkeypatch.setattr("tablefmt.data.file_rewrite.SPILL_BYTES", 10_000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "not there"))
     with pytest.raises(CommitRejectedError, match="set TMPDIR"):
         table.cluster("id")
@@ -287,7 +287,7 @@ def test_nothing_waits_on_disk_afterwards(tmp_path: Path, monkeypatch: pytest.Mo
     """CMP-6: whether it went well or not."""
     table = new_table()
     table.append(rows(*range(3000)))
-    monkeypatch.setattr("tablefmt.data.file_rewrite.SPOOL_BYTES", 1000)
+    monkeypatch.setattr("tablefmt.data.file_rewrite.SPILL_BYTES", 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     table.cluster("id")
     assert list(tmp_path.iterdir()) == []

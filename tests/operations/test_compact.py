@@ -315,8 +315,8 @@ def test_a_transaction_stages_a_compaction_by_itself() -> None:
         table.delete("id = 1")
         with pytest.raises(TransactionStateError):
             txn.append(rows(9))
-    assert txn.receipt is not None
-    assert txn.receipt.rebased_over == (4,)
+    assert txn.commit_result is not None
+    assert txn.commit_result.rebased_over == (4,)
     assert ids(table.refresh()) == [0, 2]
     assert table.scan().files().num_rows == 1
     assert_sound(table.context.store)

@@ -36,8 +36,8 @@ def checked(condition: str = "id > 0", **properties: Any) -> Table:
 def test_a_constraint_is_kept_told_and_dropped() -> None:
     """ENT-10: a version has the constraints of its metadata; the history says what was done."""
     table = checked()
-    receipt = table.alter.add_constraint("p known", "p IN ('a', 'b') ")
-    assert (receipt.version, receipt.operation) == (3, "ADD CONSTRAINT")
+    commit_result = table.alter.add_constraint("p known", "p IN ('a', 'b') ")
+    assert (commit_result.version, commit_result.operation) == (3, "ADD CONSTRAINT")
     wanted = {"right": "id > 0", "p known": "p IN ('a', 'b')"}
     assert table.constraints == handle(table.context.store).constraints == wanted
     entry = table.context.view.entries_after(2)[0].entry
@@ -145,13 +145,13 @@ def test_files_that_cannot_break_it_are_not_read(monkeypatch: pytest.MonkeyPatch
         table.alter.add_constraint("wrong", "id > 1")
 
 
-@pytest.mark.parametrize("promise", ["check", "not null"])
-def test_rows_added_meanwhile_stop_a_promise(promise: str) -> None:
+@pytest.mark.parametrize("added_constraint", ["check", "not null"])
+def test_rows_added_meanwhile_stop_a_promise(added_constraint: str) -> None:
     """CFL-12, ENT-10: also those that keep it, for they were not looked at."""
     table = new_table()
     table.append(rows(1))
     txn = table.transaction()
-    if promise == "check":
+    if added_constraint == "check":
         txn.alter.add_constraint("right", "id > 0")
     else:
         txn.alter.set_not_null("p")
@@ -267,8 +267,8 @@ def test_not_null_is_verified_held_and_dropped() -> None:
         table.alter.set_not_null("p")
     table.append(rows(4))
     table.delete("p IS NULL")
-    receipt = table.alter.set_not_null("P")
-    assert receipt.operation == "CHANGE COLUMN"
+    commit_result = table.alter.set_not_null("P")
+    assert commit_result.operation == "CHANGE COLUMN"
     assert not handle(table.context.store).schema.field("p").nullable
     assert ids(handle(table.context.store)) == [1, 2, 4]
     for name in WRITES:

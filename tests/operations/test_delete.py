@@ -48,7 +48,7 @@ def partitioned(**properties: Any) -> Table:
 def test_positions_go_of_the_files_that_keep_rows_and_files_that_keep_none_go() -> None:
     """DEL-1, DEL-4: the entry says no more than that; a second delete adds what is new."""
     table = partitioned()
-    receipt = table.delete("id IN (2, 4, 5, 6, 7)")
+    commit_result = table.delete("id IN (2, 4, 5, 6, 7)")
     entry = last_entry(table)
     assert (list(entry.remove), marks(entry)) == ([2, 3], {1: ([1], [])})
     assert entry.operation.cls is OperationClass.UPDATE
@@ -60,9 +60,9 @@ def test_positions_go_of_the_files_that_keep_rows_and_files_that_keep_none_go() 
     assert entry.basis.scope is None
     assert (entry.basis.blind, entry.add, entry.lineage) == (False, None, None)
     assert (entry.totals.files, entry.totals.rows, entry.totals.deleted) == (1, 3, 1)
-    assert receipt.metrics["numDeletedRows"] == 5
-    assert receipt.metrics["numDeletionVectorsAdded"] == 1
-    assert receipt.metrics["numRemovedFiles"] == 2
+    assert commit_result.metrics["numDeletedRows"] == 5
+    assert commit_result.metrics["numDeletionVectorsAdded"] == 1
+    assert commit_result.metrics["numRemovedFiles"] == 2
     table.delete("id <= 2")
     assert marks(last_entry(table)) == {1: ([0], [])}
     assert last_entry(table).totals.deleted == 2
@@ -81,7 +81,7 @@ def test_positions_go_of_the_files_that_keep_rows_and_files_that_keep_none_go() 
 def test_copy_on_write_writes_what_stays_and_says_where_from() -> None:
     """LIN-1: with the rows that went, for who reads the changes."""
     table = partitioned(deleteMode="copy-on-write")
-    receipt = table.delete("id IN (2, 4, 5, 6)")
+    commit_result = table.delete("id IN (2, 4, 5, 6)")
     entry = last_entry(table)
     assert list(entry.remove) == [1, 2]
     assert marks(entry) == {1: ([1], []), 2: ([0, 1, 2], [])}
@@ -91,7 +91,7 @@ def test_copy_on_write_writes_what_stays_and_says_where_from() -> None:
     lineage = entry.lineage
     assert (lineage.output, lineage.input, lineage.start, lineage.rows) == ([0], [1], [0], [3])
     assert [list(decode_positions(text)) for text in lineage.dropped if text] == [[1]]
-    assert receipt.metrics["numCopiedRows"] == 2
+    assert commit_result.metrics["numCopiedRows"] == 2
     assert ids(table) == [1, 3, 7]
     assert_sound(table.context.store)
 
@@ -125,7 +125,7 @@ def test_an_update_marks_rows_and_their_new_versions(mode: str) -> None:
 
     txn = table.transaction()
     txn.stage(lambda pinned: stage_update(pinned, "id >= 3", change, ["id"]))
-    receipt = txn.commit()
+    commit_result = txn.commit()
     entry = last_entry(table)
     assert marks(entry) == {1: ([], [2]), 2: ([], [0, 1, 2]), 3: ([], [0])}
     assert isinstance(entry.add, AddedFiles)
@@ -138,7 +138,7 @@ def test_an_update_marks_rows_and_their_new_versions(mode: str) -> None:
     else:
         assert list(entry.remove) == [1, 2, 3]
         assert added == [(1, True), (1, True), (2, False), (3, True)]
-    assert receipt.metrics["numUpdatedRows"] == 5
+    assert commit_result.metrics["numUpdatedRows"] == 5
     assert ids(table) == [1, 2, 13, 14, 15, 16, 17]
     assert_sound(table.context.store)
 
@@ -198,8 +198,8 @@ def test_row_groups_that_cannot_hold_such_rows_do_not_shift_positions() -> None:
     """PRN-10: a large file, of which a few rows in the middle go."""
     table = new_table()
     table.append(rows(*range(1_500_000)))
-    receipt = table.delete("id >= 1200000 AND id < 1200010 OR id = 3")
-    assert receipt.metrics["numDeletedRows"] == 11
+    commit_result = table.delete("id >= 1200000 AND id < 1200010 OR id = 3")
+    assert commit_result.metrics["numDeletedRows"] == 11
     gone, _ = marks(last_entry(table))[1]
     assert gone == [3, *range(1_200_000, 1_200_010)]
     assert table.scan(where="id > 1199998 AND id < 1200012").to_arrow()["id"].to_pylist() == [

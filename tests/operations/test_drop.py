@@ -53,8 +53,8 @@ def test_a_dropped_table_is_not_there() -> None:
     uri = "memory://dropped"
     table = tablefmt.create(uri, "id BIGINT")
     table.append({"id": [1]})
-    receipt = tablefmt.drop(uri)
-    assert (receipt.version, receipt.operation) == (2, "DROP TABLE")
+    commit_result = tablefmt.drop(uri)
+    assert (commit_result.version, commit_result.operation) == (2, "DROP TABLE")
     assert not tablefmt.exists(uri)
     for call in (lambda: tablefmt.open(uri), lambda: tablefmt.drop(uri)):
         with pytest.raises(TableNotFoundError, match="version 2 dropped it"):
@@ -226,8 +226,8 @@ def test_data_goes_when_it_is_asked_for() -> None:
         if later:
             drop_at(store, CommitOptions())
             assert len(data_files(store)) == 3
-        receipt = drop_at(store, CommitOptions(), delete_data=True)
-        assert (receipt.version, receipt.no_op) == (4, later)
+        commit_result = drop_at(store, CommitOptions(), delete_data=True)
+        assert (commit_result.version, commit_result.no_op) == (4, later)
         assert data_files(store) == ["data/notes.txt"]
         assert drop_at(store, CommitOptions(), delete_data=True).no_op
         with pytest.raises(TableNotFoundError):

@@ -86,8 +86,8 @@ def test_every_version_comes_back_whatever_was_done_since() -> None:
     schemas = [table.scan(version=v).schema for v in range(len(known))]
     store, files = table.context.store, data_files(table.context.store)
     for version in [3, 1, 9, 6, 7, 2, 8, 5, 4, 10, 0, 6]:
-        receipt = table.restore(version=version)
-        assert (receipt.operation, receipt.no_op) == ("RESTORE", False)
+        commit_result = table.restore(version=version)
+        assert (commit_result.operation, commit_result.no_op) == ("RESTORE", False)
         assert content(table) == known[version]
         assert table.schema == schemas[version]
         assert_sound(store)
@@ -195,8 +195,8 @@ def test_by_time_and_in_a_transaction() -> None:
     assert ids(table) == [1]
     with table.transaction() as work:
         work.restore(version=3)
-    assert work.receipt is not None
-    assert (work.receipt.operation, ids(table)) == ("RESTORE", [1, 2, 3])
+    assert work.commit_result is not None
+    assert (work.commit_result.operation, ids(table)) == ("RESTORE", [1, 2, 3])
     last = table.history(1).to_pylist()[0]
     assert last["operation"] == "RESTORE"
     assert dict(last["operationParameters"])["version"] == "3"

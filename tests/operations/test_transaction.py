@@ -54,10 +54,10 @@ def test_several_appends_are_one_version() -> None:
     txn = table.transaction()
     assert txn.append(rows(1)).append(rows()).append(rows(2, 3, p=["a", "b"])) is txn
     assert (handle(table.context.store).version, len(data_files(table.context.store))) == (0, 3)
-    receipt = txn.commit(user_metadata={"why": "two"})
-    assert (receipt.version, receipt.operation) == (1, "WRITE")
-    assert receipt.metrics["numOutputRows"] == 3
-    assert txn.receipt is receipt
+    commit_result = txn.commit(user_metadata={"why": "two"})
+    assert (commit_result.version, commit_result.operation) == (1, "WRITE")
+    assert commit_result.metrics["numOutputRows"] == 3
+    assert txn.commit_result is commit_result
     now = handle(table.context.store)
     assert ids(now) == ids(table) == [1, 2, 3]
     (entry,) = now.context.view.entries_after(0)
@@ -102,8 +102,8 @@ def test_a_block_commits_at_its_end_and_aborts_if_it_raises() -> None:
     table = new_table()
     with table.transaction() as txn:
         txn.append(rows(1))
-    assert txn.receipt is not None
-    assert txn.receipt.version == 1
+    assert txn.commit_result is not None
+    assert txn.commit_result.version == 1
     broken = table.transaction()
 
     def fail() -> None:
@@ -113,7 +113,7 @@ def test_a_block_commits_at_its_end_and_aborts_if_it_raises() -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert broken.receipt is None
+    assert broken.commit_result is None
     with table.transaction() as ended:
         ended.append(rows(3))
         ended.abort()
@@ -258,9 +258,9 @@ def test_nothing_to_do_makes_no_version_unless_it_carries_an_application_version
                 txn.scan()
             verb(txn)
             version = table.version
-            receipt = txn.commit(application=application)
-            assert receipt.no_op is (application is None)
-            assert receipt.version == version + (application is not None)
+            commit_result = txn.commit(application=application)
+            assert commit_result.no_op is (application is None)
+            assert commit_result.version == version + (application is not None)
     assert ids(table) == [1]
     assert_sound(table.context.store)
 
@@ -271,12 +271,12 @@ def test_an_append_after_a_scan_is_an_update_that_read() -> None:
     table.append(rows(1, 2, p=["a", "b"]))
     txn = table.transaction()
     assert txn.scan(where="p = 'a'").count() == 1
-    receipt = txn.append(rows(3, p="c")).commit()
+    commit_result = txn.append(rows(3, p="c")).commit()
     (entry,) = table.context.view.entries_after(1)
     assert entry.entry.operation.cls is OperationClass.UPDATE
     assert entry.entry.basis.blind is False
     assert entry.entry.basis.scope.predicate == "`p` = 'a' OR `p` = 'c'"
-    assert receipt.rebased_over == ()
+    assert commit_result.rebased_over == ()
 
 
 def test_an_overwrite_after_a_scan_keeps_the_removals_it_had() -> None:
@@ -289,8 +289,8 @@ def test_an_overwrite_after_a_scan_keeps_the_removals_it_had() -> None:
             txn.scan()
         txn.overwrite(rows(9))
         handle(table.context.store).append(rows(5))
-        receipt = txn.commit()
-        assert receipt.metrics["numDeletedRows"] == (2 if scans else 3)
+        commit_result = txn.commit()
+        assert commit_result.metrics["numDeletedRows"] == (2 if scans else 3)
         assert ids(handle(table.context.store)) == expected
         assert_sound(table.context.store)
 
@@ -378,17 +378,17 @@ def test_a_statement_by_itself_and_one_of_a_transaction_are_one(verb: str) -> No
         for number in (1, 2):
             table.append(rows(number))
         if alone:
-            receipt = STATEMENTS[verb](table, application=("job", 1))
+            commit_result = STATEMENTS[verb](table, application=("job", 1))
         else:
-            receipt = STATEMENTS[verb](table.transaction()).commit(application=("job", 1))
-        body = orjson.loads(table.context.store.get(entry_key(receipt.version)))
+            commit_result = STATEMENTS[verb](table.transaction()).commit(application=("job", 1))
+        body = orjson.loads(table.context.store.get(entry_key(commit_result.version)))
         operation, measured = body["operation"], ("Ms", "Requests", "Bytes")
         metrics = {n: v for n, v in operation["metrics"].items() if not n.endswith(measured)}
         entries.append((operation | {"metrics": metrics}, body["basis"], body.get("remove")))
         assert STATEMENTS[verb](table, application=("job", 1)).already_applied
         again = STATEMENTS[verb](table.transaction()).commit(application=("job", 1))
         assert again.already_applied
-        assert table.refresh().version == receipt.version == 3
+        assert table.refresh().version == commit_result.version == 3
     assert entries[0] == entries[1]
 
 
@@ -402,8 +402,8 @@ def test_a_race_of_one_application_version_is_decided_again_at_the_rebase(same: 
     third = handle(store).transaction().append(rows(1))
     first.commit(application=("job", 1))
     if same:
-        receipt = second.commit(application=("job", 1))
-        assert (receipt.already_applied, receipt.version) == (True, 1)
+        commit_result = second.commit(application=("job", 1))
+        assert (commit_result.already_applied, commit_result.version) == (True, 1)
     else:
         with pytest.raises(ConcurrentTransactionException, match="job"):
             second.commit(application=("job", 1))
@@ -510,7 +510,7 @@ def test_a_commit_without_an_answer_keeps_the_files_and_ends_the_transaction() -
     txn = behind(table, Silent(store)).transaction().append(rows(2))
     with pytest.raises(CommitUnknownError) as caught:
         txn.commit(deadline=5)
-    assert (len(data_files(store)), txn.receipt) == (2, None)
+    assert (len(data_files(store)), txn.commit_result) == (2, None)
     with pytest.raises(TransactionStateError):
         txn.abort()
     found = handle(store).resolve(caught.value.transaction, caught.value.version)
@@ -525,8 +525,8 @@ def test_a_warm_blind_transaction_asks_for_the_head_and_writes() -> None:
     table = new_table(counting)
     table.append(rows(0))
     counting.reset()
-    receipt = table.transaction().append(rows(1)).append(rows(2)).commit()
-    folder = f"data/{receipt.transaction}"
+    commit_result = table.transaction().append(rows(1)).append(rows(2)).commit()
+    folder = f"data/{commit_result.transaction}"
     assert counting.requests == [
         ("get", entry_key(2)),
         ("put", f"{folder}/0-0.parquet"),

@@ -558,10 +558,10 @@ def test_updates_of_different_rows_of_one_file_both_commit() -> None:
 def test_of_two_that_touch_the_same_one_fails(first: Any, second: Any, error: Any) -> None:
     """CFL-8, CFL-10: the same row, the same new key, a row that moves into the condition."""
     table = new([(i, "a", 0) for i in range(5)])
-    winner, loser = table.transaction(), table.transaction()
-    first(winner)
+    concurrent, loser = table.transaction(), table.transaction()
+    first(concurrent)
     second(loser)
-    winner.commit()
+    concurrent.commit()
     with pytest.raises(error):
         loser.commit()
 

@@ -24,7 +24,7 @@ from tablefmt.errors import ConcurrentTransactionException, TablefmtError
 from tablefmt.model.log_entry import DerivedFrom
 from tablefmt.operations.append import append
 from tablefmt.pipes import pipe as pipes
-from tablefmt.pipes.pipe_batch import taken_rows
+from tablefmt.pipes.pipe_batch import new_rows
 from tablefmt.session import staging
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.snapshot.cursors import position
@@ -264,7 +264,7 @@ def cursor_apart(source: Store, target: Store) -> None:
     here, there = handle(source), handle(target)
     derived = pipes.next_of(here.context, target, there.context, "")
     if derived is not None:
-        taken = taken_rows(here.context, derived, "append", None)
+        taken = new_rows(here.context, derived, "append", None)
         there.append(taken.to_arrow())
         move(there, derived)
 
@@ -278,7 +278,7 @@ def cursor_first(source: Store, target: Store) -> None:
     here, there = handle(source), handle(target)
     derived = pipes.next_of(here.context, target, there.context, "")
     if derived is not None:
-        taken = taken_rows(here.context, derived, "append", None).to_arrow()
+        taken = new_rows(here.context, derived, "append", None).to_arrow()
         move(there, derived)
         there.append(taken)
 

@@ -7,7 +7,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import CommitRejectedError, StoreError
-from tablefmt.log.object_names import data_folder, deletes_key, side_key
+from tablefmt.log.object_names import data_folder, deletes_key, overflow_key
 from tablefmt.model.log_entry import AddedFiles
 from tablefmt.session.transaction_snapshot import TransactionFiles
 from tablefmt.store.memory_store import MemoryStore
@@ -21,7 +21,7 @@ NAMES = ("0-a.parquet", "1-a.parquet", "10-a.parquet", "u/part-0.parquet")
 def store_with_files() -> tuple[MemoryStore, set[str]]:
     """Data and side files of two transactions, and their keys."""
     store = MemoryStore("files")
-    keys = {side_key(MINE), deletes_key(MINE), side_key(OTHER), deletes_key(OTHER)}
+    keys = {overflow_key(MINE), deletes_key(MINE), overflow_key(OTHER), deletes_key(OTHER)}
     keys |= {data_folder(transaction) + name for transaction in (MINE, OTHER) for name in NAMES}
     for key in keys:
         store.put(key, b"x")
@@ -83,9 +83,9 @@ def test_of_attempts_only_the_files_of_those_that_won_stay():
     """Files under other prefixes are none of the job's."""
     store, keys = store_with_files()
     files = TransactionFiles(store, MINE)
-    files.keep_winners(AddedFiles({"path": sorted(named("10-a.parquet"))}), "1")
+    files.keep_only(AddedFiles({"path": sorted(named("10-a.parquet"))}), "1")
     assert keys_of(store) == keys - named("1-a.parquet")
-    files.keep_winners(None)
+    files.keep_only(None)
     assert keys_of(store) == keys - named(*NAMES)
 
 

@@ -298,8 +298,8 @@ def test_a_frame_and_a_table_are_one_content() -> None:
     assert data.to_pandas()["id"].dtype == np.float64
     first = table.append(data, application=("job", 1))
     for again in (data.to_pandas(), chunked(data), data.select(["p", "id"]), data.to_reader()):
-        receipt = table.append(again, application=("job", 1))
-        assert (receipt.already_applied, receipt.version) == (True, first.version)
+        commit_result = table.append(again, application=("job", 1))
+        assert (commit_result.already_applied, commit_result.version) == (True, first.version)
     with pytest.raises(IdempotenceError):
         table.append(pa.table({"id": [1, None, 4], "p": ["x", None, ""]}), application=("job", 1))
 

@@ -180,8 +180,8 @@ def test_a_last_entry_that_cannot_follow_is_refused(changes: dict[str, Any], rul
 
 def with_a_side_file(monkeypatch: pytest.MonkeyPatch) -> Table:
     """A table whose second commit keeps its files aside."""
-    monkeypatch.setattr("tablefmt.commit.driver.SIDE_FROM_FILES", 2)
-    monkeypatch.setattr("tablefmt.commit.driver.SIDE_ABOVE_BYTES", 1)
+    monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_FROM_FILES", 2)
+    monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_ABOVE_BYTES", 1)
     table = new_table(partitioned=True)
     table.append(rows(1))
     table.append(rows(2, 3, p=["a", "b"]))

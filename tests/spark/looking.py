@@ -60,8 +60,8 @@ def strays(uri: str, before: list[str]) -> list[str]:
 
 
 def _orphan(path: str, uri: str, named: str) -> bool:
-    room, transaction, *_ = Path(path).relative_to(uri).parts
-    return room == "data" and len(transaction) == 32 and transaction not in named
+    budget, transaction, *_ = Path(path).relative_to(uri).parts
+    return budget == "data" and len(transaction) == 32 and transaction not in named
 
 
 def selected(spark: Any, query: str) -> list[tuple[Any, ...]]:

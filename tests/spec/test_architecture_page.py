@@ -12,7 +12,7 @@ from tests.places import ROOT
 PAGE = (ROOT / "spec" / "architecture.md").read_text(encoding="utf-8")
 PACKAGE = ROOT / "tablefmt"
 DOTTED = re.compile(r"`([a-z_]\w*(?:\.\w+)+)`")
-ROOMS = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+PACKAGES = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
 ROOT_FILES = re.compile(r"`((?:spec|tests|tools|spark/jvm)/[\w./]+)`")
 
 
@@ -48,7 +48,7 @@ def missing(name: str) -> str | None:
 
 
 def test_every_module_and_function_that_it_names_exists() -> None:
-    named = [name for name in DOTTED.findall(PAGE) if name.partition(".")[0] in ROOMS]
+    named = [name for name in DOTTED.findall(PAGE) if name.partition(".")[0] in PACKAGES]
     assert len(named) > 40
     assert {name: missing(name) for name in named if missing(name)} == {}
 
@@ -60,10 +60,11 @@ def test_every_file_that_it_names_exists() -> None:
     assert [p for p, place in zip(named, places, strict=True) if not (place / p).exists()] == []
 
 
-def test_every_room_has_a_row() -> None:
-    rooms = {p.stem for p in PACKAGE.iterdir() if (p / "__init__.py").exists() or p.suffix == ".py"}
-    table = PAGE.partition("## Rooms")[2].partition("Inside")[0]
-    assert rooms - set(re.findall(r"`(\w+)`", table)) <= {"__init__", "__main__", "testing", "demo"}
+def test_every_package_has_a_row() -> None:
+    modules = (p for p in PACKAGE.iterdir() if (p / "__init__.py").exists() or p.suffix == ".py")
+    table = PAGE.partition("## Packages")[2].partition("Inside")[0]
+    listed = {*re.findall(r"`(\w+)`", table), "__init__", "__main__", "testing", "demo"}
+    assert {path.stem for path in modules} <= listed
 
 
 def test_a_name_that_is_not_there_is_found() -> None:

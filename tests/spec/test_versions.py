@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tablefmt.log import strict_json
-from tablefmt.model.features import FEATURES, READER_FEATURES, WRITER_FEATURES, Standing
+from tablefmt.model.features import FEATURES, READER_FEATURES, WRITER_FEATURES, Support
 from tests.places import GOLDEN, ROOT
 
 PAGE = (ROOT / "spec/versions.md").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ def test_the_registry_is_the_page() -> None:
         name: (
             [side for side in ("reader", "writer") if getattr(feature, side)],
             feature.since,
-            feature.standing.value,
+            feature.support.value,
             sorted(feature.fields),
             list(feature.rules),
         )
@@ -45,7 +45,7 @@ def test_the_registry_is_the_page() -> None:
 def test_a_reserved_feature_is_not_known() -> None:
     """VER-3: what a reader needs to know, a writer needs too; and its fields are unknown names."""
     for name, feature in FEATURES.items():
-        known_here = feature.standing is Standing.KNOWN
+        known_here = feature.support is Support.KNOWN
         assert (name in READER_FEATURES) == (known_here and feature.reader)
         assert (name in WRITER_FEATURES) == (known_here and feature.writer)
         assert feature.writer or not feature.reader

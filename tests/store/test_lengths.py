@@ -12,9 +12,9 @@ from tablefmt.log.object_names import (
     block_key,
     deletes_key,
     entry_key,
+    overflow_key,
     part_key,
     root_key,
-    side_key,
 )
 from tablefmt.store import object_store
 from tablefmt.store.local_store import LocalStore
@@ -28,7 +28,7 @@ NAMES = {
     root_key(7, NONCE): "root of a checkpoint",
     block_key(0, 15): "block of entries",
     part_key(NONCE): "part of a checkpoint",
-    side_key(NONCE): "side file",
+    overflow_key(NONCE): "side file",
     deletes_key(NONCE): "side file",
     "_log/x": "other name below _log",
     "_log/00000000000000000007.json\n": "other name below _log",

@@ -16,7 +16,7 @@ import pytest
 
 from tablefmt.store import shared_commit_queue
 from tablefmt.store.clocks import elapsed
-from tablefmt.store.shared_commit_queue import Slate, neighbours_turn
+from tablefmt.store.shared_commit_queue import SharedEntries, shared_queue_turn
 
 SOON = 30.0
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -44,27 +44,27 @@ def test_what_is_left_is_found_by_the_next() -> None:
         ([(9, b"nine")], [(9, b"nine")]),
         ([(2, b"old")], [(9, b"nine")]),
     ):
-        with neighbours_turn("a", SOON) as slate:
-            assert slate is not None
-            slate.leave(entries)
-        with neighbours_turn("a", SOON) as slate, neighbours_turn("b", SOON) as other:
-            assert slate is not None
+        with shared_queue_turn("a", SOON) as shared:
+            assert shared is not None
+            shared.leave(entries)
+        with shared_queue_turn("a", SOON) as shared, shared_queue_turn("b", SOON) as other:
+            assert shared is not None
             assert other is not None
-            assert (slate.read(), other.read()) == (found, [])
+            assert (shared.read(), other.read()) == (found, [])
 
 
 def test_no_more_is_left_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """STO-14: the newest stay."""
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is not None
-        slate.leave([(n, b"x") for n in range(100)])
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is not None
-        assert [version for version, _ in slate.read()] == list(range(36, 100))
-        slate.leave([(100, b"x" * shared_commit_queue.LEFT_BYTES), (101, b"y")])
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is not None
-        assert slate.read() == [(101, b"y")]
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is not None
+        shared.leave([(n, b"x") for n in range(100)])
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is not None
+        assert [version for version, _ in shared.read()] == list(range(36, 100))
+        shared.leave([(100, b"x" * shared_commit_queue.LEFT_BYTES), (101, b"y")])
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is not None
+        assert shared.read() == [(101, b"y")]
 
 
 def test_what_was_left_long_ago_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,36 +74,36 @@ def test_what_was_left_long_ago_is_not_believed(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(shared_commit_queue, "elapsed", lambda: clock[0])
     for name, later, found in (("a", 9.0, before), ("b", 11.0, []), ("c", -1.0, [])):
         clock[0] = now
-        with neighbours_turn(name, SOON) as slate:
-            assert slate is not None
-            slate.leave(before)
+        with shared_queue_turn(name, SOON) as shared:
+            assert shared is not None
+            shared.leave(before)
         clock[0] = now + later
-        with neighbours_turn(name, SOON) as slate:
-            assert slate is not None
-            assert slate.read() == found
-            slate.leave([(4, b"four")])
-        with neighbours_turn(name, SOON) as slate:
-            assert slate is not None
-            assert slate.read() == [*found, (4, b"four")]
+        with shared_queue_turn(name, SOON) as shared:
+            assert shared is not None
+            assert shared.read() == found
+            shared.leave([(4, b"four")])
+        with shared_queue_turn(name, SOON) as shared:
+            assert shared is not None
+            assert shared.read() == [*found, (4, b"four")]
 
 
 @pytest.mark.parametrize("at", range(16, 48, 3))
 def test_damage_is_nothing_left(folder: Path, at: int) -> None:
     """STO-14: whoever wrote it may have been stopped in the middle."""
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is not None
-        slate.leave([(3, b"three")])
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is not None
+        shared.leave([(3, b"three")])
     (file,) = folder.iterdir()
     body = bytearray(file.read_bytes())
     body[at] ^= 1
     file.write_bytes(body)
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is not None
-        assert slate.read() == []
-        slate.leave([(7, b"seven")])
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is not None
-        assert slate.read() == [(7, b"seven")]
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is not None
+        assert shared.read() == []
+        shared.leave([(7, b"seven")])
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is not None
+        assert shared.read() == [(7, b"seven")]
 
 
 FOREIGN = {
@@ -118,29 +118,29 @@ FOREIGN = {
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_foreign_bytes_are_nothing_left(folder: Path, kind: str) -> None:
     """STO-14: with a checksum that is right; another program may have written them."""
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is not None
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is not None
         body, when = FOREIGN[kind], elapsed()
         head = shared_commit_queue._LEFT.pack(
             len(body), shared_commit_queue._checksum(body, when), when
         )
-        os.pwrite(slate._fd, head + body, shared_commit_queue._HEADER.size)
-        assert slate.read() == []
-        slate.leave([(7, b"seven")])
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is not None
-        assert slate.read() == [(7, b"seven")]
+        os.pwrite(shared._fd, head + body, shared_commit_queue._HEADER.size)
+        assert shared.read() == []
+        shared.leave([(7, b"seven")])
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is not None
+        assert shared.read() == [(7, b"seven")]
 
 
 def _one_of_many(folder: str, turns: int, start: Any, said: Any) -> None:
     shared_commit_queue._folder = lambda: folder
     start.wait(SOON)
     for _ in range(turns):
-        with neighbours_turn("a", SOON) as slate:
-            assert slate is not None
-            last = slate.read()[-1:] or [(0, b"")]
+        with shared_queue_turn("a", SOON) as shared:
+            assert shared is not None
+            last = shared.read()[-1:] or [(0, b"")]
             time.sleep(0.001)
-            slate.leave([(last[0][0] + 1, b"")])
+            shared.leave([(last[0][0] + 1, b"")])
     said.put(turns)
 
 
@@ -155,16 +155,16 @@ def test_one_at_a_time(folder: Path) -> None:
     assert [said.get(timeout=SOON) for _ in many] == [20] * 4
     for process in many:
         process.join(SOON)
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is not None
-        assert slate.read()[-1][0] == 80
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is not None
+        assert shared.read()[-1][0] == 80
 
 
 HOLDER = """
 import sys, time
 from tablefmt.store import shared_commit_queue
 shared_commit_queue._folder = lambda: sys.argv[1]
-with shared_commit_queue.neighbours_turn("a", 30.0) as slate:
+with shared_commit_queue.shared_queue_turn("a", 30.0) as slate:
     slate.leave([(1, b"one")])
     print("held", flush=True)
     time.sleep(60)
@@ -183,17 +183,17 @@ def test_a_holder_that_is_gone_holds_up_nobody(
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with neighbours_turn("a", 0.0) as slate:
-            assert slate is None
+        with shared_queue_turn("a", 0.0) as shared:
+            assert shared is None
         holder.send_signal(stop)
         if stop is signal.SIGKILL:
             holder.wait(SOON)
-        with neighbours_turn("a", SOON) as slate:
-            assert (slate is None) == (stop is signal.SIGSTOP)
-            assert slate is None or slate.read() == [(1, b"one")]
+        with shared_queue_turn("a", SOON) as shared:
+            assert (shared is None) == (stop is signal.SIGSTOP)
+            assert shared is None or shared.read() == [(1, b"one")]
         monkeypatch.setattr(shared_commit_queue, "PATIENCE_SECONDS", SOON)
-        with neighbours_turn("a", SOON) as slate:
-            assert (slate is None) == (stop is signal.SIGSTOP), "it is not waited in once more"
+        with shared_queue_turn("a", SOON) as shared:
+            assert (shared is None) == (stop is signal.SIGSTOP), "it is not waited in once more"
     finally:
         holder.kill()
         holder.wait(SOON)
@@ -201,15 +201,15 @@ def test_a_holder_that_is_gone_holds_up_nobody(
 
 def test_a_child_forked_in_a_turn_holds_up_nobody() -> None:
     """STO-14, STO-21: though it lives on with the same open file."""
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is not None
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is not None
         pid = os.fork()
         if pid == 0:
             time.sleep(SOON)
             os._exit(0)
     try:
-        with neighbours_turn("a", 5.0) as slate:
-            assert slate is not None
+        with shared_queue_turn("a", 5.0) as shared:
+            assert shared is not None
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -224,27 +224,27 @@ def test_a_folder_that_others_can_write_to_is_not_used(
     mine = tmp_path / f"tablefmt-{os.getuid()}"
     assert shared_commit_queue._folder() == str(mine)
     assert mine.stat().st_mode & 0o777 == 0o700
-    with neighbours_turn("a", SOON) as slate:
-        assert isinstance(slate, Slate)
+    with shared_queue_turn("a", SOON) as shared:
+        assert isinstance(shared, SharedEntries)
     (file,) = mine.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     mine.chmod(0o770)
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is None
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is None
     file.unlink()
     mine.rmdir()
     mine.symlink_to(tmp_path)
-    with neighbours_turn("a", SOON) as slate:
-        assert slate is None
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is None
 
 
 def test_files_that_nobody_uses_go(folder: Path) -> None:
     """STO-14: when another one is made."""
     for identity in ("a", "b"):
-        with neighbours_turn(identity, SOON):
+        with shared_queue_turn(identity, SOON):
             pass
     old, young = folder.iterdir()
     os.utime(old, (1, 1))
-    with neighbours_turn("c", SOON):
+    with shared_queue_turn("c", SOON):
         assert not old.exists()
         assert young.exists()

@@ -49,7 +49,7 @@ from tablefmt.log.object_names import (
 )
 from tablefmt.store import object_store
 from tablefmt.store.memory_store import MemoryStore
-from tablefmt.store.shared_commit_queue import Slate
+from tablefmt.store.shared_commit_queue import SharedEntries
 from tests.tables import handle, memory, new_table, rows
 
 MEMORY_BYTES = 1 << 30
@@ -79,12 +79,12 @@ class Known:
         store = memory()
         table = new_table(store)
         bounds = vars(driver)
-        bounds.update(SIDE_ABOVE_BYTES=1, DELETES_ABOVE_BYTES=1)
-        driver.SIDE_FROM_FILES = 0
+        bounds.update(OVERFLOW_ABOVE_BYTES=1, DELETES_ABOVE_BYTES=1)
+        driver.OVERFLOW_FROM_FILES = 0
         table.append(rows(1, 2, 3, 4))
         table.append(rows(5, 6, p="b"))
         table.delete("id = 2")
-        bounds.update(SIDE_ABOVE_BYTES=1 << 20, DELETES_ABOVE_BYTES=1 << 20)
+        bounds.update(OVERFLOW_ABOVE_BYTES=1 << 20, DELETES_ABOVE_BYTES=1 << 20)
         for number in range(10, 24):
             table.append(rows(number, p=str(number % 3)), user_metadata={"n": number})
         table.delete("id = 11 OR id = 3")
@@ -444,13 +444,13 @@ def posts(objects: Objects, chance: random.Random) -> None:
     """What neighbours leave for each other: read here, since a table in memory has none."""
     fd = os.memfd_create("posts")
     try:
-        slate = Slate(fd)
-        slate.leave([(v, objects[entry_key(v)]) for v in range(4)])
+        shared = SharedEntries(fd)
+        shared.leave([(v, objects[entry_key(v)]) for v in range(4)])
         body = bytearray(os.pread(fd, 1 << 20, 0))
         for _ in range(chance.choice((1, 3))):
             body[chance.randrange(16, len(body))] = chance.randrange(256)
         os.pwrite(fd, bytes(body), 0)
-        found = Slate(fd).read()
+        found = SharedEntries(fd).read()
         right = [(v, objects[entry_key(v)]) for v in range(4)]
         assert found in ([], right), "posts"
     finally:

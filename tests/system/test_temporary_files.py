@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tablefmt.data import sql_evaluation
-from tablefmt.data.spill_buffers import Kept, RangeSpool, spooled
+from tablefmt.data.spill_buffers import Kept, RangeSpill, spilled
 from tablefmt.store import shared_commit_queue
 
 MANY = pa.table({"k": pa.array(range(1_000_000), pa.int64())})
@@ -48,7 +48,7 @@ def spilled_by_the_engine() -> Iterator[None]:
 
 @contextmanager
 def rows_of_a_stream() -> Iterator[None]:
-    with spooled(FEW.to_reader(max_chunksize=100), 10) as rows:
+    with spilled(FEW.to_reader(max_chunksize=100), 10) as rows:
         assert rows.num_rows == FEW.num_rows
         yield
 
@@ -62,15 +62,15 @@ def rows_that_are_kept() -> Iterator[None]:
 
 @contextmanager
 def rows_of_ranges() -> Iterator[None]:
-    with RangeSpool(2, 10) as spool:
-        spool.put(FEW.to_batches()[0], np.arange(FEW.num_rows) % 2)
+    with RangeSpill(2, 10) as spill:
+        spill.put(FEW.to_batches()[0], np.arange(FEW.num_rows) % 2)
         yield
 
 
 @contextmanager
 def turns_of_a_machine() -> Iterator[None]:
-    with shared_commit_queue.neighbours_turn("s3://bucket/table", 1.0) as slate:
-        assert slate is not None
+    with shared_commit_queue.shared_queue_turn("s3://bucket/table", 1.0) as shared:
+        assert shared is not None
         yield
 
 

@@ -249,8 +249,8 @@ def test_no_secret_gets_into_a_table_or_what_is_said_of_it(
     caplog.set_level(logging.DEBUG, "tablefmt")
     options = s3_options(s3_server.endpoint)
     table = tablefmt.create(s3_uri, "id BIGINT, p STRING", storage_options=options)
-    receipt = table.append(rows(1))
-    said = [repr(table), repr(table.context.store), repr(receipt), table.uri, caplog.text]
+    commit_result = table.append(rows(1))
+    said = [repr(table), repr(table.context.store), repr(commit_result), table.uri, caplog.text]
     said.append(str(table.history().to_pylist()))
     with pytest.raises(VersionNotFoundError) as caught:
         table.to_arrow(version=9)

@@ -213,9 +213,9 @@ def test_an_append_brings_its_columns_along_in_one_commit() -> None:
     new = pa.struct([pa.field(n, k, nullable=False) for n, k in kinds.items()])
     data = pa.Table.from_pylist(rows).drop_columns("new")
     data = data.append_column("new", pa.array([{"x": dt.date(2020, 1, 1), "y": 1}], new))
-    receipt = table.append(data, merge_schema=True)
+    commit_result = table.append(data, merge_schema=True)
     entry = table.context.view.entries_after(1)[0].entry
-    assert (receipt.version, entry.operation.cls) == (2, OperationClass.INSERT)
+    assert (commit_result.version, entry.operation.cls) == (2, OperationClass.INSERT)
     assert entry.metadata is not None
     assert handle(table.context.store).schema == pa.schema(
         {
@@ -237,7 +237,7 @@ def test_an_append_brings_its_columns_along_in_one_commit() -> None:
         },
     ]
     # Nothing new: an append as any other, and NULL of no type is no new type.
-    receipt = table.append(pa.table({"id": [3], "new": pa.nulls(1)}), merge_schema=True)
+    commit_result = table.append(pa.table({"id": [3], "new": pa.nulls(1)}), merge_schema=True)
     assert table.context.view.entries_after(2)[0].entry.metadata is None
     assert len(seen(table, version=1)) == 1
     assert_sound(table.context.store)
@@ -321,8 +321,8 @@ def test_an_overwrite_brings_other_columns_in_one_commit() -> None:
     )
     put(table, {"id": 1, "p": "a", "x": "old"})
     data = pa.table({"x": ["new"], "p": ["b"], "id": ["text"], "y": [1.5]})
-    receipt = table.overwrite(data, overwrite_schema=True)
-    assert (receipt.version, receipt.metrics["numDeletedRows"]) == (2, 1)
+    commit_result = table.overwrite(data, overwrite_schema=True)
+    assert (commit_result.version, commit_result.metrics["numDeletedRows"]) == (2, 1)
     assert seen(table) == data.to_pylist()
     assert handle(table.context.store).properties == {"statsColumns": "`x`"}
     assert seen(table, version=1) == [{"id": 1, "p": "a", "x": "old"}]
@@ -355,8 +355,8 @@ def test_rows_that_came_meanwhile_do_not_stay_under_columns_they_lack() -> None:
 def test_the_schema_changes_without_rows_too() -> None:
     """SCH-8."""
     table = table_of("id BIGINT")
-    receipt = table.append(pa.table({"new": pa.array([], pa.int8())}), merge_schema=True)
-    assert (receipt.version, receipt.no_op) == (1, False)
+    commit_result = table.append(pa.table({"new": pa.array([], pa.int8())}), merge_schema=True)
+    assert (commit_result.version, commit_result.no_op) == (1, False)
     assert table.append(pa.table({"new": pa.array([], pa.int8())}), merge_schema=True).no_op
     assert table.overwrite(pa.table({"x": pa.array([], pa.int8())}), overwrite_schema=True).version
     assert handle(table.context.store).schema.names == ["x"]
@@ -516,7 +516,7 @@ def test_a_table_replaced_from_its_own_rows_keeps_no_file_of_a_compaction(by: st
     minor = OperationClass.MINOR_COMPACT
     table.transaction().stage(lambda pinned: stage_compact(pinned, minor, [[1, 2]])).commit()
     commit = replacing.commit()
-    assert [winner.rule for winner in commit.rebased_over] == ["CFL-13"]
+    assert [concurrent.rule for concurrent in commit.rebased_over] == ["CFL-13"]
     assert commit.metrics["numRemovedFiles"] == 1
     fresh = handle(table.context.store)
     live = fresh.context.view.snapshot().files

@@ -135,8 +135,8 @@ def test_an_append_by_a_stale_handle_goes_by_the_newest_schema(name: str, way: s
         data = data.to_reader()
     elif way == "frame":
         data = data.to_pandas()
-    receipt = old.append(data)
-    assert receipt.version == table.version + 1
+    commit_result = old.append(data)
+    assert commit_result.version == table.version + 1
     assert rows_of(table) == [case.now]
     store = table.context.store
     assert data_files(store) == live_files(store)
@@ -214,11 +214,11 @@ def test_what_an_append_asks_of_the_store_when_its_schema_was_old() -> None:
     assert [verb for verb, _ in counting.requests] == ["put", "put_if_absent"]
     handle(table.context.store).alter.set_default("b", 7)
     counting.reset()
-    receipt = old.append(pa.table({"a": [3]}))
+    commit_result = old.append(pa.table({"a": [3]}))
     puts = [(verb, key) for verb, key in counting.requests if verb.startswith("put")]
     assert [verb for verb, _ in puts] == ["put", "put_if_absent", "put", "put_if_absent"]
     assert puts[1::2] == [("put_if_absent", entry_key(3)), ("put_if_absent", entry_key(4))]
-    assert receipt.rebased_over == ()
+    assert commit_result.rebased_over == ()
     # What does not fit costs a look for a newer schema, and no more.
     counting.reset()
     with pytest.raises(SchemaMismatchError):

@@ -314,7 +314,7 @@ def _by_group(
     for number, body in sorted(written):
         parts[group_of[number]].append(read_back(body))
     added = [merged(each) for each in parts]
-    files.keep_winners(merged(added))
+    files.keep_only(merged(added))
     return added
 
 
@@ -328,14 +328,14 @@ def compact_by(spark: Session) -> compact.Rewrite:
     """Spark's tasks write the groups of a compaction."""
 
     def rewrite(
-        pinned: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: compact.Compaction
+        txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: compact.Compaction
     ) -> Staged:
-        files = _files(pinned, groups)
-        with pinned.measured.timed(REWRITE), job_description(spark, _step(asked.kind, files)):
+        files = _files(txn, groups)
+        with txn.measured.timed(REWRITE), job_description(spark, _step(asked.kind, files)):
             rows_max = [group.rows_max for group in groups]
-            added = compact_groups(spark, rewriting(pinned), files, rows_max) if files else []
+            added = compact_groups(spark, rewriting(txn), files, rows_max) if files else []
         done = _rewritten(groups, added)
-        return staged_rewrites(pinned, asked.cls, done, asked.parameters(pinned))
+        return staged_rewrites(txn, asked.cls, done, asked.parameters(txn))
 
     return rewrite
 
@@ -344,15 +344,15 @@ def cluster_by(spark: Session) -> cluster.Rewrite:
     """Spark's tasks write the groups of a clustering."""
 
     def rewrite(
-        pinned: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: cluster.Cluster
+        txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: cluster.Cluster
     ) -> Staged:
-        files, writer = _files(pinned, groups), cluster.clustering(pinned, asked)
-        with pinned.measured.timed(REWRITE), job_description(spark, _step("cluster", files)):
+        files, writer = _files(txn, groups), cluster.clustering(txn, asked)
+        with txn.measured.timed(REWRITE), job_description(spark, _step("cluster", files)):
             outputs = [group.outputs for group in groups]
             added = cluster_groups(spark, writer, files, outputs) if files else []
         done = _rewritten(groups, added)
         cls = OperationClass.CLUSTER
-        return staged_rewrites(pinned, cls, done, asked.parameters(pinned))
+        return staged_rewrites(txn, cls, done, asked.parameters(txn))
 
     return rewrite
 
@@ -374,8 +374,8 @@ def files_where(spark: Session, context: TableContext, where: str | Filters | No
     return target.text if target.exact else text
 
 
-def _files(pinned: TransactionSnapshot, groups: Sequence[PlannedGroup]) -> list[pa.Table]:
-    return list(files_of_groups(pinned, [group.files for group in groups]))
+def _files(txn: TransactionSnapshot, groups: Sequence[PlannedGroup]) -> list[pa.Table]:
+    return list(files_of_groups(txn, [group.files for group in groups]))
 
 
 def _rewritten(

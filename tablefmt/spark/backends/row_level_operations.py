@@ -56,7 +56,7 @@ from tablefmt.store.object_store import Store
 
 def rewrite(
     spark: Session,
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     frame: DataFrame,
     names: Sequence[str],
     options: WriteOptions,
@@ -66,7 +66,7 @@ def rewrite(
 
     Args:
         spark: the session.
-        pinned: the version, and where the files go.
+        txn: the version, and where the files go.
         frame: the table's columns by name, and those of `names`.
         names: of FILE, ROW, SOURCE, ACTION, those there are.
         options: how the files are written.
@@ -76,10 +76,10 @@ def rewrite(
         SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. CommitRejectedError: the files
         are not all that Spark wrote. Spark's own exceptions if the query fails. The files stay.
     """
-    layout = session_layout(spark, options.files, pinned.target, pinned.view.head)
-    to = Destination(pinned.transaction, pinned.target, layout)
-    backend = backend_for(spark, pinned.store)
-    with pinned.measured.timed(REWRITE):
+    layout = session_layout(spark, options.files, txn.target, txn.view.head)
+    to = Destination(txn.transaction, txn.target, layout)
+    backend = backend_for(spark, txn.store)
+    with txn.measured.timed(REWRITE):
         return backend.rewrite_rows(frame, to, names, part)
 
 
@@ -219,37 +219,37 @@ def copy_rows_in_tasks(spark: Session) -> CopyRows:
     """
 
     def copy(
-        pinned: TransactionSnapshot, ids: Ids, removed: Rows
+        txn: TransactionSnapshot, ids: Ids, removed: Rows
     ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
         if not len(ids):
             return None, ()
         failures.install()
-        check_shared(pinned.store)
+        check_shared(txn.store)
         check_workers(spark)
         step = f"copy-on-write: writing the rows that stay of {len(ids)} files"
         prefix = f"carry-{secrets.token_hex(4)}-"
-        files = TransactionFiles(pinned.store, pinned.transaction)
+        files = TransactionFiles(txn.store, txn.transaction)
         with files.removed_on_failure((prefix,)), job_description(spark, step):
-            return _copied(spark, pinned, ids, removed, prefix)
+            return _copied(spark, txn, ids, removed, prefix)
 
     return copy
 
 
 def _copied(
-    spark: Session, pinned: TransactionSnapshot, ids: Ids, removed: Rows, prefix: str
+    spark: Session, txn: TransactionSnapshot, ids: Ids, removed: Rows, prefix: str
 ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
-    snapshot = pinned.snapshot
+    snapshot = txn.snapshot
     places = pc.index_in(pa.array(ids, pa.int64()), snapshot.files["id"].combine_chunks())
     files = snapshot.files.take(places).combine_chunks()
     dropped = [snapshot.positions(int(file)) | removed[int(file)] for file in ids]
     vectors = [pack_positions(rows) for rows in dropped]
     read = files.select([name for name in columns_read(files) if name != "deleted"])
     read = read.append_column("vector", pa.array(vectors, pa.large_binary()))
-    under = replace(pinned.target, constraints={})
+    under = replace(txn.target, constraints={})
     stats = stats_of(under)
     task = CopyRowsTask(
-        for_workers(pinned.store),
-        pinned.transaction,
+        for_workers(txn.store),
+        txn.transaction,
         snapshot.schema,
         under,
         tuple(stats),
@@ -266,7 +266,7 @@ def _copied(
             parts.append(flagged(added, updated=False))
     added = joined(parts)
     assert added is not None
-    TransactionFiles(pinned.store, pinned.transaction).keep_winners(added, prefix)
+    TransactionFiles(txn.store, txn.transaction).keep_only(added, prefix)
     _log.info("carried %d rows of %d files in tasks", added.rows, len(ids))
     return added, tuple(outputs)
 

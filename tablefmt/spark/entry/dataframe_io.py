@@ -158,14 +158,14 @@ def append_rows(
     check_frame(df)
     options = with_batch(options, df.sparkSession)
 
-    def stage(pinned: TransactionSnapshot) -> Staged:
-        pinned.target = _evolved(pinned.metadata, df, options)
+    def stage(txn: TransactionSnapshot) -> Staged:
+        txn.target = _evolved(txn.metadata, df, options)
         return append_files(
-            pinned.transaction,
-            _pinned_files(df, pinned, options),
-            pinned.metadata,
-            read_version=pinned.version,
-            evolved=pinned.evolved,
+            txn.transaction,
+            _txn_files(df, txn, options),
+            txn.metadata,
+            read_version=txn.version,
+            evolved=txn.evolved,
         )
 
     spark, rows = df.sparkSession, rows_of(options, df)
@@ -235,24 +235,24 @@ def overwrite_rows(
             check_may_remove(metadata)
         return ()
 
-    def stage(pinned: TransactionSnapshot) -> Staged:
-        where, by_rows = replaced(pinned.metadata)
+    def stage(txn: TransactionSnapshot) -> Staged:
+        where, by_rows = replaced(txn.metadata)
         if wanted is not None:
-            pinned.target = redefined(pinned.metadata, wanted)
+            txn.target = redefined(txn.metadata, wanted)
         else:
-            pinned.target = _evolved(pinned.metadata, df, options, partition_by)
+            txn.target = _evolved(txn.metadata, df, options, partition_by)
         if where is not None and by_rows is not None:
-            with _explaining(df, pinned.target):
-                return stage_replace(pinned, df, where, by_rows, options)
+            with _explaining(df, txn.target):
+                return stage_replace(txn, df, where, by_rows, options)
         return overwrite_files(
-            pinned.transaction,
-            _pinned_files(df, pinned, options),
-            pinned.metadata,
-            read_version=pinned.version,
+            txn.transaction,
+            _txn_files(df, txn, options),
+            txn.metadata,
+            read_version=txn.version,
             where=where,
             dynamic_partitions=dynamic,
             name=name,
-            evolved=pinned.evolved,
+            evolved=txn.evolved,
         )
 
     rows = rows_of(options, df)
@@ -274,11 +274,9 @@ def _mode(mode: str, options: WriteOptions) -> str:
     return folded
 
 
-def _pinned_files(
-    df: DataFrame, pinned: TransactionSnapshot, options: WriteOptions
-) -> AddedFiles | None:
-    head, target = pinned.view.head, pinned.target
-    return _files(df, pinned.store, pinned.transaction, target, options, head)
+def _txn_files(df: DataFrame, txn: TransactionSnapshot, options: WriteOptions) -> AddedFiles | None:
+    head, target = txn.view.head, txn.target
+    return _files(df, txn.store, txn.transaction, target, options, head)
 
 
 def _files(

@@ -123,10 +123,10 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self,
         options: Mapping[str, str],
         columns: StructType,
-        pinned: int | None,
+        schema_version: int | None,
         zone: str | None = None,
     ) -> None:
-        self._options, self._columns, self._pinned = dict(options), columns, pinned
+        self._options, self._columns, self._schema_version = dict(options), columns, schema_version
         self._zone = zone
         self._opened: StreamSource | None = None
         self._began: StreamOffset | None = None
@@ -170,8 +170,10 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         if self._opened is None:
             options = parse_stream_options(self._options, self._zone)
             view = open_context(source_store(options.path, options.storage_options)).view
-            pinned = view.head.version if self._pinned is None else self._pinned
-            source = StreamSource(view, options, pinned)
+            schema_version = (
+                view.head.version if self._schema_version is None else self._schema_version
+            )
+            source = StreamSource(view, options, schema_version)
             self._check_columns(source)
             self._opened = source
         return self._opened
@@ -203,10 +205,10 @@ class UnlimitedReader(StreamReader):
         self,
         options: Mapping[str, str],
         columns: StructType,
-        pinned: int | None,
+        schema_version: int | None,
         zone: str | None = None,
     ) -> None:
-        super().__init__(options, columns, pinned, zone)
+        super().__init__(options, columns, schema_version, zone)
         limits = limits_in(options)
         if limits:
             raise UnsupportedFeatureError(
@@ -248,20 +250,22 @@ if KNOWS_LIMITS:
 
 
 def stream_reader(
-    options: Mapping[str, str], columns: StructType, pinned: int | None, zone: str | None
+    options: Mapping[str, str], columns: StructType, schema_version: int | None, zone: str | None
 ) -> StreamReader:
     """A reader of a stream for this release of Spark.
 
     Args:
         options: of the source.
         columns: as Spark knows them.
-        pinned: the version whose columns these are; None: somebody gave them.
+        schema_version: the version whose columns these are; None: somebody gave them.
         zone: the session's time zone; None: it is not known (TIM-5).
 
     Raises:
         UnsupportedFeatureError: a limit of a batch (STR-4), of a release that heeds none.
     """
-    return (LimitedReader if KNOWS_LIMITS else UnlimitedReader)(options, columns, pinned, zone)
+    return (LimitedReader if KNOWS_LIMITS else UnlimitedReader)(
+        options, columns, schema_version, zone
+    )
 
 
 def stream_schema(options: Mapping[str, str], zone: str | None) -> tuple[StructType, int]:
@@ -311,7 +315,7 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         self.zone = given.pop(SESSION_ZONE, None)
         """The session's time zone, if somebody said it (TIM-5). Spark does not."""
         super().__init__(given)
-        self.pinned: int | None = None
+        self.schema_version: int | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -340,16 +344,16 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
                     raise error from None
 
     def _columns_of_stream(self) -> StructType:
-        columns, self.pinned = stream_schema(self.options, self.zone)
+        columns, self.schema_version = stream_schema(self.options, self.zone)
         return columns
 
     def _columns(self) -> StructType:
         changes = self._changes()
         if changes is not None:
-            self.pinned = changes.last_version
+            self.schema_version = changes.last_version
             return StructType.fromJson(to_spark_json(from_arrow(changes.schema)))
         _, snapshot = self._snapshot()
-        self.pinned = snapshot.version
+        self.schema_version = snapshot.version
         return StructType.fromJson(to_spark_json(snapshot.schema))
 
     def reader(self, schema: StructType) -> TablefmtReader | ChangesReader:
@@ -370,7 +374,7 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: StructType) -> StreamReader:
         """A reader of a stream in the columns of the pinned version."""
         with carrying():
-            return stream_reader(self.options, schema, self.pinned, self.zone)
+            return stream_reader(self.options, schema, self.schema_version, self.zone)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TablefmtStreamWriter:
         """A writer of one batch; Spark asks for another one to commit it."""
@@ -383,10 +387,10 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         asked = options.changes
         if asked is None:
             return None
-        if self.pinned is not None:
-            asked = {**asked, "ending_version": self.pinned, "ending_timestamp": None}
-            if asked.get("starting_version") == self.pinned + 1:
-                asked = {**asked, "starting_version": None, "after_version": self.pinned}
+        if self.schema_version is not None:
+            asked = {**asked, "ending_version": self.schema_version, "ending_timestamp": None}
+            if asked.get("starting_version") == self.schema_version + 1:
+                asked = {**asked, "starting_version": None, "after_version": self.schema_version}
         store = source_store(options.path, options.storage_options)
         return Table(open_context(store)).changes(**asked)
 
@@ -394,8 +398,8 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         options = parse_read_options(self.options, self.zone)
         store = source_store(options.path, options.storage_options)
         context = open_context(store)
-        if self.pinned is not None:
-            return store, context.view.snapshot(self.pinned)
+        if self.schema_version is not None:
+            return store, context.view.snapshot(self.schema_version)
         point = context.resolve_point(options.version, options.timestamp)
         return store, context.view.snapshot(point)
 

@@ -114,7 +114,7 @@ class Prepared:
         store, transaction, metadata = self.task.store, self.task.transaction, self.task.metadata
         added = merged(map(read_back, bodies))
         files = TransactionFiles(store, transaction)
-        files.keep_winners(added)
+        files.keep_only(added)
         if self.read_version is None:
             return commit_first(
                 store,
@@ -135,24 +135,24 @@ class Prepared:
     def _statement(self, added: AddedFiles | None, options: WriteOptions) -> Statement:
         """Return the append or overwrite of files that tasks wrote."""
 
-        def stage(pinned: TransactionSnapshot, _: None) -> Staged:
-            pinned.target = self.task.metadata
+        def stage(txn: TransactionSnapshot, _: None) -> Staged:
+            txn.target = self.task.metadata
             if not self.overwrite:
                 return append_files(
-                    pinned.transaction,
+                    txn.transaction,
                     added,
                     self.written_under,
-                    read_version=pinned.version,
-                    evolved=pinned.target,
+                    read_version=txn.version,
+                    evolved=txn.target,
                 )
             return overwrite_files(
-                pinned.transaction,
+                txn.transaction,
                 added,
                 self.written_under,
-                read_version=pinned.version,
+                read_version=txn.version,
                 where=options.replace_where,
                 dynamic_partitions=options.dynamic_partitions,
-                evolved=pinned.target,
+                evolved=txn.target,
             )
 
         name = OVERWRITE if self.overwrite else NAME
@@ -225,8 +225,8 @@ def prepare(
         metadata = definition(rows, partition_by, {})
         task = _task(store, transaction, metadata, rows, layout(options.files, metadata, None))
         return Prepared(task, overwrite, None, metadata, began), None
-    pinned = newest_snapshot(context)
-    under = pinned.metadata
+    txn = newest_snapshot(context)
+    under = txn.metadata
     if not options.overwrite_schema:
         check_partitioning(under, partition_by)
     elif not overwrite:
@@ -241,8 +241,8 @@ def prepare(
     metadata = evolved(under, rows, options, partition_by)
     check_columns(rows, metadata.schema)
     spread = layout(options.files, metadata, context.view.head)
-    task = _task(store, pinned.transaction, metadata, rows, spread)
-    return Prepared(task, overwrite, pinned.version, under, began), context
+    task = _task(store, txn.transaction, metadata, rows, spread)
+    return Prepared(task, overwrite, txn.version, under, began), context
 
 
 def _task(

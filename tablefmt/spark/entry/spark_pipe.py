@@ -26,10 +26,10 @@ from tablefmt.model.log_entry import DerivedFrom
 from tablefmt.model.schema import nullable
 from tablefmt.operations.create import Partitions, check_partitioning, definition
 from tablefmt.pipes.keyed_merge import (
-    GONE,
+    DELETED,
     SHOWN,
     check_comparable,
-    check_taken,
+    check_copied,
     merge_by,
     named,
     several_rows,
@@ -38,7 +38,7 @@ from tablefmt.pipes.pipe import PipeRun, checked_keys, known_name, next_of, noth
 from tablefmt.pipes.pipe_batch import (
     changed_rows,
     check_transform,
-    first_taken,
+    first_copied,
     takes_all,
     takes_both_ends,
 )
@@ -114,7 +114,7 @@ class SparkPipe:
         if derived is None:
             assert context is not None
             return nothing_new(self.source, context)
-        first = first_taken(self.source, derived)
+        first = first_copied(self.source, derived)
         parsed = replace(parsed, commit=replace(parsed.commit, derived_from=derived))
         run = _Run(self, store, context, parsed, derived, partition_by)
         with statement_errors():
@@ -150,19 +150,19 @@ class _Run:
         rows = self._taken("net", KINDS, whole=whole)
         if KIND in rows.columns:
             plain = [name for name in rows.columns if name != KIND]
-            new, gone = (
+            new, deleted = (
                 rows.where(f"{KIND} {sign} '{INSERT}'").select(*map(quote_name, plain))
                 for sign in ("=", "<>")
             )
         else:
-            new, gone = rows, None
+            new, deleted = rows, None
         news = self._made(new)
         names = named(keys, news.columns)
         check_comparable(schema_from(news.select(*map(quote_name, names)).schema).fields)
         if self.target is not None:
             there = self.target.view.head.metadata.schema.names
-            check_taken(news.columns, there, self.store.uri)
-        goes = None if gone is None else self._made(gone).select(*map(quote_name, names))
+            check_copied(news.columns, there, self.store.uri)
+        goes = None if deleted is None else self._made(deleted).select(*map(quote_name, names))
         return again_if_lost("pipe", lambda: self._merged(news, goes, names))
 
     def _merged(self, news: DataFrame, goes: DataFrame | None, names: Sequence[str]) -> Commit:
@@ -177,12 +177,12 @@ class _Run:
         _check_keys(came, went, names)
         if self.target is None:
             return self._make(came)
-        source = came.withColumn(GONE, functions_of(came).lit(False))
+        source = came.withColumn(DELETED, functions_of(came).lit(False))
         if went is not None:
             if self.derived.start is not None:
                 self._check_second(came, went, names)
             lost = went.join(came.select(*chosen), list(names), "left_anti")
-            lost = lost.distinct().withColumn(GONE, functions_of(came).lit(True))
+            lost = lost.distinct().withColumn(DELETED, functions_of(came).lit(True))
             source = source.unionByName(lost, allowMissingColumns=True)
         spark = self.pipe.spark
         signed = [n for n in names if came.schema[n].dataType.typeName() in _FLOATING]
@@ -224,7 +224,7 @@ class _Run:
         first: bool = False,
     ) -> DataFrame:
         """What is new, as rows of the source; of a `first` run, which takes all. Other arguments as
-        of `taken_rows`."""
+        of `new_rows`."""
         pipe = self.pipe
         derived = replace(self.derived, start=None) if first else self.derived
         functions = functions_of(pipe.spark)

@@ -403,9 +403,9 @@ class SparkTable(LayoutVerbs):
 
         def explain(asked: MergeStatement) -> str:
             context = self.table.context
-            pinned = newest_snapshot(context)
+            txn = newest_snapshot(context)
             with statement_errors():
-                return explain_merge(pinned, merge_of(self.spark, asked, source)(pinned))
+                return explain_merge(txn, merge_of(self.spark, asked, source)(txn))
 
         return begin_merge(source, on, source_alias, target_alias, merge_schema, run, explain)
 

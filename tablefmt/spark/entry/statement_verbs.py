@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.table_statements import TableStatement, read_statement
-from tablefmt.maintenance.removal_plan import DOOMED
+from tablefmt.maintenance.removal_plan import CANDIDATES
 from tablefmt.model.times import from_micros
 from tablefmt.operations import describe
 from tablefmt.session.commit_result import Commit
@@ -81,7 +81,7 @@ _STATEMENTS: Mapping[
     "HISTORY": (describe.HISTORY_SCHEMA, _history),
     "DETAIL": (describe.DETAIL_SCHEMA, _detail),
     "OPTIMIZE": (_COMMIT, _optimize),
-    "VACUUM": (DOOMED, _vacuum),
+    "VACUUM": (CANDIDATES, _vacuum),
     "RESTORE": (_COMMIT, _restore),
 }
 """What each answers with, and who carries it out."""

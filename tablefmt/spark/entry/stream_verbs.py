@@ -64,16 +64,16 @@ from tablefmt.store.location_checks import check_place
 from tablefmt.store.object_store import Store
 
 
-def java_stream(spark: Session, view: LogView, options: StreamOptions, pinned: int) -> JavaObject:
+def java_stream(spark: Session, view: LogView, options: StreamOptions, txn: int) -> JavaObject:
     """A source of the JVM; see TableStream.java.
 
     Args:
         spark: a classic session.
         view: the table's log.
         options: of the stream.
-        pinned: the version whose columns it has.
+        txn: the version whose columns it has.
     """
-    source = StreamSource(view, options, pinned)
+    source = StreamSource(view, options, txn)
     columns = stream_columns(source.schema, options)
     schema = java_classes.java_schema(spark, json.dumps(columns))
     stream = java_classes.new_instance(spark, "TableStream", schema, f"tablefmt[{view.store.uri}]")
@@ -98,7 +98,7 @@ def java_stream(spark: Session, view: LogView, options: StreamOptions, pinned: i
 
 
 def _frame(spark: Session, source: StreamSource, files: Sequence[FileChanges]) -> DataFrame:
-    versions = [change.version for change in files] or [source.files.pinned]
+    versions = [change.version for change in files] or [source.files.schema_version]
     schema = source.schema if source.options.changes else apart(source.schema)
     of = ChangeRange(source.view.head.table, min(versions), max(versions), schema)
     rows = rows_of_changes(spark, source.view.store, of, files)
@@ -258,10 +258,10 @@ def _first(rows: DataFrame, store: Store, sink: Sink, batch: Batch) -> str:
         context, done = write_first(rows, store, metadata, options, exist_ok=not sink.complete)
     except IdempotenceError as error:
         # There was no table when this batch began: it met the other one in a race.
-        winner = open_context(store).view.read_head.applications[application_of(sink, batch)]
+        concurrent = open_context(store).view.read_head.applications[application_of(sink, batch)]
         raise ConcurrentTransactionException(
-            f"another run of this query made the table, and wrote batch {winner[0].version}",
-            winner_version=winner[1],
+            f"another run of this query made the table, and wrote batch {concurrent[0].version}",
+            winner_version=concurrent[1],
             winner_operation=NAME,
             rule="CFL-6",
         ) from error

@@ -205,14 +205,14 @@ def replace_table(spark: Session, store: Store, statement: Statement) -> Schema:
     if context is None:
         return create_as(store, definition_asked).view.head.metadata.schema
 
-    def stage(pinned: TransactionSnapshot, _: None) -> Staged:
+    def stage(txn: TransactionSnapshot, _: None) -> Staged:
         return overwrite_files(
-            pinned.transaction,
+            txn.transaction,
             None,
-            pinned.metadata,
-            read_version=pinned.version,
+            txn.metadata,
+            read_version=txn.version,
             name=REPLACE,
-            evolved=redefined(pinned.metadata, definition_asked),
+            evolved=redefined(txn.metadata, definition_asked),
         )
 
     autocommit(context, session_statement.Statement(name=REPLACE, stage=stage), CommitOptions())

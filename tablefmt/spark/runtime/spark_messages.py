@@ -23,7 +23,7 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.expressions.check_constraints import broken
-from tablefmt.model.log_entry import AddedFiles, SideFile
+from tablefmt.model.log_entry import AddedFiles, OverflowFile
 from tablefmt.model.schema import too_long
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.local_store import LocalStore
@@ -102,6 +102,6 @@ def lost_file(texts: Iterable[str]) -> TablefmtError | None:
     return CorruptDataError(message, key=key, rule="DAT-5")
 
 
-def _may_name(added: AddedFiles | SideFile | None, key: str) -> bool:
+def _may_name(added: AddedFiles | OverflowFile | None, key: str) -> bool:
     """Whether an entry adds a file; one that has its list beside it may."""
-    return isinstance(added, SideFile) or (added is not None and key in added.columns["path"])
+    return isinstance(added, OverflowFile) or (added is not None and key in added.columns["path"])

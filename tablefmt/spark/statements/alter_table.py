@@ -104,7 +104,7 @@ def _same_type(one: Field, other: Field) -> bool:
 def _together(parts: Sequence[Alteration]) -> Alteration:
     if len(parts) == 1:
         return parts[0]
-    if any(part.promises for part in parts):
+    if any(part.adds_constraints for part in parts):
         raise UnsupportedFeatureError(
             "NOT NULL and constraints are set by statements of their own", ["sql:ALTER TABLE"]
         )

@@ -92,11 +92,11 @@ def delete_rows(
         exceptions if the query fails.
     """
 
-    def stage(pinned: TransactionSnapshot) -> Staged:
-        if where.target.decided_by(pinned.snapshot.partition_ids):
-            return delete_files(pinned, where.target)
+    def stage(txn: TransactionSnapshot) -> Staged:
+        if where.target.decided_by(txn.snapshot.partition_ids):
+            return delete_files(txn, where.target)
         with under_ansi(spark, plain=where.target.exact) as ansi:
-            return stage_delete(pinned, ansi, where)
+            return stage_delete(txn, ansi, where)
 
     text = _text(where.target.text)
     return execute(context, spark, "DELETE", stage, options, rows=None, text=text)
@@ -129,9 +129,9 @@ def update_rows(
         As `delete_rows`.
     """
 
-    def stage(pinned: TransactionSnapshot) -> Staged:
+    def stage(txn: TransactionSnapshot) -> Staged:
         with under_ansi(spark) as ansi:
-            return stage_update(pinned, ansi, where, values, options, by_row=by_row)
+            return stage_update(txn, ansi, where, values, options, by_row=by_row)
 
     text = _text(where.target.text, *texts)
     return execute(context, spark, "UPDATE", stage, options, rows=None, text=text)
@@ -145,33 +145,33 @@ def _text(*said: str) -> Callable[[Metadata], tuple[str, ...]]:
     return text
 
 
-def stage_delete(pinned: TransactionSnapshot, spark: Session, where: SparkCondition) -> Staged:
+def stage_delete(txn: TransactionSnapshot, spark: Session, where: SparkCondition) -> Staged:
     """The delete at the pinned version; with no such row, a plan that is empty."""
-    snapshot, target = pinned.snapshot, where.target
+    snapshot, target = txn.snapshot, where.target
     if target.decided_by(snapshot.partition_ids):
-        return delete_files(pinned, target)
+        return delete_files(txn, target)
     files = snapshot.matching(target.predicate)
     changed, read = Changed(target=target, files=files), None
     if files.num_rows:
-        rows = chosen(rows_with_positions(spark, pinned, files, where), where)
+        rows = chosen(rows_with_positions(spark, txn, files, where), where)
         if not target.exact:
-            read = version_read(pinned.store, pinned.view, rows)
-        if read is not None and read != pinned.version:
+            read = version_read(txn.store, txn.view, rows)
+        if read is not None and read != txn.version:
             raise OtherVersionRead(read, wrote=False)
         count = int(pc.sum(files["rows"]).as_py())
         with (
             job_description(spark, f"DELETE: finding rows in {files.num_rows} files"),
-            pinned.measured.timed(SCAN),
+            txn.measured.timed(SCAN),
         ):
             deleted = find_positions(rows, ids_of(files), count)
         _log.info("DELETE: %d rows of %d files", sum(map(len, deleted.values())), files.num_rows)
         changed = Changed(target=target, files=files, deleted=deleted)
-    staged = stage_changes(pinned, "DELETE", changed, copy_rows_in_tasks(spark))
-    return staged if read is None else with_query(staged, pinned)
+    staged = stage_changes(txn, "DELETE", changed, copy_rows_in_tasks(spark))
+    return staged if read is None else with_query(staged, txn)
 
 
 def stage_update(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     spark: Session,
     where: SparkCondition,
     values: Sequence[tuple[Field, Column]],
@@ -185,11 +185,11 @@ def stage_update(
         pinned, spark, where, values, options: as of `update_rows`.
         by_row: whether every value is known to be one of a row by itself.
     """
-    target, schema = where.target, pinned.metadata.schema
-    files = pinned.snapshot.matching(target.predicate)
+    target, schema = where.target, txn.metadata.schema
+    files = txn.snapshot.matching(target.predicate)
     changed, read = Changed(target=target, files=files), None
     if files.num_rows:
-        rows = chosen(rows_with_positions(spark, pinned, files, where), where)
+        rows = chosen(rows_with_positions(spark, txn, files, where), where)
         if not by_row:
             check_by_row(rows, [(f"SET {field.name}", value) for field, value in values])
         new = {field.id: value for field, value in values}
@@ -198,14 +198,14 @@ def stage_update(
             for f in schema.fields
         ]
         frame = rows.select(*columns, FILE, ROW)
-        read = version_read(pinned.store, pinned.view, frame)
-        if read is not None and read != pinned.version:
+        read = version_read(txn.store, txn.view, frame)
+        if read is not None and read != txn.version:
             raise OtherVersionRead(read, wrote=False)
         fields = [field for field, _ in values]
         step = f"UPDATE: writing new versions of rows in {files.num_rows} files"
         with explaining_misfits(fields), job_description(spark, step):
-            written = rewrite(spark, pinned, frame, (FILE, ROW), options)
-            pinned.files.keep_winners(written.files)
+            written = rewrite(spark, txn, frame, (FILE, ROW), options)
+            txn.files.keep_only(written.files)
         _log.info("UPDATE: %d rows of %d files", written.positions.num_rows, files.num_rows)
         changed = Changed(
             target=target,
@@ -214,23 +214,23 @@ def stage_update(
             updated_files=written.files,
             set_columns=tuple(sorted(new)),
         )
-    staged = stage_changes(pinned, "UPDATE", changed, copy_rows_in_tasks(spark))
-    return staged if read is None else with_query(staged, pinned)
+    staged = stage_changes(txn, "UPDATE", changed, copy_rows_in_tasks(spark))
+    return staged if read is None else with_query(staged, txn)
 
 
 def rows_with_positions(
-    spark: Session, pinned: TransactionSnapshot, files: pa.Table, where: SparkCondition
+    spark: Session, txn: TransactionSnapshot, files: pa.Table, where: SparkCondition
 ) -> Any:
     """The rows of files that are live, with their places, as `where` knows them."""
-    snapshot = pinned.snapshot
+    snapshot = txn.snapshot
     vectors = snapshot.with_vectors(files)
     rows = with_positions(
         spark,
-        pinned.store,
+        txn.store,
         vectors,
         snapshot.schema,
         snapshot.partition_ids,
-        version=pinned.version,
+        version=txn.version,
     )
     return where.bind(rows)
 
@@ -294,16 +294,16 @@ def replaced_by(
 
 
 def stage_replace(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     df: DataFrame,
     where: str,
     target: AnalyzedCondition,
     options: WriteOptions,
 ) -> Staged:
-    """Do the work on the pinned version; new rows are written under `pinned.target`.
+    """Do the work on the pinned version; new rows are written under `txn.target`.
 
     Args:
-        pinned: the version that the rows go from.
+        txn: the version that the rows go from.
         df: the new rows.
         where: SQL text as of `replaced_by`: which rows go, and what every new row has to match.
         target: what is understood of it.
@@ -314,18 +314,18 @@ def stage_replace(
         fit. Spark's own exceptions if a query fails.
     """
     with under_ansi(df.sparkSession) as ansi:
-        return _stage(pinned, moved(df, ansi), where, target, options)
+        return _stage(txn, moved(df, ansi), where, target, options)
 
 
 def _stage(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     df: DataFrame,
     where: str,
     target: AnalyzedCondition,
     options: WriteOptions,
 ) -> Staged:
     spark, functions = df.sparkSession, functions_of(df)
-    df, condition = with_lengths(df, pinned.target.schema, functions), parsed(functions, where)
+    df, condition = with_lengths(df, txn.target.schema, functions), parsed(functions, where)
     error = ConstraintViolationError(
         f"a new row does not match the condition {where[:200]}; nothing was written"
     )
@@ -335,21 +335,21 @@ def _stage(
     )
     # Not deterministic, so that no part of it runs where rows are dropped later.
     always = functions.monotonically_increasing_id() >= 0
-    files = pinned.snapshot.matching(target.predicate)
+    files = txn.snapshot.matching(target.predicate)
     looked, rows = SparkCondition(target, condition), None
     if files.num_rows:
         with statement_errors():
-            rows = chosen(rows_with_positions(spark, pinned, files, looked), looked)
+            rows = chosen(rows_with_positions(spark, txn, files, looked), looked)
     else:
         # Names are to be the table's, also where it has no rows.
         with statement_errors():
-            spark.createDataFrame([], spark_types(pinned.target.schema.fields)).where(condition)
+            spark.createDataFrame([], spark_types(txn.target.schema.fields)).where(condition)
     with statement_errors():
         checked = df.where(matching.otherwise(always))
-    with explaining_misfits(pinned.target.schema.fields):
+    with explaining_misfits(txn.target.schema.fields):
         with job_description(spark, f"{NAME}: writing new rows"):
-            written = rewrite(spark, pinned, checked, (), options, part="i")
-        pinned.files.keep_winners(written.files)
+            written = rewrite(spark, txn, checked, (), options, part="i")
+        txn.files.keep_only(written.files)
         replaced = {}
         if rows is not None:
             count = int(pc.sum(files["rows"]).as_py())
@@ -362,4 +362,4 @@ def _stage(
             inserted_files=written.files,
             parameters={"mode": "Overwrite"},
         )
-        return stage_changes(pinned, NAME, changed, copy_rows_in_tasks(spark))
+        return stage_changes(txn, NAME, changed, copy_rows_in_tasks(spark))

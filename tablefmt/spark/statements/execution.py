@@ -113,8 +113,8 @@ def rows_of(options: WriteOptions, query: DataFrame | None = None) -> EngineRows
         query: the rows, if the version of the table that they read is found before the work.
     """
 
-    def version(pinned: TransactionSnapshot) -> int | None:
-        return None if query is None else version_read(pinned.store, pinned.view, query)
+    def version(txn: TransactionSnapshot) -> int | None:
+        return None if query is None else version_read(txn.store, txn.view, query)
 
     return EngineRows(digest=options.digest, version_read=version)
 
@@ -149,12 +149,12 @@ def execute(
             leaves files.
     """
 
-    def files_of(pinned: TransactionSnapshot) -> TransactionFiles:
-        return backend_for(spark, pinned.store).files_of(pinned.transaction)
+    def files_of(txn: TransactionSnapshot) -> TransactionFiles:
+        return backend_for(spark, txn.store).files_of(txn.transaction)
 
     statement = Statement(
         name=name,
-        stage=lambda pinned, _: stage(pinned),
+        stage=lambda txn, _: stage(txn),
         text=text,
         engine=rows,
         files_of=files_of,
@@ -162,8 +162,8 @@ def execute(
     return autocommit(context, statement, options.commit, refresh=refresh)
 
 
-def with_query(staged: Staged, pinned: TransactionSnapshot) -> Staged:
+def with_query(staged: Staged, txn: TransactionSnapshot) -> Staged:
     """Return the work of a statement whose query read the table at the pinned version: class
     UPDATE.
     """
-    return staged if staged.is_empty else with_reads(staged, (read_of_all(pinned),), pinned)
+    return staged if staged.is_empty else with_reads(staged, (read_of_all(txn),), txn)

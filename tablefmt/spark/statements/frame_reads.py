@@ -69,7 +69,7 @@ def read_at(
 
 
 def find_row(
-    spark: Session, context: TableContext, pinned: TransactionSnapshot, where: str
+    spark: Session, context: TableContext, txn: TransactionSnapshot, where: str
 ) -> Mapping[str, Any] | None:
     """A live row of the pinned version for which SQL text is TRUE, found by Spark.
 
@@ -78,10 +78,10 @@ def find_row(
     """
     from pyspark.errors import AnalysisException, ParseException
 
-    names = [quote_name(f.name) for f in shown_columns(pinned.metadata.schema)]
+    names = [quote_name(f.name) for f in shown_columns(txn.metadata.schema)]
     try:
         with under_ansi(spark) as ansi:
-            rows = read_at(ansi, context, pinned.version, None)
+            rows = read_at(ansi, context, txn.version, None)
             chosen = rows.where(parsed(functions_of(rows), where))
             rows_found = shown_rows(chosen.select(*names).limit(1))
     except (AnalysisException, ParseException) as error:

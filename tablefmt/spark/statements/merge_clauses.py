@@ -121,15 +121,15 @@ def merge_of(
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
     """
 
-    def of_version(pinned: TransactionSnapshot) -> Merge:
+    def of_version(txn: TransactionSnapshot) -> Merge:
         check_frame(source)
-        columns = incoming(source, pinned.target.schema)
-        coming = evolving_columns(statement, pinned.target.schema, columns)
+        columns = incoming(source, txn.target.schema)
+        coming = evolving_columns(statement, txn.target.schema, columns)
         if coming is not None:
-            pinned.target = merged(pinned.target, coming)
-        steps = resolve_clauses(statement, pinned.target.schema, source.columns)
+            txn.target = merged(txn.target, coming)
+        steps = resolve_clauses(statement, txn.target.schema, source.columns)
         reader = StatementReader(
-            Relation(pinned.snapshot.schema, "t", statement.target_alias),
+            Relation(txn.snapshot.schema, "t", statement.target_alias),
             Relation(columns, "s", statement.source_alias),
             session_zone(spark),
         )
@@ -199,7 +199,7 @@ NONE = -1
 class MergeColumns:
     """What the columns of one MERGE come to."""
 
-    pinned: TransactionSnapshot
+    txn: TransactionSnapshot
     merge: Merge
     functions: Functions
     """Spark's, for the kind of session."""
@@ -207,7 +207,7 @@ class MergeColumns:
     @property
     def fields(self) -> Sequence[Field]:
         """The table's columns, as they will be."""
-        return self.pinned.target.schema.fields
+        return self.txn.target.schema.fields
 
     @property
     def always_updates(self) -> bool:
@@ -307,7 +307,7 @@ class MergeColumns:
     def _overlaid(
         self, frame: DataFrame, values: Sequence[Assigned], rows: DataFrame
     ) -> tuple[Assigned, ...]:
-        there = {field.id: field for field in self.pinned.snapshot.schema.fields}
+        there = {field.id: field for field in self.txn.snapshot.schema.fields}
         plain = []
         for field, value in values:
             if isinstance(value, Over) and field.id in there:
@@ -337,7 +337,7 @@ class MergeColumns:
 
     def _old(self, field: Field, rows: DataFrame) -> Column:
         """A column as it was, in the type that it has from now on."""
-        there = next((f for f in self.pinned.snapshot.schema.fields if f.id == field.id), None)
+        there = next((f for f in self.txn.snapshot.schema.fields if f.id == field.id), None)
         if there is None:
             return self.functions.lit(None)
         old, new = spark_types([there, field]).fields

@@ -53,13 +53,13 @@ from tablefmt.spark.statements.source_rows import SourceRows, again_if_lost
 class MergeChecks:
     """The checks of one MERGE."""
 
-    def __init__(self, pinned: TransactionSnapshot, merge: Merge, read: int | None) -> None:
+    def __init__(self, txn: TransactionSnapshot, merge: Merge, read: int | None) -> None:
         """`read` is the version of the table that the source reads; None: it does not."""
         self.read = read
         """The oldest version of the table that a query of the statement reads; None: none does."""
-        self._pinned = pinned
+        self._txn = txn
         self._merge = merge
-        self._is_pinned = read is not None
+        self._is_fixed = read is not None
 
     def look_at_versions(self, frame: DataFrame) -> None:
         """Find out which version of the table the expressions over a frame read.
@@ -70,13 +70,13 @@ class MergeChecks:
         """
         if not self._merge.may_query:
             return
-        pinned = self._pinned
-        read = version_read(pinned.store, pinned.view, frame)
+        txn = self._txn
+        read = version_read(txn.store, txn.view, frame)
         if read is None:
             return
-        if read < pinned.version or (read > pinned.version and not self._is_pinned):
+        if read < txn.version or (read > txn.version and not self._is_fixed):
             raise OtherVersionRead(read, wrote=True)
-        self.read = pinned.version
+        self.read = txn.version
 
     def deterministic(self, rows: DataFrame, first: Column, clauses: Sequence[SparkClause]) -> None:
         """Refuse conditions of clauses that are a matter of chance: InvalidPredicateError."""
@@ -156,19 +156,19 @@ def merge_once(
     """
     options = with_batch(options, spark)
 
-    def stage(pinned: TransactionSnapshot) -> Staged:
+    def stage(txn: TransactionSnapshot) -> Staged:
         with under_ansi(spark) as ansi:
-            merge = merge_of(pinned)
-            read = version_read(pinned.store, pinned.view, merge.origin or merge.source)
-            if read is not None and read < pinned.version:
+            merge = merge_of(txn)
+            read = version_read(txn.store, txn.view, merge.origin or merge.source)
+            if read is not None and read < txn.version:
                 raise OtherVersionRead(read, wrote=False)
-            return stage_merge(pinned, ansi, merge, options, read)
+            return stage_merge(txn, ansi, merge, options, read)
 
     return execute(context, spark, NAME, stage, options, rows=rows_of(options))
 
 
 def stage_merge(
-    pinned: TransactionSnapshot,
+    txn: TransactionSnapshot,
     spark: Session,
     merge: Merge,
     options: WriteOptions,
@@ -179,26 +179,26 @@ def stage_merge(
     Args:
         read: the version of the table that the source reads; None: it does not.
     """
-    check_may_change(pinned.metadata, merge.analysis.clauses)
+    check_may_change(txn.metadata, merge.analysis.clauses)
 
     def bound_source(rows: DataFrame) -> DataFrame:
         return merge.bind_source(moved(rows, spark))
 
     with SourceRows.stored(merge.source, bound_source, merge.analysis) as source:
-        checks = MergeChecks(pinned, merge, read)
+        checks = MergeChecks(txn, merge, read)
         fields = {field.id: field for clause in merge.clauses for field, _ in clause.values}
         with explaining_misfits(fields.values()):
-            staged = _Work(pinned, spark, merge, options, source, checks).stage()
-        return staged if checks.read is None else with_query(staged, pinned)
+            staged = _Work(txn, spark, merge, options, source, checks).stage()
+        return staged if checks.read is None else with_query(staged, txn)
 
 
-def explain(pinned: TransactionSnapshot, merge: Merge) -> str:
+def explain(txn: TransactionSnapshot, merge: Merge) -> str:
     """How many files of how many a MERGE would open, and why. Reads the source once."""
 
     def explained() -> str:
         with SourceRows.stored(merge.source, merge.bind_source, merge.analysis) as source:
             looked_at = merge.analysis.looked_at(source.values())
-            return explanation(pinned, looked_at, source.count)
+            return explanation(txn, looked_at, source.count)
 
     return again_if_lost(NAME, explained)
 
@@ -208,35 +208,35 @@ class _Work:
 
     def __init__(
         self,
-        pinned: TransactionSnapshot,
+        txn: TransactionSnapshot,
         spark: Session,
         merge: Merge,
         options: WriteOptions,
         source: SourceRows,
         checks: MergeChecks,
     ) -> None:
-        self.pinned = pinned
+        self.txn = txn
         self.spark = spark
         self.merge = merge
         self.options = options
         self.source = source
         self.checks = checks
-        self.columns = MergeColumns(pinned, merge, functions_of(source.rows))
+        self.columns = MergeColumns(txn, merge, functions_of(source.rows))
 
     def stage(self) -> Staged:
         """Do the work; say what is to be committed."""
-        pinned, analysis = self.pinned, self.merge.analysis
+        txn, analysis = self.txn, self.merge.analysis
         self.checks.by_row(self.source.rows, [], self.merge.of(Side.NOT_MATCHED))
         with job_description(self.spark, f"{NAME}: reading the source"):
             looked_at = analysis.looked_at(self.source.values())
             rows = self.source.count
-        files = pinned.snapshot.matching(looked_at.predicate)
-        total = pinned.snapshot.totals[0]
+        files = txn.snapshot.matching(looked_at.predicate)
+        total = txn.snapshot.totals[0]
         _log.info("MERGE: %d source rows, %d of %d files opened", rows, files.num_rows, total)
         rewritten = self._find(files)
         pairs = self._checked(rewritten)
         inserted = self._insert(np.unique(pairs.source[pairs.source >= 0]))
-        pinned.files.keep_winners(joined([rewritten.files, inserted]))
+        txn.files.keep_only(joined([rewritten.files, inserted]))
         result = MergeResult(
             looked_at=looked_at,
             files=files,
@@ -247,7 +247,7 @@ class _Work:
             inserted_files=inserted,
             inserted_hashes=self._hashes(inserted),
         )
-        staged = stage_merge_result(pinned, analysis, result, copy_rows_in_tasks(self.spark))
+        staged = stage_merge_result(txn, analysis, result, copy_rows_in_tasks(self.spark))
         _log.info("MERGE: %s", dict(staged.operation.metrics))
         return staged
 
@@ -260,7 +260,7 @@ class _Work:
         if files.num_rows == 0 or (self.source.count == 0 and not outer):
             shape = pa.schema([(name, pa.int64()) for name in names])
             return Rewritten(None, shape.empty_table())
-        rows = rows_with_positions(self.spark, self.pinned, files, merge.where)
+        rows = rows_with_positions(self.spark, self.txn, files, merge.where)
         matched, by_source = merge.of(Side.MATCHED), merge.of(Side.NOT_MATCHED_BY_SOURCE)
         if merge.by_name:
             # Beside the source's columns a name of the table's could be one of theirs.
@@ -291,7 +291,7 @@ class _Work:
         frame = pairs.select(*columns, FILE, ROW, SOURCE)
         self.checks.look_at_versions(frame)
         with job_description(self.spark, f"{step} and writing new versions"):
-            return rewrite(self.spark, self.pinned, frame, names, self.options)
+            return rewrite(self.spark, self.txn, frame, names, self.options)
 
     def _checked(self, rewritten: Rewritten) -> Pairs:
         """The pairs. Raises MergeCardinalityError (MRG-4)."""
@@ -330,7 +330,7 @@ class _Work:
         self.checks.look_at_versions(frame)
         rows = self.source.count - len(matched)
         with job_description(self.spark, f"{NAME}: inserting of {rows} rows that matched nothing"):
-            written = rewrite(self.spark, self.pinned, frame, (), self.options, part="i")
+            written = rewrite(self.spark, self.txn, frame, (), self.options, part="i")
         return written.files
 
     def _hashes(self, inserted: AddedFiles | None) -> NDArray[np.uint64] | None:
@@ -338,7 +338,7 @@ class _Work:
         fields = self.merge.analysis.key_fields
         if inserted is None or not fields or inserted.rows > KEYS_MAX:
             return None
-        files = added_table(inserted, self.pinned.target)
-        batches = list(read_files(self.pinned.store, files, self.pinned.target.schema, fields))
+        files = added_table(inserted, self.txn.target)
+        batches = list(read_files(self.txn.store, files, self.txn.target.schema, fields))
         rows = pa.Table.from_batches(batches)
         return key_hashes([rows[field.name] for field in fields], fields)

@@ -135,16 +135,16 @@ class _Statement:
         added: list[Any] = json.loads(self._described["added"] or '{"fields":[]}')["fields"]
         return added
 
-    def merge(self, pinned: TransactionSnapshot) -> Merge:
+    def merge(self, txn: TransactionSnapshot) -> Merge:
         """The whole MERGE, for a version of the table."""
         source = self._frame(self._command.sourceRows(java_session(self._spark)))
         if self._stars:
-            pinned.target = merged(pinned.target, incoming(source, pinned.target.schema))
+            txn.target = merged(txn.target, incoming(source, txn.target.schema))
         elif self._added:
             coming = schema_from({"type": "struct", "fields": self._added})
-            pinned.target = merged(pinned.target, nullable(coming))
+            txn.target = merged(txn.target, nullable(coming))
         # Files are looked through for keys of the types that they have.
-        self._schema, schema = pinned.snapshot.schema, pinned.target.schema
+        self._schema, schema = txn.snapshot.schema, txn.target.schema
         on, star = self._described["on"], self._star(schema) if self._stars else {}
         clauses = [
             (clause, star if clause["star"] else clause.get("set", {}))

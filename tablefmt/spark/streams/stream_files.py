@@ -57,16 +57,16 @@ class FileSet:
 class StreamFiles:
     """Plans what is read of versions, and keeps what was planned and is not yet read."""
 
-    def __init__(self, view: LogView, options: StreamOptions, pinned: int) -> None:
+    def __init__(self, view: LogView, options: StreamOptions, schema_version: int) -> None:
         """Take a log.
 
         Args:
             view: the log.
             options: of the stream.
-            pinned: the version in whose columns rows come.
+            schema_version: the version in whose columns rows come.
         """
-        self.view, self.options, self.pinned = view, options, pinned
-        self.schema = nullable(view.metadata_at(pinned).schema)
+        self.view, self.options, self.schema_version = view, options, schema_version
+        self.schema = nullable(view.metadata_at(schema_version).schema)
         """Of the rows. Those of earlier versions may be NULL in columns that are NOT NULL there."""
         self._columns = _columns(self.schema)
         self._planned: dict[int, FileSet] = {}
@@ -160,7 +160,7 @@ class StreamFiles:
         Raises:
             SchemaMismatchError: the columns are others there than when the stream was begun.
         """
-        if version <= self.pinned:
+        if version <= self.schema_version:
             return
         theirs = _columns(nullable(self.view.metadata_at(version).schema))
         if theirs == self._columns:
@@ -171,8 +171,8 @@ class StreamFiles:
         differing += [f.name for f in theirs if f.id not in known]
         raise SchemaMismatchError(
             f"version {changed} changed the columns of the table, and the stream was begun with "
-            f"those of version {self.pinned}. All before version {changed} was read. Load the "
-            "stream again and start the query: it goes on with the new columns",
+            f"those of version {self.schema_version}. All before version {changed} was read. Load "
+            "the stream again and start the query: it goes on with the new columns",
             differing,
         )
 
@@ -212,8 +212,8 @@ class StreamFiles:
             if not self._holds(range_):
                 raise SchemaMismatchError(
                     f"a column had another or a wider type in version {run[-1]}, or in the one "
-                    f"before, than in version {self.pinned}, whose columns the stream has; all "
-                    "before was read; begin the stream later"
+                    f"before, than in version {self.schema_version}, whose columns the stream has; "
+                    "all before was read; begin the stream later"
                 )
             by_version: dict[int, list[FileChanges]] = {version: [] for version in run}
             try:
@@ -223,8 +223,8 @@ class StreamFiles:
                     raise
                 raise UnsupportedFeatureError(
                     f"in version {run[-1]}, or in the one before, the table had dropped a field of "
-                    f"a struct that version {self.pinned} has, whose columns the stream has; all "
-                    "before was read; begin the stream later",
+                    f"a struct that version {self.schema_version} has, whose columns the stream "
+                    "has; all before was read; begin the stream later",
                     error.features,
                 ) from None
             for change in found:

@@ -150,8 +150,8 @@ def effect_of(entry: Entry) -> Effect:
     """
     if entry.operation.cls in NOT_LOGICAL:
         return Effect.NOTHING
-    carried = 0 if entry.lineage is None else len(set(entry.lineage.output))
-    came = (0 if entry.add is None else len(entry.add)) > carried
+    copied = 0 if entry.lineage is None else len(set(entry.lineage.output))
+    came = (0 if entry.add is None else len(entry.add)) > copied
     went = len(entry.remove) > 0 or entry.delete is not None
     if not came and not went:
         return Effect.NOTHING

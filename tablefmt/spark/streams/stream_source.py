@@ -26,11 +26,11 @@ from tablefmt.spark.streams.stream_files import FileSet, StreamFiles
 from tablefmt.spark.streams.stream_options import EARLIEST, FILES_BY_DEFAULT, LATEST, StreamOptions
 from tablefmt.spark.streams.stream_progress import Allowance, Position, StreamOffset
 
-PASSED_OVER_MAX = 100
+SKIPPED_MAX = 100
 """Versions without rows after which a stream moves on by a batch of nothing: what it stands at may
 expire, and what it would look through at its next start grows."""
 
-PASSED_OVER_US = 3_600_000_000
+SKIPPED_US = 3_600_000_000
 """Between the first version without rows and the last after which it does so too: half of what is
 the least that entries are kept (RET-9)."""
 
@@ -40,16 +40,16 @@ _NOTHING = FileSet((), whole=False)
 class StreamSource:
     """One stream of one table. Not for two threads at once."""
 
-    def __init__(self, view: LogView, options: StreamOptions, pinned: int) -> None:
+    def __init__(self, view: LogView, options: StreamOptions, schema_version: int) -> None:
         """Take a log.
 
         Args:
             view: the log.
             options: as parsed.
-            pinned: the version whose columns the stream has.
+            schema_version: the version whose columns the stream has.
         """
         self.view, self.options = view, options
-        self.files = StreamFiles(view, options, pinned)
+        self.files = StreamFiles(view, options, schema_version)
         self._until: int | None = None
         self._clear: tuple[Position, int] | None = None
         """A position, and the version up to which nothing follows it."""
@@ -285,10 +285,10 @@ class StreamSource:
 
     def _is_left_behind(self, first: int, clear: int) -> bool:
         """Whether a stream moves on over versions without rows, both inclusive, or none."""
-        if clear + 1 - first >= PASSED_OVER_MAX or first <= self.view.head.totals.oldest <= clear:
+        if clear + 1 - first >= SKIPPED_MAX or first <= self.view.head.totals.oldest <= clear:
             return True
         times = [self.files.timestamp(version) for version in (first, clear) if first <= clear]
-        return bool(times) and times[1] - times[0] >= PASSED_OVER_US
+        return bool(times) and times[1] - times[0] >= SKIPPED_US
 
 
 def _taken(position: Position, found: FileSet, allowance: Allowance) -> Position:

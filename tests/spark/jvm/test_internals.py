@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tablefmt.spark.jvm import java_classes, spark_internals
-from tests.architecture.test_architecture import TREES, room
+from tests.architecture.test_architecture import TREES, package
 from tests.places import ROOT
 
 SOURCES = {
@@ -100,7 +100,7 @@ PRIVATE = re.compile(
 def test_private_parts_of_pyspark_have_one_module() -> None:
     found: dict[str, set[str]] = {}
     for name, tree in TREES.items():
-        if room(name) != "spark" or name.endswith(".pyspark_objects"):
+        if package(name) != "spark" or name.endswith(".pyspark_objects"):
             continue
         for node in ast.walk(tree):
             used = node.attr if isinstance(node, ast.Attribute) else ""

@@ -240,8 +240,8 @@ def test_a_cell_with_an_update_of_sparks(scene: Scene, sessions: list[Any], tmp_
     assert second.conflict == scene.expected, second.error
     if second.error is None:
         assert second.passed == (version + 1,)
-        receipt = second.answer
-        if not getattr(receipt, "no_op", False):
+        commit_result = second.answer
+        if not getattr(commit_result, "no_op", False):
             expected.append(after(expected[1], scene.second.doing))
     assert_rows(store, expected, version)
 

@@ -66,6 +66,6 @@ def test_a_change_of_names_while_tasks_write_is_concurrent(
     with pytest.raises(MetadataChangedException, match="renamed"):
         tablefmt.spark.write(frame, uri)
     assert tablefmt.open(uri).scan().count() == 0
-    receipt = tablefmt.spark.write(frame, uri)
-    assert receipt.rebased_over == (made.version,)
+    commit_result = tablefmt.spark.write(frame, uri)
+    assert commit_result.rebased_over == (made.version,)
     assert tablefmt.open(uri).to_arrow().to_pylist() == [{"b": 2, "a": 1, "c": None}]

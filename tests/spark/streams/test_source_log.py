@@ -31,7 +31,7 @@ from tablefmt.model.times import show_time
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.spark.streams.stream_options import parse_stream_options
 from tablefmt.spark.streams.stream_progress import Position, StreamOffset
-from tablefmt.spark.streams.stream_source import PASSED_OVER_MAX, StreamSource
+from tablefmt.spark.streams.stream_source import SKIPPED_MAX, StreamSource
 from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import CountingStore
 from tests.changes.histories import History, Version
@@ -261,13 +261,13 @@ def test_a_stream_moves_on_over_many_versions_without_rows(table: tablefmt.Table
     source = load(table, startingVersion=4)
     end = source.next_offset(None, limited=True)
     store = table.context.store
-    extend(store, handle(store), PASSED_OVER_MAX - 1)
+    extend(store, handle(store), SKIPPED_MAX - 1)
     assert source.next_offset(end, limited=True) is end
     extend(store, handle(store), 1)
 
     moved = source.next_offset(end, limited=True)
 
-    assert moved.position == Position(5 + PASSED_OVER_MAX)
+    assert moved.position == Position(5 + SKIPPED_MAX)
     assert source.batch(end, moved) == []
     assert source.next_offset(moved, limited=True) is moved
 
@@ -493,8 +493,8 @@ def test_a_shorter_log_in_the_place_of_the_one_that_was_read_stops_a_stream_that
     source = load(table)
     end = source.next_offset(None, limited=True)
     now = 0.0
-    start = source.view.contact.clock()
-    source.view.contact.clock = lambda: start + now
+    start = source.view.freshness.clock()
+    source.view.freshness.clock = lambda: start + now
     bodies = [store.get(entry_key(version)) for version in range(3)]
     for version in range(5):
         store.delete(entry_key(version))

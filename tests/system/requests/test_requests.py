@@ -29,8 +29,8 @@ def test_a_warm_append_is_its_data_put_and_one_log_put() -> None:
     table, counting = warm()
     for n in range(1, 40):
         counting.reset()
-        receipt = table.append(rows(n))
-        data = f"data/{receipt.transaction}/0-0.parquet"
+        commit_result = table.append(rows(n))
+        data = f"data/{commit_result.transaction}/0-0.parquet"
         assert counting.requests == [("put", data), ("put_if_absent", entry_key(n + 1))]
 
 
@@ -75,26 +75,28 @@ def test_a_truncate_writes_no_data() -> None:
     assert counting.counts == Counter(get=1, put_if_absent=1)
 
 
-@pytest.mark.parametrize("winners", [1, 3, 30])
-def test_a_lost_race_reads_every_winner_once_and_writes_no_data_again(winners: int) -> None:
+@pytest.mark.parametrize("concurrent_commits", [1, 3, 30])
+def test_a_lost_race_reads_every_winner_once_and_writes_no_data_again(
+    concurrent_commits: int,
+) -> None:
     """CMT-4, CMT-5."""
     table, _ = warm()
     counting = CountingStore(table.context.store.inner)  # type: ignore[attr-defined]
     late = behind(table, counting)
-    for n in range(winners):
+    for n in range(concurrent_commits):
         table.append(rows(100 + n))
-    receipt = late.append(rows(1))
-    assert receipt.version == winners + 2
-    assert receipt.rebased_over == tuple(range(2, winners + 2))
+    commit_result = late.append(rows(1))
+    assert commit_result.version == concurrent_commits + 2
+    assert commit_result.rebased_over == tuple(range(2, concurrent_commits + 2))
     asked = Counter(counting.requests)
     assert counting.counts["put"] == 1
     assert [k for v, k in counting.requests if v == "put_if_absent"] == [
         entry_key(2),
-        entry_key(winners + 2),
+        entry_key(concurrent_commits + 2),
     ]
-    assert all(asked["get", entry_key(v)] == 1 for v in range(2, winners + 2))
+    assert all(asked["get", entry_key(v)] == 1 for v in range(2, concurrent_commits + 2))
     assert counting.counts["list_after"] == 0
-    assert counting.counts["get"] <= 8 * winners + 9
+    assert counting.counts["get"] <= 8 * concurrent_commits + 9
 
 
 def test_a_warm_scan_asks_nothing_of_the_log() -> None:
@@ -148,9 +150,9 @@ def test_on_s3_a_warm_append_is_two_puts_on_the_wire(
     table = tablefmt.create(s3_uri, "id BIGINT, p STRING", storage_options=s3_server.options)
     table.append(rows(0))
     wire.seen.clear()
-    receipt = table.append(rows(1))
+    commit_result = table.append(rows(1))
     assert wire.seen == [
-        ("PUT", f"data/{receipt.transaction}/0-0.parquet"),
+        ("PUT", f"data/{commit_result.transaction}/0-0.parquet"),
         ("PUT", entry_key(2)),
     ]
 

@@ -195,15 +195,15 @@ def test_the_first_rows_are_had_from_the_row_groups_that_hold_them(
 
 @pytest.mark.broken_tables  # The ends of its files have checksums of fewer bytes than ADD-7 says.
 @pytest.mark.parametrize("part", [700, 5_000, 1 << 20])
-@pytest.mark.parametrize("portion", [1, 40_000, 1 << 30])
+@pytest.mark.parametrize("task", [1, 40_000, 1 << 30])
 def test_whatever_the_pieces_are_the_rows_are_the_same(
-    part: int, portion: int, monkeypatch: pytest.MonkeyPatch
+    part: int, task: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DAT-4: pieces smaller than a column, portions smaller than a file; files of any length."""
     monkeypatch.setattr(file_prefetch, "PART_BYTES", part)
     monkeypatch.setattr(file_prefetch, "GAP_BYTES", part // 7)
-    monkeypatch.setattr(file_prefetch, "PORTION_BYTES", portion)
-    for name, value in (("PORTION_BYTES", portion), ("WHOLE_BYTES", 3_000), ("GROUP_FILES", 3)):
+    monkeypatch.setattr(file_prefetch, "SCAN_TASK_BYTES", task)
+    for name, value in (("SCAN_TASK_BYTES", task), ("WHOLE_BYTES", 3_000), ("GROUP_FILES", 3)):
         monkeypatch.setattr(scan_tasks, name, value)
     monkeypatch.setattr("tablefmt.data.file_checksum.END_BYTES", 2_000)
     store = Far(memory())

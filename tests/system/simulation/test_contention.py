@@ -52,7 +52,7 @@ class World:
         version, contended = 1, False
         for number in range(commits):
             transaction = f"{name}-{number}"
-            attempt, request = start(transaction, version, look=contended)
+            attempt, request = start(transaction, version, probe=contended)
             puts = 0
             while isinstance(request, Put | Get):
                 if request.backoff:
@@ -72,8 +72,8 @@ class World:
     def _answer(self, transaction: str, request: Put | Get) -> Reply:
         if isinstance(request, Get):
             found = enumerate(self.log[request.version :], request.version)
-            winners = tuple(Judged(version, name) for version, name in found)
-            return Found(winners) if winners else Missing()
+            concurrent_commits = tuple(Judged(version, name) for version, name in found)
+            return Found(concurrent_commits) if concurrent_commits else Missing()
         if request.version < len(self.log):
             return Exists()
         assert request.version == len(self.log), "LOG-2: no version is left out"

@@ -121,21 +121,27 @@ def exists_means_not_sent(attempt, reply):
 
 def judges_the_last_winner_only(attempt, reply):
     if isinstance(reply, Found):
-        passed = tuple(replace(winner, verdict=None) for winner in reply.winners[:-1])
-        reply = Found((*passed, reply.winners[-1]))
+        passed = tuple(
+            replace(concurrent, verdict=None) for concurrent in reply.concurrent_commits[:-1]
+        )
+        reply = Found((*passed, reply.concurrent_commits[-1]))
     return step(attempt, reply)
 
 
 def ignores_verdicts(attempt, reply):
     if isinstance(reply, Found):
-        reply = Found(tuple(replace(winner, verdict=None) for winner in reply.winners))
+        reply = Found(
+            tuple(replace(concurrent, verdict=None) for concurrent in reply.concurrent_commits)
+        )
     return step(attempt, reply)
 
 
 def trusts_what_a_look_finds(attempt, reply):
     """Judges only the winners that it lost a race to."""
     if isinstance(reply, Found) and not attempt.maybe_sent:
-        reply = Found(tuple(replace(winner, verdict=None) for winner in reply.winners))
+        reply = Found(
+            tuple(replace(concurrent, verdict=None) for concurrent in reply.concurrent_commits)
+        )
     return step(attempt, reply)
 
 
@@ -329,7 +335,7 @@ def absence_is_proof(transaction, version, reply):
 def first_version_is_enough(transaction, version, reply):
     if version is not None:
         return resolve_found(transaction, version, reply)
-    above_genesis = reply.winners[1:]
+    above_genesis = reply.concurrent_commits[1:]
     return resolve_found(transaction, 1, Found(above_genesis) if above_genesis else Missing())
 
 

@@ -100,11 +100,11 @@ def replayed(path: tuple[str, ...]) -> tuple[World, dict[str, Staged]]:
 def judged(world: World, staged: Staged) -> Verdict:
     """What the rules say of the first winner that lets this one not go on top."""
     mine = staged.mine
-    for winner in world.log[staged.done :]:
-        verdict = rules.check(winner, mine)
+    for concurrent in world.log[staged.done :]:
+        verdict = rules.check(concurrent, mine)
         if verdict is not None:
             return verdict
-        mine, _ = rebase.follow(winner, mine)
+        mine, _ = rebase.follow(concurrent, mine)
     staged.mine, staged.done = mine, world.version
     return None
 
@@ -124,7 +124,7 @@ def verdict_of(name: str, path: tuple[str, ...]) -> Verdict:
 class RulePlan(WriterPlan):
     """One transaction, judged by the conflict rules."""
 
-    def verdict(self, winner: str, version: int) -> Verdict:
+    def verdict(self, concurrent: str, version: int) -> Verdict:
         """The order of entries is checked afterwards, over the whole log."""
         return None
 
@@ -134,21 +134,21 @@ def rule_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Wri
     (name,) = plan.transactions
     assert head is not None
     below, path = head.transaction, ()
-    attempt, decision = commit_protocol.start(name, 1, look=plan.looks)
+    attempt, decision = commit_protocol.start(name, 1, probe=plan.looks)
     while isinstance(decision, Put | Get):
         if isinstance(decision, Put):
             reply = yield PutEntry(Entry(name, decision.version, below, 0))
         else:
             reply = yield ReadLog(decision.version)
             if type(reply) is tuple:
-                below, winners = reply[-1].transaction, []
+                below, concurrent_commits = reply[-1].transaction, []
                 path = path[: decision.version - 1]  # type: ignore[assignment]
                 for entry in reply:
                     own = entry.transaction == name or name in path
                     path = (*path, entry.transaction)  # type: ignore[assignment]
                     verdict = None if own else verdict_so_far(name, path)
-                    winners.append(Judged(entry.version, entry.transaction, verdict))
-                reply = Found(tuple(winners))
+                    concurrent_commits.append(Judged(entry.version, entry.transaction, verdict))
+                reply = Found(tuple(concurrent_commits))
         attempt, decision = commit_protocol.step(attempt, reply)  # type: ignore[assignment]
     outcomes[name] = decision
 
@@ -241,7 +241,7 @@ def test_three_statements_under_any_fault(names: tuple[str, str, str]) -> None:
 
 def test_a_compaction_that_loses_deletes_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """CFL-14: known to be wrong."""
-    monkeypatch.setattr(rebase, "with_deletes_of", lambda winner, mine: mine)
+    monkeypatch.setattr(rebase, "with_deletes_of", lambda concurrent, mine: mine)
     replayed.cache_clear()
     verdict_of.cache_clear()
     try:

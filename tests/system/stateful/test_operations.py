@@ -146,7 +146,7 @@ class Operations(RuleBasedStateMachine):
             for rows in parts:
                 txn.append(table_of(rows))
         together = [row for rows in parts for row in rows]
-        self.check(txn.receipt, appended(self.state, named(together)))
+        self.check(txn.commit_result, appended(self.state, named(together)))
 
     @rule(condition=CONDITIONS, as_text=st.booleans(), staged=st.booleans())
     def delete(self, condition: Term, as_text: bool, staged: bool) -> None:

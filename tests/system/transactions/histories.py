@@ -191,13 +191,13 @@ def _act(ops: Sequence[Op], steps: Sequence[Step], store: MemoryStore, first: in
             running[number] = (txn, stage(op, txn))
             continue
         txn, scanned = running.pop(number)
-        receipt, error = attempt(txn.commit)
+        commit_result, error = attempt(txn.commit)
         if error is not None:
             history.refused[type(error).__name__] += 1
-        elif receipt.no_op:
+        elif commit_result.no_op:
             history.refused["no-op"] += 1
         else:
-            commits.append((op, receipt.version, txn.read_version, scanned))
+            commits.append((op, commit_result.version, txn.read_version, scanned))
     last = handle(store)
     assert [version for _, version, *_ in commits] == list(range(first + 1, last.version + 1))
     history.states = {v: rows_at(last, v) for v in range(first, last.version + 1)}

@@ -251,12 +251,12 @@ def overtaken(
     one, two = handle(store), handle(store)
     late = one if shared else two
     watch = Watch(late)
-    winner, loser = begin(one), begin(late)
-    first.stage(winner)
+    concurrent, loser = begin(one), begin(late)
+    first.stage(concurrent)
     second.stage(loser)
-    assert winner.read_version == loser.read_version == version
-    winner.commit()
+    assert concurrent.read_version == loser.read_version == version
+    concurrent.commit()
     assert of_data(watch.seen())
-    receipt, error = attempt(loser.commit)
+    commit_result, error = attempt(loser.commit)
     assert of_data(watch.seen()) == []
-    return receipt, error
+    return commit_result, error

@@ -115,13 +115,13 @@ def play(
     With `keep` the table stays, for the oracle that looks at every table after a test.
     """
     store, version = base(isolationLevel=cell["isolation"], **PROFILES[cell["profile"]])  # type: ignore[arg-type]
-    receipt, error = overtaken(store, version, first, second, shared)
+    commit_result, error = overtaken(store, version, first, second, shared)
     expected = [tuple(sorted(base_rows()))]
     expected.append(after(expected[0], first))
     if error is not None:
         assert error.winner_version == version + 1  # type: ignore[attr-defined]
-    elif not receipt.no_op:
-        assert (receipt.version, receipt.rebased_over) == (version + 2, (version + 1,))
+    elif not commit_result.no_op:
+        assert (commit_result.version, commit_result.rebased_over) == (version + 2, (version + 1,))
         expected.append(after(expected[1], second))
     else:
         # What it was to move was moved, or is gone.

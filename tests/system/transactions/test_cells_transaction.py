@@ -97,7 +97,7 @@ def test_a_cell_of_granularity_transaction(
     place = PLACES[scenes.ELSEWHERE if scopes == DISJOINT else scenes.ROWS]
     first, second = EARLIER[earlier](place, parted), LATER[later](parted)
     shared = (at // 2 + parted) % 2 == 0
-    receipt, error = overtaken(store, version, first, second, shared)
+    commit_result, error = overtaken(store, version, first, second, shared)
 
     expected = [tuple(sorted(base_rows()))]
     expected.append(after(expected[0], first))
@@ -112,8 +112,8 @@ def test_a_cell_of_granularity_transaction(
         assert error.winner_version == version + 1
     else:
         assert error is None, error
-        assert receipt.version == version + 2
-        assert receipt.rebased_over == (version + 1,)
+        assert commit_result.version == version + 2
+        assert commit_result.rebased_over == (version + 1,)
         expected.append(after(expected[1], second))
     if published == "replace":
         here = [row for row in expected[2] if not parted or row[0] == HERE.p]

@@ -104,17 +104,17 @@ class World:
     def commit(self, going: Going) -> None:
         self.open.remove(going)
         try:
-            receipt = going.txn.commit()
+            commit_result = going.txn.commit()
         except ConcurrentModificationException:
             return
-        if receipt.no_op:
+        if commit_result.no_op:
             return
         moves = going.kind in ("minor", "major", "cluster")
         if not moves:
             self.deepest = max(self.deepest, going.met)
         self.state = going.effect(self.state)
         self.versions.append(self.rows())
-        assert receipt.version == len(self.versions) - 1
+        assert commit_result.version == len(self.versions) - 1
         for other in self.open:
             other.met += moves
 

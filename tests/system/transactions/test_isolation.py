@@ -59,9 +59,9 @@ def test_a_delete_and_the_insert_it_did_not_see(level: str) -> None:
         assert error.evidence["files"] == [2]
         assert ids(handle(one.context.store)) == [1, 2, 3]
     else:
-        receipt = delete.commit()
-        assert receipt.version == 3
-        assert receipt.rebased_over == (2,)
+        commit_result = delete.commit()
+        assert commit_result.version == 3
+        assert commit_result.rebased_over == (2,)
         assert [ids(handle(one.context.store), v) for v in (1, 2, 3)] == [[1, 2], [1, 2, 3], [3]]
     assert_sound(one.context.store)
 
@@ -221,14 +221,14 @@ def test_a_scan_widens_what_a_transaction_touches_by_no_more_than_it_read(
                 txn.commit()
 
 
-@pytest.mark.parametrize("winner", ["delete", "partition"])
-def test_a_delete_of_whole_partitions_meets_deletes_there(winner: str) -> None:
+@pytest.mark.parametrize("concurrent", ["delete", "partition"])
+def test_a_delete_of_whole_partitions_meets_deletes_there(concurrent: str) -> None:
     """CFL-11: it read nothing as data."""
     one = new_table(partitioned=True)
     one.append(rows(1, 2, 3, p=["a", "a", "b"]))
     other = handle(one.context.store)
     whole = one.transaction().delete("p = 'a'")
-    other.delete("id = 1" if winner == "delete" else "p = 'a'")
+    other.delete("id = 1" if concurrent == "delete" else "p = 'a'")
     with pytest.raises(ConcurrentDeleteDeleteException):
         whole.commit()
 

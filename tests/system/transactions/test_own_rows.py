@@ -72,7 +72,7 @@ def in_transaction(statement: Statement) -> Statement:
     def run(target: Table, source: Scan) -> Any:
         with target.transaction() as txn:
             statement(txn, source)
-        return txn.receipt
+        return txn.commit_result
 
     return run
 
@@ -134,12 +134,12 @@ def test_a_source_that_nobody_touched_is_one_whatever_else_was_committed(name: s
     if not whole:
         other.delete("id = 3")
     other.append(rows(7))
-    receipt = ALL[name](one, source)
-    assert receipt.version == other.version + 1
+    commit_result = ALL[name](one, source)
+    assert commit_result.version == other.version + 1
     # As an UPDATE it keeps the removals of the version that it read (CFL-3).
     expected = [1, 2] if whole and name.startswith("txn") else KEPT[statement]
     assert ids(handle(one.context.store)) == expected
-    (entry,) = one.context.view.entries_after(receipt.version - 1)
+    (entry,) = one.context.view.entries_after(commit_result.version - 1)
     assert entry.entry.operation.cls is OperationClass.UPDATE
     assert entry.entry.basis.blind is False
 
@@ -237,9 +237,9 @@ def test_rows_that_came_into_an_empty_scope_go_when_the_overwrite_commits(name: 
         other.append(rows(5, p="b"))
         if knows:
             table.refresh()
-        receipt = txn.commit()
-        assert (receipt.no_op, receipt.metrics["numDeletedRows"]) == (False, 1)
-        assert receipt.version == other.version + 1
+        commit_result = txn.commit()
+        assert (commit_result.no_op, commit_result.metrics["numDeletedRows"]) == (False, 1)
+        assert commit_result.version == other.version + 1
         assert ids(handle(table.context.store)) == ([1] if "partition" in name else [])
 
 
@@ -258,11 +258,11 @@ def test_an_overwrite_by_nothing_of_nothing_makes_no_version(name: str) -> None:
         elif "truncate" in others:
             other.append(rows(5, p="b"))
             other.truncate("p = 'b'")
-        receipt = txn.commit()
+        commit_result = txn.commit()
         if others == ("append",) and "partition" not in name:
-            assert receipt.no_op
+            assert commit_result.no_op
             continue
-        assert (receipt.no_op, receipt.version) == (True, other.version)
+        assert (commit_result.no_op, commit_result.version) == (True, other.version)
         assert handle(table.context.store).version == other.version
 
 

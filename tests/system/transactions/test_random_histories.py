@@ -18,7 +18,7 @@ from tablefmt.commit import concurrent_commits
 from tablefmt.commit.driver import Driver
 from tablefmt.commit.transaction_plan import Removed, removed_from
 from tablefmt.conflict import commit_overlap, conflict_check, rebase
-from tablefmt.conflict.read_write_sets import PendingCommit, Winner
+from tablefmt.conflict.read_write_sets import ConcurrentCommit, PendingCommit
 from tablefmt.conflict.rebase import Move, span
 from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.errors import CorruptTableError
@@ -112,11 +112,13 @@ def _never(*_: Any) -> None:
     return None
 
 
-def _unmoved(winner: Winner, mine: PendingCommit, general: str) -> tuple[PendingCommit, str]:
+def _unmoved(
+    concurrent: ConcurrentCommit, mine: PendingCommit, general: str
+) -> tuple[PendingCommit, str]:
     return mine, general
 
 
-def _stays(winner: Winner, mine: PendingCommit) -> PendingCommit:
+def _stays(concurrent: ConcurrentCommit, mine: PendingCommit) -> PendingCommit:
     return mine
 
 
@@ -138,8 +140,10 @@ def _always(*_: Any) -> bool:
     return True
 
 
-def _unfollowed(winner: Winner, mine: PendingCommit) -> tuple[PendingCommit, RebasedOver]:
-    return mine, rebase.follow(winner, mine)[1]
+def _unfollowed(
+    concurrent: ConcurrentCommit, mine: PendingCommit
+) -> tuple[PendingCommit, RebasedOver]:
+    return mine, rebase.follow(concurrent, mine)[1]
 
 
 def _as_begun(driver: Driver) -> Removed:
@@ -254,7 +258,7 @@ WRONG = [
         "an append counts as nothing to a serial reader",
         commit_overlap,
         "new_files",
-        lambda winner: np.zeros(len(winner.entry.add or ()), bool),
+        lambda concurrent: np.zeros(len(concurrent.entry.add or ()), bool),
         ("append", "copy", "scan_delete"),
         "row",
         SERIAL,

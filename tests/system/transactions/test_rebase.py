@@ -130,22 +130,22 @@ PASSING: dict[str, tuple[list[Verb], Verb, list[int]]] = {
 @pytest.mark.parametrize("name", PASSING)
 def test_a_rebase_touches_no_data_file_and_reads_each_winner_once(name: str) -> None:
     """CMT-5, CFL-13 .. CFL-15: winners of every kind that lets the later one pass."""
-    winners, verb, expected = PASSING[name]
+    concurrent_commits, verb, expected = PASSING[name]
     table = table_of([1, 2], [3, 4])
     txn, store = late(table, verb)
-    for winner in winners:
+    for concurrent in concurrent_commits:
         winning = handle(table.context.store).transaction()
-        winner(winning)
+        concurrent(winning)
         winning.commit()
-    last = 2 + len(winners)
-    receipt = txn.commit()
-    assert receipt.version == last + 1
-    assert receipt.rebased_over == tuple(range(3, last + 1))
-    assert all(passed.rule.startswith("CFL-") for passed in receipt.rebased_over)
+    last = 2 + len(concurrent_commits)
+    commit_result = txn.commit()
+    assert commit_result.version == last + 1
+    assert commit_result.rebased_over == tuple(range(3, last + 1))
+    assert all(passed.rule.startswith("CFL-") for passed in commit_result.rebased_over)
     asked = store.counts
     assert set(asked) == {"get", "put_if_absent"}
     gets = [key for verb, key in store.requests if verb == "get"]
-    assert [gets.count(entry_key(v)) for v in range(3, last + 1)] == [1] * len(winners)
+    assert [gets.count(entry_key(v)) for v in range(3, last + 1)] == [1] * len(concurrent_commits)
     assert [key for verb, key in store.requests if verb == "put_if_absent"] == [
         entry_key(3),
         entry_key(last + 1),
@@ -161,8 +161,8 @@ def test_a_major_takes_a_minor_over() -> None:
     minor = handle(table.context.store).transaction()
     compacting(MINOR, [1, 2])(minor)
     minor.commit()
-    receipt = txn.commit()
-    assert (receipt.version, receipt.rebased_over) == (5, (4,))
+    commit_result = txn.commit()
+    assert (commit_result.version, commit_result.rebased_over) == (5, (4,))
     assert set(store.counts) == {"get", "put_if_absent"}
     now = handle(table.context.store)
     assert ids(now) == [1, 2, 3, 4, 5]
@@ -179,12 +179,18 @@ def test_a_compaction_leaves_out_what_was_done_meanwhile_and_its_files_go() -> N
     other = handle(table.context.store).transaction()
     compacting(MINOR, [3, 4])(other)
     other.commit()
-    receipt = txn.commit()
-    assert (receipt.no_op, receipt.version, receipt.rebased_over) == (False, 6, (5,))
+    commit_result = txn.commit()
+    assert (commit_result.no_op, commit_result.version, commit_result.rebased_over) == (
+        False,
+        6,
+        (5,),
+    )
     now = handle(table.context.store)
     assert now.scan().files()["id"].to_pylist() == [5, 6]
     assert ids(now) == [1, 2, 3, 4]
-    history = [f"data/{receipt.transaction}/" in key for key in data_files(table.context.store)]
+    history = [
+        f"data/{commit_result.transaction}/" in key for key in data_files(table.context.store)
+    ]
     assert sum(history) == 1
     assert_sound(table.context.store)
 
@@ -197,8 +203,8 @@ def test_what_is_left_of_a_compaction_keeps_the_deletes_that_won() -> None:
         other = handle(table.context.store).transaction()
         verb(other)
         other.commit()
-    receipt = txn.commit()
-    assert receipt.rebased_over == (5, 6)
+    commit_result = txn.commit()
+    assert commit_result.rebased_over == (5, 6)
     now = handle(table.context.store)
     assert ids(now) == [1, 2, 3, 4, 5, 7]
     files = now.scan().files()
@@ -215,12 +221,12 @@ def test_a_compaction_that_was_done_meanwhile_is_no_commit() -> None:
     compacting(MAJOR, [1, 2])(other)
     other.commit()
     handle(table.context.store).append(rows(3))
-    receipt = txn.commit()
-    assert (receipt.no_op, receipt.version) == (True, 3)
+    commit_result = txn.commit()
+    assert (commit_result.no_op, commit_result.version) == (True, 3)
     store = table.context.store
     assert handle(store).version == 4
     assert ids(handle(store)) == [1, 2, 3]
-    assert not any(receipt.transaction in key for key in data_files(store))
+    assert not any(commit_result.transaction in key for key in data_files(store))
 
 
 def test_a_compaction_done_meanwhile_still_carries_its_application_version() -> None:
@@ -230,8 +236,8 @@ def test_a_compaction_done_meanwhile_still_carries_its_application_version() -> 
     other = handle(table.context.store).transaction()
     compacting(MINOR, [1, 2])(other)
     other.commit()
-    receipt = txn.commit(application=("job", 4))
-    assert (receipt.no_op, receipt.version) == (False, 4)
+    commit_result = txn.commit(application=("job", 4))
+    assert (commit_result.no_op, commit_result.version) == (False, 4)
     now = handle(table.context.store)
     assert now.context.view.head.applications["job"][0].version == 4
     assert now.scan().files()["id"].to_pylist() == [3]
@@ -270,13 +276,13 @@ def test_a_side_file_of_deletes_is_written_again_only_if_the_rows_moved(
     counted = Puts(store)
     late = behind(scattered(store, monkeypatch), counted).transaction()
     late.delete(pc.field("id").isin(EVERY_SEVENTH))
-    winner = handle(store).transaction()
-    (compacting(MINOR, [1]) if moved else APPEND)(winner)
-    winner.commit()
+    concurrent = handle(store).transaction()
+    (compacting(MINOR, [1]) if moved else APPEND)(concurrent)
+    concurrent.commit()
 
-    receipt = late.commit()
-    assert receipt.rebased_over == (2,)
-    side = deletes_key(receipt.transaction)
+    commit_result = late.commit()
+    assert commit_result.rebased_over == (2,)
+    side = deletes_key(commit_result.transaction)
     assert counted.puts == ([side, side] if moved else [side])
     left = set(range(20_000)) - set(EVERY_SEVENTH)
     # The row that APPEND adds has an id that is there already.
@@ -306,8 +312,8 @@ def test_a_winners_side_file_that_cannot_be_read_now_is_asked_for_again(
     compacting(MINOR, [1])(compaction)
     compaction.commit()
     handle(store).delete(pc.field("id").isin(EVERY_SEVENTH))
-    receipt = txn.commit()
-    assert receipt.rebased_over == (2, 3)
+    commit_result = txn.commit()
+    assert commit_result.rebased_over == (2, 3)
     assert failing.left == 0
     assert ids(handle(store)) == sorted(set(range(20_000)) - {1, *EVERY_SEVENTH})
     assert_sound(store)
@@ -336,9 +342,9 @@ def test_many_rounds_are_each_judged_once() -> None:
             return super().put_if_absent(key, body)
 
     txn = behind(table, Beaten(store)).transaction().delete("id = 3")
-    receipt = txn.commit()
-    assert receipt.version == 3 + rounds
-    assert receipt.rebased_over == tuple(range(3, 3 + rounds))
+    commit_result = txn.commit()
+    assert commit_result.version == 3 + rounds
+    assert commit_result.rebased_over == tuple(range(3, 3 + rounds))
     added = sorted(100 + n for n in range(rounds) if n % 3)
     assert ids(handle(store)) == [1, 2, 4, *added]
     assert_sound(store)
@@ -349,9 +355,9 @@ def test_what_a_handle_took_in_since_it_read_is_told_of_too() -> None:
     table = table_of([1, 2])
     txn = table.transaction().delete("id = 1")
     table.append(rows(3))
-    receipt = txn.commit()
-    assert receipt.rebased_over == (2,)
-    passed = receipt.rebased_over[0]
+    commit_result = txn.commit()
+    assert commit_result.rebased_over == (2,)
+    passed = commit_result.rebased_over[0]
     assert (passed.operation, passed.cell) == (
         "WRITE",
         "row, deletion vectors, WriteSerializable: INSERT then UPDATE: never",

@@ -138,10 +138,10 @@ def test_rounds_of_rivals_cost_their_entries_and_no_data_file(name: str) -> None
     compacting = name not in COMPACTIONS
     rivals.commits = [rival(other, number, compacting) for number in range(20)]
     rivals.armed = True
-    receipt = txn.commit()
+    commit_result = txn.commit()
     seen = Counter(watch.seen())
-    assert receipt.rebased_over == tuple(range(3, 23))
-    assert [passed.rule[:4] for passed in receipt.rebased_over] == ["CFL-"] * 20
+    assert commit_result.rebased_over == tuple(range(3, 23))
+    assert [passed.rule[:4] for passed in commit_result.rebased_over] == ["CFL-"] * 20
     assert of_data(seen) == []
     assert {verb for verb, _ in seen} == {"put_if_absent", "get", "found"}
     for version in range(3, 23):
@@ -162,7 +162,7 @@ def test_rounds_of_rivals_cost_their_entries_and_no_data_file(name: str) -> None
 )
 def test_a_thousand_winners_are_each_read_once(name: str) -> None:
     """CMT-4, CFL-13, CFL-14: one lost put, then every winner's entry, then the commit."""
-    winners = 1_000
+    concurrent_commits = 1_000
     store = base()
     stage, change = {**LATE, **COMPACTIONS}[name]
     late, other = handle(store), handle(store)
@@ -170,7 +170,7 @@ def test_a_thousand_winners_are_each_read_once(name: str) -> None:
     txn = begin(late)
     stage(txn)
     watch.seen()
-    for number in range(winners):
+    for number in range(concurrent_commits):
         step = begin(other)
         if number % 100 == 50 and name not in COMPACTIONS:
             step.stage(compact(MINOR, of_partition("a")))
@@ -179,19 +179,19 @@ def test_a_thousand_winners_are_each_read_once(name: str) -> None:
         else:
             step.append(data([("a", 900 + number, 1)]))
         step.commit()
-    receipt = txn.commit()
+    commit_result = txn.commit()
     seen = Counter(watch.seen())
-    assert receipt.version == 3 + winners
-    assert receipt.rebased_over == tuple(range(3, 3 + winners))
+    assert commit_result.version == 3 + concurrent_commits
+    assert commit_result.rebased_over == tuple(range(3, 3 + concurrent_commits))
     assert of_data(seen) == []
     assert {key for verb, key in seen if verb == "put_if_absent"} == {
         entry_key(3),
-        entry_key(3 + winners),
+        entry_key(3 + concurrent_commits),
     }
-    reads = [seen["found", entry_key(version)] for version in range(3, 3 + winners)]
-    assert reads == [1] * winners
-    before = rows_at(other, 2 + winners)
-    assert set(rows_at(other.refresh(), 3 + winners)) == change(set(before))
+    reads = [seen["found", entry_key(version)] for version in range(3, 3 + concurrent_commits)]
+    assert reads == [1] * concurrent_commits
+    before = rows_at(other, 2 + concurrent_commits)
+    assert set(rows_at(other.refresh(), 3 + concurrent_commits)) == change(set(before))
     forget(store)
 
 
@@ -208,13 +208,13 @@ def test_overtaken_groups_are_left_out_and_the_others_come() -> None:
     txn.stage(compact(MINOR, lambda files: both))
     begin(other).stage(compact(MINOR, lambda files: [(1, 2)])).commit()
     watch = Watch(late)
-    receipt = txn.commit()
+    commit_result = txn.commit()
     assert of_data(watch.seen()) == []
-    assert receipt.rebased_over == (4,)
+    assert commit_result.rebased_over == (4,)
     files = other.refresh().scan().files()
     assert len(files) == 3  # file 3, and what either compaction came to
-    kept = {found.key for found in store.list_after(f"data/{receipt.transaction}/")}
-    assert kept == {p for p in files["path"].to_pylist() if receipt.transaction in p}
+    kept = {found.key for found in store.list_after(f"data/{commit_result.transaction}/")}
+    assert kept == {p for p in files["path"].to_pylist() if commit_result.transaction in p}
     assert len(kept) == 1
     assert rows_at(other, 3) == rows_at(other, 4) == rows_at(other, 5)
     assert rows_by_specification(store, 5) == rows_at(other, 5)
@@ -229,9 +229,9 @@ def test_a_compaction_with_nothing_left_is_no_version_and_leaves_no_file() -> No
     lazy = begin(late)
     lazy.stage(compact(MINOR, lambda files: [[1, 2]]))
     begin(other).stage(compact(MAJOR, lambda files: [[1, 2]])).commit()
-    receipt = lazy.commit()
-    assert receipt.no_op
-    assert list(store.list_after(f"data/{receipt.transaction}/")) == []
+    commit_result = lazy.commit()
+    assert commit_result.no_op
+    assert list(store.list_after(f"data/{commit_result.transaction}/")) == []
     _, error = attempt(txn.commit)
     assert type(error).__name__ == "ConcurrentDeleteDeleteException"
     assert handle(store).version == 3

@@ -227,7 +227,7 @@ def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | 
     with files.removed_on_failure():
         answers = frame.mapInArrow(write_tablefmt_arrow, "files binary").collect()
     added = merged(read_back(bytes(answer[0])) for answer in answers)
-    files.keep_winners(added)
+    files.keep_only(added)
     return added
 
 

@@ -99,7 +99,7 @@ def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | 
         rows, written = write_files(frame, store, files.folder, to)
         added = described_files(store, written, to)
         check_published(rows, 0 if added is None else added.rows)
-    files.keep_winners(added)
+    files.keep_only(added)
     return added
 
 
@@ -179,7 +179,7 @@ class NativeFiles(TransactionFiles):
             return super().remove()
         return True
 
-    def keep_winners(self, added: AddedFiles | None, prefix: str = "") -> None:
+    def keep_only(self, added: AddedFiles | None, prefix: str = "") -> None:
         """The committer publishes no others; only what is left of a job without rows goes."""
         if added is None:
             self.remove()

@@ -10,7 +10,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import CommitRejectedError, ConcurrentModificationException
-from tablefmt.log.object_names import guest_key, guest_of
+from tablefmt.log.object_names import shared_folder_key, shared_folder_transaction
 from tablefmt.session import transaction_snapshot
 from tablefmt.table import Table
 
@@ -50,36 +50,36 @@ def test_the_first_write_of_a_handle_makes_a_folder_and_small_ones_after_it_go_t
 
     assert paths(other) == [
         f"data/{first}/0-0.parquet",
-        guest_key(first, second),
-        guest_key(first, third),
+        shared_folder_key(first, second),
+        shared_folder_key(first, third),
         f"data/{fourth}/0-0.parquet",
     ]
-    assert [guest_of(path) for path in paths(other)] == [None, second, third, None]
+    assert [shared_folder_transaction(path) for path in paths(other)] == [None, second, third, None]
     assert ids(table) == [0, 1, 2, 3]
 
 
 def test_what_is_large_or_of_several_partitions_has_a_folder_of_its_own(tmp_path: Path):
     """A folder for many files costs nothing each."""
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA, partition_by=["part"])
-    host = table.append(rows(0)).transaction
+    shared_folder = table.append(rows(0)).transaction
     large = table.append(rows(*range(1, 10_001))).transaction
     both = pa.concat_tables([rows(-1), rows(-2, part="b")])
     several = table.append(both).transaction
     small = table.append(rows(-3, part="c")).transaction
 
     assert paths(table) == [
-        f"data/{host}/0-0.parquet",
+        f"data/{shared_folder}/0-0.parquet",
         f"data/{large}/0-0.parquet",
         f"data/{several}/0-0.parquet",
         f"data/{several}/0-1.parquet",
-        guest_key(host, small),
+        shared_folder_key(shared_folder, small),
     ]
     assert ids(table) == [-3, -2, -1, *range(10_001)]
 
 
 def test_a_folder_takes_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Then the next one is a host."""
-    monkeypatch.setattr(transaction_snapshot, "GUESTS_MAX", 2)
+    monkeypatch.setattr(transaction_snapshot, "SHARED_FILES_MAX", 2)
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
     made = [table.append(rows(i)).transaction for i in range(5)]
 
@@ -116,8 +116,8 @@ def test_a_guest_that_is_rejected_goes_and_its_neighbours_stay(tmp_path: Path):
         table.append(pa.RecordBatchReader.from_batches(SCHEMA, overtaken()))
     table.refresh()
     assert table.version == stale + 1
-    (winner,) = on_disk(table) - before
-    assert winner == paths(table)[-1]
+    (concurrent,) = on_disk(table) - before
+    assert concurrent == paths(table)[-1]
     assert ids(table) == [0, 7]
 
 
@@ -142,11 +142,11 @@ def test_a_guest_whose_write_fails_goes(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_folder_that_was_removed_is_made_again(tmp_path: Path):
     """As a clean-up does that finds it empty."""
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
-    host = table.append(rows(0)).transaction
+    shared_folder = table.append(rows(0)).transaction
     table.delete("true")
-    shutil.rmtree(tmp_path / "t" / "data" / host)
+    shutil.rmtree(tmp_path / "t" / "data" / shared_folder)
     late = table.append(rows(1)).transaction
-    assert paths(table) == [guest_key(host, late)]
+    assert paths(table) == [shared_folder_key(shared_folder, late)]
     assert ids(table) == [1]
 
 
