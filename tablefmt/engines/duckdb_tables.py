@@ -26,7 +26,7 @@ from tablefmt.expressions.sql_to_duckdb import translate_condition
 from tablefmt.model.schema import Field
 from tablefmt.model.schema_rules import is_unicode
 from tablefmt.model.times import Time
-from tablefmt.session.table_scan import ReadableHandle, Scan, told_if_given_up
+from tablefmt.session.table_scan import ReadableTable, Scan, told_if_given_up
 from tablefmt.store.fsspec_filesystem import SCHEME, StoreFiles, address_of, base_of, keep_end
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.location import Uri
@@ -37,7 +37,7 @@ _BITS = "tablefmt_bits"
 
 
 def relation(
-    uri: Uri | ReadableHandle,
+    uri: Uri | ReadableTable,
     *,
     connection: Any = None,
     version: int | None = None,
@@ -94,7 +94,7 @@ def _as_bits(table: str) -> str:
 def attach(
     connection: Any,
     name: str,
-    uri: Uri | ReadableHandle,
+    uri: Uri | ReadableTable,
     *,
     version: int | None = None,
     timestamp: Time | None = None,

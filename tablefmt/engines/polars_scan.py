@@ -29,7 +29,7 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Array, Decimal, Field, Map, Struct, Type
 from tablefmt.model.times import Time
-from tablefmt.session.table_scan import ReadableHandle, Scan, first_files, told_if_given_up
+from tablefmt.session.table_scan import ReadableTable, Scan, first_files, told_if_given_up
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.location import Uri
 
@@ -136,7 +136,7 @@ SCAN_TASK_BYTES = 256 << 20
 
 
 def scan(
-    uri: Uri | ReadableHandle,
+    uri: Uri | ReadableTable,
     *,
     version: int | None = None,
     timestamp: Time | None = None,

@@ -54,7 +54,7 @@ from tablefmt.session.commit_options import CommitKeywords, CommitOptions, commi
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.staging import autocommit
 from tablefmt.session.table_context import TableContext
-from tablefmt.session.table_scan import Handle
+from tablefmt.session.table_scan import ReadableTable
 from tablefmt.snapshot.cursors import NO_CURSORS
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.location import Uri, open_store
@@ -101,7 +101,7 @@ class Pipe:
 
     def into(
         self,
-        target: Handle | Uri,
+        target: ReadableTable | Uri,
         *,
         keys: str | Sequence[str] | None = None,
         merge_schema: bool = False,
@@ -226,7 +226,7 @@ class _Run:
 
 
 def pipe(
-    source: Handle | Uri,
+    source: ReadableTable | Uri,
     *,
     content: str = "append",
     transform: Transform | None = None,
@@ -257,7 +257,7 @@ def pipe(
     """
     known_content(content)
     check_transform(transform)
-    if isinstance(source, Handle):
+    if isinstance(source, ReadableTable):
         context = source.context
     else:
         store = open_store(source, storage_options)
@@ -307,7 +307,7 @@ def checked_keys(
 
 
 def target_of(
-    target: Handle | Uri,
+    target: ReadableTable | Uri,
     storage_options: Mapping[str, Any] | None,
     opened: Callable[[Store], TableContext | None] = open_if_there,
 ) -> tuple[Store, TableContext | None]:
@@ -318,7 +318,7 @@ def target_of(
         storage_options: options of an address.
         opened: opens the table in a store, or returns None if there is none.
     """
-    if isinstance(target, Handle):
+    if isinstance(target, ReadableTable):
         target.context.view.refresh()
         return target.context.store, target.context
     store = open_store(target, storage_options)

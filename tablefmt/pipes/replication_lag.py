@@ -1,4 +1,4 @@
-"""Replication lag of a table behind the sources of its pipes, and the table handle that reports it.
+"""Replication lag of a table behind the sources of its pipes.
 
 Spec: PIP-8.
 """
@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import InvalidArgumentError, TablefmtError
-from tablefmt.maintenance.maintained_handle import MaintainedHandle
 from tablefmt.pipes.pipe_batch import pipe_cursor_of
 from tablefmt.printable import printable_lines
 from tablefmt.session.table_context import TableContext
+from tablefmt.session.table_scan import ReadableTable
 from tablefmt.snapshot.cursors import Cursor, Cursors, Key
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.location import Uri, open_store, scheme_of
 from tablefmt.store.store_wrappers import ReadOnlyStore
+
+Source: TypeAlias = "Uri | ReadableTable"
+"""A source of a pipe: its address, or an open table."""
 
 _MICROS = 1_000_000
 
@@ -90,7 +93,7 @@ _SCHEMA = pa.schema(
 
 def lag(
     context: TableContext,
-    sources: Uri | Iterable[Uri] = (),
+    sources: Source | Iterable[Source] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> LagReport:
     """Open the sources that the caller names, and return how far the table lags behind them.
@@ -99,7 +102,7 @@ def lag(
 
     Args:
         context: the table.
-        sources: address of a source, or several.
+        sources: a source as its address or an open table, or several.
         storage_options: options for sources whose addresses have the scheme of this table.
 
     Raises:
@@ -111,11 +114,11 @@ def lag(
     head = context.view.read_head
     options = dict(storage_options or {})
     views: dict[str, LogView] = {}
-    known = {source for source, _ in head.cursors}
+    known = {table for table, _ in head.cursors}
     if isinstance(sources, str) or not isinstance(sources, Iterable):
         sources = [sources]
-    for uri in sources:
-        view = _opened(uri, context.store.uri, options)
+    for source in sources:
+        view = _opened(source, context.store.uri, options)
         if view.head.table not in known:
             raise InvalidArgumentError(
                 f"{view.store.uri} is not a source of this table. Pass the address of a source."
@@ -179,9 +182,11 @@ def _behind(one: SourceLag, context: TableContext, view: LogView, cursors: Curso
     return replace(one, problem=problem)
 
 
-def _opened(uri: Uri, beside: str, options: Mapping[str, Any]) -> LogView:
-    mine = scheme_of(uri) == scheme_of(beside)
-    return LogView.open(ReadOnlyStore(open_store(uri, options if mine else None)))
+def _opened(source: Source, beside: str, options: Mapping[str, Any]) -> LogView:
+    if isinstance(source, ReadableTable):
+        return LogView.open(ReadOnlyStore(source.context.store))
+    mine = scheme_of(source) == scheme_of(beside)
+    return LogView.open(ReadOnlyStore(open_store(source, options if mine else None)))
 
 
 def _line(one: SourceLag) -> str:
@@ -193,29 +198,3 @@ def _line(one: SourceLag) -> str:
         return f"{pipe}: up to date, at version {one.newest}"
     old = "" if one.seconds is None else f", the oldest {one.seconds:.0f} s old"
     return f"{pipe}: {one.versions} versions behind version {one.newest}{old}"
-
-
-class DerivedHandle(MaintainedHandle):
-    """The part of a table that reports on the sources of its pipes."""
-
-    def lag(
-        self,
-        sources: Uri | Iterable[Uri] = (),
-        *,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> LagReport:
-        """Return the replication lag of the table behind its sources: missing versions, and their
-        age.
-
-        The report has a row for each pipe. Only the sources named here are opened, and only for
-        reading. For others, the report shows the address in the log (PIP-8, SEC-2).
-
-        Args:
-            sources: address of a source, or several.
-            storage_options: options for sources whose addresses have the scheme of this table.
-
-        Raises:
-            InvalidArgumentError: one of `sources` is not a source of this table. Also the errors of
-                opening a source.
-        """
-        return lag(self.context, sources, storage_options)

@@ -32,7 +32,7 @@ from tablefmt.session.statement_scope import (
     partitions_of,
     scope_of,
 )
-from tablefmt.session.table_scan import ReadableHandle, Scan
+from tablefmt.session.table_scan import ReadableTable, Scan
 from tablefmt.session.transaction_snapshot import TransactionSnapshot, live_rows
 from tablefmt.snapshot.log_view import LogView
 
@@ -59,7 +59,7 @@ def is_in_memory(source: Any) -> bool:
 
 def without_handles(source: Any) -> Any:
     """The same; but for a handle on a table, the scan of all its rows that it stands for."""
-    return source.scan() if isinstance(source, ReadableHandle) else source
+    return source.scan() if isinstance(source, ReadableTable) else source
 
 
 def source_reader(source: Any, schema: Schema | None = None) -> pa.RecordBatchReader:

@@ -202,8 +202,27 @@ def describe_files(files: pa.Table, snapshot: Snapshot) -> pa.Table:
     return pa.table(columns)
 
 
-class Handle:
-    """Where a table is, and its definition at one version."""
+class RowKeywords(TypedDict, total=False):
+    """Which rows and columns. What they mean: `ReadableTable.scan`."""
+
+    columns: Sequence[str] | None
+    where: Condition
+    version: int | None
+    timestamp: Time | None
+
+
+class ScanKeywords(RowKeywords, total=False):
+    """The keywords of `ReadableTable.scan`."""
+
+    limit: int | None
+
+
+class ReadableTable:
+    """The address of a table, its definition and its rows at one version.
+
+    The handle itself stands for all rows of its version where the Arrow stream protocol is spoken:
+    `pa.table(table)`, `polars.DataFrame(table)`, `FROM table` in DuckDB.
+    """
 
     def __init__(self, context: TableContext) -> None:
         self.context = context
@@ -256,29 +275,6 @@ class Handle:
     @property
     def _metadata(self) -> Metadata:
         return self.context.view.metadata_at(self.version)
-
-
-class RowKeywords(TypedDict, total=False):
-    """Which rows and columns. What they mean: `ReadableHandle.scan`."""
-
-    columns: Sequence[str] | None
-    where: Condition
-    version: int | None
-    timestamp: Time | None
-
-
-class ScanKeywords(RowKeywords, total=False):
-    """The keywords of `ReadableHandle.scan`."""
-
-    limit: int | None
-
-
-class ReadableHandle(Handle):
-    """The reading half of a table.
-
-    The handle itself stands for all rows of its version where the Arrow stream protocol is spoken:
-    `pa.table(table)`, `polars.DataFrame(table)`, `FROM table` in DuckDB.
-    """
 
     def scan(
         self,

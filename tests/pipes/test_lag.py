@@ -59,6 +59,19 @@ def test_versions_and_the_age_of_what_is_missing(tmp_path: Path) -> None:
     assert report.to_arrow()["versions"].to_pylist() == [3, 2]
 
 
+def test_an_open_table_is_a_source_like_its_address(tmp_path: Path) -> None:
+    """PIP-8, SEC-2: an old handle too; its newest version counts."""
+    clock = Clock()
+    here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
+    old = tablefmt.open(here.uri)
+    tablefmt.pipe(here).into(there)
+    here.append({"id": [1]})
+    for sources in (here, old, [old]):
+        assert there.lag(sources) == there.lag(here.uri)
+    assert there.lag(old).sources[0].versions == 1
+    assert old.version == 0
+
+
 def test_a_table_without_pipes_has_no_lag(tmp_path: Path) -> None:
     """PIP-8."""
     table = made(tmp_path / "t", Clock())

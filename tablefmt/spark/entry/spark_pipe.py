@@ -44,7 +44,7 @@ from tablefmt.pipes.pipe_batch import (
 )
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.table_context import TableContext
-from tablefmt.session.table_scan import Handle
+from tablefmt.session.table_scan import ReadableTable
 from tablefmt.spark.backends.backend_protocol import SOURCE
 from tablefmt.spark.columns.projection import check_frame
 from tablefmt.spark.columns.row_conditions import as_column, bound, without_filters
@@ -70,7 +70,7 @@ _FLOATING = ("float", "double")
 
 Transform = Callable[[DataFrame], DataFrame]
 
-Place = SparkTable | Handle | Uri
+Place = SparkTable | ReadableTable | Uri
 """A table, or where one is."""
 
 
@@ -304,7 +304,7 @@ def pipe(
     check_transform(transform)
     if isinstance(source, SparkTable):
         context = source.table.context
-    elif isinstance(source, Handle):
+    elif isinstance(source, ReadableTable):
         context = source.context
     else:
         context = open_context(open_store(source, storage_options))
