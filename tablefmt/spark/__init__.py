@@ -1,7 +1,7 @@
-"""Tables from PySpark: rows are written and scanned by Spark itself, in its tasks.
+"""Read and write tables from PySpark. Spark's own tasks read and write the data files.
 
-Where that cannot be (Spark Connect, a store that Hadoop cannot open) they go through Arrow in
-Spark's Python workers. Importing this package imports no PySpark; its functions do.
+Where Spark cannot do that (Spark Connect, a store that Hadoop cannot open), rows go through Arrow
+in Spark's Python workers. Importing this package does not import PySpark. Its functions do.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Who reads and writes data files for Spark: Spark itself (native), or Arrow in its workers."""
+"""Execution backends, which read and write data files: native Spark, or Arrow in its workers."""

@@ -1,1 +1,1 @@
-"""Columns of DataFrames: by the names and types of a table, checked, computed."""
+"""Columns of DataFrames: match them to a table's names and types, check and compute them."""

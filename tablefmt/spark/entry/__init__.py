@@ -1,1 +1,1 @@
-"""What users and Spark call."""
+"""Entry points: functions that users call, and handlers that Spark calls."""

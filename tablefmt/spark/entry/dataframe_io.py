@@ -1,6 +1,6 @@
-"""Reading a table as a DataFrame that stays at its version, and writing one as one commit.
+"""Read a table as a DataFrame at a fixed version, and write a DataFrame in one commit.
 
-Whoever reads and writes the files.
+The code is the same for every execution backend.
 """
 
 from __future__ import annotations
@@ -63,25 +63,25 @@ def read(
     timestamp: Time | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """The table as a DataFrame, scanned in Spark's tasks and pinned to one version.
+    """Return the table as a DataFrame at a fixed version, scanned in Spark's tasks.
 
-    It stays at that version over Spark Connect too, where `format("tablefmt")` without a version is
-    analysed anew for every action (spec/decisions/0005).
+    The version stays fixed over Spark Connect too. There, `format("tablefmt")` without a version is
+    analyzed again for every action (spec/decisions/0005).
 
     Args:
         spark: a session, classic or Connect.
-        uri: where the table is.
-        version: the ID version to read; by default the newest there is now.
-        timestamp: or a point in time: an aware datetime, or ISO text, which without a zone is in
-            the session's time zone. TIM-4, TIM-5.
+        uri: the location of the table.
+        version: the ID version to read. Default: the newest version.
+        timestamp: a point in time instead: an aware datetime, or ISO text. Text without a zone is
+            in the session's time zone. TIM-4, TIM-5.
         storage_options: as `tablefmt.open`.
 
     Raises:
         TableNotFoundError, CorruptTableError: as `tablefmt.open`.
         VersionNotFoundError, InvalidRangeError: no such version or time.
-        UnsupportedFeatureError: it needs a newer reader (ENT-7); memory://, which Spark's workers
-            cannot see.
-        StoreError: an address or an option that makes no sense, or no answer.
+        UnsupportedFeatureError: the table needs a newer reader (ENT-7), or is at memory://, which
+            Spark's workers cannot read.
+        StoreError: an invalid address or option, or the store does not answer.
     """
     return read_at(spark, open_context(open_store(uri, storage_options)), version, timestamp)
 
@@ -94,29 +94,29 @@ def write(
     partition_by: Partitions = None,
     **options: Unpack[WriteKeywords],
 ) -> Commit:
-    """Write the rows of `df` in one commit; the files are written in Spark's tasks.
+    """Write the rows of `df` in one commit. Spark's tasks write the files.
 
     Args:
-        df: a DataFrame, of a classic session or a Connect one. Columns go by name (DAT-2), types by
+        df: a DataFrame of a classic or Connect session. Columns match by name (DAT-2). Types follow
             Spark's rules for INSERT.
-        uri: where the table is; without one there, it is made with the columns of `df`.
-        mode: append; overwrite; error (or errorifexists): only make a new table; ignore: do
-            nothing if there is a table.
-        partition_by: columns to partition a new table by. For a table that is there it has to be
-            left out, or name the same; with overwriteSchema it names others, or `[]` for none.
+        uri: the location of the table. A missing table is created with the columns of `df`.
+        mode: append; overwrite; error (or errorifexists): fail if the table exists; ignore: do
+            nothing if the table exists.
+        partition_by: partition columns of a new table. For an existing table, leave it out or give
+            the same columns. With overwriteSchema, give other columns, or `[]` for none.
         options: those of `tablefmt.spark.spark_options.OPTIONS`, and `**{"storage.<key>": …}`.
 
     Raises:
-        TableExistsError: mode is error.
-        SchemaMismatchError, ConstraintViolationError: the data does not fit.
-        InvalidArgumentError: a mode or an option's value that makes no sense.
+        TableExistsError: mode is error, and the table exists.
+        SchemaMismatchError, ConstraintViolationError: the data does not fit the table.
+        InvalidArgumentError: an invalid mode or option value.
         InvalidPredicateError: replaceWhere.
         UnsupportedFeatureError: an unknown option, a table that needs a newer writer (ENT-7),
             memory://. UnsafeStoreError: STO-12. StoreError, CorruptTableError: as `tablefmt.open`.
         CommitRejectedError, ConcurrentModificationException: as every commit.
-        CommitUnknownError: it alone leaves files, and tasks that Spark had not stopped yet: no
-            entry names those.
-        Exception: Spark's own, of the query behind `df`.
+        CommitUnknownError: may leave files behind, as may tasks that Spark has not yet stopped. No
+            log entry names these files. No other error leaves files.
+        Exception: Spark's own, for the query behind `df`.
     """
     check_frame(df)
     spark = df.sparkSession
@@ -126,7 +126,7 @@ def write(
     failures.install()
     context = open_if_there(store)
     if context is None:
-        # As Spark's own CREATE TABLE AS, this makes every column nullable.
+        # As in Spark's own CREATE TABLE AS, every column is nullable.
         columns = nullable(schema_from(df.schema))
         metadata = definition(columns, partition_by or (), default_properties(spark))
         return write_first(df, store, metadata, parsed, exist_ok=mode == "append")[1]
@@ -149,9 +149,9 @@ def append_rows(
     Args:
         context: the table.
         df: the rows.
-        options: of the write.
-        refresh: begin from the newest version that there is, not from the newest that is known,
-            or that the rows were read of.
+        options: the options of the write.
+        refresh: True starts from the newest version in the log. False starts from the newest known
+            version, or from the one that the rows were read at.
 
     Raises as `write`.
     """
@@ -175,10 +175,10 @@ def append_rows(
 def evolved(
     metadata: Metadata, rows: Schema, options: WriteOptions, partition_by: Partitions = None
 ) -> Metadata:
-    """The table's metadata once rows with these columns are written, as the options say.
+    """Return the table's metadata after rows with these columns are written with these options.
 
     Raises:
-        SchemaMismatchError: SCH-2; partition columns that are not there.
+        SchemaMismatchError: SCH-2, or partition columns that do not exist.
     """
     if options.overwrite_schema:
         return replaced(metadata, nullable(rows), partition_by)
@@ -205,16 +205,16 @@ def overwrite_rows(
     wanted: Metadata | None = None,
     refresh: bool = True,
 ) -> Commit:
-    """Overwrite the whole table, the partitions of the new rows, or those of a condition.
+    """Overwrite the whole table, the partitions of the new rows, or the rows of a condition.
 
     Args:
         context: the table.
         df: the new rows.
-        options: what is overwritten, among others.
-        partition_by: with overwriteSchema, what to partition by from then on; None: as before.
-        name: of the operation.
-        wanted: another definition of the table, in place of all that it has: REPLACE TABLE AS.
-        refresh: as of `append_rows`; False is for rows that were read of no table.
+        options: the options of the write. They select the rows to replace.
+        partition_by: new partition columns, with overwriteSchema. None: unchanged.
+        name: the name of the operation.
+        wanted: a new definition that replaces the table's whole metadata, for REPLACE TABLE AS.
+        refresh: as in `append_rows`. Use False only if the rows were read from no table.
 
     Raises as `write`.
     """
@@ -263,12 +263,12 @@ def _mode(mode: str, options: WriteOptions) -> str:
     folded = known_mode(mode)
     if folded != "overwrite" and options.overwrite_schema:
         raise InvalidArgumentError(
-            f"overwriteSchema means nothing with mode={mode!r}; use mode='overwrite', or "
+            f"overwriteSchema has no effect with mode={mode!r}; use mode='overwrite', or "
             "mergeSchema"
         )
     if folded != "overwrite" and (options.replace_where or options.dynamic_partitions):
         raise InvalidArgumentError(
-            f"replaceWhere and partitionOverwriteMode mean nothing with mode={mode!r}; "
+            f"replaceWhere and partitionOverwriteMode have no effect with mode={mode!r}; "
             "use mode='overwrite'"
         )
     return folded
@@ -287,7 +287,7 @@ def _files(
     options: WriteOptions,
     head: Head | None,
 ) -> AddedFiles | None:
-    """Run the query and write its rows."""
+    """Run the query and write its rows to files."""
     spark = df.sparkSession
     backend = backend_for(spark, store)
     layout = session_layout(spark, options.files, metadata, head)
@@ -297,7 +297,7 @@ def _files(
 
 @contextmanager
 def _explaining(df: DataFrame, metadata: Metadata) -> Iterator[None]:
-    """Raise what a failure of Spark means for the write, if it is not the query's own affair."""
+    """Convert failures of Spark to errors of the write. Errors of the query itself pass through."""
     try:
         yield
     except (TablefmtError, OtherVersionRead):
@@ -310,10 +310,12 @@ def _explaining(df: DataFrame, metadata: Metadata) -> Iterator[None]:
 
 
 def _explained(error: Exception, df: DataFrame, metadata: Metadata) -> TablefmtError | None:
-    """What a failure of Spark's means for the write; None: it is the query's own affair."""
+    """Return the error that a failure of Spark means for a write. None: the query itself failed."""
     if is_stopped(df.sparkSession):
-        return CommitRejectedError("the Spark session was stopped while its tasks were writing")
-    # The query may overflow by itself.
+        return CommitRejectedError(
+            "the Spark session was stopped while its tasks were writing; nothing was committed"
+        )
+    # The query itself may overflow, too.
     fields = narrowed(df, metadata.schema)
     return value_misfit(str(error), fields) if fields else None
 
@@ -321,13 +323,13 @@ def _explained(error: Exception, df: DataFrame, metadata: Metadata) -> TablefmtE
 def write_first(
     df: DataFrame, store: Store, metadata: Metadata, options: WriteOptions, *, exist_ok: bool
 ) -> tuple[TableContext, Commit]:
-    """Make a table with rows. The files come first: a query that fails leaves no table.
+    """Create a table with rows. Files are written first, so a failed query leaves no table.
 
     Returns:
         The table, and the commit of the rows.
 
     Raises:
-        TableExistsError: another one was made meanwhile. As `write`.
+        TableExistsError: another writer created the table meanwhile. Other errors as `write`.
     """
     options = with_batch(options, df.sparkSession)
     check_first(options)
@@ -341,12 +343,13 @@ def write_first(
 
 
 def check_first(options: WriteOptions) -> None:
-    """Refuse what a table that is not there yet cannot do.
+    """Check that a write which creates the table has no options that need an existing table.
 
     Raises:
         UnsupportedFeatureError: replaceWhere.
     """
     if options.replace_where:
         raise UnsupportedFeatureError(
-            "replaceWhere needs a table that is there", ["option:replaceWhere"]
+            "replaceWhere needs an existing table; leave it out, or create the table first",
+            ["option:replaceWhere"],
         )

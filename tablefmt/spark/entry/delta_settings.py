@@ -1,6 +1,6 @@
-"""Settings of Delta's that sessions carry along: what each means to a table of ours.
+"""Delta's session settings, and their meaning for tablefmt tables.
 
-`SETTINGS` is the whole list. A setting that is not in it changes no result: it is for Delta alone.
+`SETTINGS` is the whole list. A setting that is not in it has no effect on tablefmt tables.
 Spec: spec/decisions/0036.
 """
 
@@ -22,12 +22,12 @@ DEFAULTS = "properties.defaults."
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What one of Delta's settings means here."""
+    """The meaning of one of Delta's settings here."""
 
     means: str
-    """Where it is obeyed: what it does. Where it is refused: what to do instead."""
+    """The effect of a setting that is applied, or the alternative to one that is rejected."""
     refused: Callable[[str], bool] | None = None
-    """Tells the values that are refused; None: it is obeyed."""
+    """Returns whether a value is rejected. None: the setting is applied."""
 
 
 def _given(value: str) -> bool:
@@ -55,7 +55,7 @@ SETTINGS: Mapping[str, Setting] = {
         "set spark.sql.sources.partitionOverwriteMode to static", _false
     ),
 }
-"""By the name behind `PREFIX`."""
+"""Settings by the name without `PREFIX`."""
 
 KNOWN_DEFAULTS = frozenset(PROPERTIES) & {
     "appendOnly",
@@ -67,25 +67,25 @@ KNOWN_DEFAULTS = frozenset(PROPERTIES) & {
 """Properties that mean the same in both formats."""
 
 NO_EFFECT = frozenset({"enableChangeDataFeed", "enableDeletionVectors", "columnMapping.mode"})
-"""Properties of Delta's for what every table of ours has."""
+"""Delta's properties for features that every tablefmt table has."""
 
 
 def check_settings(spark: Session) -> None:
-    """Refuse settings that would make a write another one. Raises UnsupportedFeatureError."""
+    """Check that no setting would change the result of a write. Raises UnsupportedFeatureError."""
     for name, setting in SETTINGS.items():
         if setting.refused is None:
             continue
         value = spark.conf.get(PREFIX + name, None)
         if value is not None and setting.refused(value):
             raise UnsupportedFeatureError(
-                f"{PREFIX}{name} is {value!r}, which tables of tablefmt do not obey; unset it, and "
+                f"{PREFIX}{name} is {value!r}, which tablefmt tables do not support; unset it, and "
                 f"{setting.means}",
                 [f"setting:{PREFIX}{name}"],
             )
 
 
 def with_settings(spark: Session, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a write as the session's settings add to them.
+    """Return the options of a write, with the option that the session's settings add.
 
     Raises:
         UnsupportedFeatureError: as `check_settings`.
@@ -98,12 +98,12 @@ def with_settings(spark: Session, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merges_schemas(spark: Session) -> bool:
-    """Return whether the session says that writes bring new columns."""
+    """Return whether the session's settings let writes add columns."""
     return bool(_flag(spark, "schema.autoMerge.enabled"))
 
 
 def may_break_transactions(spark: Session) -> bool:
-    """Return whether the session says that VACUUM need not spare transactions under way."""
+    """Return whether the session's settings let VACUUM break running transactions."""
     return _flag(spark, "retentionDurationCheck.enabled") is False
 
 
@@ -111,12 +111,12 @@ def default_properties(spark: Session) -> dict[str, str]:
     """Return the properties that the session gives every new table.
 
     Raises:
-        UnsupportedFeatureError: a property that tables of ours have not.
+        UnsupportedFeatureError: a property that tablefmt tables do not have.
     """
     found: dict[str, str] = {}
     start = PREFIX + DEFAULTS
     of_jvm = java_conf(spark)
-    # A call into the JVM for each setting would cost more than a small table.
+    # One call into the JVM per setting would take longer than writing a small table.
     if of_jvm is not None and start not in of_jvm.getAllAsJava().keySet().toString():
         return found
     for name, value in spark.conf.getAll.items():
@@ -127,8 +127,8 @@ def default_properties(spark: Session) -> dict[str, str]:
             found[known] = value
         elif known not in NO_EFFECT:
             raise UnsupportedFeatureError(
-                f"{name} is {value!r}, and tables of tablefmt have no such property; unset it, or "
-                f"give the table its own TBLPROPERTIES: {', '.join(PROPERTIES)}",
+                f"{name} is {value!r}, and tablefmt tables have no such property; unset it, or "
+                f"use these properties in TBLPROPERTIES: {', '.join(PROPERTIES)}",
                 [f"setting:{name}"],
             )
     return found

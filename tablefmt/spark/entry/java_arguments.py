@@ -1,4 +1,4 @@
-"""What calls from the JVM name: sessions, rows, tables and columns, as Python has them."""
+"""Convert arguments of JVM callbacks: sessions, rows, tables and columns, to Python objects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tablefmt.store.location import open_store
 from tablefmt.store.object_store import Store
 
 _sessions: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
-"""PySpark's objects by the JVM's names: whoever works with a session has its object."""
+"""PySpark's session objects by the JVM's session id. Users of a session keep its object alive."""
 
 
 def remember(spark: Session) -> None:
@@ -42,7 +42,7 @@ def remember(spark: Session) -> None:
 
 
 def session_of(given: JavaObject) -> Session:
-    """PySpark's object of a session of the JVM."""
+    """Return PySpark's object for a session of the JVM."""
     key = given.sessionUUID()
     spark = _sessions.get(key)
     if spark is None:
@@ -51,17 +51,17 @@ def session_of(given: JavaObject) -> Session:
 
 
 def frame_of(session: JavaObject, data: JavaObject) -> DataFrame:
-    """A Dataset of the JVM, in a session."""
+    """Return a DataFrame for a Dataset of the JVM."""
     return frame_from(data, session_of(session))
 
 
 def store_of(uri: str, storage: str) -> Store:
-    """The store of a table that the JVM names, with the options of its storage as JSON text."""
+    """Return the store of a table that the JVM names. `storage` has its options as JSON text."""
     return open_store(place(uri), parse_options(json.loads(storage)).storage_options)
 
 
 def storage_texts(storage: Mapping[str, Any]) -> dict[str, str]:
-    """Storage options as options of a data source: text by `storage.<key>`."""
+    """Return storage options as data source options: `storage.<key>` with text values."""
     return {
         f"storage.{name}": value if isinstance(value, str) else json.dumps(value)
         for name, value in storage.items()
@@ -69,19 +69,19 @@ def storage_texts(storage: Mapping[str, Any]) -> dict[str, str]:
 
 
 def context_of(uri: str, storage: str) -> TableContext:
-    """A table that the JVM names, at its newest version."""
+    """Open a table that the JVM names, at its newest version."""
     return open_context(store_of(uri, storage))
 
 
 def java_columns(spark: Session, schema: Schema) -> JavaObject:
-    """The columns as a StructType of the JVM."""
+    """Return the columns as a StructType of the JVM."""
     return java_classes.java_schema(spark, json.dumps(to_spark_json(schema)))
 
 
 def follow(spark: Session, name: str, schema: Schema) -> None:
-    """The columns that Spark's catalog keeps of a table become those of the table.
+    """Set the columns that Spark's catalog keeps of a table to those of the table.
 
-    A table that is named by its path is in no catalog.
+    Does nothing for a table that is named by its path: no catalog has it.
     """
     identifier = _identifier(spark, name)
     if "/" in identifier.table():
@@ -92,7 +92,7 @@ def follow(spark: Session, name: str, schema: Schema) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """A table of ours that Spark's catalog knows, or that is named by its path."""
+    """A tablefmt table that Spark's catalog has, or that is named by its path."""
 
     uri: str
     storage_options: Mapping[str, Any]
@@ -101,11 +101,11 @@ class CatalogTable:
 
 
 def catalog_table(spark: Session, name: str) -> CatalogTable | None:
-    """The table of ours that SQL calls so; None: another's, a view, or nothing.
+    """Return the tablefmt table with this name in SQL. None for other tables, views and no table.
 
     Args:
         spark: a classic session.
-        name: as SQL has it: with its database and catalog or not, or `tablefmt` and a path.
+        name: a SQL name, with or without database and catalog, or `tablefmt` and a path.
     """
     state = java_session(spark).sessionState()
     words = name_parts(spark, name)
@@ -131,7 +131,7 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
 
 
 def catalog_table_or_none(spark: Session, given: object) -> CatalogTable | None:
-    """The table of ours that text names in a classic session; None for what is a place."""
+    """Return the tablefmt table that a text names in a classic session. None if it is a place."""
     from pyspark.errors import ParseException
 
     if not isinstance(given, str) or not has_jvm(spark):
@@ -141,22 +141,23 @@ def catalog_table_or_none(spark: Session, given: object) -> CatalogTable | None:
     try:
         return catalog_table(spark, given)
     except ParseException:
-        # Of a folder's name that SQL would want in backticks.
+        # SQL cannot parse the name: a folder's name that would need backticks.
         return None
 
 
 def check_no_folder(name: str, table: CatalogTable) -> None:
-    """Refuse a name that a table in a local folder has too. Raises InvalidArgumentError."""
+    """Check that no local folder with this name is a table. Raises InvalidArgumentError."""
     folder = os.path.abspath(name)
     if folder != table.uri and open_if_there(open_store(folder)) is not None:
         raise InvalidArgumentError(
-            f"{name!r} is a table of Spark's catalog at {table.uri}, and the folder {folder} is a "
-            f"table too; write {table.quoted!r} for the one, and './{name}' for the other"
+            f"{name!r} is ambiguous: Spark's catalog has a table of that name at {table.uri}, and "
+            f"the folder {folder} has one too; write {table.quoted!r} for the catalog's table, or "
+            f"'./{name}' for the folder's"
         )
 
 
 def is_view(spark: Session, name: str) -> bool:
-    """Return whether SQL calls a view so: a temporary one, or one of the session's catalog."""
+    """Return whether a SQL name is a view: a temporary view, or one of the session catalog."""
     state = java_session(spark).sessionState()
     words = name_parts(spark, name)
     if not _in_session_catalog(state.catalogManager(), words):
@@ -170,13 +171,13 @@ def is_view(spark: Session, name: str) -> bool:
 
 
 def name_parts(spark: Session, name: str) -> list[str]:
-    """The parts of a name in SQL, without quotes."""
+    """Return the parts of a SQL name, without quotes."""
     parts = parser_of(jvm_of(spark)).parseMultipartIdentifier(name)
     return [parts.apply(at) for at in range(parts.size())]
 
 
 def _in_session_catalog(catalogs: JavaObject, words: Sequence[str]) -> bool:
-    """Whether Spark would look for a name there, and not in a catalog that somebody added."""
+    """Return whether Spark resolves a name in the session catalog, not in an additional one."""
     if len(words) == 3:
         return folded(words[0]) == "spark_catalog"
     if len(words) == 2 and catalogs.isCatalogRegistered(words[0]):
@@ -185,7 +186,7 @@ def _in_session_catalog(catalogs: JavaObject, words: Sequence[str]) -> bool:
 
 
 def _identifier(spark: Session, name: str) -> JavaObject:
-    """Of a table of the session catalog, with that catalog's name before it or not."""
+    """Return the identifier of a table in the session catalog. The name may include the catalog."""
     parser = parser_of(jvm_of(spark))
     parts = parser.parseMultipartIdentifier(name)
     last = [quote_name(parts.apply(at)) for at in range(parts.size())][-2:]
@@ -193,16 +194,19 @@ def _identifier(spark: Session, name: str) -> JavaObject:
 
 
 def path_of(given: str | None) -> str:
-    """The option `path`. Raises InvalidArgumentError: there is none."""
+    """Return the option `path`. Raises InvalidArgumentError if there is none."""
     if not given:
         raise InvalidArgumentError(
-            "there is no path; give one to load() or save(), or option 'path'"
+            "the path is missing; give it to load() or save(), or set option 'path'"
         )
     return given
 
 
 def place(location: str) -> str:
-    """Spark's catalog has `file:` before a local path, and escapes nothing in it."""
+    """Return a location of Spark's catalog as a path or URI.
+
+    The catalog puts `file:` before a local path, and does not escape it.
+    """
     if not location.startswith("file:"):
         return location
     return "/" + location.removeprefix("file:").lstrip("/")

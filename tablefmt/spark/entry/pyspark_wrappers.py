@@ -1,13 +1,14 @@
-"""Methods of PySpark that are wrapped, where Spark would hand too little on to a table of ours.
+"""Wrap methods of PySpark that pass too little information on to tablefmt.
 
-Writes by a table's name that give no format take the table's own. Spark would take
-`spark.sql.sources.default` then, mostly Parquet: `saveAsTable` over the table puts a Parquet table
-in its place, a stream is refused, and `insertInto` drops its options.
+Writes by a table's name without a format get the table's own format. Spark would use
+`spark.sql.sources.default` instead, mostly Parquet. Then `saveAsTable` replaces the table by a
+Parquet table, a stream is rejected, and `insertInto` drops its options.
 
-A Python data source is told that it is read as a stream, and a stream that is written tells its
-partitions and clusters. Options say it, by names that Spark has for such.
+Spark does not tell a Python data source that it is read as a stream, and drops partition and
+clustering columns of a written stream. Wrapped methods pass this information as options.
 
-Sessions whose parser cannot be added to say what to call for statements on a table as a whole.
+In sessions with a parser that cannot be extended, `spark.sql` names the method to call for
+statements on a whole table.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from tablefmt.spark.entry.spark_session import is_connect
 from tablefmt.spark.pyspark_objects import Session, java_reader, java_writer
 from tablefmt.spark.spark_options import CLUSTERING_COLUMNS, PARTITION_COLUMNS, TIMES, option_key
 
-_TOLD = "_tablefmt_format_told"
+_FORMAT_SET = "_tablefmt_format_set"
 
 
 def install_table_formats() -> None:
-    """Have Spark's writers take the format of a table of ours. Once a process is enough."""
+    """Make Spark's writers use the format of tablefmt tables. Call it once per process."""
     from pyspark.sql import DataFrameWriter
     from pyspark.sql.streaming import DataStreamWriter
 
     for writer in (DataFrameWriter, DataStreamWriter):
-        _wrap_for_format(writer, "format", _noting)
+        _wrap_for_format(writer, "format", _noting_format)
     _wrap_for_format(DataFrameWriter, "insertInto", _inserting)
     _wrap_for_format(DataFrameWriter, "saveAsTable", _to_named_table)
     _wrap_for_format(DataStreamWriter, "toTable", _to_named_table)
@@ -50,9 +51,9 @@ def _wrap_for_format(kind: Any, name: str, wrapped: Callable[[Any], Any]) -> Non
     setattr(kind, name, method)
 
 
-def _noting(original: Any) -> Any:
+def _noting_format(original: Any) -> Any:
     def told(self: Any, source: str) -> Any:
-        setattr(self, _TOLD, True)
+        setattr(self, _FORMAT_SET, True)
         return original(self, source)
 
     return told
@@ -71,7 +72,7 @@ def _to_named_table(original: Any) -> Any:
     def to_table(self: Any, *given: Any, **named: Any) -> Any:
         name = given[0] if given else named.get("name", named.get("tableName"))
         format = given[1] if len(given) > 1 else named.get("format")
-        told = format is not None or getattr(self, _TOLD, False)
+        told = format is not None or getattr(self, _FORMAT_SET, False)
         if not told and isinstance(name, str) and _is_our_table(self._spark, name):
             self.format("tablefmt")
         return original(self, *given, **named)
@@ -92,22 +93,22 @@ def _is_our_table(spark: Any, name: str) -> bool:
         found = catalog_table(spark, name)
     except (Py4JError, PySparkException):
         found = None
-    # Spark itself says what is wrong with a path.
+    # For a path, Spark itself reports what is wrong.
     return found is not None or folded(name).startswith("tablefmt.")
 
 
 READ_STREAM = "__read_stream"
-"""Given to what `readStream` loads. Spark hands names on in lower case."""
+"""Option that `readStream` adds. Spark passes option names on in lower case."""
 
 
 SESSION_ZONE = "__session_zone"
-"""Given to what `read` and `readStream` load by a time: the session's time zone (TIM-5)."""
+"""Option with the session's time zone, added to reads with an option that is a time (TIM-5)."""
 
 _TIMES = frozenset(map(option_key, TIMES))
 
 
 def install_stream_hints(spark: Session) -> None:
-    """Have `readStream` and `writeStream` of such sessions say it. Once a process is enough."""
+    """Make `readStream` and `writeStream` pass the options that sources need. Once per process."""
     if is_connect(spark):
         from pyspark.sql.connect import readwriter as batches
         from pyspark.sql.connect.streaming import readwriter
@@ -116,8 +117,8 @@ def install_stream_hints(spark: Session) -> None:
         from pyspark.sql.streaming import readwriter
     _wrap(batches.DataFrameReader, "load", _zoned)
     _wrap(readwriter.DataStreamReader, "load", _loading)
-    _wrap(readwriter.DataStreamWriter, "partitionBy", _telling(PARTITION_COLUMNS))
-    _wrap(readwriter.DataStreamWriter, "clusterBy", _telling(CLUSTERING_COLUMNS))
+    _wrap(readwriter.DataStreamWriter, "partitionBy", _passing_columns(PARTITION_COLUMNS))
+    _wrap(readwriter.DataStreamWriter, "clusterBy", _passing_columns(CLUSTERING_COLUMNS))
     _wrap(readwriter.DataStreamWriter, "start", _start)
     _wrap(readwriter.DataStreamWriter, "toTable", _to_table)
 
@@ -133,11 +134,11 @@ def _wrap(kind: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
 
 def _loading(original: Any) -> Any:
     def load(self: Any, path: Any = None, format: Any = None, *given: Any, **named: Any) -> Any:
-        # A classic reader does not show its format; others than ours do not look at the option.
+        # A classic reader does not show its format. Other formats ignore the option.
         known = format or getattr(self, "_format", None)
         if known is None or _is_our_format(known):
             self.option(READ_STREAM, True)
-            _say_zone(self, named)
+            _pass_zone(self, named)
         return original(self, path, format, *given, **named)
 
     return load
@@ -146,7 +147,7 @@ def _loading(original: Any) -> Any:
 def _zoned(original: Any) -> Any:
     def load(self: Any, path: Any = None, format: Any = None, *given: Any, **named: Any) -> Any:
         if _is_our_format(format or _format_of(self)):
-            _say_zone(self, named)
+            _pass_zone(self, named)
         return original(self, path, format, *given, **named)
 
     return load
@@ -157,8 +158,8 @@ def _format_of(reader: Any) -> Any:
     return getattr(reader, "_format", None) if told is None else told.source()
 
 
-def _say_zone(reader: Any, named: Mapping[str, Any]) -> None:
-    """Hand the session's time zone on, if there is a time among the options."""
+def _pass_zone(reader: Any, named: Mapping[str, Any]) -> None:
+    """Pass the session's time zone on if an option is a time."""
     known = getattr(reader, "_options", None)
     # A classic reader does not show its options.
     if known is None or _TIMES.intersection(map(option_key, [*known, *named])):
@@ -166,7 +167,7 @@ def _say_zone(reader: Any, named: Mapping[str, Any]) -> None:
         reader.option(SESSION_ZONE, session_zone(session))
 
 
-def _telling(option: str) -> Callable[[Any], Any]:
+def _passing_columns(option: str) -> Callable[[Any], Any]:
     def wrapped(original: Any) -> Any:
         def tell(self: Any, *cols: Any) -> Any:
             answer = original(self, *cols)
@@ -183,7 +184,7 @@ def _start(original: Any) -> Any:
     def start(self: Any, path: Any = None, format: Any = None, *given: Any, **named: Any) -> Any:
         described = getattr(self, "_write_proto", None)
         if described is not None and not _is_our_format(format or described.format):
-            # They may refuse options that they do not know.
+            # Other formats may reject options that they do not know.
             for option in (PARTITION_COLUMNS, CLUSTERING_COLUMNS):
                 described.options.pop(option, None)
         return original(self, path, format, *given, **named)
@@ -196,8 +197,9 @@ def _to_table(original: Any) -> Any:
         known = format or getattr(getattr(self, "_write_proto", None), "format", None)
         if _is_our_format(known) and java_writer(self) is None:
             raise UnsupportedFeatureError(
-                "Spark hands nothing of a catalog's table on to a Python data source, so no batch "
-                "would go there; give the path to start(), or use a classic session",
+                "toTable() does not work for tablefmt in this session: Spark passes neither path "
+                "nor options of a catalog table on to a Python data source; give the path to "
+                "start(), or use a classic session",
                 ["spark:catalog-table"],
             )
         return original(self, tableName, format, *given, **named)
@@ -218,13 +220,13 @@ CALLS: Mapping[str, str] = {
     "VACUUM": "tablefmt.spark.open(spark, uri).vacuum(retention=…, dry_run=False)",
     "RESTORE": "tablefmt.spark.open(spark, uri).restore(version=…), or timestamp=…",
 }
-"""By verb of a `TableStatement`."""
+"""Method to call instead of a statement, by verb of a `TableStatement`."""
 
 
 def install_statement_hints(spark: Session) -> None:
-    """Have `spark.sql` of a session say what to call where Spark knows no such statement.
+    """Make `spark.sql` of a session name the method to call for statements that Spark cannot parse.
 
-    Whatever the session's Spark does understand is as it was.
+    Statements that the session's Spark can parse behave as before.
     """
     original = spark.sql
     if getattr(original, "tablefmt", False):
@@ -241,7 +243,7 @@ def install_statement_hints(spark: Session) -> None:
             if asked is None or not _is_unknown(error, asked.verb):
                 raise
         raise UnsupportedFeatureError(
-            f"this session's Spark does not know {asked.verb} of a table; for one of tablefmt, "
+            f"this session's Spark cannot run {asked.verb} on a table; for a tablefmt table, "
             f"call {CALLS[asked.verb]}",
             [f"sql:{asked.verb}"],
         )
@@ -251,8 +253,8 @@ def install_statement_hints(spark: Session) -> None:
 
 
 def _is_unknown(error: Exception, verb: str) -> bool:
-    """Whether Spark refused the words and not the table."""
+    """Return whether Spark rejected the syntax, not the table."""
     from pyspark.errors import ParseException
 
-    # DESCRIBE HISTORY t is Spark's for column t of a table HISTORY.
+    # Spark parses DESCRIBE HISTORY t as column t of a table HISTORY.
     return isinstance(error, ParseException) or f"`{verb}`" in str(error).upper()

@@ -1,14 +1,14 @@
-"""`format("tablefmt")` where there is no JVM at hand: a Python data source on Arrow batches.
+"""Python data source `format("tablefmt")` for sessions without a JVM. Rows are Arrow batches.
 
-Reads are pinned when the DataFrame is analysed: `schema` notes the version in the instance, which
-Spark keeps for the plan. There is no `pushFilters` on purpose: Spark 4.1 to 4.3 keep the answer of
-one query for all others of the same DataFrame, whatever their filters, and rows would be lost
-(spec/decisions/0005).
-`tablefmt.spark.write` and `read` do not come here: what they need is in no plan.
+A read fixes its version when the DataFrame is analyzed: `schema` stores the version in the
+instance, which Spark keeps for the plan. `pushFilters` is missing on purpose. Spark 4.1 to 4.3 plan
+the partitions of a DataFrame once, with the filters of its first query, and reuse them for later
+queries. Rows would be lost (spec/decisions/0005). `tablefmt.spark.write` and `read` do not use this
+source: a plan does not have what they need.
 
-Of a stream, Spark keeps one reader as long as a query runs, and asks it for offsets and for what
-tasks read; the copies that travel to tasks know nothing. Before 4.2 it says neither where a batch
-begins nor how much there may be in it. Spec: STR-1 .. STR-6.
+Spark keeps one stream reader while a query runs, and asks it for offsets and partitions. The copies
+that travel to tasks have no state. Before 4.2, Spark passes neither the start of a batch nor its
+limit. Spec: STR-1 .. STR-6.
 """
 
 from __future__ import annotations
@@ -89,27 +89,28 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class StreamTask:
-    """Reads a part of a batch; travels to the workers."""
+    """Reads one part of a batch. Travels to the workers."""
 
     task: ChangesTask
     shape: pa.Schema
-    """Of the rows, as Spark was told."""
+    """Schema of the rows that Spark expects."""
     part: Part
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows.
+        """Yield the rows.
 
         Raises:
-            CorruptDataError: DAT-5. SchemaMismatchError: NULL where Spark was told of none, by
-            `schema()`, or by a client that does not say what it reads as a stream.
+            CorruptDataError: DAT-5.
+            SchemaMismatchError: NULL in a column that Spark expects to be NOT NULL. The schema came
+                from `schema()`, or from a client that does not mark its streams.
         """
         for batch in self.task.batches(self.part):
             for column, field in zip(batch.columns, self.shape, strict=True):
                 if column.null_count and not field.nullable:
                     with carrying():
                         raise SchemaMismatchError(
-                            f"Spark was told that column {field.name!r} is NOT NULL, and rows of "
-                            "the stream have NULL there; leave schema() out, and call "
+                            f"column {field.name!r} is NOT NULL in the schema that Spark has, but "
+                            "rows of the stream have NULL there; leave schema() out, and call "
                             "tablefmt.spark.register(spark) before the stream is loaded",
                             [field.name],
                         )
@@ -117,7 +118,7 @@ class StreamTask:
 
 
 class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Reads one stream. Nothing is opened until somebody asks for an offset."""
+    """Reads one stream. Opens the table when Spark asks for the first offset."""
 
     def __init__(
         self,
@@ -132,27 +133,27 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._began: StreamOffset | None = None
         self._last: StreamOffset | None = None
         self._read: StreamOffset | None = None
-        """Where the last batch ended of which the parts were given."""
+        """End of the last batch that had its partitions planned."""
         self._first_head: int | None = None
-        """The newest version when Spark asked for the end of a first batch before its beginning."""
+        """Newest version when Spark asked for the end of the first batch before its start."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a task reads travels with its partition."""
+        """Return no state: what a task needs travels with its partition."""
         return {}
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a stream begins that has no checkpoint."""
+        """Return the start of a stream that has no checkpoint."""
         with carrying():
             if self._began is None:
                 self._began = self._source().beginning(self._first_head)
             return _plain(self._began)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """A part of the batch each."""
+        """Return one partition per part of the batch."""
         with carrying():
             source, begins, ends = self._source(), _offset(start), _offset(end)
-            # Spark asks for the beginning again where it repeats a first batch: by then it may be
-            # another one, and what the batch had is what its end says.
+            # Spark asks for the start again when it repeats a first batch. The start may have moved
+            # by then, but the end of the batch still identifies its rows.
             first = begins == self._began and begins != self._read
             changes = source.batch(None if first else begins, ends)
             self._last = self._read = ends
@@ -163,7 +164,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
             return [InputPartition(StreamTask(task, shape, part)) for part in parts_of(changes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a part. Raises as `StreamTask.batches`."""
+        """Yield the rows of a part. Raises as `StreamTask.batches`."""
         yield from partition.value.batches()
 
     def _source(self) -> StreamSource:
@@ -179,7 +180,7 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         return self._opened
 
     def _check_columns(self, source: StreamSource) -> None:
-        """Refuse columns that somebody gave and that are not the stream's."""
+        """Check that columns from `schema()` are the stream's columns."""
         told = json.loads(self._columns.json())["fields"]
         marks = len(CHANGE_COLUMNS) if source.options.changes else 0
         table = StructType.fromJson({"type": "struct", "fields": told[: len(told) - marks]})
@@ -189,16 +190,16 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
         )
         if ours != theirs:
             raise SchemaMismatchError(
-                f"the stream was told {self._columns.simpleString()}, and the table has "
+                f"the stream has the schema {self._columns.simpleString()}, and the table has "
                 f"{StructType.fromJson(ours).simpleString()}; leave schema() out",
                 source.schema.names,
             )
 
 
 class UnlimitedReader(StreamReader):
-    """For a Spark that says nothing of where a batch begins: what is there is one batch.
+    """Reads a stream on Spark releases that do not pass the start of a batch: one batch has all.
 
-    It asks for the beginning after it has asked for the end of the first batch.
+    Such a release asks for the start after it has asked for the end of the first batch.
     """
 
     def __init__(
@@ -212,14 +213,14 @@ class UnlimitedReader(StreamReader):
         limits = limits_in(options)
         if limits:
             raise UnsupportedFeatureError(
-                f"{', '.join(limits)}: this release of Spark does not say where a batch begins, so "
-                "each is all that there is; leave it out, or use Spark 4.2, or a classic session "
-                "that reads natively",
+                f"{', '.join(limits)}: this Spark release does not support batch limits in Python "
+                "data sources, so a batch always reads everything; leave the option out, use Spark "
+                "4.2, or use a classic session with the native backend",
                 [f"option:{name}" for name in limits],
             )
 
     def latestOffset(self) -> dict[str, Any]:
-        """All that there is now; from where the last batch ended, if this reader knows."""
+        """Return the end of the log. It follows the last batch's end if this reader knows that."""
         with carrying():
             last = self._last
             self._last = self._source().end_of_log(last)
@@ -231,20 +232,20 @@ class UnlimitedReader(StreamReader):
 if KNOWS_LIMITS:
 
     class LimitedReader(StreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-        """For a Spark that says where a batch begins."""
+        """Reads a stream on Spark releases that pass the start of a batch."""
 
         def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
-            """Where the next batch ends."""
+            """Return the end of the next batch."""
             with carrying():
                 limited = not isinstance(limit, ReadAllAvailable)
                 return _plain(self._source().next_offset(_offset(start), limited=limited))
 
         def getDefaultReadLimit(self) -> Any:
-            """That there is one: which, the options say."""
+            """Return a limit, so that Spark passes one. The options set the actual limit."""
             return ReadMaxFiles(1)
 
         def prepareForTriggerAvailableNow(self) -> None:
-            """Read what is there now and no more."""
+            """Stop the stream at the current end of the log."""
             with carrying():
                 self._source().stop_at_head()
 
@@ -252,16 +253,16 @@ if KNOWS_LIMITS:
 def stream_reader(
     options: Mapping[str, str], columns: StructType, schema_version: int | None, zone: str | None
 ) -> StreamReader:
-    """A reader of a stream for this release of Spark.
+    """Return a reader of a stream for this release of Spark.
 
     Args:
-        options: of the source.
-        columns: as Spark knows them.
-        schema_version: the version whose columns these are; None: somebody gave them.
-        zone: the session's time zone; None: it is not known (TIM-5).
+        options: the options of the source.
+        columns: the columns that Spark has.
+        schema_version: the version that has these columns. None: they come from `schema()`.
+        zone: the session's time zone. None: unknown (TIM-5).
 
     Raises:
-        UnsupportedFeatureError: a limit of a batch (STR-4), of a release that heeds none.
+        UnsupportedFeatureError: a batch limit (STR-4) on a release that does not support it.
     """
     return (LimitedReader if KNOWS_LIMITS else UnlimitedReader)(
         options, columns, schema_version, zone
@@ -269,10 +270,10 @@ def stream_reader(
 
 
 def stream_schema(options: Mapping[str, str], zone: str | None) -> tuple[StructType, int]:
-    """The columns of a stream with these options, and the version that has them.
+    """Return the columns of a stream with these options, and the version that has them.
 
     Raises:
-        InvalidRangeError, UnsupportedFeatureError: an option that is none of a stream.
+        InvalidRangeError, UnsupportedFeatureError: an invalid stream option.
         As `tablefmt.open`.
     """
     asked = parse_stream_options(options, zone)
@@ -293,37 +294,37 @@ def _offset(values: dict[str, Any]) -> StreamOffset:
 FORMAT = "tablefmt"
 
 REDACTED = "spark.sql.redaction.options.regex"
-"""Spark's setting: options whose names match it are not shown in plans."""
+"""Spark's setting for the options that plans do not show, as a regex of option names."""
 
 SECRETS = r"(?i)(^|\.)storage\."
-"""Every option of the storage is taken for a secret."""
+"""Regex that hides every storage option, because each may be a secret."""
 
 _NO_CATALOG = (
-    "Spark hands no options of a catalog's table on to a Python data source, so such a table could "
-    "not be read here; use CREATE TEMPORARY VIEW … USING tablefmt OPTIONS (path '…'), or a classic "
-    "session"
+    "Spark does not pass the options of a catalog table on to a Python data source, so this table "
+    "cannot be read here; use CREATE TEMPORARY VIEW … USING tablefmt OPTIONS (path '…'), or a "
+    "classic session"
 )
 
 
 class TablefmtDataSource(DataSource):  # type: ignore[misc]
-    """What Spark makes of `format("tablefmt")` and its options."""
+    """Python data source for `format("tablefmt")` and its options."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         given = dict(options)
         self.is_streamed = given.pop(READ_STREAM, None) is not None
-        """Somebody said that it is for a stream. Spark does not."""
+        """True if a wrapped `readStream` marked the read as a stream. Spark does not pass this."""
         self.zone = given.pop(SESSION_ZONE, None)
-        """The session's time zone, if somebody said it (TIM-5). Spark does not."""
+        """Session's time zone, if a wrapped reader passed it (TIM-5). Spark does not pass it."""
         super().__init__(given)
         self.schema_version: int | None = None
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the format's name."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns of the version asked for, which is the one that is read from now on."""
+        """Return the columns of the requested version, and fix that version for later reads."""
         with carrying():
             if "provider" in self.options:
                 raise UnsupportedFeatureError(_NO_CATALOG, ["spark:catalog-table"])
@@ -332,10 +333,10 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
             try:
                 return self._columns()
             except VersionNotFoundError:
-                # A stream may begin after the head, and rows of now may not be asked for there.
+                # A stream may start after the newest version. A batch read must not try this.
                 raise
             except TablefmtError as error:
-                # The options may be those of a stream.
+                # The options may be stream options.
                 try:
                     return self._columns_of_stream()
                 except TablefmtError:
@@ -357,7 +358,7 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         return StructType.fromJson(to_spark_json(snapshot.schema))
 
     def reader(self, schema: StructType) -> TablefmtReader | ChangesReader:
-        """A reader of the pinned version; for a catalog's table, of the newest there is now."""
+        """Return a reader at the fixed version; for a catalog table, at the newest version."""
         with carrying():
             changes = self._changes()
             if changes is not None:
@@ -367,22 +368,22 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
             return TablefmtReader(store, snapshot)
 
     def writer(self, schema: StructType, overwrite: bool) -> TablefmtWriter:
-        """A writer of one transaction."""
+        """Return a writer of one transaction."""
         with carrying():
             return make_writer(dict(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        """A reader of a stream in the columns of the pinned version."""
+        """Return a reader of a stream with the columns of the fixed version."""
         with carrying():
             return stream_reader(self.options, schema, self.schema_version, self.zone)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TablefmtStreamWriter:
-        """A writer of one batch; Spark asks for another one to commit it."""
+        """Return a writer of one batch. Spark asks for a second one to commit the batch."""
         with carrying():
             return make_stream_writer(dict(self.options), schema, overwrite=overwrite)
 
     def _changes(self) -> Changes | None:
-        """The row changes asked for, if any are; up to the pinned version, once there is one."""
+        """Return the requested row changes, if any, up to the fixed version once there is one."""
         options = parse_read_options(self.options, self.zone)
         asked = options.changes
         if asked is None:
@@ -405,30 +406,33 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
 
 
 class TablefmtReader(DataSourceReader):  # type: ignore[misc]
-    """Reads every file of one version, several files a task."""
+    """Reads every file of one version, several files per task."""
 
     def __init__(self, store: Store, snapshot: Snapshot) -> None:
         self.task = ReadTask(for_workers(store), snapshot.schema, snapshot.version)
         self.groups = [packed(group) for group in groups_of(snapshot.with_vectors(snapshot.files))]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The groups travel as partitions, not with every task."""
+        """Return the state without groups: they travel as partitions, not with every task."""
         return {"task": self.task, "groups": []}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A group of files each."""
+        """Return one partition per group of files."""
         return [InputPartition(group) for group in self.groups]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a group. Raises CorruptDataError."""
-        # Where there is no group at all, Spark asks once: 4.1 with None, others with its value.
+        """Yield the rows of a group. Raises CorruptDataError."""
+        # Without any group, Spark reads once: 4.1 passes None, later releases a partition of None.
         if partition is None or partition.value is None:
             return
         yield from self.task.batches(unpacked(partition.value))
 
 
 class ChangesReader(DataSourceReader):  # type: ignore[misc]
-    """Reads the files of row changes, several files a task; of a run whose rows cancel, all."""
+    """Reads the files of row changes, several files per task.
+
+    One task reads all files of a range in which rows may cancel each other.
+    """
 
     def __init__(self, changes: Changes) -> None:
         answer = changes.answer
@@ -436,22 +440,22 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc]
         self.parts = parts_of(changes.file_changes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The parts travel as partitions, not with every task."""
+        """Return the state without parts: they travel as partitions, not with every task."""
         return {"task": self.task, "parts": []}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A part each; Spark wants one at least."""
+        """Return one partition per part, at least one, as Spark requires."""
         return [InputPartition(part) for part in self.parts or [[]]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a part. Raises CorruptDataError."""
+        """Yield the rows of a part. Raises CorruptDataError."""
         if partition.value is not None:
             yield from self.task.batches(partition.value)
 
 
 @contextmanager
 def _active(spark: Any) -> Iterator[None]:
-    """Spark looks for sources of the same name in the session that is active, whoever registers."""
+    """Make a session the active one: Spark checks the active session for a source of this name."""
     if not has_jvm(spark):
         yield
         return
@@ -466,9 +470,9 @@ def _active(spark: Any) -> Iterator[None]:
 
 
 def register_source(spark: Any, name: str = "tablefmt") -> None:
-    """Make `format("tablefmt")` known to a session, and its errors to PySpark. Idempotent.
+    """Register `format("tablefmt")` in a session, and its errors in PySpark. Idempotent.
 
-    Options of the storage are kept out of the plans that Spark shows.
+    Also hides storage options from the plans that Spark shows.
     """
     failures.install()
     source: Any = TablefmtDataSource
@@ -484,14 +488,14 @@ def register_source(spark: Any, name: str = "tablefmt") -> None:
 
 
 def _check_given(schema: StructType, snapshot: Snapshot) -> None:
-    """Refuse columns other than the table's: a catalog's that are out of date, or a user's."""
+    """Check that the columns from a catalog or from `schema()` are the table's columns."""
     expected = to_spark_json(without_comments(nullable(snapshot.schema)))
     given = to_spark_json(without_comments(nullable(schema_from(schema))))
     if given != expected:
         raise SchemaMismatchError(
-            f"Spark's catalog or the reader says the columns are {schema.simpleString()}, and "
+            f"the schema of Spark's catalog or of schema() is {schema.simpleString()}, and "
             f"version {snapshot.version} of the table has "
             f"{StructType.fromJson(expected).simpleString()}; "
-            'leave schema() out, or bring the catalog up to date: tablefmt.spark.sync(spark, "…")',
+            'leave schema() out, or update the catalog with tablefmt.spark.sync(spark, "…")',
             [f.name for f in schema.fields],
         )

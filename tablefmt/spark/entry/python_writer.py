@@ -1,8 +1,8 @@
 """Writes of the Python data source, in batches or streams: tasks write files, then one commit.
 
-For a stream, Spark asks the source for a writer twice a batch: one goes to the tasks, and knows no
-number; the other commits, and knows nothing of the first. So what a task wrote says how to commit
-it. Spec: STR-10 .. STR-15.
+For each batch of a stream, Spark makes two writers. The first goes to the tasks and does not know
+the batch number. The second commits and does not know the first. So the messages of the tasks say
+how to commit their files. Spec: STR-10 .. STR-15.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ from tablefmt.store.object_store import Store
 
 @dataclass
 class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
-    """What the winning attempt of a task wrote, packed."""
+    """Serialized files that the committed attempt of a task wrote."""
 
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is known of a write before its rows are."""
+    """A planned write, before its rows are written."""
 
     task: WriteTask
     overwrite: bool
     read_version: int | None
-    """None: there is no table yet."""
+    """None: the table does not exist yet."""
     written_under: Metadata
-    """The metadata of `read_version`; the files are written under the task's."""
+    """Metadata of `read_version`. The task has the metadata after the write."""
     began: Moment
 
     def since(
@@ -78,18 +78,20 @@ class Prepared:
         to: Metadata,
         began: Moment,
     ) -> Prepared:
-        """The same write, as another one has begun it: only to be committed, or discarded.
+        """Return the same write with another writer's transaction, to commit or discard its files.
 
         Args:
-            transaction: whose files they are.
-            version: `read_version`. under: `written_under`. to: what its files are written under.
-            began: when it began.
+            transaction: the transaction that wrote the files.
+            version: `read_version` of that transaction.
+            under: `written_under` of that transaction.
+            to: the metadata that its files were written with.
+            began: the start of that transaction.
         """
         task = replace(self.task, transaction=transaction, metadata=to)
         return replace(self, task=task, read_version=version, written_under=under, began=began)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> bytes:
-        """In a worker: write the rows of one attempt of a task. What it wrote, packed."""
+        """Write the rows of one task attempt, in a worker. Return the files, serialized."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -99,12 +101,12 @@ class Prepared:
     def commit(
         self, bodies: Iterable[bytes], options: WriteOptions, there: TableContext | None = None
     ) -> tuple[TableContext, Commit]:
-        """Make one commit of what tasks wrote.
+        """Commit the files of all tasks in one commit.
 
         Args:
-            bodies: of all tasks.
-            options: of the write.
-            there: the table, if it was opened just now.
+            bodies: the serialized files of all tasks.
+            options: the options of the write.
+            there: the table, if the caller has just opened it.
 
         Returns:
             The table, and the commit.
@@ -133,7 +135,7 @@ class Prepared:
         return context, autocommit(context, statement, options.commit, begun=begun)
 
     def _statement(self, added: AddedFiles | None, options: WriteOptions) -> Statement:
-        """Return the append or overwrite of files that tasks wrote."""
+        """Return the append or overwrite of the files that tasks wrote."""
 
         def stage(txn: TransactionSnapshot, _: None) -> Staged:
             txn.target = self.task.metadata
@@ -159,42 +161,42 @@ class Prepared:
         return Statement(name=name, stage=stage, engine=rows_of(options))
 
     def discard(self) -> None:
-        """Remove what tasks wrote."""
+        """Remove the files that tasks wrote."""
         TransactionFiles(self.task.store, self.task.transaction).discard()
 
 
 class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Writes files in tasks, and makes one commit of them."""
+    """Writes files in tasks, then commits them in one commit."""
 
     def __init__(self, prepared: Prepared, options: WriteOptions, *, applied: bool) -> None:
         self.prepared = prepared
         self.options = options
         self.applied = applied
-        """The same application version is in the table: nothing is written."""
+        """True if the table has this application version already: nothing is written."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
-        """In a worker: write the rows of one attempt of a task."""
+        """Write the rows of one task attempt, in a worker."""
         return TaskFiles(described(None) if self.applied else self.prepared.write(iterator))
 
     def commit(self, messages: Sequence[Any]) -> None:
-        """Make one commit of the files of all tasks. Raises as `tablefmt.spark.write`."""
+        """Commit the files of all tasks in one commit. Raises as `tablefmt.spark.write`."""
         if self.applied:
             return
         with carrying():
             self.prepared.commit((m.body for m in messages if m is not None), self.options)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """Remove the files of a job that failed.
+        """Remove the files of a failed job.
 
-        Spark calls this after a commit that failed, too. Then every task has said what it wrote,
-        and the commit itself has removed its files, unless they may be in the table.
+        Spark calls this after a failed commit, too. Every task has sent its message then, and the
+        commit itself has removed its files, unless the table may contain them.
         """
         if any(message is None for message in messages):
             self.prepared.discard()
 
 
 def make_writer(options: dict[str, str], schema: StructType, *, overwrite: bool) -> TablefmtWriter:
-    """A writer of one transaction. Raises as `tablefmt.spark.write`."""
+    """Return a writer of one transaction. Raises as `tablefmt.spark.write`."""
     path, partition_by = pop_option(options, "path"), pop_partition_by(options)
     parsed = parse_options(options)
     store = source_store(path, parsed.storage_options)
@@ -211,7 +213,7 @@ def prepare(
     *,
     overwrite: bool,
 ) -> tuple[Prepared, TableContext | None]:
-    """Get ready to write rows with the columns of `schema`; and the table, if there is one.
+    """Plan a write of rows with the columns of `schema`. Return it, and the table if it exists.
 
     Raises as `tablefmt.spark.write`.
     """
@@ -231,7 +233,7 @@ def prepare(
         check_partitioning(under, partition_by)
     elif not overwrite:
         raise InvalidArgumentError(
-            "overwriteSchema means nothing with mode='append'; use mergeSchema"
+            "overwriteSchema has no effect with mode='append'; use mode='overwrite', or mergeSchema"
         )
     if overwrite:
         where, dynamic = options.replace_where, options.dynamic_partitions
@@ -262,11 +264,16 @@ def _task(
 
 
 def source_store(path: str | None, storage_options: Mapping[str, Any]) -> Store:
-    """Raises UnsupportedFeatureError: there is no path, or memory://. As `open_store`."""
+    """Return the store of a data source's path.
+
+    Raises:
+        UnsupportedFeatureError: the path is missing, or is at memory://. Other errors as
+            `open_store`.
+    """
     if not path:
         raise UnsupportedFeatureError(
-            "there is no path: give it to load(), save() or the option path (a catalog's table "
-            "has none here; use a temporary view)",
+            "the path is missing; give it to load() or save(), or set option path (this data "
+            "source gets no path for a catalog table; use a temporary view)",
             ["option:path"],
         )
     store = open_store(path, storage_options)
@@ -279,23 +286,24 @@ _UNNUMBERED = Batch(number=0, query=None, run=None)
 
 @dataclass
 class BatchFiles(WriterCommitMessage):  # type: ignore[misc]
-    """What the winning attempt of a task wrote, packed; and what ties it to its commit.
+    """Serialized files that the committed attempt of a task wrote, and facts to commit them.
 
-    Spark keeps one of every task on the driver: nothing is in it that all have, and no secret.
+    Spark keeps one message per task on the driver. So it has nothing that all tasks share, and no
+    secret.
     """
 
     body: bytes
     transaction: str
     read_version: int | None
-    """None: there was no table."""
+    """None: the table did not exist."""
     table: str | None
-    """Id of the table that was there."""
+    """Id of the table, if it existed."""
     began: Moment
-    """When the transaction began."""
+    """Start of the transaction."""
 
 
 class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Writes files of one batch in tasks, or makes one commit of them."""
+    """Writes the files of one batch in tasks, or commits them in one commit."""
 
     def __init__(self, sink: Sink, rows: Schema, prepared: Prepared, table: str | None) -> None:
         self.sink = sink
@@ -304,13 +312,13 @@ class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self.table = table
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchFiles:
-        """In a worker: write the rows of one attempt of a task."""
+        """Write the rows of one task attempt, in a worker."""
         body, prepared = self.prepared.write(iterator), self.prepared
         transaction, version = prepared.task.transaction, prepared.read_version
         return BatchFiles(body, transaction, version, self.table, prepared.began)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
-        """Make one commit of the files of all tasks, unless the batch was applied before.
+        """Commit the files of all tasks in one commit, unless the batch was applied before.
 
         Raises:
             TableNotFoundError, TableReplacedError, ConcurrentTransactionException: STR-14.
@@ -323,7 +331,7 @@ class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             with self._files(written).discarded_on_failure():
                 table = written[0].table if written else self.table
                 context = open_for(batch, self.sink, self.prepared.task.store, table)
-                # A table that was made meanwhile may hold this very batch.
+                # A table that was created meanwhile may already have this batch.
                 applied = None if context is None else context.applied(options.commit, None, NAME)
                 prepared = self._begun(written, context)
             if applied is not None:
@@ -331,13 +339,13 @@ class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
                 return
             context, done = prepared.commit((m.body for m in written), options, context)
             if done.already_applied:
-                # By another run, which may have gone on.
+                # Another run applied this batch, and may have written later ones.
                 check_on_top(context, batch, self.sink, None)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """Remove the files of a job that failed; not those of a commit, which sees to them itself.
+        """Remove the files of a failed job. A failed commit removes its files itself.
 
-        Where no task has told what it wrote, no table names it: vacuum takes it.
+        Without a message of any task, the files are unknown here. Vacuum removes them later.
         """
         written = [message for message in messages if message is not None]
         if written and len(written) < len(messages):
@@ -349,7 +357,7 @@ class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         return TransactionFiles(task.store, transaction)
 
     def _begun(self, written: Sequence[BatchFiles], context: TableContext | None) -> Prepared:
-        """The write that the tasks began: of an earlier version than this writer's, maybe."""
+        """Return the write that the tasks began, perhaps at an earlier version than this writer."""
         prepared, sink = self.prepared, self.sink
         if not written:
             return prepared
@@ -366,10 +374,11 @@ class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 def make_stream_writer(
     options: dict[str, str], schema: StructType, *, overwrite: bool
 ) -> TablefmtStreamWriter:
-    """A writer of one batch.
+    """Return a writer of one batch.
 
     Raises:
-        UnsupportedFeatureError: no txnAppId. As `sink_of` and `tablefmt.spark.write`.
+        UnsupportedFeatureError: txnAppId is missing. Other errors as `sink_of` and
+            `tablefmt.spark.write`.
     """
     sink = sink_of("complete" if overwrite else "append", options)
     application_of(sink, _UNNUMBERED)

@@ -1,6 +1,6 @@
-"""Verbs that read: what `spark.read` and names in SQL stand for.
+"""JVM callback handlers that read: for `spark.read`, and for table names in SQL.
 
-Reads by name with options give the same rows as by path, or an error. Spec: TIM-6.
+Reads by name with options return the same rows as reads by path, or raise an error. Spec: TIM-6.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from tablefmt.table import Table
 
 
 def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
-    """A relation for `spark.read.format("tablefmt")`, pinned to a version.
+    """Return a relation for `spark.read.format("tablefmt")`, at a fixed version.
 
-    `columns` are those that the reader was told to expect, if any.
+    `columns` is the schema that the caller gave the reader, if any.
     """
     asked = json.loads(given)
-    # Of a session without our classes.
+    # A session without our Java classes adds this option.
     asked.pop(SESSION_ZONE, None)
     options = parse_read_options(asked, session_zone(session_of(session)))
     uri = path_of(options.path)
@@ -67,8 +67,8 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
         ours, theirs = declared(relation.schema().json()), declared(columns)
         if ours != theirs:
             raise SchemaMismatchError(
-                f"the reader was told {shown(theirs)}, and the table at {uri} has {shown(ours)}; "
-                "leave schema() out, and choose columns with select()",
+                f"the reader has the schema {shown(theirs)}, and the table at {uri} has "
+                f"{shown(ours)}; leave schema() out, and choose columns with select()",
                 different(ours, theirs),
             )
     return relation
@@ -77,15 +77,15 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
 def _row_changes(
     session: JavaObject, uri: str, options: ReadOptions, columns: str | None
 ) -> JavaObject:
-    """A relation for the row changes of a range."""
+    """Return a relation for the row changes of a range of versions."""
     spark = session_of(session)
     table = Table(open_context(open_store(uri, options.storage_options)))
     assert options.changes is not None
     frame = changes_frame(spark, table.changes(**options.changes))
     if columns is not None and declared(columns) != declared(java_rows(frame).schema().json()):
         raise SchemaMismatchError(
-            "the reader was told other columns than those of the changes; leave schema() out, and "
-            "choose columns with select()",
+            "the reader has another schema than the changes; leave schema() out, and choose "
+            "columns with select()",
             [],
         )
     return java_classes.new_instance(spark, "ChangesRelation", java_rows(frame))
@@ -100,10 +100,10 @@ def _open(
     version: str | None,
     micros: int | None,
 ) -> JavaObject:
-    """A relation for a table of the catalog; its columns have to be those of the catalog.
+    """Return a relation for a table of the catalog, and check the catalog's columns.
 
-    Where this process itself gave the table other ones, the catalog gets them now. No `columns`:
-    the table is named by its path, and no catalog knows it.
+    If this process changed the table's columns, update the catalog. Without `columns` the table is
+    named by its path, and no catalog has it.
     """
     uri = place(uri)
     options = parse_read_options({**json.loads(storage), "path": uri}, None)
@@ -122,8 +122,8 @@ def _open(
             return relation
         raise SchemaMismatchError(
             f"Spark's catalog has other columns for {name} than the table at {uri}: "
-            f"{shown(theirs)} against {shown(ours)}; "
-            f"tablefmt.spark.sync(spark, {name.replace('`', '')!r}) brings the catalog up to date",
+            f"{shown(theirs)} instead of {shown(ours)}; "
+            f"call tablefmt.spark.sync(spark, {name.replace('`', '')!r}) to update the catalog",
             different(ours, theirs),
         )
     return relation
@@ -150,21 +150,21 @@ def _relation(
 
 
 def _described(metadata: Metadata) -> dict[str, Any]:
-    """What SHOW and DESCRIBE tell of a table besides its columns."""
+    """Return the properties and constraints that SHOW and DESCRIBE show of a table."""
     checks = {name: each.condition for name, each in metadata.constraints.items()}
     comment = {} if metadata.comment is None else {"comment": metadata.comment}
     return {"properties": {**metadata.properties, **comment}, "constraints": checks}
 
 
 def _partitions(session: JavaObject, uri: str, storage: str) -> str | None:
-    """The partitions that there are rows in: see `live_partitions`."""
+    """Return the partitions that have rows. See `live_partitions`."""
     context = context_of(uri, storage)
     snapshot = context.view.snapshot()
     return live_partitions(snapshot.files, snapshot.schema, context.view.head.metadata.partition_by)
 
 
 def _columns(session: JavaObject, uri: str, storage: str) -> JavaObject:
-    """The columns that a table has now."""
+    """Return the current columns of a table."""
     schema = context_of(uri, storage).view.head.metadata.schema
     return java_columns(session_of(session), schema)
 
@@ -174,7 +174,7 @@ def _exists(path: str) -> bool:
 
 
 def _reads_files(session: JavaObject, path: str, given: str) -> bool:
-    """Whether Spark itself reads and writes the files of the table there."""
+    """Return whether Spark itself reads and writes the data files of the table at `path`."""
     stored = {k: v for k, v in json.loads(given).items() if folded(k).startswith("storage")}
     storage = parse_read_options(stored, None).storage_options
     return spark_reads_files(session_of(session), open_store(path, storage))
@@ -183,7 +183,7 @@ def _reads_files(session: JavaObject, path: str, given: str) -> bool:
 def _version(text: str | None) -> int | None:
     number = None if text is None else number_in_text(text)
     if number is None and text is not None:
-        raise InvalidRangeError(f"VERSION AS OF {text!r}: a version is a whole number")
+        raise InvalidRangeError(f"VERSION AS OF {text!r}: expected a whole number")
     return number
 
 
@@ -195,30 +195,30 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "partitions": _partitions,
     "reads_files": _reads_files,
 }
-"""By the names by which Java calls them."""
+"""Handlers by the name that Java uses."""
 
 
 _OURS = frozenset(map(option_key, (*READ_OPTIONS, *OF_STREAMS)))
 _SPARKS_OWN = frozenset({"versionasof", "timestampasof"})
-"""Options that Spark itself obeys or refuses, whatever it reads by name; in lower case."""
+"""Options that Spark itself applies or rejects in reads by name, in lower case."""
 
 
 def _named(session: JavaObject, parts: str, within: str, given: str, streaming: bool) -> str | None:
-    """Return what a read by name with options stands for.
+    """Return how to run a read by name with options.
 
     Args:
         parts: the name, as JSON.
-        within: catalog and database of the view whose text names it, as JSON; none: no view does.
+        within: catalog and database of the view that contains the name, as JSON. Empty: no view.
         given: the options, as JSON.
-        streaming: for `readStream`.
+        streaming: True for `readStream`.
 
     Returns:
-        JSON: `options` for Spark; or `load`, the options by which the changes are read by path,
-        and `alias`, the whole name. None: the name is not of a table of ours, or of a stream.
+        JSON: `options` for Spark; or `load`, the options that read the changes by path, and
+        `alias`, the whole name. None: the name is not a tablefmt table, or the read is a stream.
 
     Raises:
-        InvalidRangeError, UnsupportedFeatureError: as `parse_read_options`; or the name is that of
-        a view over a table of ours; or the catalog says what an option says.
+        InvalidRangeError, UnsupportedFeatureError: as `parse_read_options`. Also for the name of a
+            view over a tablefmt table, and for an option that only the catalog may set.
     """
     spark, options = session_of(session), json.loads(given)
     words, outside = json.loads(parts), json.loads(within)
@@ -247,15 +247,15 @@ def _check_place(table: CatalogTable, asked: ReadOptions) -> None:
     if asked.path is not None or asked.storage_options:
         given = "path" if asked.path is not None else "storage"
         raise UnsupportedFeatureError(
-            f"option {given}: the catalog says where {table.quoted} is and how its storage is "
-            f'reached; read it by its path, format("tablefmt").load({table.uri!r}), or give the '
-            "options to CREATE TABLE",
+            f"option {given} is not allowed in a read by name: the catalog has the location and "
+            f'storage options of {table.quoted}; read it by path, format("tablefmt")'
+            f".load({table.uri!r}), or give the options to CREATE TABLE",
             [f"option:{given}"],
         )
 
 
 def _check_no_view(spark: Session, name: str, options: Mapping[str, str]) -> None:
-    """Refuse options of ours for a view over a table of ours: Spark gives views none."""
+    """Check that a view over a tablefmt table has no tablefmt options: Spark drops them there."""
     given = [each for each in options if option_key(each) in _OURS]
     if not given or not is_view(spark, name):
         return
@@ -266,15 +266,18 @@ def _check_no_view(spark: Session, name: str, options: Mapping[str, str]) -> Non
     if not walker.isOurs(read) or all(folded(each) in _SPARKS_OWN for each in given):
         return
     raise UnsupportedFeatureError(
-        f"{name} is a view, and Spark does not hand options on to what a view reads, so "
-        f"{', '.join(sorted(given))} would change nothing; give the options to the table itself, "
-        "or write them into the view's query: SELECT … FROM t WITH (readChangeFeed 'true', …)",
+        f"{name} is a view, and Spark does not pass options on to the tables of a view, so "
+        f"{', '.join(sorted(given))} would have no effect; give the options to the table "
+        "itself, or write them into the view's query: SELECT … FROM t WITH (readChangeFeed "
+        "'true', …)",
         [f"option:{each}" for each in given],
     )
 
 
 def _unread(given: str) -> None:
-    """Refuse what reached a scan by name without NamedReads.java: no row may be the wrong one.
+    """Reject options of a scan by name that NamedReads.java did not handle.
+
+    Without this check, the scan would ignore the options and return wrong rows.
 
     Args:
         given: the options of a scan, as JSON.
@@ -283,12 +286,12 @@ def _unread(given: str) -> None:
     others = [each for each in json.loads(given) if folded(each) not in _SPARKS_OWN]
     if others:
         raise UnsupportedFeatureError(
-            f"{', '.join(sorted(others))} cannot be obeyed here by a table's name: the session "
-            "that reads it is not registered, or the statement gives a version as well; call "
+            f"{', '.join(sorted(others))} cannot be applied to a read by name here: the session is "
+            "not registered, or the statement also names a version; call "
             "tablefmt.spark.register(spark) with that session, or read the table by its path",
             [f"option:{each}" for each in others],
         )
 
 
 NAMED_READ_VERBS: Mapping[str, Callable[..., Any]] = {"named": _named, "options": _unread}
-"""By the names by which Java calls them."""
+"""Handlers by the name that Java uses."""

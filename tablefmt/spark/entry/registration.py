@@ -1,11 +1,11 @@
-"""`format("tablefmt")` and SQL for a session, and what Spark's driver then asks of Python.
+"""Register `format("tablefmt")` and SQL in a session, and answer the JVM's callbacks.
 
-In a session with a JVM at hand Spark asks classes of ours. A session without, or one whose Spark
-lacks a class that this needs, gets the Python data source; either way a log line says which.
+A session with a JVM gets the Java classes. A session without a JVM, or with a Spark that lacks a
+required class, gets the Python data source. A log line names the choice and its reason.
 
-The Java classes decide nothing; each of their calls comes in here and goes to a verb, also for the
-errors of what they refuse. What is a Java map or array of text there comes as JSON text: one call
-into the JVM an element would be slow.
+The Java classes decide nothing. Each of their calls arrives here and goes to a handler, also when
+they only need an error raised. Maps and arrays of text travel as JSON text: one call into the JVM
+per element would be slow.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from tablefmt.store.location import open_store
 
 def _changed(name: str) -> None:
     raise SchemaMismatchError(
-        f"column {name!r} has another type than when the statement was read: somebody altered the "
-        "table meanwhile; run the statement again",
+        f"the type of column {name!r} changed after the statement was analyzed, because another "
+        "writer altered the table; run the statement again",
         [name],
     )
 
@@ -67,15 +67,16 @@ def _refuse(what: str, instead: str | None = None) -> None:
 
 def _view(table: str | None) -> None:
     what = "DELETE, UPDATE or MERGE of a view"
-    there = "the table's own name, as CREATE TABLE … OPTIONS (path '…') gives it one"
-    # A table of the catalog looks like a view where another's catalog does not ask ours.
+    there = "the table's own name, from CREATE TABLE … OPTIONS (path '…')"
+    # A catalog that does not delegate to ours makes a catalog table look like a view.
     other = (
-        ". If it is a table, the session's spark.sql.catalog.spark_catalog does not ask Spark's "
-        "own catalog: use tablefmt.spark.open(spark, path), or a session without that setting"
+        ". If it is a table, spark.sql.catalog.spark_catalog of the session names a catalog that "
+        "does not delegate to Spark's own: use tablefmt.spark.open(spark, path), or a session "
+        "without that setting"
     )
     raise UnsupportedFeatureError(
         f"{what} is not supported yet on tablefmt tables; use {table or there}, with the table's "
-        "own names of columns, and put the view's condition into the statement"
+        "own column names, and put the view's condition into the statement"
         f"{'' if table else other}",
         [f"sql:{what}"],
     )
@@ -83,15 +84,15 @@ def _view(table: str | None) -> None:
 
 def _foreign(name: str) -> None:
     raise UnsupportedFeatureError(
-        f"{name} is no table USING tablefmt, so nothing was put in its place: it would be gone "
-        "before the new rows are there; use another name, or DROP it first",
+        f"{name} is not a table USING tablefmt, so it was not replaced: Spark would drop it before "
+        "the new rows are written; use another name, or DROP it first",
         ["sql:REPLACE TABLE of another format"],
     )
 
 
 def _queried(condition: str) -> None:
     raise InvalidPredicateError(
-        f"CHECK ({condition}): a constraint looks at one row by itself, and not at a query"
+        f"CHECK ({condition}): a constraint is checked row by row and must not contain a subquery"
     )
 
 
@@ -105,8 +106,8 @@ def _lenient() -> None:
 
 def _unguarded() -> None:
     raise UnsupportedFeatureError(
-        "rows of this table were deleted, and the session that runs the query does not know how to "
-        "leave them out; call tablefmt.spark.register(spark) with that session first",
+        "the table has deleted rows, and the session that runs the query cannot filter them out; "
+        "call tablefmt.spark.register(spark) with that session first",
         ["spark:unregistered"],
     )
 
@@ -138,12 +139,15 @@ VERBS: Mapping[str, Callable[..., Any]] = {
 
 
 def answer(request: JavaObject) -> Any:
-    """Answer one call of Bridge.java. Errors go back as values: py4j would wrap them in text."""
+    """Answer one call of Bridge.java.
+
+    Errors go back as values, because py4j would wrap a raised error in text.
+    """
     verb, arguments = request[0], list(request[1])
-    return answered(_carried_out, verb, arguments)
+    return answered(_dispatch, verb, arguments)
 
 
-def _carried_out(verb: str, arguments: list[Any]) -> Any:
+def _dispatch(verb: str, arguments: list[Any]) -> Any:
     callbacks.check_request(verb, arguments)
     answer = VERBS[verb](*arguments)
     callbacks.check_answer(verb, answer)
@@ -158,15 +162,16 @@ _log = logging.getLogger("tablefmt.spark")
 
 
 def register(spark: Session) -> None:
-    """Make `format("tablefmt")` and SQL's `USING tablefmt` work in a session; once is enough.
+    """Make `format("tablefmt")` and SQL's `USING tablefmt` work in a session. Call it once.
 
-    Sets `spark.sql.catalog.spark_catalog` of the session. If somebody else has set it (Delta,
-    Iceberg), that catalog stays, and finds our tables through the session's own catalog below it.
+    Sets `spark.sql.catalog.spark_catalog` of the session. If that setting already names another
+    catalog (Delta, Iceberg), it stays, and finds tablefmt tables through the session catalog that
+    it wraps.
 
     Raises:
-        UnsupportedFeatureError: no Spark session that this can work with.
+        UnsupportedFeatureError: the session is not supported.
     """
-    # Spark looks whether a source is there before it adds one: two at once would be one too many.
+    # Spark checks that a source is absent before adding it: two threads at once would add it twice.
     with _registering:
         _register(spark)
 
@@ -197,8 +202,8 @@ def _register(spark: Session) -> None:
 def _register_classes(spark: Session) -> None:
     if not java_classes.on_class_path(spark):
         raise UnsupportedFeatureError(
-            "this JVM's class path cannot be added to, so format('tablefmt') cannot be found; use "
-            "tablefmt.spark.read() and write()",
+            "this JVM accepts no additions to its class path, so format('tablefmt') cannot be "
+            "registered; use tablefmt.spark.read() and write()",
             ["spark:class-path"],
         )
     java_arguments.remember(spark)
@@ -208,23 +213,25 @@ def _register_classes(spark: Session) -> None:
         spark.conf.set(CATALOG, _CATALOG_CLASS)
     java_classes.stand_in(spark)
     java_classes.add_statements(spark)
-    _log.info("tablefmt: Spark %s reads and writes the files itself", spark.version)
+    _log.info("tablefmt: Spark %s reads and writes the data files itself", spark.version)
 
 
 def sync(spark: Session, name: str) -> None:
-    """Bring the columns that Spark's catalog keeps of a table up to those of the table itself.
+    """Update the columns that Spark's catalog keeps of a table to the table's current columns.
 
     Args:
         spark: a registered session.
-        name: of a table USING tablefmt, with or without its database.
+        name: a table USING tablefmt, with or without its database.
 
     Raises:
-        InvalidArgumentError: no such table in the catalog, or not one of tablefmt.
-        TableNotFoundError: nothing is where the catalog says it is.
+        InvalidArgumentError: the catalog has no tablefmt table of that name.
+        TableNotFoundError: there is no table at the location in the catalog.
     """
     check_classic(spark)
     found = java_arguments.catalog_table(spark, name)
     if found is None:
-        raise InvalidArgumentError(f"Spark's catalog has no table {name} USING tablefmt")
+        raise InvalidArgumentError(
+            f"Spark's catalog has no table {name} USING tablefmt; check the name with SHOW TABLES"
+        )
     context = open_context(open_store(found.uri, found.storage_options))
     java_arguments.follow(spark, found.quoted, context.view.head.metadata.schema)

@@ -1,6 +1,6 @@
-"""`tablefmt.spark.pipe`: what is new in one table goes into another, by Spark.
+"""`tablefmt.spark.pipe`: copy new rows of one table into another with Spark.
 
-Nothing of the rows comes to the driver. Spec: PIP-1 .. PIP-7 (spec/pipes.md).
+No row passes through the driver. Spec: PIP-1 .. PIP-7 (spec/pipes.md).
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ _FLOATING = ("float", "double")
 Transform = Callable[[DataFrame], DataFrame]
 
 Place = SparkTable | ReadableTable | Uri
-"""A table, or where one is."""
+"""A table, or the location of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkPipe:
-    """What is to be taken of which table. `into` takes it."""
+    """A source table, and which of its rows to copy. `into` copies them."""
 
     spark: Session
     source: TableContext
@@ -93,17 +93,19 @@ class SparkPipe:
         partition_by: Partitions = None,
         **options: Unpack[WriteKeywords],
     ) -> PipeRun:
-        """Take all that is new since the last run, in one commit of the target (PIP-2).
+        """Copy everything new since the last run in one commit of the target (PIP-2).
 
-        Arguments and errors as of `tablefmt.pipes.pipe.Pipe.into`; `options` are those of
-        `tablefmt.spark.write`, without an application. Spark's own exceptions if a query fails.
+        Arguments and errors as `tablefmt.pipes.pipe.Pipe.into`. `options` are those of
+        `tablefmt.spark.write`, without an application transaction. A failed query raises Spark's
+        own exception.
         """
         parsed = parse_options(options)
         merges = parsed.merge_schema
         columns = checked_keys(keys, self.content, parsed.commit, merge_schema=merges)
         if parsed.replace_where or parsed.overwrite_schema or parsed.dynamic_partitions:
             raise InvalidArgumentError(
-                "a pipe appends or merges; it takes no options of overwriting"
+                "a pipe appends or merges, and does not take the overwrite options replaceWhere, "
+                "overwriteSchema and partitionOverwriteMode"
             )
         failures.install()
         place = target.table if isinstance(target, SparkTable) else target
@@ -119,13 +121,13 @@ class SparkPipe:
         run = _Run(self, store, context, parsed, derived, partition_by)
         with statement_errors():
             done = run.append() if columns is None else run.merge(columns)
-        went = done.metrics.get("numSourceRows", done.metrics.get("numOutputRows", 0))
-        return PipeRun(first, derived.to, went, done)
+        rows = done.metrics.get("numSourceRows", done.metrics.get("numOutputRows", 0))
+        return PipeRun(first, derived.to, rows, done)
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One run that has something to take."""
+    """One run of a pipe that has rows to copy."""
 
     pipe: SparkPipe
     store: Store
@@ -135,19 +137,19 @@ class _Run:
     partition_by: Partitions
 
     def append(self) -> Commit:
-        """Rows that are new, or what happened to rows."""
-        rows = self._made(self._taken(self.pipe.content))
+        """Append the new rows or the row changes."""
+        rows = self._transformed(self._new_rows(self.pipe.content))
         if self.target is None:
-            return self._make(rows)
-        # The newest version was looked for just now; what came since is judged at the commit.
+            return self._create(rows)
+        # The version was just read. Commits since then are checked when this run commits.
         return append_rows(self.target, rows, self.options, refresh=False)
 
     def merge(self, keys: Sequence[str]) -> Commit:
-        """The net changes, by keys."""
+        """Merge the net changes by their keys."""
         pipe = self.pipe
         chosen = pipe.where is not None or pipe.transform is not None
         whole = takes_both_ends(pipe.source, self.target, self.derived, keys, chosen=chosen)
-        rows = self._taken("net", KINDS, whole=whole)
+        rows = self._new_rows("net", KINDS, whole=whole)
         if KIND in rows.columns:
             plain = [name for name in rows.columns if name != KIND]
             new, deleted = (
@@ -156,58 +158,67 @@ class _Run:
             )
         else:
             new, deleted = rows, None
-        news = self._made(new)
-        names = named(keys, news.columns)
-        check_comparable(schema_from(news.select(*map(quote_name, names)).schema).fields)
+        new_rows = self._transformed(new)
+        names = named(keys, new_rows.columns)
+        check_comparable(schema_from(new_rows.select(*map(quote_name, names)).schema).fields)
         if self.target is not None:
             there = self.target.view.head.metadata.schema.names
-            check_copied(news.columns, there, self.store.uri)
-        goes = None if deleted is None else self._made(deleted).select(*map(quote_name, names))
-        return again_if_lost("pipe", lambda: self._merged(news, goes, names))
+            check_copied(new_rows.columns, there, self.store.uri)
+        deleted_keys = (
+            None if deleted is None else self._transformed(deleted).select(*map(quote_name, names))
+        )
+        return again_if_lost("pipe", lambda: self._merged(new_rows, deleted_keys, names))
 
-    def _merged(self, news: DataFrame, goes: DataFrame | None, names: Sequence[str]) -> Commit:
-        """The commit of rows that come, and of the keys of rows that go.
+    def _merged(
+        self, new_rows: DataFrame, deleted_keys: DataFrame | None, names: Sequence[str]
+    ) -> Commit:
+        """Merge new rows, and delete the rows with the keys of deleted rows.
 
-        Both are worked out once, before they are used: a function may give others each time.
+        Both inputs are computed once and stored, because a nondeterministic transform would return
+        different rows each time.
         """
         chosen = [quote_name(name) for name in names]
-        origin = news if goes is None else news.select(*chosen).union(goes)
-        came = stored_once(news, "pipe").drop(SOURCE)
-        went = None if goes is None else stored_once(goes, "pipe").drop(SOURCE)
-        _check_keys(came, went, names)
+        origin = new_rows if deleted_keys is None else new_rows.select(*chosen).union(deleted_keys)
+        stored_rows = stored_once(new_rows, "pipe").drop(SOURCE)
+        stored_keys = (
+            None if deleted_keys is None else stored_once(deleted_keys, "pipe").drop(SOURCE)
+        )
+        _check_keys(stored_rows, stored_keys, names)
         if self.target is None:
-            return self._make(came)
-        source = came.withColumn(DELETED, functions_of(came).lit(False))
-        if went is not None:
+            return self._create(stored_rows)
+        source = stored_rows.withColumn(DELETED, functions_of(stored_rows).lit(False))
+        if stored_keys is not None:
             if self.derived.start is not None:
-                self._check_second(came, went, names)
-            lost = went.join(came.select(*chosen), list(names), "left_anti")
-            lost = lost.distinct().withColumn(DELETED, functions_of(came).lit(True))
+                self._check_copied_keys(stored_rows, stored_keys, names)
+            lost = stored_keys.join(stored_rows.select(*chosen), list(names), "left_anti")
+            lost = lost.distinct().withColumn(DELETED, functions_of(stored_rows).lit(True))
             source = source.unionByName(lost, allowMissingColumns=True)
         spark = self.pipe.spark
-        signed = [n for n in names if came.schema[n].dataType.typeName() in _FLOATING]
-        statement = merge_of(spark, merge_by(names, came.columns, signed), source, origin)
+        signed = [n for n in names if stored_rows.schema[n].dataType.typeName() in _FLOATING]
+        statement = merge_of(spark, merge_by(names, stored_rows.columns, signed), source, origin)
         return merge_once(self.target, spark, statement, self.options)
 
-    def _check_second(self, came: DataFrame, went: DataFrame, names: Sequence[str]) -> None:
-        """Refuse second rows of keys, whose first one came in an earlier run (PIP-5).
+    def _check_copied_keys(
+        self, stored_rows: DataFrame, stored_keys: DataFrame, names: Sequence[str]
+    ) -> None:
+        """Check that no earlier run has copied another row with one of the new keys (PIP-5).
 
-        As of `tablefmt.pipes.pipe`: the source is read only if the target holds such keys.
+        As in `tablefmt.pipes.pipe`, the source is read only if the target has one of the keys.
 
         Raises:
-            MergeCardinalityError: it names the keys.
+            MergeCardinalityError: names the keys.
         """
         pipe, target = self.pipe, self.target
         assert target is not None
         chosen = [quote_name(name) for name in names]
         rows = read_at(pipe.spark, target, target.view.head.version, None).select(*chosen)
-        fresh = came.select(*chosen).join(went, list(names), "left_anti")
-        # Worked out again, it is the same: of stored rows and of a version.
+        fresh = stored_rows.select(*chosen).join(stored_keys, list(names), "left_anti")
+        # Recomputation returns the same rows: the inputs are stored rows and a fixed version.
         fresh = fresh.join(rows.toDF(*names), list(names), "left_semi").persist()
         try:
             if not fresh.limit(1).count():
                 return
-            every = self._made(self._taken("append", first=True)).select(*chosen)
+            every = self._transformed(self._new_rows("append", first=True)).select(*chosen)
             several = every.join(fresh, list(names), "left_semi").groupBy(*chosen).count()
             twice = several.where("count > 1").select(*chosen).limit(SHOWN).collect()
         finally:
@@ -215,7 +226,7 @@ class _Run:
         if twice:
             raise several_rows(names, [row.asDict() for row in twice])
 
-    def _taken(
+    def _new_rows(
         self,
         content: str,
         marks: pa.Schema | None = None,
@@ -223,8 +234,10 @@ class _Run:
         whole: bool = False,
         first: bool = False,
     ) -> DataFrame:
-        """What is new, as rows of the source; of a `first` run, which takes all. Other arguments as
-        of `new_rows`."""
+        """Return the new rows of the source. `first` returns all rows, as for a first run.
+
+        Other arguments as in `changed_rows`.
+        """
         pipe = self.pipe
         derived = replace(self.derived, start=None) if first else self.derived
         functions = functions_of(pipe.spark)
@@ -239,41 +252,46 @@ class _Run:
         changes = changed_rows(pipe.source, derived, content, None, marks, whole=whole)
         return changes_frame(pipe.spark, changes, pipe.where)
 
-    def _made(self, rows: DataFrame) -> DataFrame:
-        """What the caller's function makes of rows. Raises SchemaMismatchError."""
+    def _transformed(self, rows: DataFrame) -> DataFrame:
+        """Apply the caller's transform to rows. Raises SchemaMismatchError."""
         if self.pipe.transform is None:
             return rows
         made = self.pipe.transform(rows)
         if made is None:
-            raise SchemaMismatchError("the transform gave None; it is to give a DataFrame")
+            raise SchemaMismatchError("the transform returned None; expected a DataFrame")
         check_frame(made)
         return made
 
-    def _make(self, rows: DataFrame) -> Commit:
+    def _create(self, rows: DataFrame) -> Commit:
         metadata = definition(nullable(schema_from(rows.schema)), self.partition_by or (), {})
         return write_first(rows, self.store, metadata, self.options, exist_ok=True)[1]
 
 
-def _check_keys(came: DataFrame, went: DataFrame | None, keys: Sequence[str]) -> None:
-    """Refuse keys that tell nothing apart (PIP-5). At most SHOWN rows come to the driver.
+def _check_keys(stored_rows: DataFrame, stored_keys: DataFrame | None, keys: Sequence[str]) -> None:
+    """Check that keys are unique and not NULL (PIP-5). At most `SHOWN` rows come to the driver.
 
     Raises:
-        ConstraintViolationError: one is NULL. MergeCardinalityError: two rows that come have one.
+        ConstraintViolationError: a key is NULL.
+        MergeCardinalityError: two new rows have the same key.
     """
     chosen = [quote_name(key) for key in keys]
     absent = " OR ".join(f"{key} IS NULL" for key in chosen)
-    every = came.select(*chosen) if went is None else came.select(*chosen).union(went)
+    every = (
+        stored_rows.select(*chosen)
+        if stored_keys is None
+        else stored_rows.select(*chosen).union(stored_keys)
+    )
     if every.where(parsed(functions_of(every), absent)).limit(1).count():
         raise ConstraintViolationError(
-            f"a key, {', '.join(keys)}, is NULL: a row without a key cannot be told from others. "
-            "Leave such rows out with `where` or `transform`"
+            f"the key ({', '.join(keys)}) of a new row is NULL, so the row cannot be matched; "
+            "filter such rows out with `where` or `transform`"
         )
-    several = came.groupBy(*chosen).count().where("count > 1")
+    several = stored_rows.groupBy(*chosen).count().where("count > 1")
     twice = [row.asDict() for row in several.select(*chosen).limit(SHOWN).collect()]
     if twice:
         raise MergeCardinalityError(
-            f"several rows that are new have one key, {', '.join(keys)}: the keys of a pipe tell "
-            "the rows of its source apart",
+            f"several new rows have the same key ({', '.join(keys)}); the keys of a pipe must be "
+            "unique in its source",
             twice,
         )
 
@@ -288,16 +306,16 @@ def pipe(
     name: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> SparkPipe:
-    """What is new in a table, on its way into another, by Spark:
-    `tablefmt.spark.pipe(spark, a).into(b)`.
+    """Return a pipe that copies new rows of a table into another, run by Spark.
 
-    All as of `tablefmt.pipe`, on DataFrames: `transform` gives of a DataFrame another one, once a
-    run (with keys twice: of rows that come, and of rows that go). What it makes of a row must not
-    depend on others, however many there are (PIP-4). `where` is SQL text that Spark takes, a
-    Column, or filter tuples. A pipe may be run here and there by turns: the cursor is the same.
+    Usage: `tablefmt.spark.pipe(spark, a).into(b)`. Arguments as `tablefmt.pipe`, on DataFrames.
+    `transform` maps a DataFrame to a DataFrame. It runs once per run, or twice with keys: for new
+    rows and for deleted rows. Its result for a row must not depend on other rows or their number
+    (PIP-4). `where` is SQL text that Spark parses, a Column, or filter tuples. Runs of this pipe
+    and of `tablefmt.pipe` may alternate: they share the cursor.
 
     Raises:
-        InvalidArgumentError: a content, a function or a name that is none.
+        InvalidArgumentError: an invalid content, function or name.
         TableNotFoundError, CorruptTableError, StoreError: as `tablefmt.open`.
     """
     known_content(content)

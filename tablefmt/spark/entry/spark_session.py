@@ -1,4 +1,4 @@
-"""A Spark session that is set up right, and the check that a given one can be used."""
+"""Make a configured Spark session, and check that a given session can be used."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What `session` sets unless told otherwise."""
+"""Settings that `session` makes unless the caller gives others."""
 
 OPEN_COST = "256kb"
-"""What opening a file counts as when Spark deals files out to the tasks of a local session. Its own
-4 MB are those of a file system far away: with them small files weigh as much as large ones, and one
-core reads nearly all of a table that was changed often.
+"""Cost of opening a file when Spark distributes files over the tasks of a local session.
+
+Spark's own 4 MB suit a remote file system. With 4 MB, small files weigh as much as large ones, and
+one core reads nearly all of a table with many small files.
 """
 
 
@@ -49,21 +50,23 @@ def session(
     s3: bool | str | os.PathLike[str] = False,
     **conf: str | bool | float,
 ) -> Session:
-    """A classic SparkSession, made or found; optional: any classic session will do.
+    """Return a classic SparkSession with suitable settings: the running one, or a new one.
+
+    Calling this is optional: any classic session works.
 
     Args:
-        app_name: shown by Spark.
+        app_name: the application name that Spark shows.
         master: Spark's master.
-        s3: True adds the jars that Spark needs for s3:// (12 MB, brought from Maven Central the
-            first time; TABLEFMT_MAVEN names another repository); or a folder that has them.
-        conf: `**{"spark.x": …}`, on top of `DEFAULTS`, and of memory and OPEN_COST where Spark
-            is local. `spark.tablefmt.backend` says who reads and writes data files: native (Spark
-            itself), arrow (Arrow in Spark's Python workers), or auto, the default: native where it
-            can be. It may be set and changed in any session, Connect ones too.
+        s3: True adds the jars that Spark needs for s3://: 12 MB, downloaded from Maven Central the
+            first time (TABLEFMT_MAVEN names another repository). A path names a folder of jars.
+        conf: `**{"spark.x": …}`, added to `DEFAULTS`. A local session also gets a driver memory
+            and `OPEN_COST`. `spark.tablefmt.backend` selects the execution backend: native (Spark
+            reads and writes data files), arrow (Arrow in Spark's Python workers), or auto, the
+            default: native where possible. Any session may set it at any time, also with Connect.
 
     Raises:
         UnsupportedFeatureError: Java is missing or older than 17, PySpark is missing or older than
-            4.1, the jars cannot be had, or a session without them is running.
+            4.1, the jars cannot be downloaded, or a session without them is running.
     """
     check_java()
     check_pyspark()
@@ -77,7 +80,7 @@ def session(
         given = str(conf.get("spark.jars", ""))
         settings["spark.jars"] = ",".join(filter(None, [given, *jars]))
     if master.startswith("local"):
-        # Python workers have to be this Python: the one on the PATH may lack what ours has.
+        # Python workers must run this interpreter: the one on the PATH may lack our packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if "SPARK_DRIVER_MEMORY" not in os.environ:
             settings.setdefault("spark.driver.memory", f"{driver_megabytes(_machine_bytes())}m")
@@ -98,7 +101,7 @@ _local_dirs: list[PrivateFolder] = []
 
 @contextmanager
 def _private_local_dirs() -> Iterator[None]:
-    """Have a JVM that starts now keep blocks and shuffles where only this user can look (SEC-3).
+    """Make a JVM that starts now keep blocks and shuffles in a folder of this user alone (SEC-3).
 
     Spark itself makes them readable for every user of the machine.
     """
@@ -116,12 +119,12 @@ def _private_local_dirs() -> Iterator[None]:
 
 
 def driver_megabytes(machine_bytes: int) -> int:
-    """Memory of a local driver: a quarter of the machine's, from 1 to 8 GiB. Pure."""
+    """Return the memory of a local driver: a quarter of the machine's, from 1 to 8 GiB. Pure."""
     return min(8192, max(1024, machine_bytes // 4 >> 20))
 
 
 def _machine_bytes() -> int:
-    """What this process may use, as far as that can be found out."""
+    """Return the bytes of memory that this process may use, at most its cgroup's limit."""
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
@@ -131,14 +134,14 @@ def _machine_bytes() -> int:
 
 
 def _jars(folder: str | None) -> list[str]:
-    # A session without S3 has no use for it.
+    # Imported here: a session without S3 does not need it.
     from tablefmt.spark.backends.native.hadoop_aws_jars import s3_jars
 
     return [str(path) for path in s3_jars(folder)]
 
 
 def _add_to_running(jars: list[str]) -> None:
-    """Jars are read when a JVM starts; one that runs with no session in it can still take them."""
+    """Add jars to a running JVM that has no session yet. Spark reads jars when the JVM starts."""
     from tablefmt.spark.backends.native.s3a import has_s3a
 
     running = pyspark_objects.started_jvm()
@@ -146,8 +149,8 @@ def _add_to_running(jars: list[str]) -> None:
         return
     if pyspark_objects.has_active_context():
         raise UnsupportedFeatureError(
-            "the running Spark session was made without the jars for S3; stop it first "
-            "(spark.stop()), then make one with s3=True",
+            "the running Spark session was started without the jars for S3; stop it with "
+            "spark.stop(), then start one with s3=True",
             ["spark:s3-jars"],
         )
     jvm = pyspark_objects.jvm_of(running)
@@ -157,7 +160,7 @@ def _add_to_running(jars: list[str]) -> None:
 
 
 def check_pyspark() -> None:
-    """Make sure that PySpark is there and new enough.
+    """Check that a recent enough PySpark is installed.
 
     Raises:
         UnsupportedFeatureError: PySpark is not installed, or older than 4.1.
@@ -166,22 +169,22 @@ def check_pyspark() -> None:
         import pyspark
     except ImportError:
         raise UnsupportedFeatureError(
-            "PySpark is not installed; pip install 'tablefmt[spark]'", ["spark"]
+            "PySpark is not installed; run pip install 'tablefmt[spark]'", ["spark"]
         ) from None
     version = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
     if version < PYSPARK_MIN:
         raise UnsupportedFeatureError(
-            f"this is PySpark {pyspark.__version__}, and 4.1 or later is needed; "
+            f"PySpark 4.1 or later is required, got {pyspark.__version__}; run "
             "pip install 'tablefmt[spark]'",
             ["spark"],
         )
 
 
 def check_java() -> None:
-    """Make sure that Spark's Java can be started: a missing one has a poor message of its own.
+    """Check that Spark can start Java. Spark's own error for a missing Java is hard to understand.
 
     Raises:
-        UnsupportedFeatureError: there is no Java, or one older than 17.
+        UnsupportedFeatureError: Java is missing or older than 17.
     """
     home = os.environ.get("JAVA_HOME")
     command = os.path.join(home, "bin", "java") if home else shutil.which("java")
@@ -192,45 +195,45 @@ def check_java() -> None:
     except (OSError, subprocess.SubprocessError):
         place = f"at JAVA_HOME={home}" if home else "on the PATH"
         raise UnsupportedFeatureError(
-            f"Spark needs Java {JAVA_MIN} or later, and there is none {place}; install one, or "
+            f"Spark needs Java {JAVA_MIN} or later, and none was found {place}; install Java, or "
             "set JAVA_HOME",
             ["java"],
         ) from None
     version = _VERSION.search(answer.stderr + answer.stdout)
     if version is not None and int(version[1]) < JAVA_MIN:
         raise UnsupportedFeatureError(
-            f"Spark needs Java {JAVA_MIN} or later, and this is Java {version[1]}; set JAVA_HOME "
-            "to a newer one",
+            f"Spark needs Java {JAVA_MIN} or later, got Java {version[1]}; set JAVA_HOME to a "
+            "newer one",
             ["java"],
         )
 
 
 def is_connect(spark: Session) -> bool:
-    """Whether this is a Spark Connect session."""
+    """Return whether this is a Spark Connect session."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def is_stopped(spark: Session) -> bool:
-    """Whether a session, classic or Connect, was stopped."""
+    """Return whether a session, classic or Connect, was stopped."""
     if is_connect(spark):
         return bool(spark.is_stopped)
     return pyspark_objects.is_stopped(spark)
 
 
 def check_classic(spark: Session) -> None:
-    """Refuse a session that has no JVM at hand.
+    """Check that a session has a JVM that this process can call.
 
     Raises:
         UnsupportedFeatureError: a Spark Connect session, or no session at all.
     """
     if is_connect(spark):
         raise UnsupportedFeatureError(
-            "this needs a session with a JVM at hand, and Spark Connect has none; use paths and "
-            "temporary views there, or tablefmt.spark.read() and write()",
+            "this needs a session with a JVM, and Spark Connect has none; use paths and temporary "
+            "views there, or tablefmt.spark.read() and write()",
             ["spark:connect"],
         )
     if not has_jvm(spark):
         raise UnsupportedFeatureError(
-            f"{type(spark).__name__} is no Spark session with a JVM at hand; use a classic session",
+            f"expected a classic Spark session with a JVM, got {type(spark).__name__}",
             ["spark:classic"],
         )

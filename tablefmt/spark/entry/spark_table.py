@@ -1,6 +1,6 @@
-"""SparkTable: the verbs of `Table` on DataFrames, run by Spark.
+"""SparkTable: the methods of `Table` on DataFrames, run by Spark.
 
-`LayoutVerbs` are those that write files again: the same rows, in other files.
+`LayoutVerbs` has the methods that rewrite files and keep the rows: compaction and clustering.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 
 class LayoutVerbs:
-    """What of a table and a session puts files together, and rows in order."""
+    """Compaction and clustering of a table by Spark."""
 
     spark: Any
     table: Table
@@ -113,12 +113,14 @@ class LayoutVerbs:
         commit_every: int | None = None,
         **commit: Unpack[CommitKeywords],
     ) -> Commit | LayoutPlan:
-        """Put small files together, in a task for every group of them. No row goes through the JVM:
-        Arrow in the workers reads and writes. Arguments as of `Table.compact`.
+        """Combine small files, with one task per group of files.
+
+        No row goes through the JVM: Arrow reads and writes in the Python workers. Arguments as
+        `Table.compact`.
 
         Raises:
             InvalidPredicateError, InvalidRangeError, CorruptDataError: as `Table.compact`.
-            UnsupportedFeatureError: memory://, which the workers do not see.
+            UnsupportedFeatureError: memory://, which the workers cannot read.
         """
         check_flags(dry_run=dry_run)
         options, context = commit_options(commit), self.table.context
@@ -166,9 +168,10 @@ class LayoutVerbs:
         commit_every: int | None = None,
         **commit: Unpack[CommitKeywords],
     ) -> Commit | LayoutPlan:
-        """Put the rows of each partition in order: Spark brings them to the task that writes their
-        range, as bytes that it does not look into. Arguments and errors as of `Table.cluster`, and
-        UnsupportedFeatureError as of `compact`.
+        """Sort the rows of each partition.
+
+        Spark shuffles rows as serialized bytes to the task that writes their range. Arguments and
+        errors as `Table.cluster`, and UnsupportedFeatureError as `compact`.
         """
         check_flags(dry_run=dry_run)
         options, context = commit_options(commit), self.table.context
@@ -181,28 +184,28 @@ class LayoutVerbs:
 
 
 class SparkTable(LayoutVerbs):
-    """A table and a session. Reads and writes begin at the newest version.
+    """A table and a session. Reads and writes start from the newest version.
 
-    `options` of a method are those of `tablefmt.spark.write`. Methods that write raise, besides
-    what they name:
+    `options` of a method are those of `tablefmt.spark.write`. Methods that write raise these errors
+    besides those that they name:
 
         CommitRejectedError, CommitUnknownError: CMT-1. ConcurrentModificationException: CFL-1.
         InvalidRangeError, UnsupportedFeatureError: an option. UnsafeStoreError: STO-12.
-        UnsupportedFeatureError: ENT-7, it needs a newer writer. Spark's own exceptions: a query
-        failed; nothing was committed.
+        UnsupportedFeatureError: ENT-7, the table needs a newer writer. Spark's own exceptions: a
+        query failed, and nothing was committed.
     """
 
     def __init__(self, spark: Any, table: Table) -> None:
         table.context.changed = note
         self.spark = spark
         self.table = table
-        """The same table through Arrow: everything that needs no Spark."""
+        """The same table without Spark, for everything that needs no Spark job."""
 
     def __repr__(self) -> str:
         return f"Spark{self.table!r}"
 
     def to_df(self, version: int | None = None, timestamp: Time | None = None) -> DataFrame:
-        """The table as a DataFrame pinned to a version; by default the newest there is now.
+        """Return the table as a DataFrame at a fixed version. Default: the newest version.
 
         Raises:
             VersionNotFoundError, InvalidRangeError: no such version or time (TIM-4).
@@ -212,7 +215,7 @@ class SparkTable(LayoutVerbs):
         return read_at(self.spark, self.table.context, version, timestamp)
 
     def append(self, df: DataFrame, **options: Unpack[WriteKeywords]) -> Commit:
-        """Add the rows of a DataFrame; columns by name (DAT-2), types by SQL-3.
+        """Append the rows of a DataFrame. Columns match by name (DAT-2), types by SQL-3.
 
         Raises:
             SchemaMismatchError, ConstraintViolationError: the rows do not fit (DAT-3, DAT-13).
@@ -230,15 +233,15 @@ class SparkTable(LayoutVerbs):
         """Replace the whole table, the rows for which `where` is TRUE, or the partitions of `df`.
 
         Args:
-            df: the new rows; every one has to make `where` TRUE (MRG-6).
-            where: SQL text, the same as the option replaceWhere; or filter tuples.
-            dynamic_partitions: the same as partitionOverwriteMode=dynamic.
+            df: the new rows. `where` must be TRUE for each of them (MRG-6).
+            where: SQL text, as the option replaceWhere; or filter tuples.
+            dynamic_partitions: as partitionOverwriteMode=dynamic.
             options: as `tablefmt.spark.write`.
 
         Raises:
             InvalidPredicateError: the condition. SchemaMismatchError: the rows do not fit.
-            ConstraintViolationError: as `append`; a row does not make `where` TRUE; the table is
-                append-only.
+            ConstraintViolationError: as `append`; `where` is not TRUE for a new row; or the table
+                is append-only.
         """
         if where is not None:
             schema = newest(self.table.context).metadata.schema
@@ -250,15 +253,15 @@ class SparkTable(LayoutVerbs):
     def truncate(
         self, where: str | Filters | None = None, **commit: Unpack[CommitKeywords]
     ) -> Commit:
-        """Take out every row, or those of a condition: an overwrite with nothing.
+        """Delete every row, or the rows of a condition, as an overwrite without new rows.
 
         Args:
-            where: SQL text that is understood without Spark; times without a zone are those of the
-                session (SQL-4). Or filter tuples.
+            where: SQL text that tablefmt can evaluate without Spark, or filter tuples. Times
+                without a zone are in the session's time zone (SQL-4).
             commit: as `Table.truncate`.
 
         Raises:
-            UnsupportedFeatureError: a condition for which `delete` is needed.
+            UnsupportedFeatureError: a condition that only `delete` can evaluate.
             ConstraintViolationError, CommitRejectedError: as `Table.truncate`, with all others.
         """
         if where is None:
@@ -268,7 +271,7 @@ class SparkTable(LayoutVerbs):
         target = analyzed_text(text, schema, session_zone(self.spark))
         if not target.exact:
             raise UnsupportedFeatureError(
-                f"only Spark understands all of the condition {text[:200]}; use delete",
+                f"the condition {text[:200]} can be evaluated by Spark only; use delete",
                 ["truncate:condition"],
             )
         return self.table.truncate(target.text, **commit)
@@ -280,8 +283,11 @@ class SparkTable(LayoutVerbs):
         timestamp: Time | None = None,
         **commit: Unpack[CommitKeywords],
     ) -> Commit:
-        """Make an older version the newest one. No job: arguments and errors as `Table.restore`,
-        but text without a zone is in the session's (TIM-5)."""
+        """Make an older version the newest one, without a Spark job.
+
+        Arguments and errors as `Table.restore`. Text without a zone is in the session's time zone
+        (TIM-5).
+        """
         when = None if timestamp is None else in_session(timestamp, session_zone(self.spark))
         return self.table.restore(version=version, timestamp=when, **commit)
 
@@ -292,7 +298,7 @@ class SparkTable(LayoutVerbs):
         dry_run: bool = True,
         breaks_running_transactions: bool = False,
     ) -> VacuumReport:
-        """Remove files that no kept version needs; no job. All as `Table.vacuum`."""
+        """Remove files that no kept version needs, without a Spark job. As `Table.vacuum`."""
         return self.table.vacuum(
             retention=retention,
             dry_run=dry_run,
@@ -306,7 +312,7 @@ class SparkTable(LayoutVerbs):
         dry_run: bool = True,
         breaks_running_transactions: bool = False,
     ) -> ExpiryReport:
-        """Remove old entries of the log; no job. All as `Table.expire_log`."""
+        """Remove old entries of the log, without a Spark job. As `Table.expire_log`."""
         return self.table.expire_log(
             retention=retention,
             dry_run=dry_run,
@@ -316,14 +322,14 @@ class SparkTable(LayoutVerbs):
     def delete(
         self, where: str | Filters | Column | None = None, **options: Unpack[WriteKeywords]
     ) -> Commit:
-        """Take out the rows for which a condition is true; all of them for None.
+        """Delete the rows for which a condition is TRUE, or all rows without a condition.
 
         Args:
-            where: SQL text, filter tuples as of `Table.scan`, or a Column.
+            where: SQL text, filter tuples as in `Table.scan`, or a Column.
             options: as `tablefmt.spark.write`.
 
         Raises:
-            InvalidPredicateError: Spark refuses the condition, or it is not deterministic.
+            InvalidPredicateError: Spark rejects the condition, or it is not deterministic.
             ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
         """
         check_settings(self.spark)
@@ -338,18 +344,18 @@ class SparkTable(LayoutVerbs):
         where: str | Filters | Column | None = None,
         **options: Unpack[WriteKeywords],
     ) -> Commit:
-        """Give the rows for which a condition is true new values.
+        """Set columns of the rows for which a condition is TRUE.
 
         Args:
-            set: column, or path of a field in a struct -> SQL text over the old row, or a Column.
-                Types go by Spark's rules for INSERT.
-            where: as of `delete`.
-            options: as of `delete`.
+            set: new values by column, or by path of a field in a struct. A value is SQL text over
+                the old row, or a Column. Types follow Spark's rules for INSERT.
+            where: as `delete`.
+            options: as `delete`.
 
         Raises:
-            SchemaMismatchError: a column that is not there, or is set twice; a value that does not
-                fit. UnsupportedFeatureError: something inside an array or a map.
-            ConstraintViolationError: DAT-3, DAT-13. And as `delete`.
+            SchemaMismatchError: a column that does not exist or is set twice; a value that does not
+                fit. UnsupportedFeatureError: a value inside an array or a map.
+            ConstraintViolationError: DAT-3, DAT-13. Other errors as `delete`.
         """
         check_settings(self.spark)
         check_set(set, UPDATE_CALL)
@@ -381,15 +387,15 @@ class SparkTable(LayoutVerbs):
         merge_schema: bool = False,
         **options: Unpack[NamedOptions],
     ) -> MergeBuilder[Commit]:
-        """Put together a MERGE (MRG-1); nothing is read, checked or raised before `execute`.
+        """Start to build a MERGE (MRG-1). Nothing is read, checked or raised before `execute`.
 
         Args:
-            source: a DataFrame; read once. It may be this table at another version.
+            source: a DataFrame, which is read once. It may be this table at another version.
             on: SQL text over both sides, or a Column.
-            source_alias: what expressions call the source.
-            target_alias: what they call the table.
-            merge_schema: columns that only the source has come into the table (MRG-1).
-            options: as `tablefmt.spark.write`; those of the commit go to `execute` as well.
+            source_alias: the name of the source in expressions.
+            target_alias: the name of the table in expressions.
+            merge_schema: True adds columns that only the source has to the table (MRG-1).
+            options: as `tablefmt.spark.write`. Commit options may also be given to `execute`.
         """
 
         merge_schema = merge_schema or merges_schemas(self.spark)
@@ -427,8 +433,10 @@ class SparkTable(LayoutVerbs):
 
     @property
     def alter(self) -> Alter[Commit]:
-        """Changes of schema, properties and constraints, as of `Table.alter`. Spark looks through
-        the rows there are, so a constraint's condition may be any that Spark understands (ENT-10).
+        """Changes of schema, properties and constraints, as `Table.alter`.
+
+        Spark checks the existing rows, so a constraint's condition may use any SQL that Spark
+        supports (ENT-10).
         """
         return Alter(self._alter)
 
@@ -437,17 +445,17 @@ class SparkTable(LayoutVerbs):
         return alter(self.table.context, alteration, commit_options(commit), find)
 
     def changes(self, **bounds: Unpack[RangeKeywords]) -> DataFrame:
-        """Row changes of a range as a DataFrame. Arguments and errors: as `Table.changes`.
+        """Return the row changes of a range. Arguments and errors as `Table.changes`.
 
-        `where` is SQL text that Spark takes, a Column, or filter tuples. Times in text without a
-        zone are in the session's (TIM-5).
+        `where` is SQL text that Spark parses, a Column, or filter tuples. Times in text without a
+        zone are in the session's time zone (TIM-5).
         """
         where = bounds.pop("where", None)
         bounds = _in_session(self.spark, bounds)
         return changes_frame(self.spark, self.table.changes(**bounds), where)
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """`Table.history` as a DataFrame, newest first; errors as there."""
+        """Return `Table.history` as a DataFrame, newest version first. Errors as there."""
         return self.spark.createDataFrame(self.table.history(limit))
 
 
@@ -462,7 +470,7 @@ def _in_session(spark: Session, bounds: RangeKeywords) -> RangeKeywords:
 
 
 def _column(spark: Session, given: str | Column) -> Column:
-    """SQL text, or a Column, as a Column."""
+    """Return a Column of SQL text, or of a Column."""
     return as_column(functions_of(spark), given)
 
 
@@ -473,16 +481,16 @@ def _text(given: str | Column, schema: Schema) -> str:
 def open(
     spark: Session, uri: str, *, storage_options: Mapping[str, Any] | None = None
 ) -> SparkTable:
-    """Open a table; no job.
+    """Open a table, without a Spark job.
 
     Args:
         spark: a session, classic or Connect.
-        uri: where the table is; or in a classic session its name in Spark's catalog, as SQL has it.
-            Text with a slash is a place, and so is the name of a local folder that is a table.
-        storage_options: as of `tablefmt.open`; of a name they come on top of the catalog's.
+        uri: the location of the table; or, in a classic session, its SQL name in Spark's catalog.
+            Text with a slash is a location, as is the name of a local folder that is a table.
+        storage_options: as `tablefmt.open`. For a name, they are added to the catalog's options.
 
     Raises:
-        InvalidRangeError: a local folder and a table of the catalog have this name.
+        InvalidRangeError: a local folder and a table of the catalog both have this name.
         TableNotFoundError, UnsupportedFeatureError: as `tablefmt.open`.
     """
     named = catalog_table_or_none(spark, uri)
@@ -502,7 +510,7 @@ def create(
     storage_options: Mapping[str, Any] | None = None,
     exist_ok: bool = False,
 ) -> SparkTable:
-    """Make a table with no rows. Arguments and errors: as `tablefmt.create`."""
+    """Create a table without rows. Arguments and errors as `tablefmt.create`."""
     table = create_table(
         uri,
         schema,

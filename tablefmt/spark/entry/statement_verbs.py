@@ -1,4 +1,4 @@
-"""Verbs of statements on a table as a whole: see `expressions.table_statements`."""
+"""JVM callback handlers of statements on a whole table: see `expressions.table_statements`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tablefmt.table import Table
 _COMMIT = pa.schema(
     [("path", pa.string()), ("version", pa.int64()), ("metrics", pa.map_(pa.string(), pa.int64()))]
 )
-"""Of OPTIMIZE and RESTORE: the newest version then, and what its commit says it took."""
+"""Result of OPTIMIZE and RESTORE: the newest version afterwards, and the metrics of the commit."""
 
 _HOUR_SECONDS = 3600
 
@@ -57,11 +57,11 @@ def _vacuum(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Tabl
 def _restore(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
     if asked.timestamp is None:
         return _committed(table, table.restore(version=asked.version))
-    # Spark knows its literals, and the session's zone.
+    # Spark evaluates its own literals, in the session's time zone.
     query = f"SELECT unix_micros(CAST({asked.timestamp} AS TIMESTAMP))"
     (micros,) = spark.sql(query).collect()[0]
     if micros is None:
-        # ANSI would have said so.
+        # With ANSI off, Spark returns NULL for an invalid time. Our parser raises the error.
         return _committed(table, table.restore(timestamp=asked.timestamp.strip("'")))
     return _committed(table, table.restore(timestamp=from_micros(micros)))
 
@@ -84,12 +84,13 @@ _STATEMENTS: Mapping[
     "VACUUM": (CANDIDATES, _vacuum),
     "RESTORE": (_COMMIT, _restore),
 }
-"""What each answers with, and who carries it out."""
+"""Result schema and function of each statement."""
 
 
 def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
-    """What to carry out, and the columns that it answers with in Spark's JSON form, as JSON; None
-    if the text is none of these, or of another's table.
+    """Describe a statement to run, as JSON with its result columns in Spark's JSON form.
+
+    None if the text is no statement of `expressions.table_statements`, or names no tablefmt table.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -99,7 +100,7 @@ def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
         return None
     if parameters:
         raise UnsupportedFeatureError(
-            f"{asked.verb} takes no parameters; write the values into the text",
+            f"{asked.verb} does not take parameters; write the values into the statement's text",
             ["sql:parameters"],
         )
     columns, _ = _STATEMENTS[asked.verb]
@@ -115,8 +116,9 @@ def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
 
 
 def _maintain(session: JavaObject, described: str) -> JavaObject:
-    """Carry out what `_statement` described, on the table that it was then: a Dataset of what it
-    answers.
+    """Run the statement that `_statement` described, and return its result as a Dataset.
+
+    The table is the one that the name stood for when the statement was described.
     """
     spark, given = session_of(session), json.loads(described)
     asked = read_statement(given["text"])
@@ -134,4 +136,4 @@ def _maintain(session: JavaObject, described: str) -> JavaObject:
 
 
 VERBS: Mapping[str, Callable[..., Any]] = {"statement": _statement, "maintain": _maintain}
-"""By the names by which Java calls them."""
+"""Handlers by the name that Java uses."""

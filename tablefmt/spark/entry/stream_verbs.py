@@ -1,7 +1,7 @@
-"""Verbs of streams, for a session with a JVM at hand: sources, and sinks with their batches.
+"""JVM callback handlers of streams, for a session with a JVM: sources, and sinks with batches.
 
-Batches that are read are DataFrames of Spark's own: what `spark.readStream` stands for. A sink has
-its start, and each of its batches is one commit. Spec: STR-10 .. STR-15.
+A source returns each batch as a DataFrame of Spark, for `spark.readStream`. A sink has one call at
+the start of a query, and commits each batch once. Spec: STR-10 .. STR-15.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ from tablefmt.store.object_store import Store
 
 
 def java_stream(spark: Session, view: LogView, options: StreamOptions, txn: int) -> JavaObject:
-    """A source of the JVM; see TableStream.java.
+    """Return a streaming source of the JVM. See TableStream.java.
 
     Args:
         spark: a classic session.
         view: the table's log.
-        options: of the stream.
-        txn: the version whose columns it has.
+        options: the options of the stream.
+        txn: the version whose columns the stream has.
     """
     source = StreamSource(view, options, txn)
     columns = stream_columns(source.schema, options)
@@ -112,43 +112,47 @@ def _read(offset: str | None) -> StreamOffset | None:
 
 
 def _stream_columns(session: JavaObject, given: str, columns: str | None) -> str:
-    """The columns of a stream that is loaded, as JSON text, behind a line that says of when."""
+    """Return the table id and version of a loaded stream, and on the next line its columns as JSON.
+
+    `columns` are those that the caller or the catalog expects, if any.
+    """
     options, view = _opened(session, given)
     head = view.head
     table = nullable(head.metadata.schema)
     described = json.dumps(stream_columns(table, options))
     if columns is not None:
-        # A catalog knows those of the table.
+        # A catalog passes the table's columns, also for a stream of changes.
         ours, theirs = declared(json.dumps(to_spark_json(table))), declared(columns)
         if theirs not in (ours, declared(described)):
             raise SchemaMismatchError(
-                f"the stream was told {shown(theirs)}, and the table has {shown(ours)}; leave "
-                "schema() out, and choose columns with select()",
+                f"the stream has the schema {shown(theirs)}, and the table has {shown(ours)}; "
+                "leave schema() out, and choose columns with select()",
                 different(ours, theirs),
             )
     return f"{head.table}:{head.version}\n{described}"
 
 
 def _stream(session: JavaObject, given: str, loaded: str | None) -> JavaObject:
-    """A source for a query over a stream that was loaded."""
+    """Return a source for a query over a stream that was loaded."""
     if loaded is None:
         raise UnsupportedFeatureError(
-            "Spark has made another relation of the stream than the one that was loaded; load the "
-            'stream by its path: spark.readStream.format("tablefmt").load(path)',
+            "Spark replaced the relation of the stream after it was loaded; load the stream by its "
+            'path: spark.readStream.format("tablefmt").load(path)',
             ["spark:stream"],
         )
     options, view = _opened(session, given)
     table, _, version = loaded.rpartition(":")
     if view.head.table != table:
         raise TableReplacedError(
-            "another table is there now than when the stream was loaded", rule="STR-5"
+            "the table was replaced after the stream was loaded; load the stream again",
+            rule="STR-5",
         )
     return java_stream(session_of(session), view, options, int(version))
 
 
 def _opened(session: JavaObject, given: str) -> tuple[StreamOptions, LogView]:
     asked = json.loads(given)
-    # Of Hive's catalog, beside the options of the storage; and of a session without our classes.
+    # Hive's catalog adds the first option, a session without our Java classes the others.
     for name in ("serialization.format", READ_STREAM, SESSION_ZONE):
         asked.pop(name, None)
     options = parse_stream_options(asked, session_zone(session_of(session)))
@@ -160,11 +164,11 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "stream_columns": _stream_columns,
     "stream": _stream,
 }
-"""By the names by which Java calls them."""
+"""Handlers by the name that Java uses."""
 
 
 def _start(session: JavaObject, mode: str, given: str, partition_by: str) -> str | None:
-    """Check what a query is told before it runs; the id of the table that is there, if one is."""
+    """Check a query's options before it runs, and return the id of the table if it exists."""
     spark = session_of(session)
     sink, store = _sink(spark, mode, given, partition_by)
     backend_for(spark, store)
@@ -198,15 +202,14 @@ def _batch(
     run: str | None,
     begun: str | None,
 ) -> str:
-    """Write one batch.
+    """Write one batch, and return the id of the table.
 
     Args:
-        data: its rows, a Dataset that nothing of the stream is left in.
-        number: of the batch. query, run: ids of the query and of this run of it.
-        begun: the id of the table as of the start or of the batch before; None: none yet.
-
-    Returns:
-        The id of the table.
+        data: the rows of the batch, a Dataset that contains nothing of the stream.
+        number: the number of the batch.
+        query: the id of the query.
+        run: the id of this run of the query.
+        begun: the id of the table at the start, or after the batch before. None: no table yet.
     """
     spark = session_of(session)
     sink, store = _sink(spark, mode, given, partition_by)
@@ -218,7 +221,7 @@ def _batch(
     if context is None:
         return _first(rows, store, sink, batch)
     _check_table(sink, context)
-    # The newest version was looked for just now; what came since is judged at the commit.
+    # The version was just read. Commits since then are checked when this batch commits.
     if sink.complete:
         by = sink.partition_by or None
         overwrite_rows(context, rows, options, by, refresh=False)
@@ -228,7 +231,7 @@ def _batch(
 
 
 def open_for(batch: Batch, sink: Sink, store: Store, begun: str | None) -> TableContext | None:
-    """The table that a batch goes to; None: it makes it.
+    """Return the table that a batch is written to. None if the batch creates it.
 
     Raises:
         TableNotFoundError, TableReplacedError, ConcurrentTransactionException: STR-14.
@@ -242,7 +245,7 @@ def open_for(batch: Batch, sink: Sink, store: Store, begun: str | None) -> Table
 
 
 def check_on_top(context: TableContext, batch: Batch, sink: Sink, begun: str | None) -> None:
-    """Whether a batch may go on top of what is known of a table. Raises as `open_for`."""
+    """Check that a batch may be committed after the known head of a table. Raises as `open_for`."""
     head = context.view.read_head
     known = head.applications.get(application_of(sink, batch))
     last = None if known is None else Applied(number=known[0].version, version=known[1])
@@ -250,26 +253,26 @@ def check_on_top(context: TableContext, batch: Batch, sink: Sink, begun: str | N
 
 
 def _first(rows: DataFrame, store: Store, sink: Sink, batch: Batch) -> str:
-    """The batch that makes the table."""
+    """Create the table from its first batch, and return the table's id."""
     properties = default_properties(rows.sparkSession)
     metadata = definition(nullable(schema_from(rows.schema)), sink.partition_by, properties)
     options = options_of(sink, batch)
     try:
         context, done = write_first(rows, store, metadata, options, exist_ok=not sink.complete)
     except IdempotenceError as error:
-        # There was no table when this batch began: it met the other one in a race.
+        # There was no table when this batch began: another run created it in a race.
         concurrent = open_context(store).view.read_head.applications[application_of(sink, batch)]
         raise ConcurrentTransactionException(
-            f"another run of this query made the table, and wrote batch {concurrent[0].version}",
+            f"another run of this query created the table, and wrote batch {concurrent[0].version}",
             winner_version=concurrent[1],
             winner_operation=NAME,
             rule="CFL-6",
         ) from error
     if done.already_applied:
-        # By another run, which may have gone on.
+        # Another run applied this batch, and may have written later ones.
         check_on_top(context, batch, sink, None)
     return context.view.head.table
 
 
 SINK_VERBS: Mapping[str, Callable[..., Any]] = {"sink_start": _start, "sink_batch": _batch}
-"""By the names by which Java calls them."""
+"""Handlers by the name that Java uses."""

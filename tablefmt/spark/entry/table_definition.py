@@ -1,8 +1,8 @@
-"""CREATE, REPLACE and ALTER TABLE, CREATE TABLE AS SELECT: what a statement says a table is.
+"""CREATE, REPLACE and ALTER TABLE, and CREATE TABLE AS SELECT: define tables from statements.
 
-A replacement is one commit: columns, partitioning, properties, constraints, comments and rows are
-those of the statement, and every version before stays readable. The verbs are those of these
-statements, and of columns that INSERT adds. Spec: CFL-3, CFL-5, SCH-8.
+A replacement is one commit. The columns, partitioning, properties, constraints, comments and rows
+come from the statement. Every earlier version stays readable. The module also has the JVM callback
+handlers of these statements, and of columns that INSERT adds. Spec: CFL-3, CFL-5, SCH-8.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ _CATALOGS_OWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What CREATE or REPLACE TABLE says, as SessionCatalog.java hands it over."""
+    """A CREATE or REPLACE TABLE statement, as SessionCatalog.java passes it."""
 
     columns: Mapping[str, Any]
-    """Spark's JSON form; no fields: the statement names none."""
+    """Spark's JSON form. Without fields if the statement names no columns."""
     partition_by: Sequence[str]
     given: Mapping[str, str]
-    """Properties, and what Spark adds of its own."""
+    """Properties of the statement, and those that Spark adds."""
     options: Mapping[str, str]
     constraints: Sequence[Mapping[str, Any]]
     """`kind`, `name`, `condition` of each."""
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """Properties that a table has unless the statement says others."""
+    """Properties that the table gets unless the statement sets them."""
 
     @classmethod
     def read(
         cls, text: str, options: Mapping[str, str], defaults: Mapping[str, str] | None = None
     ) -> Statement:
-        """From JSON text."""
+        """Parse the statement from JSON text."""
         given = json.loads(text)
         return cls(
             json.loads(given["columns"]),
@@ -78,7 +78,7 @@ class Statement:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Table properties, without what Spark adds of its own."""
+        """Table properties, without those that Spark adds."""
         return {
             name: value
             for name, value in self.given.items()
@@ -90,21 +90,21 @@ class Statement:
 
     @property
     def comment(self) -> str | None:
-        """What it says of the table."""
+        """The table comment, if the statement has one."""
         return self.given.get("comment") or None
 
     def metadata(self, spark: Session) -> Metadata:
-        """The definition of a table of its own.
+        """Return the table metadata that the statement defines.
 
         Raises:
-            SchemaMismatchError, InvalidPredicateError: it is none.
+            SchemaMismatchError, InvalidPredicateError: the definition is invalid.
             UnsupportedFeatureError: a constraint that is not a CHECK, by name.
         """
         columns = with_defaults(spark, self.columns, schema_from(self.columns))
         return self._with_constraints(self._of(columns))
 
     def metadata_of_rows(self, rows: Schema) -> Metadata:
-        """The same with the columns of a query, which may all be NULL, as in Spark."""
+        """Return the same with the columns of a query. As in Spark, all of them are nullable."""
         return self._with_constraints(self._of(nullable(rows)))
 
     def _of(self, schema: Schema) -> Metadata:
@@ -119,31 +119,31 @@ class Statement:
 
 
 def check_only_storage(options: Mapping[str, Any]) -> None:
-    """Refuse options of a table that is made without rows, other than those of its storage.
+    """Check that a CREATE TABLE without rows has only options of its storage.
 
     Raises:
-        UnsupportedFeatureError: names the first.
+        UnsupportedFeatureError: names the first other option.
     """
     for name in options:
         if not (
             folded(name).startswith("storage.") or option_key(name) in ("path", "storageoptions")
         ):
             raise UnsupportedFeatureError(
-                f"option {name!r} means nothing to CREATE TABLE without rows: its OPTIONS are path "
-                "and storage.<key>; give the option to the read or the write, and properties of "
-                "the table as TBLPROPERTIES",
+                f"CREATE TABLE without rows does not take option {name!r}: its OPTIONS are path "
+                "and storage.<key>; give the option to the read or the write, and set table "
+                "properties with TBLPROPERTIES",
                 [f"option:{name}"],
             )
 
 
 def define(spark: Session, store: Store, statement: Statement) -> Schema:
-    """CREATE TABLE: the columns of the table that is there from now on.
+    """Run CREATE TABLE, and return the columns of the table.
 
-    A table that is there is taken as it is, if the statement says nothing else of it.
+    An existing table is used as it is, if its definition agrees with the statement.
 
     Raises:
-        TableNotFoundError: there is none, and the statement names no columns.
-        SchemaMismatchError: there is one of another definition; or the definition is none.
+        TableNotFoundError: there is no table, and the statement names no columns.
+        SchemaMismatchError: a table with another definition exists, or the definition is invalid.
     """
     asked = statement.metadata(spark) if statement.columns["fields"] else None
     context = open_if_there(store)
@@ -159,8 +159,8 @@ def _check_agrees(statement: Statement, asked: Metadata | None, there: Metadata,
         ours, theirs = declared_by(there.schema), declared_by(asked.schema)
         if ours != theirs:
             raise SchemaMismatchError(
-                f"there is a table at {uri} with other columns: {shown(ours)}, not "
-                f"{shown(theirs)}; leave the columns out of CREATE TABLE to take it as it is",
+                f"a table with other columns exists at {uri}: it has {shown(ours)}, not "
+                f"{shown(theirs)}; leave the columns out of CREATE TABLE to use it as it is",
                 different(ours, theirs),
             )
     names = list(statement.partition_by)
@@ -187,18 +187,18 @@ def _check_agrees(statement: Statement, asked: Metadata | None, there: Metadata,
         mine = there.constraints.get(name)
         if mine is None or mine.condition != each.condition:
             raise SchemaMismatchError(
-                f"the table at {uri} has no such constraint {name!r}; leave it out of CREATE "
-                "TABLE, and use ALTER TABLE … ADD CONSTRAINT"
+                f"the table at {uri} has no constraint {name!r} with this condition; leave it out "
+                "of CREATE TABLE, and use ALTER TABLE … ADD CONSTRAINT"
             )
 
 
 def replace_table(spark: Session, store: Store, statement: Statement) -> Schema:
-    """REPLACE TABLE without rows: the columns from now on. Where no table is, it is made.
+    """Run REPLACE TABLE without rows, and return the new columns. Create a missing table.
 
     Raises:
-        SchemaMismatchError: the definition is none.
+        SchemaMismatchError: the definition is invalid.
         ConstraintViolationError: the table is append-only.
-        ConcurrentModificationException: somebody changed the definition meanwhile.
+        ConcurrentModificationException: another commit changed the definition meanwhile.
     """
     definition_asked = statement.metadata(spark)
     context = open_if_there(store)
@@ -220,10 +220,11 @@ def replace_table(spark: Session, store: Store, statement: Statement) -> Schema:
 
 
 def create_rows(df: DataFrame, store: Store, statement: Statement, options: WriteOptions) -> Commit:
-    """CREATE TABLE AS SELECT, where there is no table.
+    """Run CREATE TABLE AS SELECT where no table exists.
 
     Raises:
-        TableExistsError: there is one, or it was made meanwhile. As `tablefmt.spark.write`.
+        TableExistsError: the table exists, or another writer created it meanwhile. Other errors as
+            `tablefmt.spark.write`.
     """
     asked = statement.metadata_of_rows(schema_from(df.schema))
     return write_first(df, store, asked, options, exist_ok=False)[1]
@@ -232,15 +233,16 @@ def create_rows(df: DataFrame, store: Store, statement: Statement, options: Writ
 def replace_rows(
     df: DataFrame, store: Store, statement: Statement, options: WriteOptions
 ) -> Commit:
-    """REPLACE TABLE AS SELECT, in one commit, also where the query reads the table itself.
+    """Run REPLACE TABLE AS SELECT in one commit. The query may read the table itself.
 
     Raises:
-        InvalidArgumentError: an option that replaces only a part. As `tablefmt.spark.write`.
+        InvalidArgumentError: an option that replaces only a part of the rows. Other errors as
+            `tablefmt.spark.write`.
     """
     if options.replace_where or options.dynamic_partitions:
         raise InvalidArgumentError(
-            "replaceWhere and partitionOverwriteMode replace a part of the rows, and REPLACE TABLE "
-            "the table as a whole"
+            "REPLACE TABLE replaces the whole table, so it does not take replaceWhere or "
+            "partitionOverwriteMode, which replace a part of the rows"
         )
     context = open_if_there(store)
     if context is None:
@@ -250,10 +252,10 @@ def replace_rows(
 
 
 def like(store: Store, source: TableContext, statement: Statement) -> Schema:
-    """CREATE TABLE LIKE a table of ours: its definition, without its rows.
+    """Run CREATE TABLE LIKE: copy the definition of a tablefmt table, without its rows.
 
     Raises:
-        SchemaMismatchError: a table of another definition is there.
+        SchemaMismatchError: a table with another definition exists.
     """
     there = afresh(source.view.head.metadata)
     properties = {**there.properties, **statement.properties}
@@ -264,12 +266,12 @@ def like(store: Store, source: TableContext, statement: Statement) -> Schema:
 
 
 def _define(session: JavaObject, uri: str, storage: str, text: str) -> JavaObject:
-    """CREATE TABLE: the columns of the table that is there from now on."""
+    """Run CREATE TABLE, and return the columns of the table."""
     return _as_defined(define, session, uri, storage, text)
 
 
 def _replace(session: JavaObject, uri: str, storage: str, text: str) -> JavaObject:
-    """REPLACE TABLE: the columns of the table from now on."""
+    """Run REPLACE TABLE, and return the new columns of the table."""
     return _as_defined(replace_table, session, uri, storage, text)
 
 
@@ -290,21 +292,21 @@ def _as_defined(
 def _like(
     session: JavaObject, uri: str, storage: str, of: str, of_storage: str, text: str
 ) -> JavaObject:
-    """CREATE TABLE LIKE another of ours: the columns of the new one."""
+    """Run CREATE TABLE LIKE for a tablefmt table, and return the columns of the new table."""
     statement = Statement.read(text, json.loads(storage))
     schema = like(store_of(uri, storage), context_of(of, of_storage), statement)
     return java_columns(session_of(session), schema)
 
 
 def _alter(session: JavaObject, uri: str, storage: str, changes: str) -> JavaObject:
-    """ALTER TABLE: the columns of the table from now on."""
+    """Run ALTER TABLE, and return the columns of the table afterwards."""
     context = context_of(uri, storage)
     alter_table(session_of(session), context, json.loads(changes)["changes"])
     return java_columns(session_of(session), context.view.head.metadata.schema)
 
 
 def _evolve(session: JavaObject, uri: str, storage: str, columns: str, how: str) -> str:
-    """The columns that INSERT WITH SCHEMA EVOLUTION is to find in the table."""
+    """Return the columns that INSERT WITH SCHEMA EVOLUTION requires of the table."""
     metadata = context_of(uri, storage).view.head.metadata
     return widened_columns(metadata, json.loads(columns), json.loads(how))
 
@@ -316,4 +318,4 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "alter": _alter,
     "evolve": _evolve,
 }
-"""By the names by which Java calls them."""
+"""Handlers by the name that Java uses."""

@@ -1,4 +1,4 @@
-"""Verbs that write rows: `df.write`, INSERT, TRUNCATE, DELETE, UPDATE, MERGE."""
+"""JVM callback handlers that write: `df.write`, INSERT, TRUNCATE, DELETE, UPDATE, MERGE."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from tablefmt.spark.statements.sql_commands import change_rows, counts
 from tablefmt.store.location import open_store
 
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
-"""Spark's setting of what an overwrite replaces."""
+"""Spark's setting for the rows that an overwrite replaces: all, or those of its partitions."""
 
 
 def _save(session: JavaObject, mode: str, given: str, data: JavaObject) -> None:
-    """`df.write.format("tablefmt").save()`."""
+    """Run `df.write.format("tablefmt").save()`."""
     options = json.loads(given)
     check_not_clustered(options)
     by = pop_partition_by(options)
     uri = path_of(pop_option(options, "path"))
     if mode == "Overwrite":
-        options.update(_as_set(session_of(session), uri, options))
+        options.update(_overwrite_mode(session_of(session), uri, options))
     write(
         frame_of(session, data),
         uri,
@@ -55,10 +55,10 @@ def _save(session: JavaObject, mode: str, given: str, data: JavaObject) -> None:
     )
 
 
-def _as_set(spark: Session, uri: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """What the session says that an overwrite replaces, unless its options say it.
+def _overwrite_mode(spark: Session, uri: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the session's overwrite mode as options, unless the given options have one.
 
-    Spark's own sources heed this setting too, for tables with partitions.
+    As in Spark's own sources, the setting applies to partitioned tables only.
     """
     given_names = set(map(option_key, given))
     dynamic = folded(spark.conf.get(OVERWRITE_MODE, None) or "") == "dynamic"
@@ -80,15 +80,17 @@ def _insert(
     partition_by: str,
     name: str | None = None,
 ) -> None:
-    """INSERT into a table, or the rows of CREATE TABLE AS SELECT.
+    """Run INSERT into a table, or write the rows of CREATE TABLE AS SELECT.
 
     Args:
-        mode: of `write`; "overwrite as set": whatever the session says an overwrite replaces.
-        where: what an overwrite replaces; None: all.
-        name: of a table that may get more columns, in the catalog.
+        mode: the mode of `write`, or "overwrite as set": the session's overwrite mode applies.
+        where: the condition of the rows that an overwrite replaces. None: all rows.
+        name: the catalog's name of a table that may get more columns.
     """
     if uri is None:
-        raise UnsupportedFeatureError("this is no table that rows can go to", ["spark:insert"])
+        raise UnsupportedFeatureError(
+            "rows cannot be inserted here; name a tablefmt table", ["spark:insert"]
+        )
     uri = place(uri)
     given = {**json.loads(storage or "{}"), **json.loads(options or "{}")}
     for option in ("versionAsOf", "timestampAsOf"):
@@ -98,7 +100,7 @@ def _insert(
         given["replaceWhere"] = where
     if mode == "overwrite as set":
         mode = "overwrite"
-        given.update(_as_set(session_of(session), uri, given))
+        given.update(_overwrite_mode(session_of(session), uri, given))
     write(frame_of(session, data), uri, mode=mode, partition_by=json.loads(partition_by), **given)
     if name is not None:
         context = open_context(open_store(uri, parse_options(given).storage_options))
@@ -106,17 +108,17 @@ def _insert(
 
 
 def _check_place(given: str | None, uri: str) -> None:
-    """Refuse a path that is not the table's. Raises UnsupportedFeatureError.
+    """Check that the option `path` is the table's own path. Raises UnsupportedFeatureError.
 
-    Spark puts a relative one below its warehouse, or elsewhere: that is not looked at.
+    A relative path is not checked: Spark resolves it against its warehouse, or elsewhere.
     """
     if given is None or not ("://" in given or place(given).startswith("/")):
         return
     if open_store(place(given)).identity == open_store(uri).identity:
         return
     raise UnsupportedFeatureError(
-        f"option path is {given!r}, and the catalog says that the table is at {uri}; leave the "
-        'option out, or write by the path: format("tablefmt").save(path)',
+        f"option path is {given!r}, but the table of the catalog is at {uri}; leave the option "
+        'out, or write by path: format("tablefmt").save(path)',
         ["option:path"],
     )
 
@@ -130,7 +132,7 @@ def _rows(
     options: str,
     text: str,
 ) -> None:
-    """The rows of CREATE or REPLACE TABLE AS SELECT, or of saveAsTable over a table."""
+    """Write the rows of CREATE or REPLACE TABLE AS SELECT, or of saveAsTable over a table."""
     uri, frame, stored = place(uri), frame_of(session, data), json.loads(storage)
     spark = session_of(session)
     given = {**stored, **json.loads(options)}
@@ -141,7 +143,7 @@ def _rows(
         whole = _is_true(given)
         by = statement.partition_by if statement.partition_by or whole else None
         if not whole:
-            given.update(_as_set(spark, uri, given))
+            given.update(_overwrite_mode(spark, uri, given))
         write(frame, uri, mode="overwrite", partition_by=by, **given)
         return
     check_settings(spark)
@@ -151,7 +153,7 @@ def _rows(
 
 
 def _is_true(options: Mapping[str, Any]) -> bool:
-    """Whether the whole table is to be another."""
+    """Return whether the option `overwriteSchema` replaces the whole table."""
     return folded(str(pop_option(dict(options), "overwriteSchema"))) == "true"
 
 
@@ -161,18 +163,18 @@ def _truncate(session: JavaObject, uri: str, storage: str, where: str | None) ->
 
 
 def _change(ansi: JavaObject, session: JavaObject, command: JavaObject) -> str:
-    """DELETE, UPDATE or MERGE: the numbers of rows that it gives back, as text.
+    """Run DELETE, UPDATE or MERGE, and return the row counts as text.
 
     Args:
         ansi: the session to work in, which may be a copy.
-        session: that of the statement.
-        command: the Java object.
+        session: the session of the statement.
+        command: the Java object of the command.
     """
     described = json.loads(command.described())
     spark = session_of(session)
     check_settings(spark)
     same = ansi.sessionUUID() == session.sessionUUID()
-    # A copy is not remembered: it lives as long as its statement.
+    # A copied session is not remembered: it ends with its statement.
     done = change_rows(spark if same else wrapped(ansi), command, place(described["uri"]))
     if done.columns is not None:
         follow(spark, described["name"], done.columns)
@@ -186,4 +188,4 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "truncate": _truncate,
     "change": _change,
 }
-"""By the names by which Java calls them."""
+"""Handlers by the name that Java uses."""

@@ -1,1 +1,1 @@
-"""A running session: its ANSI mode, jobs, options, and errors that cross processes."""
+"""A running session: its ANSI mode, jobs, messages, and errors that cross processes."""

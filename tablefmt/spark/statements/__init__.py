@@ -1,1 +1,1 @@
-"""DELETE, UPDATE, MERGE, replaceWhere, ALTER: what they do, whoever reads and writes the files."""
+"""DELETE, UPDATE, MERGE, replaceWhere and ALTER, for every execution backend."""

@@ -267,7 +267,7 @@ def test_every_option_of_a_read_is_obeyed_or_refused_by_name(spark: Any, shop: s
         if "path" in options:
             # The catalog says where a table is that has a name.
             for one in (options, {"storage.key": "x"}):
-                with pytest.raises(UnsupportedFeatureError, match="the catalog says"):
+                with pytest.raises(UnsupportedFeatureError, match="the catalog has the location"):
                     by_name(spark, shop, NAME, one)
             continue
         same = outcome(by_path, spark, shop, NAME, options)

@@ -184,7 +184,7 @@ def test_no_table_takes_the_place_of_what_is_not_ours(spark: Any, tmp_path: Path
             f"CREATE OR REPLACE TABLE {name} (b INT) USING tablefmt",
             f"CREATE OR REPLACE TABLE {name} (b INT) USING tablefmt LOCATION '{tmp_path}/t'",
         ):
-            with pytest.raises(UnsupportedFeatureError, match=f"{name}` is no table USING"):
+            with pytest.raises(UnsupportedFeatureError, match=f"{name}` is not a table USING"):
                 spark.sql(statement)
     assert (selected(spark, "SELECT * FROM plain"), selected(spark, "SELECT * FROM other")) == (
         [(1,)],

@@ -198,5 +198,5 @@ def test_columns_that_are_not_the_streams_are_refused_each_time(table: tablefmt.
     for kind in READERS:
         reader = kind({"path": table.uri}, columns, None)
         for _ in range(2):
-            with pytest.raises(SchemaMismatchError, match="the stream was told"):
+            with pytest.raises(SchemaMismatchError, match="the stream has the schema"):
                 reader.initialOffset()
