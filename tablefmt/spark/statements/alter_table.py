@@ -1,4 +1,4 @@
-"""ALTER TABLE of SQL: what Spark's catalog is asked for, done on the table, in one commit."""
+"""ALTER TABLE of SQL: apply the changes that Spark's catalog passes, in one commit."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from tablefmt.spark.pyspark_objects import Session
 from tablefmt.spark.statements.frame_reads import find_row
 
 Change = Mapping[str, Any]
-"""What SessionCatalog.java makes of one TableChange: `kind`, `path`, and what the kind needs."""
+"""SessionCatalog.java's form of one TableChange: `kind`, `path`, and what the kind needs."""
 
 
 def alter_table(spark: Session, context: TableContext, changes: Sequence[Change]) -> Commit:
     """Make all changes of one statement in one commit.
 
     Raises:
-        SchemaMismatchError, ConstraintViolationError: as the verbs of `alter`.
-        UnsupportedFeatureError: a change that a table cannot make, by name.
+        SchemaMismatchError, ConstraintViolationError: as the methods of `alter`.
+        UnsupportedFeatureError: a change that tablefmt tables do not support, by name.
     """
     metadata = newest(context).metadata
     if _replaces_all(metadata, changes):
@@ -43,14 +43,14 @@ def alter_table(spark: Session, context: TableContext, changes: Sequence[Change]
     if not parts:
         return context.no_op(context.environment.nonce(), "REPLACE COLUMNS")
     if any(change["kind"] == "AddConstraint" for change in changes):
-        # What only Spark understands, only Spark can look for.
+        # Spark checks the existing rows, because the condition may use any SQL of Spark.
         find = partial(find_row, spark, context)
         return alter.alter(context, _together(parts), CommitOptions(), find)
     return alter.alter(context, _together(parts), CommitOptions())
 
 
 def _replaces_all(metadata: Metadata, changes: Sequence[Change]) -> bool:
-    """Whether it is REPLACE COLUMNS: Spark drops every column, and adds those that are given."""
+    """Return whether this is REPLACE COLUMNS: Spark drops every column and adds the given ones."""
     dropped = [change["path"] for change in changes if change["kind"] == "DeleteColumn"]
     new = [change for change in changes if change["kind"] == "AddColumn"]
     whole = dropped == [[name] for name in metadata.schema.names]
@@ -58,7 +58,7 @@ def _replaces_all(metadata: Metadata, changes: Sequence[Change]) -> bool:
 
 
 def _replaced(metadata: Metadata, changes: Sequence[Change]) -> list[Change]:
-    """The changes of REPLACE COLUMNS: a column that goes on under its name keeps its values."""
+    """Return the changes of REPLACE COLUMNS. Columns with old names keep their values."""
     schema = metadata.schema
     given = [change for change in changes if change["kind"] == "AddColumn"]
     names = {folded(change["path"][0]) for change in given}
@@ -85,7 +85,9 @@ def _replaced(metadata: Metadata, changes: Sequence[Change]) -> list[Change]:
             steps.append({"kind": "UpdateColumnNullability", "path": path, "nullable": True})
         elif there.nullable and not change["nullable"]:
             raise UnsupportedFeatureError(
-                "NOT NULL and constraints are set by statements of their own", ["sql:ALTER TABLE"]
+                "REPLACE COLUMNS cannot add NOT NULL; use ALTER TABLE … ALTER COLUMN … SET NOT "
+                "NULL",
+                ["sql:ALTER TABLE"],
             )
         if order[at] != there.name:
             steps.append({"kind": "UpdateColumnPosition", "path": path, **place})
@@ -96,7 +98,7 @@ def _replaced(metadata: Metadata, changes: Sequence[Change]) -> list[Change]:
 
 
 def _same_type(one: Field, other: Field) -> bool:
-    """Whether two columns have the same type and length, whatever may be NULL inside."""
+    """Return whether two columns have the same type and length. Nullability inside is ignored."""
     shapes = [to_spark_json(nullable(number_fields([replace(f, name="c")]))) for f in (one, other)]
     return shapes[0] == shapes[1] and one.text == other.text
 
@@ -106,7 +108,8 @@ def _together(parts: Sequence[Alteration]) -> Alteration:
         return parts[0]
     if any(part.adds_constraints for part in parts):
         raise UnsupportedFeatureError(
-            "NOT NULL and constraints are set by statements of their own", ["sql:ALTER TABLE"]
+            "NOT NULL and constraints need an ALTER TABLE statement of their own",
+            ["sql:ALTER TABLE"],
         )
 
     def change(metadata: Metadata) -> Metadata:
@@ -122,7 +125,7 @@ def _alteration(spark: Session, metadata: Metadata, change: Change) -> Alteratio
     make = _KINDS.get(change["kind"])
     if make is None:
         raise UnsupportedFeatureError(
-            f"ALTER TABLE cannot change {change['kind']!r} of a tablefmt table; there are "
+            f"ALTER TABLE cannot change {change['kind']!r} of a tablefmt table; supported changes: "
             f"{', '.join(sorted(_KINDS))}",
             [f"sql:{change['kind']}"],
         )
@@ -170,7 +173,7 @@ def _default(spark: Session, metadata: Metadata, change: Change) -> Alteration:
     name, text = _path(change), change["default"]
     column = metadata.schema.find(change["path"][0])
     if not text or column is None or len(change["path"]) > 1:
-        # Who reads the column's name says that it is none.
+        # `set_default` raises the error for an unknown or nested column.
         return alterations.set_default(name, None)
     return alterations.set_default(name, evaluated(spark, text, column.type))
 
@@ -184,23 +187,22 @@ def _add_constraint(spark: Session, metadata: Metadata, change: Change) -> Alter
 
 
 def check_of(constraint: Mapping[str, Any]) -> tuple[str, str]:
-    """Name and condition of a CHECK that a statement adds.
+    """Return the name and the condition of a CHECK that a statement adds.
 
     Raises:
-        UnsupportedFeatureError: any other constraint, or one that is not enforced, by name.
+        UnsupportedFeatureError: any other constraint, or a CHECK that is not enforced, by name.
     """
     name, kind = constraint["name"], constraint["kind"]
     if kind != "Check":
         sql = {"PrimaryKey": "PRIMARY KEY", "ForeignKey": "FOREIGN KEY"}.get(kind, kind.upper())
         raise UnsupportedFeatureError(
-            f"constraint {name!r}: a tablefmt table has no {sql}: nothing would hold it; there "
-            "are NOT NULL and CHECK",
+            f"constraint {name!r}: tablefmt tables have no {sql}, because nothing would enforce "
+            "it; use NOT NULL and CHECK",
             [f"sql:{sql}"],
         )
     if not constraint["enforced"]:
         raise UnsupportedFeatureError(
-            f"constraint {name!r}: NOT ENFORCED: a tablefmt table enforces every CHECK; leave it "
-            "out",
+            f"constraint {name!r}: tablefmt tables enforce every CHECK; leave NOT ENFORCED out",
             ["sql:NOT ENFORCED"],
         )
     return name, constraint["condition"]
@@ -229,12 +231,12 @@ def _property(spark: Session, metadata: Metadata, change: Change) -> Alteration:
 
 
 _CATALOGS = {
-    "location": "a table stays where it is; DROP TABLE, which leaves the files of a table with a "
-    "path, and CREATE TABLE … OPTIONS (path '…') name another place",
-    "provider": "rows would have to be written anew; use CREATE TABLE … AS SELECT",
-    "owner": "Spark's catalog keeps owners; ask that",
+    "location": "a table cannot be moved; to use another location, use DROP TABLE, which keeps the "
+    "files of a table with a path, and CREATE TABLE … OPTIONS (path '…')",
+    "provider": "another format needs all rows to be rewritten; use CREATE TABLE … AS SELECT",
+    "owner": "only Spark's catalog has owners",
 }
-"""What Spark hands over as properties and is none, with what to do instead."""
+"""Pseudo-properties that Spark passes, and the advice for each."""
 
 _KINDS: Mapping[str, Callable[[Any, Metadata, Change], Alteration]] = {
     "AddColumn": _add,
@@ -250,17 +252,17 @@ _KINDS: Mapping[str, Callable[[Any, Metadata, Change], Alteration]] = {
     "SetProperty": _property,
     "RemoveProperty": _property,
 }
-"""By the names of Spark's classes."""
+"""Functions by the name of Spark's class."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A type in Spark's JSON form, as what has one."""
+    """Wraps a type in Spark's JSON form, with the method of PySpark's types that returns it."""
 
     json: Any
 
     def jsonValue(self) -> Any:
-        """The form."""
+        """Return the JSON form."""
         return self.json
 
 
@@ -272,10 +274,10 @@ def _path(change: Change) -> str:
 
 
 def evaluated(spark: Session, text: str, kind: Type) -> Any:
-    """The value of an expression without columns, as an Arrow scalar; None for NULL.
+    """Return the value of an expression without columns, as an Arrow scalar. None for NULL.
 
     Raises:
-        InvalidArgumentError: it cannot be worked out.
+        InvalidArgumentError: the expression cannot be evaluated.
     """
     from pyspark.errors import PySparkException
 
@@ -284,19 +286,21 @@ def evaluated(spark: Session, text: str, kind: Type) -> Any:
         return value if value.is_valid else None
     except PySparkException as error:
         first = str(error).splitlines()[0]
-        raise InvalidArgumentError(f"DEFAULT {text[:200]} is no value of {kind}: {first}") from None
+        raise InvalidArgumentError(
+            f"DEFAULT {text[:200]} is not a valid {kind} value: {first}"
+        ) from None
 
 
 def with_defaults(spark: Session, described: Mapping[str, Any], schema: Schema) -> Schema:
-    """The schema of CREATE TABLE with the defaults of its columns.
+    """Return the schema of CREATE TABLE with the defaults of its columns.
 
     Args:
-        spark: works them out.
+        spark: evaluates the defaults.
         described: Spark's JSON form of the columns.
         schema: the same columns.
 
     Raises:
-        SchemaMismatchError, InvalidArgumentError: a default that is none.
+        SchemaMismatchError, InvalidArgumentError: an invalid default.
     """
     metadata = definition(schema, (), {})
     for field, column in zip(described["fields"], schema.fields, strict=True):

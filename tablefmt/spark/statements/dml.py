@@ -1,9 +1,9 @@
-"""DELETE, UPDATE and `replaceWhere` by Spark: one pass over the files concerned, one commit.
+"""DELETE, UPDATE and `replaceWhere` by Spark: one pass over the affected files, one commit.
 
-Nothing comes to the driver but positions and what is said of files. Rows for which a condition
-holds are replaced by those of a DataFrame: a condition that partition values decide is an overwrite
-by metadata, in `entry.dataframe_io`. Any other is looked for by Spark, and what is taken out stays
-fixed: class UPDATE. Spec: DEL-1, ENT-9, CFL-1, CFL-3, MRG-6.
+Only row positions and file metadata come to the driver. `replaceWhere` replaces the rows of a
+condition by those of a DataFrame. If partition values decide the condition, `entry.dataframe_io`
+overwrites by metadata. Otherwise Spark finds the rows, and the commit removes exactly these rows:
+class UPDATE. Spec: DEL-1, ENT-9, CFL-1, CFL-3, MRG-6.
 """
 
 from __future__ import annotations
@@ -71,20 +71,20 @@ _log = logging.getLogger("tablefmt.spark")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparkCondition:
-    """The rows of a DELETE or UPDATE."""
+    """The condition of a DELETE or UPDATE."""
 
     target: AnalyzedCondition
-    """What is understood of the condition."""
+    """Analysis of the condition."""
     column: Column | None
-    """The condition as Spark has it; None: every row."""
+    """The condition as a Column. None: every row."""
     bind: Callable[[DataFrame], DataFrame] = lambda rows: rows
-    """Gives the table's rows the names by which `column`, and new values, know them."""
+    """Gives the table's rows the column names that `column` and new values use."""
 
 
 def delete_rows(
     context: TableContext, spark: Session, where: SparkCondition, options: WriteOptions
 ) -> Commit:
-    """Take out the rows of a condition, in one commit.
+    """Delete the rows of a condition in one commit.
 
     Raises:
         ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
@@ -112,21 +112,20 @@ def update_rows(
     *,
     by_row: bool = True,
 ) -> Commit:
-    """Give the rows of a condition new values, in one commit.
+    """Update the rows of a condition in one commit.
 
     Args:
         context: the table.
         spark: the session.
-        where: which rows.
-        values: columns, each once, with their new values as Spark has them.
-        options: of the commit and the files.
+        where: the rows.
+        values: columns, each at most once, with their new values as Columns.
+        options: the options of the commit and the files.
         texts: the text of the values, for the digest.
-        by_row: whether every value is known to be one of a row by itself; those of a resolved
-            statement are.
+        by_row: True if every value is known to depend on a single row, as in a resolved statement.
 
     Raises:
         SchemaMismatchError, ConstraintViolationError: a new value does not fit.
-        As `delete_rows`.
+        Other errors as `delete_rows`.
     """
 
     def stage(txn: TransactionSnapshot) -> Staged:
@@ -146,7 +145,7 @@ def _text(*said: str) -> Callable[[Metadata], tuple[str, ...]]:
 
 
 def stage_delete(txn: TransactionSnapshot, spark: Session, where: SparkCondition) -> Staged:
-    """The delete at the pinned version; with no such row, a plan that is empty."""
+    """Stage the delete at the fixed version. The plan is empty if no row matches."""
     snapshot, target = txn.snapshot, where.target
     if target.decided_by(snapshot.partition_ids):
         return delete_files(txn, target)
@@ -179,11 +178,11 @@ def stage_update(
     *,
     by_row: bool = True,
 ) -> Staged:
-    """The update at the pinned version; with no such row, a plan that is empty.
+    """Stage the update at the fixed version. The plan is empty if no row matches.
 
     Args:
-        pinned, spark, where, values, options: as of `update_rows`.
-        by_row: whether every value is known to be one of a row by itself.
+        txn, spark, where, values, options: as in `update_rows`.
+        by_row: True if every value is known to depend on a single row.
     """
     target, schema = where.target, txn.metadata.schema
     files = txn.snapshot.matching(target.predicate)
@@ -221,7 +220,7 @@ def stage_update(
 def rows_with_positions(
     spark: Session, txn: TransactionSnapshot, files: pa.Table, where: SparkCondition
 ) -> Any:
-    """The rows of files that are live, with their places, as `where` knows them."""
+    """Return the live rows of files with their positions, bound to the names of `where`."""
     snapshot = txn.snapshot
     vectors = snapshot.with_vectors(files)
     rows = with_positions(
@@ -236,7 +235,7 @@ def rows_with_positions(
 
 
 def chosen(rows: DataFrame, where: SparkCondition) -> DataFrame:
-    """Those of `rows` for which the condition is true.
+    """Return the rows for which the condition is TRUE.
 
     Raises:
         InvalidPredicateError: the condition is not deterministic.
@@ -253,18 +252,18 @@ def chosen(rows: DataFrame, where: SparkCondition) -> DataFrame:
 
 
 def ids_of(files: pa.Table) -> Any:
-    """Ids of files, as numbers."""
+    """Return the ids of files as numbers."""
     return files["id"].to_numpy()
 
 
 def positions_of(written: Rewritten, files: pa.Table) -> Any:
-    """Positions by file id of all rows of a query."""
+    """Return the positions of all rows of a query, by file id."""
     return positions_by_file(written.column(FILE), written.column(ROW), np.asarray(ids_of(files)))
 
 
 @contextmanager
 def explaining_misfits(fields: Iterable[Field]) -> Iterator[None]:
-    """Raise what Spark says of a value that does not fit its column as SchemaMismatchError.
+    """Convert Spark's error for a value that does not fit its column to SchemaMismatchError.
 
     Args:
         fields: the columns that get new values.
@@ -281,11 +280,11 @@ NAME = "OVERWRITE"
 def replaced_by(
     where: str, metadata: Metadata, spark: Session
 ) -> tuple[str, AnalyzedCondition | None]:
-    """The condition, read in the session's zone (SQL-4).
+    """Return the condition in the session's time zone (SQL-4), and its analysis.
 
     Returns:
-        Its text, in which times say their zone if it is understood as a whole; and what is
-        understood of it, or None if partition values decide it.
+        The text, and the analysis or None if partition values decide the condition. Times in the
+        text include their zone if the analysis covers the whole condition.
     """
     target = analyzed_text(where, metadata.schema, session_zone(spark))
     if target.decided_by(frozenset(metadata.partition_by)):
@@ -300,14 +299,15 @@ def stage_replace(
     target: AnalyzedCondition,
     options: WriteOptions,
 ) -> Staged:
-    """Do the work on the pinned version; new rows are written under `txn.target`.
+    """Stage the replacement at the fixed version. New rows are written under `txn.target`.
 
     Args:
-        txn: the version that the rows go from.
+        txn: the version with the rows to replace.
         df: the new rows.
-        where: SQL text as of `replaced_by`: which rows go, and what every new row has to match.
-        target: what is understood of it.
-        options: of the files.
+        where: SQL text from `replaced_by`. It selects the rows to replace, and must be TRUE for
+            every new row.
+        target: the analysis of `where`.
+        options: the options of the files.
 
     Raises:
         ConstraintViolationError: a new row does not match. SchemaMismatchError: the rows do not
@@ -333,7 +333,7 @@ def _stage(
         ~functions.coalesce(condition, functions.lit(False)),
         functions.raise_error(functions.lit(marked(error))),
     )
-    # Not deterministic, so that no part of it runs where rows are dropped later.
+    # Nondeterministic, so that Spark cannot move the check behind a later filter.
     always = functions.monotonically_increasing_id() >= 0
     files = txn.snapshot.matching(target.predicate)
     looked, rows = SparkCondition(target, condition), None
@@ -341,7 +341,7 @@ def _stage(
         with statement_errors():
             rows = chosen(rows_with_positions(spark, txn, files, looked), looked)
     else:
-        # Names are to be the table's, also where it has no rows.
+        # Spark resolves the condition here: its names must be the table's, also without rows.
         with statement_errors():
             spark.createDataFrame([], spark_types(txn.target.schema.fields)).where(condition)
     with statement_errors():

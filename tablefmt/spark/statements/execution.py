@@ -1,15 +1,17 @@
-"""How a statement of Spark opens its table and becomes a commit: by the session's one door.
+"""Open the table of a Spark statement, and run the statement as one commit.
 
-Nothing in `tablefmt.spark` begins, pins or commits a transaction by itself (tests/architecture).
+All of `tablefmt.spark` begins transactions, reads fixed versions and commits through the session
+layer, by `execute` (tests/architecture).
 
-The logs that this process has read are kept, so that the next call reads what is new. Each `write`,
-`read` and statement of SQL opens its table by name; reading the whole log each time would cost more
-than the commit. A log that is kept is never taken on trust: the newest entry known has to be there
-as it was, and its chain of digests (LOG-1) vouches for all before it.
+Logs that this process has read are cached, so the next call reads new entries only. Each `write`,
+`read` and SQL statement opens its table by name, and reading the whole log each time would cost
+more than the commit. A cached log is always verified: the newest known entry must still exist
+unchanged. Its chain of digests (LOG-1) covers all earlier entries.
 
-An INSERT, OVERWRITE or MERGE whose source reads the table, and a statement with a sub-query over
-it, read all of the table's rows for the conflict rules, at the version that the query is pinned to.
-A version that somebody asked for by number or time is a constant, whatever commits.
+For the conflict rules, two kinds of statements read all rows of the table: an INSERT, OVERWRITE or
+MERGE with a source that reads the table, and a statement with a subquery over the table. The read
+is at the version of the query.
+A version that the user asked for by number or time is constant, and is no such read.
 
 Spec: CFL-22.
 """
@@ -41,18 +43,18 @@ from tablefmt.spark.spark_options import WriteOptions
 from tablefmt.store.object_store import Store
 
 KEPT = 8
-"""Tables whose log is kept: those used last."""
+"""Number of tables with a cached log: those used last."""
 
 _views: OrderedDict[Hashable, LogView] = OrderedDict()
 _keeping = threading.Lock()
 
 
 def open_context(store: Store, *, explain: bool = True) -> TableContext:
-    """The table at the root of a store, at its newest version. One round if nothing is new.
+    """Open the table at the root of a store, at its newest version. One round trip if unchanged.
 
     Args:
-        store: where.
-        explain: as of `LogView.open`.
+        store: the table's store.
+        explain: as in `LogView.open`.
 
     Raises:
         TableNotFoundError, CorruptTableError, UnsupportedFeatureError: as `LogView.open`.
@@ -75,7 +77,7 @@ def open_context(store: Store, *, explain: bool = True) -> TableContext:
 
 
 def open_if_there(store: Store) -> TableContext | None:
-    """The same; None if there is no table."""
+    """Open the table as `open_context`. None if there is no table."""
     try:
         return open_context(store, explain=False)
     except TableNotFoundError:
@@ -83,7 +85,7 @@ def open_if_there(store: Store) -> TableContext | None:
 
 
 def _key(store: Store) -> Hashable:
-    """Place and credentials; None for what cannot be told apart, which is not kept."""
+    """Return location and credentials as a cache key. None if they cannot be compared."""
     if not hasattr(store, "access"):
         return store.identity
     access = store.access()
@@ -91,7 +93,7 @@ def _key(store: Store) -> Hashable:
 
 
 def _brought_up_to_date(view: LogView) -> bool:
-    """Take in what is new; False if what was read is there no more, was dropped, or damaged."""
+    """Read new entries. False if the cached log was removed, replaced, dropped or damaged."""
     known = view.head
     body, newer = view.store.get_many([entry_key(known.version + i) for i in (0, 1)])
     if view.damaged or known.ended or body is None or digest(body) != known.digest:
@@ -100,7 +102,7 @@ def _brought_up_to_date(view: LogView) -> bool:
         if newer is not None:
             view.refresh()
     except CorruptTableError:
-        # Of this table or of another in its place: a reader with no memory tells which.
+        # This table may be damaged, or another may be in its place. Opening it anew tells.
         return False
     return True
 
@@ -109,8 +111,8 @@ def rows_of(options: WriteOptions, query: DataFrame | None = None) -> EngineRows
     """Return what the session knows of the rows of a query.
 
     Args:
-        options: of the write, with the digest of a stream's batch if there is one.
-        query: the rows, if the version of the table that they read is found before the work.
+        options: the options of the write. They may have the digest of a stream's batch.
+        query: the rows, to find the version of the table that they read. None: not needed.
     """
 
     def version(txn: TransactionSnapshot) -> int | None:
@@ -130,23 +132,23 @@ def execute(
     text: Callable[[Metadata], tuple[str, ...]] = lambda metadata: (),
     refresh: bool = True,
 ) -> Commit:
-    """Carry out a statement in one commit. If it fails, its files go, whoever wrote them.
+    """Run a statement in one commit. If it fails, its files are removed.
 
     Args:
         context: the table.
         spark: the session.
-        name: of the operation.
-        stage: does the work on the pinned version, in Spark.
-        options: of the commit.
-        rows: what is known of the rows that it takes; None: it takes none, so its text tells it
-            from others (CFL-7).
-        text: all of the statement's text but its name; raises for what is refused before any work.
-        refresh: as of `autocommit`.
+        name: the name of the operation.
+        stage: does the work at the fixed version, in Spark.
+        options: the options of the commit.
+        rows: what is known of the input rows. None: the statement has none, so its text identifies
+            it (CFL-7).
+        text: returns the statement's text without its name, and raises errors before any work.
+        refresh: as in `autocommit`.
 
     Raises:
-        IdempotenceError: CFL-7. What `stage` and `text` raise, among them Spark's own exceptions.
+        IdempotenceError: CFL-7. Errors of `stage` and `text`, among them Spark's own exceptions.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError: only the last one
-            leaves files.
+            may leave files behind.
     """
 
     def files_of(txn: TransactionSnapshot) -> TransactionFiles:
@@ -163,7 +165,5 @@ def execute(
 
 
 def with_query(staged: Staged, txn: TransactionSnapshot) -> Staged:
-    """Return the work of a statement whose query read the table at the pinned version: class
-    UPDATE.
-    """
+    """Return a staged statement as class UPDATE: its query read the table at the fixed version."""
     return staged if staged.is_empty else with_reads(staged, (read_of_all(txn),), txn)

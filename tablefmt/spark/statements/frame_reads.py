@@ -1,8 +1,8 @@
-"""One version of a table, or the row changes of a range, as a DataFrame; rows of it for people.
+"""Read a version, or the row changes of a range, as a DataFrame, for every execution backend.
 
-Whichever backend reads the files. Changes are compared by what makes two rows equal to Spark's
-grouping: it takes -0.0 for 0.0 and groups neither maps nor variants, so parts of such types are put
-into others that tell just as much. Spec: INC-3 .. 7.
+To cancel changes of equal rows, the module groups rows by keys. Spark's grouping treats -0.0 as 0.0
+and cannot group maps and variants. So values of these types are converted to types that group by
+exact equality. Spec: INC-3 .. 7.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _PLAIN = frozenset({"boolean", "byte", "short", "integer", "long", "float", "dou
 
 
 def shown_rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """A few rows by their columns' names; with text for what Python does not have, as for days
-    beyond the year 9999.
+    """Return a few rows as dicts by column name.
+
+    Values that Python cannot represent, such as dates after the year 9999, become text.
 
     Raises: Spark's own errors.
     """
@@ -60,7 +61,7 @@ def shown_rows(frame: DataFrame) -> list[dict[str, Any]]:
 def read_at(
     spark: Session, context: TableContext, version: int | None, timestamp: Time | None
 ) -> DataFrame:
-    """A version of an open table; the newest one known for neither. Raises as `read`."""
+    """Return a version of an open table. Default: the newest known version. Raises as `read`."""
     if timestamp is not None:
         timestamp = in_session(timestamp, session_zone(spark))
     snapshot = context.view.snapshot(context.resolve_point(version, timestamp))
@@ -71,10 +72,10 @@ def read_at(
 def find_row(
     spark: Session, context: TableContext, txn: TransactionSnapshot, where: str
 ) -> Mapping[str, Any] | None:
-    """A live row of the pinned version for which SQL text is TRUE, found by Spark.
+    """Return a live row of the fixed version for which SQL text is TRUE, found by Spark.
 
     Raises:
-        InvalidPredicateError: Spark does not understand it as a condition.
+        InvalidPredicateError: Spark cannot evaluate the text as a condition.
     """
     from pyspark.errors import AnalysisException, ParseException
 
@@ -86,12 +87,12 @@ def find_row(
             rows_found = shown_rows(chosen.select(*names).limit(1))
     except (AnalysisException, ParseException) as error:
         first = str(error).splitlines()[0]
-        raise InvalidPredicateError(f"Spark does not take the condition: {first}") from None
+        raise InvalidPredicateError(f"Spark rejects the condition: {first}") from None
     return rows_found[0] if rows_found else None
 
 
 def key_sql(field: Field) -> str:
-    """An expression of a column that is equal exactly where its values are the same."""
+    """Return an expression that is equal for two rows exactly if their values in a column are."""
     return _key(quote_name(field.name), field.type, 0)
 
 
@@ -123,15 +124,15 @@ _TYPE, _VERSION, _TIMESTAMP = CHANGE_COLUMNS.names
 
 
 def changes_frame(spark: Session, changes: Changes, where: str | Column | None = None) -> DataFrame:
-    """The rows of a range, in no order.
+    """Return the row changes of a range, in no order.
 
     Args:
         spark: a session, classic or Connect.
         changes: the range, without a condition of its own.
-        where: rows for which it is TRUE; filter tuples too.
+        where: a condition that returned rows must fulfil: SQL text, a Column, or filter tuples.
 
     Raises:
-        InvalidPredicateError: what is no condition. UnsupportedFeatureError: as `backend_for`.
+        InvalidPredicateError: an invalid condition. UnsupportedFeatureError: as `backend_for`.
     """
     view, schema = changes.view, changes.table_schema
     read = apart(schema)
@@ -154,7 +155,7 @@ def changes_frame(spark: Session, changes: Changes, where: str | Column | None =
 
 
 def apart(schema: Schema) -> Schema:
-    """The columns, with other names for those that are called like the change columns."""
+    """Return the columns. Columns with the name of a change column get another name."""
 
     def named(place: int, field: Field) -> Field:
         clash = folded(field.name) in CHANGE_COLUMNS.names
@@ -166,7 +167,7 @@ def apart(schema: Schema) -> Schema:
 def rows_of_changes(
     spark: Session, store: Store, of: ChangeRange, files: Sequence[FileChanges]
 ) -> DataFrame:
-    """Rows with their change columns, in no order; those that cancel are left out (INC-6).
+    """Return rows with their change columns, in no order, without rows that cancel (INC-6).
 
     Raises:
         UnsupportedFeatureError: as `backend_for`.
@@ -184,7 +185,7 @@ def rows_of_changes(
 def _difference(
     spark: Session, rows: DataFrame, schema: Schema, run: Sequence[FileChanges]
 ) -> DataFrame:
-    """The rows of a run without those that cancel."""
+    """Return the rows of a run without the rows that cancel."""
     functions = functions_of(spark)
     fields = schema.fields
     lost = lost_of(run)
@@ -197,7 +198,7 @@ def _difference(
     named = (f"{quote_name(f.name)} AS c{at}" for at, f in enumerate(fields))
     row = f"struct({', '.join(named)})"
     if lost:
-        # Rows that are equal without these are none the less each their own.
+        # Rows that are equal in the other columns may differ in the lost ones: keep each row.
         rest = {"went": f"collect_list(if({went}, {row}, NULL))"}
         rest["came"] = f"collect_list(if({went}, NULL, {row}))"
         chosen = "slice(if(n < 0, went, came), 1, int(abs(n)))"

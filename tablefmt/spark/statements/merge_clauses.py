@@ -1,8 +1,8 @@
-"""Clauses of a MERGE as Spark has them, whoever put them together, and the columns that they write.
+"""Clauses of a MERGE as Columns, from SQL or from Python, and the columns that they write.
 
-Spark works out every expression; nothing is run here. What is understood of the text of a MERGE put
-together in Python leaves out files and goes to the conflict rules; text that only Spark understands
-costs a look at every file. Spec: MRG-1, MRG-2, MRG-3.
+Nothing runs here: Spark evaluates every expression later. The analysis of a MERGE built in Python
+prunes files and feeds the conflict rules. Text that only Spark can parse makes the MERGE read every
+file. Spec: MRG-1, MRG-2, MRG-3.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from tablefmt.spark.runtime.sql_text import parsed
 from tablefmt.spark.statements.dml import SparkCondition
 
 Assigned = tuple[Field, "Column | Over"]
-"""A column of the table, and its new value as Spark has it, or an `Over` of that."""
+"""A column of the table, and its new value as a Column, or an `Over` of a Column."""
 
 
 def plain(value: Column | Over) -> Column:
-    """The value itself."""
+    """Return the value without `Over`."""
     return value.value if isinstance(value, Over) else value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparkClause:
-    """One WHEN, as Spark has it."""
+    """One WHEN clause, with Columns."""
 
     side: Side
     action: Action
@@ -61,7 +61,7 @@ class SparkClause:
     values: tuple[Assigned, ...] = ()
 
     def over(self, rows: DataFrame) -> SparkClause:
-        """The same, its names those of `rows` alone (MRG-1). Raises AnalysisException."""
+        """Return the clause, with names resolved in `rows` only (MRG-1). Raises AnalysisException."""
         condition = None if self.condition is None else bound(rows, self.condition)
         values = tuple((field, bound(rows, value)) for field, value in self.values)
         return replace(self, condition=condition, values=values)
@@ -69,32 +69,35 @@ class SparkClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Merge:
-    """A MERGE, resolved or to be resolved by Spark."""
+    """A MERGE, resolved by Spark already or not yet."""
 
     analysis: MergeAnalysis
-    """What is understood of it; `EquatedColumn.value` is a Column."""
+    """Analysis of the MERGE. `EquatedColumn.value` is a Column."""
     on: Column
-    """ON as Spark has it, all of it."""
+    """The whole ON condition."""
     clauses: tuple[SparkClause, ...]
     source: DataFrame
-    """A DataFrame."""
+    """The source rows."""
     origin: DataFrame | None = None
-    """The query whose stored rows `source` reads: its plan says which tables. None: `source`'s."""
+    """Query that produced the stored rows of `source`. Its plan shows the tables that it reads.
+
+    None: `source` is the query itself.
+    """
     bind_target: Callable[[DataFrame], DataFrame]
-    """Gives rows of the table the names by which the expressions know them."""
+    """Gives rows of the table the column names that the expressions use."""
     bind_source: Callable[[DataFrame], DataFrame]
-    """Gives stored rows of the source such names."""
+    """Gives stored rows of the source the column names that the expressions use."""
     fits: Callable[[DataFrame, Sequence[Assigned]], Sequence[Assigned]]
-    """Gives new values, worked out over a DataFrame, the types of their columns."""
+    """Casts new values over a DataFrame to the types of their columns."""
     by_name: bool = False
-    """Whether expressions call columns by names that Spark has not resolved yet."""
+    """True if expressions have column names that Spark has not resolved yet."""
     may_query: bool = True
-    """Whether an expression may have a sub-query, or a function with one."""
+    """True if an expression may contain a subquery, or a function with a subquery."""
     may_be_chance: bool = True
-    """Whether a clause's condition may be one that is not deterministic."""
+    """True if a clause's condition may be nondeterministic."""
 
     def of(self, side: Side) -> tuple[SparkClause, ...]:
-        """The clauses about these rows, in order."""
+        """Return the clauses of a side, in order."""
         return tuple(c for c in self.clauses if c.side is side)
 
     @property
@@ -109,16 +112,16 @@ def merge_of(
     source: DataFrame,
     origin: DataFrame | None = None,
 ) -> Callable[[TransactionSnapshot], Merge]:
-    """The MERGE for a version of the table.
+    """Return a function that makes the MERGE for a version of the table.
 
     Args:
         spark: the session.
-        statement: what to do; expressions are SQL text, or Columns.
+        statement: the statement. Expressions are SQL text or Columns.
         source: a DataFrame.
-        origin: as of `Merge`.
+        origin: as in `Merge`.
 
-    Raises, when it is called:
-        InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
+    The returned function raises:
+        InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: an invalid statement.
     """
 
     def of_version(txn: TransactionSnapshot) -> Merge:
@@ -175,8 +178,10 @@ def _merge(
 def _of_columns(
     analysis: MergeAnalysis, statement: MergeStatement, functions: Functions
 ) -> Iterator[EquatedColumn]:
-    """What ON equates with columns of the source, as Spark has these: text of expressions is not
-    taken apart for it."""
+    """Yield the columns that ON equates with a source column, with that column as a Column.
+
+    Columns that ON equates with other expressions are left out.
+    """
     for each in analysis.equated:
         if each.value.source is not None:
             text = source_column(statement, each.value.source.name)
@@ -192,26 +197,26 @@ def _expressions(on: Any, steps: Sequence[Step]) -> Iterator[Any]:
 
 
 NONE = -1
-"""The clause of a row that none applies to."""
+"""Clause number of a row without an applicable clause."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergeColumns:
-    """What the columns of one MERGE come to."""
+    """Columns that one MERGE writes."""
 
     txn: TransactionSnapshot
     merge: Merge
     functions: Functions
-    """Spark's, for the kind of session."""
+    """Functions of Spark for the kind of session."""
 
     @property
     def fields(self) -> Sequence[Field]:
-        """The table's columns, as they will be."""
+        """Columns of the table after the MERGE."""
         return self.txn.target.schema.fields
 
     @property
     def always_updates(self) -> bool:
-        """Whether every row that matches, or that a clause is about, gets new values."""
+        """True if every row that a clause applies to, or that matches, is updated."""
         matched = self.merge.of(Side.MATCHED)
         clauses = [*matched, *self.merge.of(Side.NOT_MATCHED_BY_SOURCE)]
         complete = bool(matched) and matched[-1].condition is None
@@ -220,11 +225,11 @@ class MergeColumns:
     def first_clause(
         self, clauses: Sequence[SparkClause], is_matched: Column | None = None
     ) -> Column:
-        """The place of the first clause that applies to a row; NONE.
+        """Return the number of the first clause that applies to a row, or `NONE`.
 
         Args:
-            clauses: about rows that are matched, rows not matched by the source, or both.
-            is_matched: which of the two a row is, if there are both.
+            clauses: MATCHED clauses, NOT MATCHED BY SOURCE clauses, or both.
+            is_matched: whether a row is matched, if there are clauses of both sides.
         """
         first: Any = None
         for at, clause in enumerate(clauses):
@@ -238,11 +243,11 @@ class MergeColumns:
         return none if first is None else first.otherwise(none)
 
     def action(self, clauses: Sequence[SparkClause], clause: Column) -> Column:
-        """What becomes of a row: KEPT, DELETED, UPDATED; an int.
+        """Return the action for a row as an int: KEPT, DELETED or UPDATED.
 
         Args:
-            clauses: as of `first_clause`.
-            clause: the Column that it gave.
+            clauses: as in `first_clause`.
+            clause: the Column from `first_clause`.
         """
         action = self.functions.lit(KEPT)
         for kind, code in ACTIONS.items():
@@ -255,13 +260,13 @@ class MergeColumns:
     def updated(
         self, frame: DataFrame, rows: DataFrame, clauses: Sequence[SparkClause], clause: Column
     ) -> list[Column]:
-        """All columns of the rows written: what the clause sets, or what it was.
+        """Return all columns of updated rows: the values that the clause sets, else the old ones.
 
         Args:
             frame: pairs of rows, with the clause that applies.
-            rows: the table's.
-            clauses: as of `first_clause`.
-            clause: the Column that says which.
+            rows: the table's rows.
+            clauses: as in `first_clause`.
+            clause: the Column with the number of the clause.
         """
         values = [self._values(frame, each, rows) for each in clauses]
         updating = [at for at, each in enumerate(clauses) if each.action is Action.UPDATE]
@@ -270,12 +275,13 @@ class MergeColumns:
     def inserted(
         self, frame: DataFrame, clauses: Sequence[SparkClause], clause: Column | None
     ) -> list[Column]:
-        """The columns of the rows inserted that any clause gives a value.
+        """Return the columns of inserted rows that at least one clause sets.
 
         Args:
-            frame: rows of the source, with the clause that applies.
-            clauses: that insert.
-            clause: the Column that says which; None: there is one, and it applies to all.
+            frame: source rows, with the clause that applies.
+            clauses: the clauses, which insert.
+            clause: the Column with the number of the clause. None: a single clause inserts all
+                rows.
         """
         values = [self._values(frame, each) for each in clauses]
         columns = []
@@ -295,10 +301,10 @@ class MergeColumns:
     def _values(
         self, frame: DataFrame, clause: SparkClause, rows: DataFrame | None = None
     ) -> dict[int, Column]:
-        """What a clause sets, by column; `rows` are the table's."""
+        """Return the values that a clause sets, by column id. `rows` are the table's rows."""
         if any(isinstance(value, Over) for _, value in clause.values):
             clause = replace(clause, values=self._overlaid(frame, clause.values, rows))
-        # Rows that come from one clause alone are cast when they are written.
+        # If one clause writes all rows, they are cast when they are written.
         lone = len(self.merge.clauses) == 1 and clause.condition is None
         if not clause.values or (lone and clause.side is not Side.NOT_MATCHED_BY_SOURCE):
             return {field.id: value for field, value in clause.values}
@@ -336,7 +342,7 @@ class MergeColumns:
         return value.alias(field.name)
 
     def _old(self, field: Field, rows: DataFrame) -> Column:
-        """A column as it was, in the type that it has from now on."""
+        """Return a column's old value in the column's new type."""
         there = next((f for f in self.txn.snapshot.schema.fields if f.id == field.id), None)
         if there is None:
             return self.functions.lit(None)
@@ -344,7 +350,7 @@ class MergeColumns:
         return cast_column(self.functions, rows[quote_name(there.name)], old.dataType, new.dataType)
 
     def _left_out(self, field: Field) -> Column:
-        """What an INSERT that does not name the column puts there (MRG-2)."""
+        """Return the value of a column that an INSERT does not name (MRG-2)."""
         if field.default is None:
             return self.functions.lit(None)
         return parsed(self.functions, default_sql(field.default, field.type))

@@ -1,9 +1,9 @@
-"""The source of a MERGE: stored once, with a number for every row, so that it is the same however
-often it is read; and what its keys say of the table's rows.
+"""Store the source rows of a MERGE once, so that every read of the source returns the same rows.
 
-The rows are stored before any of them is used (decision 0035). An executor that dies while they are
-stored costs time alone. An executor that dies later takes stored rows with it: `is_lost` knows that
-failure, and `again_if_lost` runs the statement again from its source. Pipes use the same.
+Each stored row has a number. The module also lists the source's keys, or their bounds. Rows are
+stored before the first use (decision 0035). If an executor dies while they are stored, Spark
+recomputes them. If an executor dies later, its stored rows are lost. `is_lost` recognizes that
+failure, and `again_if_lost` runs the statement again from its source. Pipes use both, too.
 
 Spec: MRG-3, PIP-5.
 """
@@ -37,29 +37,29 @@ from tablefmt.spark.runtime.spark_jobs import job_description
 from tablefmt.spark.statements.frame_reads import shown_rows
 
 LISTED_MAX = KEYS_MAX
-"""Keys of a source of up to so many rows come to the driver; of more, the smallest and largest."""
+"""Most source rows with keys that are listed on the driver. Larger sources send key bounds only."""
 
 BROADCAST_MAX = 64 << 20
-"""Bytes of a source, about, that every task gets a copy of."""
+"""Estimated bytes of the largest source that is broadcast to every task."""
 
 SLIGHT_BYTES = 4 << 20
-"""A source that Spark takes to be smaller: one job lists its keys, and counts its rows by that."""
+"""Largest size estimate of a source with keys and rows that one job lists and counts."""
 
 SMALL_ROWS = 200_000
-"""Rows that one task inserts."""
+"""Most rows that a single task inserts."""
 
 _NUMBER_BYTES, _OTHER_BYTES = 8, 32
 _WHOLE = ("byte", "tinyint", "short", "smallint", "integer", "long", "bigint")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _OF_ONE_SIZE = frozenset((*_WHOLE, *_TIMES, "boolean", "float", "double"))
-"""Spark's names of types whose values take `_NUMBER_BYTES`."""
+"""Spark's names of types with values of `_NUMBER_BYTES`."""
 
 ATTEMPTS = 3
-"""Times that a statement reads its source, if executors die with the stored rows."""
+"""Attempts of a statement, if executors die with the stored rows."""
 
 SOURCE_LOST = (
-    f"executors that stored the source's rows died in {ATTEMPTS} attempts of this {{}}. Spark's "
-    "UI says why executors die; a source written to files first does not depend on them"
+    f"executors that stored the source's rows died in {ATTEMPTS} attempts of this {{}}; see "
+    "Spark's UI for the reason, or write the source to files first, to be independent of executors"
 )
 
 _Done = TypeVar("_Done")
@@ -69,19 +69,19 @@ _LOST = re.compile(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block rdd_\d+_
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether a job failed because an executor took stored rows with it."""
+    """Return whether a job failed because an executor died with stored rows."""
     return _LOST.search(str(error)) is not None
 
 
 def again_if_lost(name: str, statement: Callable[[], _Done]) -> _Done:
-    """Run a statement that stores rows; run it again if executors died with them.
+    """Run a statement that stores rows, and run it again if executors died with the rows.
 
     Args:
-        name: of the statement, for people.
-        statement: reads its source anew each time, and leaves nothing if it fails.
+        name: the name of the statement, for messages.
+        statement: reads its source again in each attempt, and leaves nothing behind if it fails.
 
     Raises:
-        CommitRejectedError: the rows were lost in every attempt. What `statement` raises.
+        CommitRejectedError: the rows were lost in every attempt. Other errors of `statement`.
     """
     for left in reversed(range(ATTEMPTS)):
         try:
@@ -91,17 +91,18 @@ def again_if_lost(name: str, statement: Callable[[], _Done]) -> _Done:
                 raise
             if not left:
                 raise CommitRejectedError(SOURCE_LOST.format(name)) from error
-            _log.warning("%s: an executor died with rows of the source; running it again", name)
-    raise AssertionError("the last attempt gave nothing and did not fail")
+            _log.warning("%s: an executor died with stored source rows; running it again", name)
+    raise AssertionError("the last attempt neither returned nor failed")
 
 
 def stored_once(rows: DataFrame, name: str) -> DataFrame:
-    """Store the rows of a DataFrame, with the number SOURCE each. However often they are read, they
-    are those of one reading, or the job fails as `is_lost` knows.
+    """Store the rows of a DataFrame, and number each row in column SOURCE.
+
+    Later reads return these rows, or fail with an error that `is_lost` recognizes.
 
     Args:
         rows: the DataFrame.
-        name: of the statement, for people.
+        name: the name of the statement, for messages.
     """
     functions = functions_of(rows)
     numbered = rows.select("*", functions.monotonically_increasing_id().alias(SOURCE))
@@ -115,7 +116,7 @@ def stored_once(rows: DataFrame, name: str) -> DataFrame:
 
 
 def is_repeatable(source: DataFrame) -> bool:
-    """Return whether a task of the query gives the same rows if it runs again."""
+    """Return whether a task of the query returns the same rows if it runs again."""
     plan = java_rows_if_any(source)
     spark = source.sparkSession
     if plan is None or java_classes.problem(spark):
@@ -127,7 +128,7 @@ def is_repeatable(source: DataFrame) -> bool:
 
 
 class SourceRows:
-    """Rows of a source that stay what they are."""
+    """Source rows that are the same in every read."""
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class SourceRows:
         equated: Sequence[EquatedColumn],
     ) -> None:
         self.rows = bind(rows)
-        """A DataFrame with SOURCE."""
+        """The rows as a DataFrame, with column SOURCE."""
         self._equated = equated
 
     @classmethod
@@ -144,18 +145,18 @@ class SourceRows:
     def stored(
         cls, source: DataFrame, bind: Callable[[DataFrame], DataFrame], analysis: MergeAnalysis
     ) -> Iterator[SourceRows]:
-        """The rows of a DataFrame, worked out once; Spark lets go of what nobody refers to.
+        """Compute and store the rows of a DataFrame. Spark frees stored rows without references.
 
         Args:
             source: the DataFrame.
-            bind: gives the stored rows the names by which expressions know them.
-            analysis: of the statement.
+            bind: gives the stored rows the column names that expressions use.
+            analysis: the analysis of the statement.
         """
         yield cls(stored_once(source, NAME), bind, analysis.equated)
 
     @cached_property
     def _summarized(self) -> pa.Table:
-        """One row: how many rows there are; and of each key how many are known, least, greatest."""
+        """One row: the number of rows, and for each key the non-NULL count, minimum and maximum."""
         functions = functions_of(self.rows)
         columns = [functions.count(functions.lit(1)).alias("count")]
         for at, value in enumerate(self._values):
@@ -166,26 +167,26 @@ class SourceRows:
 
     @cached_property
     def _is_slight(self) -> bool:
-        """Whether the source is so small that its keys are listed before its rows are counted."""
+        """True if the source is so small that one job lists its keys and counts its rows."""
         plan = java_rows_if_any(self.rows)
         if plan is None or not self._equated:
             return False
-        # A small one comes as a number of Python's, another as an object of the JVM.
+        # py4j returns a small BigInt as a Python int, a large one as a JVM object.
         size = str(plan.queryExecution().optimizedPlan().stats().sizeInBytes())
         return int(size) <= SLIGHT_BYTES
 
     @cached_property
     def count(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         if self._is_slight:
-            assert self._listed is not None, "keys of a slight source are listed"
+            assert self._listed is not None, "keys of a small source are listed"
             return int(self._listed.num_rows)
         counted: int = self._summarized["count"][0].as_py()
         return counted
 
     @property
     def is_small(self) -> bool:
-        """Whether one task can write them."""
+        """True if a single task can write the rows."""
         return self.count <= SMALL_ROWS
 
     @property
@@ -194,7 +195,7 @@ class SourceRows:
 
     @cached_property
     def _listed(self) -> pa.Table | None:
-        """All keys, a column each; None if they are too many."""
+        """All keys, one column per key. None if there are too many."""
         if not self._equated or (not self._is_slight and self.count > LISTED_MAX):
             return None
         names = [f"k{at}" for at in range(len(self._equated))]
@@ -206,7 +207,7 @@ class SourceRows:
         return pa.table(columns, names)
 
     def values(self) -> list[SourceValues]:
-        """What the source holds of each of `MergeAnalysis.equated`."""
+        """Return the values of each of `MergeAnalysis.equated` in the source."""
         return [self._summary(at) for at in range(len(self._equated))]
 
     def _summary(self, at: int) -> SourceValues:
@@ -221,12 +222,12 @@ class SourceRows:
         for end in ("least", "most"):
             column = row[f"{end}{at}"].cast(arrow_type(field.type))
             values = values_of(column, field).values
-            assert values is not None, "one value can be listed"
+            assert values is not None, "a single value is always listed"
             ends.append(values[0])
         return SourceValues(lower=ends[0], upper=ends[1], has_null=has_null)
 
     def keys(self, analysis: MergeAnalysis) -> Keys | None:
-        """Of all rows, as of `source_keys`."""
+        """Return the keys of all rows, as `source_keys`."""
         listed = self._listed
         if listed is None:
             return None
@@ -237,7 +238,7 @@ class SourceRows:
         return source_keys(analysis, listed.num_rows, columns, later=True)
 
     def for_join(self) -> DataFrame:
-        """The rows; every task gets them all if they are few."""
+        """Return the rows for a join. A small source is broadcast to every task."""
         kinds = [field.dataType.typeName() for field in self.rows.schema.fields]
         width = sum(_NUMBER_BYTES if kind in _OF_ONE_SIZE else _OTHER_BYTES for kind in kinds)
         conf = self.rows.sparkSession.conf
@@ -247,7 +248,7 @@ class SourceRows:
         return self.rows
 
     def without(self, numbers: NDArray[np.int64]) -> DataFrame:
-        """The rows but those of these numbers, which are sorted."""
+        """Return the rows without those with the given numbers, which are sorted."""
         if not len(numbers):
             return self.rows
         session = self.rows.sparkSession
@@ -258,7 +259,7 @@ class SourceRows:
         )
 
     def named(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
-        """The keys of some rows, for people; the whole rows if ON says nothing of keys."""
+        """Return the keys of some rows for messages, or the whole rows if ON compares no keys."""
         chosen = self.rows.where(self.rows[SOURCE].isin([int(n) for n in numbers]))
         if self._equated:
             names = [each.field.name for each in self._equated]
@@ -269,7 +270,7 @@ class SourceRows:
 
 
 def _of_type(value: Column, field: Field) -> Column:
-    """A key as the table's column would hold it; NULL where it cannot, and then nothing matches."""
+    """Return a key in the table column's type. NULL if it does not fit, so that no row matches."""
     from pyspark.sql.types import StructType
 
     fields = to_spark_json(Schema((field,), field.id))["fields"]

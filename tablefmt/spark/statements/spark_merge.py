@@ -1,9 +1,9 @@
-"""MERGE by Spark: the source is stored once, the table passed over once.
+"""MERGE by Spark: store the source once, and read the table once.
 
-Inserts come from what is left of the source. Rows that match are found by a join that carries the
-place of the table's row and the number of the source's; both come back with the rows written.
-Expressions are looked at before Spark runs them: for chance, for rows that are several, and for
-other versions of the table.
+A join finds the matching rows. It returns the position of the table row and the number of the
+source row, along with the rows to write. Inserts use the source rows that did not match.
+Before Spark runs an expression, it is checked: for nondeterministic functions, for functions over
+several rows, and for reads of other versions of the table.
 
 Spec: MRG-1 .. MRG-4, ENT-9, ADD-8, SQL-2, CFL-22.
 """
@@ -54,19 +54,19 @@ class MergeChecks:
     """The checks of one MERGE."""
 
     def __init__(self, txn: TransactionSnapshot, merge: Merge, read: int | None) -> None:
-        """`read` is the version of the table that the source reads; None: it does not."""
+        """Make the checks. `read` is the version of the table that the source reads, if any."""
         self.read = read
-        """The oldest version of the table that a query of the statement reads; None: none does."""
+        """Oldest version of the table that a query of the statement reads. None: no query does."""
         self._txn = txn
         self._merge = merge
         self._is_fixed = read is not None
 
     def look_at_versions(self, frame: DataFrame) -> None:
-        """Find out which version of the table the expressions over a frame read.
+        """Find the version of the table that the expressions over a frame read.
 
         Raises:
-            OtherVersionRead: not the pinned one, and nothing else of the statement binds it to
-                that.
+            OtherVersionRead: another version than the fixed one, and the source does not bind the
+                statement to the fixed one.
         """
         if not self._merge.may_query:
             return
@@ -79,7 +79,7 @@ class MergeChecks:
         self.read = txn.version
 
     def deterministic(self, rows: DataFrame, first: Column, clauses: Sequence[SparkClause]) -> None:
-        """Refuse conditions of clauses that are a matter of chance: InvalidPredicateError."""
+        """Reject nondeterministic conditions of clauses. Raises InvalidPredicateError."""
         if self._merge.may_be_chance and any(c.condition is not None for c in clauses):
             sides = dict.fromkeys(_shown(clause.side) for clause in clauses)
             check_deterministic(rows, first, f"of WHEN {' or '.join(sides)}")
@@ -90,14 +90,14 @@ class MergeChecks:
         conditions: Sequence[tuple[str, Column]],
         clauses: Sequence[SparkClause],
     ) -> None:
-        """Refuse what has no value for a row by itself: InvalidPredicateError.
+        """Reject expressions over several rows. Raises InvalidPredicateError.
 
         Args:
-            rows: a DataFrame over which the expressions are.
-            conditions: by what people call them.
-            clauses: with conditions and values.
+            rows: the DataFrame that the expressions are over.
+            conditions: conditions with their names for messages.
+            clauses: clauses with conditions and values.
         """
-        # A resolved statement was looked through; text that calls nothing has a value for a row.
+        # Spark has checked resolved statements. Text without calls always works on a single row.
         if not (self._merge.by_name and self._merge.may_query):
             return
         expressions = list(conditions)
@@ -125,10 +125,10 @@ def merge_rows(
     merge_of: Callable[[TransactionSnapshot], Merge],
     options: WriteOptions,
 ) -> Commit:
-    """Carry out a MERGE, in one commit; run it again if executors died with rows of its source.
+    """Run a MERGE in one commit. Run it again if executors died with rows of its source.
 
     Raises:
-        CommitRejectedError: they died in every attempt. As `merge_once`.
+        CommitRejectedError: executors died in every attempt. Other errors as `merge_once`.
     """
     return again_if_lost(NAME, lambda: merge_once(context, spark, merge_of, options))
 
@@ -139,20 +139,20 @@ def merge_once(
     merge_of: Callable[[TransactionSnapshot], Merge],
     options: WriteOptions,
 ) -> Commit:
-    """Carry out a MERGE, in one commit.
+    """Run a MERGE in one commit.
 
     Args:
         context: the table.
         spark: the session.
-        merge_of: the statement, for the version that is read.
-        options: of the commit and the files.
+        merge_of: returns the statement for the version that is read.
+        options: the options of the commit and the files.
 
     Raises:
         MergeCardinalityError: several source rows would change one row of the table.
         ConstraintViolationError, SchemaMismatchError: a new row does not fit.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError. Spark's own
-        exceptions if a query fails, among them what `is_lost` knows. Only CommitUnknownError leaves
-        files.
+        exceptions if a query fails, among them those that `is_lost` recognizes. Only
+        CommitUnknownError may leave files behind.
     """
     options = with_batch(options, spark)
 
@@ -174,10 +174,10 @@ def stage_merge(
     options: WriteOptions,
     read: int | None,
 ) -> Staged:
-    """The MERGE at the pinned version; with nothing to do, a plan that is empty.
+    """Stage the MERGE at the fixed version. The plan is empty if no row changes.
 
     Args:
-        read: the version of the table that the source reads; None: it does not.
+        read: the version of the table that the source reads. None: the source does not read it.
     """
     check_may_change(txn.metadata, merge.analysis.clauses)
 
@@ -193,7 +193,7 @@ def stage_merge(
 
 
 def explain(txn: TransactionSnapshot, merge: Merge) -> str:
-    """How many files of how many a MERGE would open, and why. Reads the source once."""
+    """Return how many files a MERGE would open, of how many, and why. Reads the source once."""
 
     def explained() -> str:
         with SourceRows.stored(merge.source, merge.bind_source, merge.analysis) as source:
@@ -204,7 +204,7 @@ def explain(txn: TransactionSnapshot, merge: Merge) -> str:
 
 
 class _Work:
-    """One MERGE under way."""
+    """A MERGE that is running."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class _Work:
         self.columns = MergeColumns(txn, merge, functions_of(source.rows))
 
     def stage(self) -> Staged:
-        """Do the work; say what is to be committed."""
+        """Do the work, and return the plan to commit."""
         txn, analysis = self.txn, self.merge.analysis
         self.checks.by_row(self.source.rows, [], self.merge.of(Side.NOT_MATCHED))
         with job_description(self.spark, f"{NAME}: reading the source"):
@@ -252,8 +252,10 @@ class _Work:
         return staged
 
     def _find(self, files: pa.Table) -> Rewritten:
-        """Rows of the table that a source row matches, or a clause by source applies to; new
-        versions of those that get one are written in the same pass."""
+        """Find table rows that match a source row, or that a NOT MATCHED BY SOURCE clause changes.
+
+        The same pass writes the new versions of updated rows.
+        """
         merge = self.merge
         outer = merge.analysis.looks_at_all_targets
         names = [FILE, ROW, SOURCE, ACTION]
@@ -263,7 +265,7 @@ class _Work:
         rows = rows_with_positions(self.spark, self.txn, files, merge.where)
         matched, by_source = merge.of(Side.MATCHED), merge.of(Side.NOT_MATCHED_BY_SOURCE)
         if merge.by_name:
-            # Beside the source's columns a name of the table's could be one of theirs.
+            # With the source's columns in scope, a name of the table could mean a source column.
             self.checks.by_row(rows, [], by_source)
             by_source = tuple(clause.over(rows) for clause in by_source)
         source, clauses = self.source.for_join(), [*matched, *by_source]
@@ -294,7 +296,7 @@ class _Work:
             return rewrite(self.spark, self.txn, frame, names, self.options)
 
     def _checked(self, rewritten: Rewritten) -> Pairs:
-        """The pairs. Raises MergeCardinalityError (MRG-4)."""
+        """Return the pairs of table and source rows. Raises MergeCardinalityError (MRG-4)."""
         file, position, source = (rewritten.column(name) for name in (FILE, ROW, SOURCE))
         if ACTION in rewritten.positions.column_names:
             action = rewritten.column(ACTION)
@@ -308,10 +310,10 @@ class _Work:
         return pairs
 
     def _insert(self, matched: NDArray[np.int64]) -> AddedFiles | None:
-        """Write what the clauses make of source rows that matched nothing.
+        """Write the rows that NOT MATCHED clauses insert.
 
         Args:
-            matched: the numbers of those that did, ascending.
+            matched: the numbers of the source rows that matched, ascending.
         """
         clauses = self.merge.of(Side.NOT_MATCHED)
         if not clauses or len(matched) == self.source.count:
@@ -329,12 +331,12 @@ class _Work:
             frame = frame.coalesce(1)
         self.checks.look_at_versions(frame)
         rows = self.source.count - len(matched)
-        with job_description(self.spark, f"{NAME}: inserting of {rows} rows that matched nothing"):
+        with job_description(self.spark, f"{NAME}: inserting from {rows} unmatched source rows"):
             written = rewrite(self.spark, self.txn, frame, (), self.options, part="i")
         return written.files
 
     def _hashes(self, inserted: AddedFiles | None) -> NDArray[np.uint64] | None:
-        """Of the keys of all rows inserted; None: unknown."""
+        """Return the hashes of the keys of all inserted rows. None: unknown."""
         fields = self.merge.analysis.key_fields
         if inserted is None or not fields or inserted.rows > KEYS_MAX:
             return None

@@ -1,7 +1,7 @@
-"""DELETE, UPDATE and MERGE of SQL: Spark has resolved them, RowCommand.java keeps the expressions.
+"""DELETE, UPDATE and MERGE of SQL. Spark resolves them, and RowCommand.java keeps the expressions.
 
-Spark works them out over rows that carry the ids by which the expressions know the columns; so
-sub-queries, functions of the user's and the rules of types are Spark's own.
+The expressions refer to columns by Spark's attribute ids. Spark evaluates them over rows with these
+ids, so subqueries, user-defined functions and type rules are Spark's own.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ from tablefmt.store.location import open_store
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a RowCommand."""
+    """Result of a RowCommand."""
 
     commit: Commit
     columns: Schema | None = None
-    """Of the table from now on, if the statement may have changed them."""
+    """Columns of the table afterwards, if the statement may have changed them."""
 
 
 def change_rows(spark: Session, command: JavaObject, uri: str) -> Done:
-    """Carry out a RowCommand.
+    """Run a RowCommand.
 
     Args:
         spark: the session, classic.
         command: the Java object.
-        uri: where its table is.
+        uri: the location of the table.
 
     Raises:
         InvalidPredicateError: a condition that is not deterministic.
-        As `delete_rows`, `update_rows`, `merge_rows`.
+        Other errors as `delete_rows`, `update_rows`, `merge_rows`.
     """
     described = json.loads(command.described())
     options = parse_options(described["storage"])
@@ -84,7 +84,7 @@ def change_rows(spark: Session, command: JavaObject, uri: str) -> Done:
 
 
 def counts(commit: Commit, verb: str) -> str:
-    """The numbers that the command answers with, blanks between."""
+    """Return the row counts that the command shows, separated by blanks."""
     of = commit.metrics.get
     if verb == "DELETE":
         return str(of("numDeletedRows", 0))
@@ -96,7 +96,7 @@ def counts(commit: Commit, verb: str) -> str:
 
 
 class _Statement:
-    """What a command says, in the terms of the operations."""
+    """Translates a RowCommand to arguments of the operations."""
 
     def __init__(
         self, spark: Session, command: JavaObject, described: Mapping[str, Any], schema: Schema
@@ -107,14 +107,14 @@ class _Statement:
         self._schema = schema
 
     def where(self, condition: Mapping[str, Any] | None) -> SparkCondition:
-        """The rows of a condition; None: all."""
+        """Return the rows of a condition. None: all rows."""
         if condition is None:
             return SparkCondition(EVERY_ROW, None, self._bind)
         target = self._target(condition)
         return SparkCondition(target, self._condition(condition), self._bind)
 
     def values(self, numbers: Mapping[str, int], schema: Schema | None = None) -> list[Assigned]:
-        """Columns, by default as they are now, with their new values."""
+        """Return columns, by default those before the statement, with their new values."""
         return [
             (_field(schema or self._schema, name), self._column(number))
             for name, number in numbers.items()
@@ -122,7 +122,7 @@ class _Statement:
 
     @property
     def evolves(self) -> bool:
-        """Whether columns that only the source has may come into the table."""
+        """True if the statement may add columns that only the source has."""
         return bool(self._stars or self._added)
 
     @property
@@ -131,19 +131,19 @@ class _Statement:
 
     @property
     def _added(self) -> list[Any]:
-        """What clauses name and the table lacks: Spark's JSON forms."""
+        """Columns that clauses name and the table lacks, in Spark's JSON form."""
         added: list[Any] = json.loads(self._described["added"] or '{"fields":[]}')["fields"]
         return added
 
     def merge(self, txn: TransactionSnapshot) -> Merge:
-        """The whole MERGE, for a version of the table."""
+        """Return the whole MERGE for a version of the table."""
         source = self._frame(self._command.sourceRows(java_session(self._spark)))
         if self._stars:
             txn.target = merged(txn.target, incoming(source, txn.target.schema))
         elif self._added:
             coming = schema_from({"type": "struct", "fields": self._added})
             txn.target = merged(txn.target, nullable(coming))
-        # Files are looked through for keys of the types that they have.
+        # Files are pruned by keys, which have the types of the table before it evolves.
         self._schema, schema = txn.snapshot.schema, txn.target.schema
         on, star = self._described["on"], self._star(schema) if self._stars else {}
         clauses = [
@@ -174,7 +174,7 @@ class _Statement:
         )
 
     def _equated(self, parts: Sequence[tuple[str, int, bool]]) -> Iterator[EquatedColumn]:
-        """Of ON. Spark casts where types differ, and a column that is cast is not among them."""
+        """Yield the equated columns of ON. A column that Spark casts is not among them."""
         for name, number, null_safe in parts:
             field = _field(self._schema, name)
             if not is_nested(field.type):
@@ -203,7 +203,7 @@ class _Statement:
         return tuple((field, over(field, value)) for field, value in values)
 
     def _star(self, schema: Schema) -> dict[str, int]:
-        """What `SET *` and `INSERT *` set, as of `merge_schema` (MRG-1)."""
+        """Return the values of `SET *` and `INSERT *`, as of `merge_schema` (MRG-1)."""
         numbers = dict(self._described["source"])
         names = [name for name, _ in self._described["source"]]
         columns = columns_by_name(schema, names, partly=True)
@@ -226,7 +226,7 @@ class _Statement:
         return self._frame(self._command.rows(java_rows(rows)))
 
     def _grown(self, rows: DataFrame) -> DataFrame:
-        """The table's rows with what the statement's names stand for besides, NULL."""
+        """Return the table's rows with the columns that the statement adds, which are NULL."""
         from pyspark.sql.types import StructType
 
         functions = functions_of(rows)
@@ -254,5 +254,7 @@ class _Statement:
 def _field(schema: Schema, name: str) -> Field:
     field = schema.find(name)
     if field is None:
-        raise SchemaMismatchError(f"the table has no column {name!r} any more", [name])
+        raise SchemaMismatchError(
+            f"the table no longer has column {name!r}; run the statement again", [name]
+        )
     return field

@@ -447,7 +447,7 @@ def test_constraints_in_sql(spark: Any, t: str) -> None:
 
 
 REFUSED: dict[str, Callable[[str], bool]] = {
-    "ALTER TABLE t SET LOCATION '/x'": lambda said: "stays where it is" in said,
+    "ALTER TABLE t SET LOCATION '/x'": lambda said: "cannot be moved" in said,
     "CREATE TABLE made (x INT) USING tablefmt CLUSTER BY (x)": lambda said: "CLUSTER BY" in said,
     "ALTER TABLE t CLUSTER BY (id)": lambda said: "ClusterBy" in said,
     "CREATE TABLE made (x DATE, y INT) USING tablefmt PARTITIONED BY (days(x))": lambda said: (

@@ -80,7 +80,7 @@ def test_every_step_of_a_statement_is_told(
             "MERGE: storing the source",
             "MERGE: reading the source",
             "MERGE: finding matches in 2 files and writing new versions",
-            "MERGE: inserting of 1 rows that matched nothing",
+            "MERGE: inserting from 1 unmatched source rows",
             "copy-on-write: writing the rows that stay of 2 files",
         ]
         heard = [r.getMessage() for r in caplog.records if r.name == "tablefmt.progress"]
