@@ -1,4 +1,4 @@
-"""Which backend a session has for a store: the one place that decides, and the setting for it."""
+"""Choose the execution backend for a session and a store, from the session's setting."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tablefmt.spark.pyspark_objects import Session, has_jvm
 from tablefmt.store.object_store import Store
 
 SETTING = "spark.tablefmt.backend"
-"""A session's setting of who reads and writes data files: native, arrow or auto (the default)."""
+"""Session setting that selects the execution backend: native, arrow or auto (the default)."""
 
 Name = Literal["native", "arrow"]
-"""native: Spark itself, in its own Parquet code. arrow: Arrow in Spark's Python workers."""
+"""native: Spark's own Parquet reader and writer. arrow: Arrow in Spark's Python workers."""
 
 NO_JARS = (
-    "this Spark session lacks the classes of Hadoop's S3A and its committers; stop it and make one "
-    "with tablefmt.spark.session(s3=True)"
+    "this Spark session lacks the classes of Hadoop's S3A and its committers; stop it and start "
+    "one with tablefmt.spark.session(s3=True)"
 )
 
 _log = logging.getLogger("tablefmt.spark")
@@ -33,22 +33,23 @@ _log = logging.getLogger("tablefmt.spark")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A backend by name, and why."""
+    """The name of a backend, and the reason for it."""
 
     name: Name
     reason: str
     lacking: bool = False
-    """True if something is missing that could be had."""
+    """True if the native backend only lacks something that can be installed."""
 
 
 def backend_for(spark: Session, store: Store) -> Backend:
-    """The backend for a table. A choice of arrow is logged: WARNING if something is missing for
-    native, else INFO.
+    """Return the backend for a table.
+
+    Logs if the backend is arrow: as WARNING if native lacks something, else as INFO.
 
     Raises:
-        UnsupportedFeatureError: memory://, which neither can reach; `SETTING` asks for native, and
-            that cannot be; arrow, and Spark's workers lack tablefmt.
-        InvalidArgumentError: `SETTING` asks for something else.
+        UnsupportedFeatureError: memory://, which no backend can reach; `SETTING` is native, but
+            native is not possible; or the backend is arrow, and Spark's workers lack tablefmt.
+        InvalidArgumentError: `SETTING` has an unknown value.
     """
     check_shared(store)
     choice = choose(spark, store)
@@ -65,10 +66,10 @@ def _arrow(spark: Session, store: Store) -> Backend:
 
 
 def choose(spark: Session, store: Store) -> Choice:
-    """The same by name, without a word. Raises as `backend_for`, but for memory://."""
+    """Choose as `backend_for`, without logging. Raises as `backend_for`, but not for memory://."""
     asked = asked_for(spark)
     if asked == "arrow":
-        return Choice("arrow", f"{SETTING} says so")
+        return Choice("arrow", f"{SETTING} is arrow")
     choice = for_session(spark) or _for_store(spark, store)
     if asked == "native":
         _check_native(choice)
@@ -76,28 +77,28 @@ def choose(spark: Session, store: Store) -> Choice:
 
 
 def spark_reads_files(spark: Session, store: Store) -> bool:
-    """Whether Spark itself reads and writes the files. Logs, and raises, as `backend_for`."""
+    """Return whether Spark reads and writes the data files. Logs and raises as `backend_for`."""
     return isinstance(backend_for(spark, store), NativeBackend)
 
 
 def for_session(spark: Session) -> Choice | None:
-    """What a session has whatever the store is; None: it goes by the store."""
+    """Return the choice that the session alone determines. None: it depends on the store."""
     if not has_jvm(spark):
-        return Choice("arrow", "a Spark Connect session has no JVM at hand")
+        return Choice("arrow", "a Spark Connect session has no JVM in this process")
     missing = java_classes.problem(spark)
     return Choice("arrow", missing) if missing else None
 
 
 def fallback(reason: str) -> Choice:
-    """What there is where Spark itself cannot, for a reason that is no session's own."""
+    """Return the choice of arrow because native lacks something that can be installed."""
     return Choice("arrow", reason, lacking=True)
 
 
 def asked_for(spark: Session) -> Name | None:
-    """What the session's `SETTING` says; None: auto.
+    """Return the session's `SETTING`. None for auto.
 
     Raises:
-        InvalidArgumentError: nothing that there is.
+        InvalidArgumentError: an unknown value.
     """
     given = folded(str(spark.conf.get(SETTING, "auto")))
     names: tuple[Name, ...] = get_args(Name)
@@ -105,12 +106,12 @@ def asked_for(spark: Session) -> Name | None:
         if given == name:
             return name
     if given != "auto":
-        raise InvalidArgumentError(f"{SETTING} is {given!r:.100}; it is native, arrow or auto")
+        raise InvalidArgumentError(f"{SETTING} is {given!r:.100}; expected native, arrow or auto")
     return None
 
 
 def check_asked(spark: Session, choice: Choice) -> None:
-    """Refuse a choice that is not what the session's setting asks for. Raises as `backend_for`."""
+    """Check that a choice agrees with the session's setting. Raises as `backend_for`."""
     if asked_for(spark) == "native":
         _check_native(choice)
 
@@ -118,7 +119,8 @@ def check_asked(spark: Session, choice: Choice) -> None:
 def _check_native(choice: Choice) -> None:
     if choice.name != "native":
         raise UnsupportedFeatureError(
-            f"{SETTING} is native, and that cannot be: {choice.reason}. Set it to auto or arrow",
+            f"{SETTING} is native, but that is not possible: {choice.reason}. Set it to auto or "
+            "arrow",
             ["spark:native"],
         )
 
@@ -138,14 +140,14 @@ def _for_store(spark: Session, store: Store) -> Choice:
 
 
 def check_shared(store: Store) -> None:
-    """Make sure that other processes see the same store.
+    """Check that other processes can reach the store.
 
     Raises:
-        UnsupportedFeatureError: memory://, which every process has for itself.
+        UnsupportedFeatureError: memory://, which exists in one process only.
     """
     if store.identity.startswith("memory:"):
         raise UnsupportedFeatureError(
-            "a table at memory:// exists in one process alone, and Spark's workers are others; "
-            "use a local path or s3://, or read and write through Arrow with tablefmt.open()",
+            "a table at memory:// exists in one process only, and Spark's workers are other "
+            "processes; use a local path or s3://, or read and write with tablefmt.open()",
             ["spark:memory"],
         )

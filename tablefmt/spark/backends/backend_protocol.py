@@ -1,8 +1,8 @@
-"""What statements and verbs need of whoever reads and writes data files: one protocol.
+"""Protocol of execution backends, which read and write data files for statements.
 
-`backend_choice.backend_for` gives the backend for a session and a store; nobody above this package
-knows which it is. `Layout` says how rows are spread over files, from options, properties and the
-files there are, and is pure. Spec: DAT-1 .. DAT-7, DEL-1, ADD-5.
+`backend_choice.backend_for` returns the backend for a session and a store. Code above this package
+does not know which backend it has. `layout` decides how rows are distributed over files, from
+options, properties and existing files. It is pure. Spec: DAT-1 .. DAT-7, DEL-1, ADD-5.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from tablefmt.spark.pyspark_objects import DataFrame, Session
 from tablefmt.spark.spark_options import FileOptions
 
 SHUFFLED_PER_FILE_BYTE = 3
-"""Bytes that Spark shuffles for one byte of a file: rows with lz4 against columns with zstd."""
+"""Shuffle bytes per byte of a file: rows compressed with lz4 against columns with zstd."""
 
 SAMPLE_ROWS = 10_000
-"""Fewer rows than this in a table say too little about how large a row is."""
+"""Fewest rows of a table that are enough to estimate the size of a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows are spread over files."""
+    """Distribution of rows over files."""
 
     compression: str = "zstd"
     rows_max: int | None = None
-    """Rows a file; None: as the session says."""
+    """Most rows per file. None: as the session's setting."""
     shuffle_bytes: int | None = None
-    """Bytes a task of the shuffle that `optimizeWrite` asks for; None: no shuffle."""
+    """Bytes per task of the shuffle for `optimizeWrite`. None: no shuffle."""
 
 
 def session_layout(
     spark: Session, files: FileOptions, metadata: Metadata, head: Head | None
 ) -> Layout:
-    """`layout`, with what a session says of rows a file."""
+    """Return `layout` with the session's limit of rows per file."""
     rows_max = int(spark.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
     return layout(files, metadata, head, rows_max)
 
@@ -56,16 +56,16 @@ def session_layout(
 def layout(
     files: FileOptions, metadata: Metadata, head: Head | None, session_rows_max: int = 0
 ) -> Layout:
-    """What options, properties and the table's files so far say.
+    """Return the layout from options, properties and the table's existing files.
 
-    Spark's writer rolls by rows alone, so a size in bytes becomes rows by the bytes a row of the
-    table's files. Without such files a size holds with `optimizeWrite` alone.
+    Spark's writer limits files by rows only. So a size in bytes is converted to rows, by the bytes
+    per row of the existing files. Without such files, a size applies to `optimizeWrite` only.
 
     Args:
         files: the options of this write.
-        metadata: the table's, with its properties.
-        head: the table's newest version; None for a new table.
-        session_rows_max: spark.sql.files.maxRecordsPerFile; 0: none.
+        metadata: the table's metadata, with its properties.
+        head: the table's newest version. None for a new table.
+        session_rows_max: spark.sql.files.maxRecordsPerFile. 0: no limit.
     """
     properties = metadata.properties
     size = files.target_file_size or int(get_property(properties, "targetFileSize"))
@@ -81,7 +81,7 @@ def layout(
 
 
 FILE = "__tablefmt_file"
-"""The place of a row's file among those given, from 0: an int."""
+"""Index of a row's file in the list of files, from 0: an int."""
 
 ROW = "__tablefmt_row"
 """The position of a row in its file, from 0: a long."""
@@ -90,7 +90,7 @@ SOURCE = "__tablefmt_source"
 """The number of the source row that a row of the table matched: a long."""
 
 ACTION = "__tablefmt_action"
-"""What becomes of a row: an int, as of `merge_pairs`."""
+"""Action for a row: an int, as in `merge_pairs`."""
 
 ROW_COLUMNS = {
     FILE: pa.field(FILE, pa.int32()),
@@ -98,13 +98,13 @@ ROW_COLUMNS = {
     SOURCE: pa.field(SOURCE, pa.int64()),
     ACTION: pa.field(ACTION, pa.int32()),
 }
-"""Columns of the kind that no schema of a table names."""
+"""Arrow fields of the columns above, which are in no table schema."""
 
 _SPARK_NAMES = {pa.int32(): "integer", pa.int64(): "long"}
 
 
 def spark_fields(columns: pa.Schema) -> list[dict[str, object]]:
-    """Spark's JSON forms of some of ROW_COLUMNS, with their Parquet ids (DAT-11)."""
+    """Return Spark's JSON forms of some of ROW_COLUMNS, with their Parquet ids (DAT-11)."""
     return [
         {
             "name": field.name,
@@ -118,31 +118,31 @@ def spark_fields(columns: pa.Schema) -> list[dict[str, object]]:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the rows of a query go, and how."""
+    """Destination of a query's rows, and how to write them."""
 
     transaction: str
     """Names the folder."""
     metadata: Metadata
-    """Schema, partitioning and constraints to write under."""
+    """Schema, partitioning and constraints to write with."""
     layout: Layout
 
     @property
     def stats(self) -> tuple[Field, ...]:
-        """Columns to keep bounds of."""
+        """Columns to collect bounds of."""
         return tuple(stats_of(self.metadata))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rewritten:
-    """What came of a query of rows with their positions."""
+    """Result of a query over rows with their positions."""
 
     files: AddedFiles | None
-    """Of the rows written; with ACTION of those with UPDATED there."""
+    """Files written. With ACTION, they have the rows with action UPDATED only."""
     positions: pa.Table
-    """Those of ROW_COLUMNS that the query had, of all its rows."""
+    """Columns of ROW_COLUMNS that the query had, for all its rows."""
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """One of them, as numbers; NULL is -1."""
+        """Return one of these columns as numbers. NULL becomes -1."""
         values = self.positions[name]
         if values.null_count:
             values = values.fill_null(-1)
@@ -152,38 +152,39 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRange:
-    """Versions whose row changes are read, and in which columns."""
+    """A range of versions of which row changes are read, and the columns to read."""
 
     table: str
     """The table's id."""
     first: int
     last: int
-    """Both inclusive."""
+    """First and last version, both inclusive."""
     schema: Schema
-    """Of the rows, without the change columns."""
+    """Schema of the rows, without the change columns."""
 
 
 class Backend(Protocol):
-    """Reads and writes the data files of one store's table for one session.
+    """Reads and writes the data files of one table for one session.
 
-    Every method raises UnsupportedFeatureError where this backend cannot do what is asked, and what
-    runs a query Spark's own exceptions if it fails.
+    Every method raises UnsupportedFeatureError if the backend does not support the request. Methods
+    that run a query raise Spark's own exceptions if it fails.
     """
 
     def read_snapshot(self, snapshot: Snapshot, *, asked: bool = False) -> DataFrame:
-        """The rows of a version, columns under their logical names.
+        """Return the rows of a version, with columns under their logical names.
 
         Args:
             snapshot: the version.
-            asked: somebody asked for it by number or time, so that no commit will change it.
+            asked: True if the user asked for it by number or time, so that later commits do not
+                change the result.
         """
 
     def read_changes(self, of: ChangeRange, files: Sequence[FileChanges]) -> DataFrame:
-        """Rows of a range, each with its change columns (INC-3); in no order.
+        """Return the rows of a range in no order, each with its change columns (INC-3).
 
         Args:
             of: the range.
-            files: those of its changes that are read; there may be none.
+            files: the changes of the range to read, possibly none.
         """
 
     def read_positions(
@@ -194,46 +195,47 @@ class Backend(Protocol):
         partition_ids: frozenset[int],
         version: int | None,
     ) -> DataFrame:
-        """The live rows of files, each with FILE and ROW as its last columns (DEL-1).
+        """Return the live rows of files, each with FILE and ROW as its last columns (DEL-1).
 
         Args:
-            files: live files of one version, with the snapshot's columns; `vector` as
-                `Snapshot.with_vectors` gives it.
-            schema: the version's.
-            columns: those to read, of that schema.
+            files: live files of one version, with the snapshot's columns, and `vector` as from
+                `Snapshot.with_vectors`.
+            schema: the version's schema.
+            columns: the columns of that schema to read.
             partition_ids: ids of its partition columns.
             version: shown in plans.
         """
 
     def write_rows(self, frame: DataFrame, to: Destination) -> AddedFiles | None:
-        """Run the query and write its rows under the transaction's folder, durably (ADD-5).
+        """Run the query, and write its rows durably under the transaction's folder (ADD-5).
 
         Args:
-            frame: its columns go to the table's by name.
-            to: a transaction with no file yet.
+            frame: the rows. Its columns match the table's by name.
+            to: a transaction without files.
 
         Returns:
-            The files; None if there were no rows.
+            The files. None if there were no rows.
 
         Raises:
-            SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. CommitRejectedError: the
-            files are not all that was written. Then nothing stays under the folder.
+            SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. CommitRejectedError: not
+            all written rows are in the files. After an error, the folder is empty.
         """
 
     def rewrite_rows(
         self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
     ) -> Rewritten:
-        """Run a query over rows with positions; write rows, and give the positions of all.
+        """Run a query over rows with positions. Write rows, and return the positions of all rows.
 
         Args:
             frame: the table's columns by name, and those of `names`.
-            to: what files are written.
-            names: of ROW_COLUMNS, those there are; with ACTION only rows with UPDATED are written.
-            part: names the folder below the transaction's: one for every call.
+            to: how files are written.
+            names: those of ROW_COLUMNS that the frame has. With ACTION, only rows with action
+                UPDATED are written.
+            part: names the folder below the transaction's. Must differ between calls.
 
         Raises:
-            As `write_rows`; but the files stay.
+            As `write_rows`, but the files remain.
         """
 
     def files_of(self, transaction: str) -> TransactionFiles:
-        """What a transaction wrote, and this backend left beside it, to be removed or kept."""
+        """Return the files of a transaction, and what the backend left beside them, to clean up."""

@@ -1,9 +1,9 @@
-"""Compaction and clustering by Spark: planned here, carried out by tasks, one commit.
+"""Compaction and clustering by Spark: planned on the driver, run in tasks, committed once.
 
-There is a task for every file that is written. Arrow in the workers reads and writes the files,
-whoever does it for queries; so it works over Spark Connect as well. Tasks are values that travel to
-the workers: files in, files out, no row in between. Where rows have to go from one worker to
-another they are bytes that nobody looks into.
+Each written file is one task. Arrow in the workers reads and writes the files, whatever the
+session's execution backend is. So it works over Spark Connect, too. Tasks are values that travel to
+the workers. They take files and return files, but no rows. Where a clustering moves rows between
+workers, Spark shuffles them as serialized bytes.
 
 Spec: CMP-1 .. CMP-6, ADD-5.
 """
@@ -48,14 +48,14 @@ from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.runtime.spark_jobs import job_description
 
 PARCEL_BYTES = 4 << 20
-"""Arrow data of rows that go from worker to worker as one value, at most about."""
+"""Approximate limit of the Arrow data of rows that are shuffled as one value."""
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @contextmanager
 def _attempt(rewriting: Rewriting, number: int) -> Iterator[str]:
-    """What the names of the files of one attempt begin with; they go if it fails."""
+    """Yield the prefix of file names of one attempt. Remove the attempt's files if it fails."""
     prefix = f"{number:05d}-{secrets.token_hex(8)}-"
     files = TransactionFiles(rewriting.store, rewriting.transaction, shared=True)
     with carrying(), files.removed_on_failure((prefix,)):
@@ -64,30 +64,33 @@ def _attempt(rewriting: Rewriting, number: int) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompactTask:
-    """Writes groups of files again, in their order."""
+    """Rewrites groups of files, with rows in their order."""
 
     rewriting: Rewriting
     groups: tuple[pa.Table, ...]
     rows_max: tuple[int | None, ...]
 
     def write(self, group: int) -> AddedFiles | None:
-        """What came of one group. Raises as `Rewriting.in_order`, with a record for `recovered`."""
+        """Return the files written for one group.
+
+        Raises as `Rewriting.in_order`, with a record that `recovered` finds.
+        """
         with _attempt(self.rewriting, group) as prefix:
             return self.rewriting.in_order(self.groups[group], prefix, self.rows_max[group])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleTask:
-    """Reads what orders are learnt from."""
+    """Reads samples of rows, from which the sort order is learned."""
 
     clustering: Clustering
     parts: tuple[tuple[int, pa.Table], ...]
-    """Files, and the number of the group that they are of."""
+    """Group number and files of each part."""
     steps: tuple[int, ...]
-    """One row in how many is taken of each group."""
+    """Sampling step of each group: one row of this many is sampled."""
 
     def read(self, part: int) -> tuple[int, bytes]:
-        """A group's number, and rows of it. Raises CorruptDataError, as of `CompactTask.write`."""
+        """Return a group's number and sampled rows. Raises CorruptDataError."""
         group, files = self.parts[part]
         with carrying():
             return group, packed(self.clustering.sample(files, self.steps[group]))
@@ -95,18 +98,18 @@ class SampleTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ApartTask:
-    """Reads rows and puts them apart by where they are to go."""
+    """Reads rows, and splits them by the task that will write them."""
 
     clustering: Clustering
     parts: tuple[tuple[int, pa.Table], ...]
     orders: tuple[RowOrder, ...]
     together: tuple[int, ...]
-    """Ranges of each group's order that are written by one task."""
+    """Number of ranges of each group's order that one task writes."""
     firsts: tuple[int, ...]
-    """The number of the first of those tasks."""
+    """Number of the first writing task of each group."""
 
     def read(self, part: int) -> Iterator[tuple[int, bytes]]:
-        """The number of a task that writes, and rows for it."""
+        """Yield the number of a writing task, and rows for it."""
         group, files = self.parts[part]
         order, together = self.orders[group], self.together[group]
         with carrying():
@@ -117,16 +120,16 @@ class ApartTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderTask:
-    """Writes the rows of some ranges in order, as one file."""
+    """Writes the rows of some ranges in order to one file."""
 
     clustering: Clustering
     orders: tuple[RowOrder, ...]
     partitions: tuple[dict[str, Any], ...]
     group_of: tuple[int, ...]
-    """Of every task that writes."""
+    """Group of every writing task."""
 
     def write(self, number: int, parcels: Iterable[bytes]) -> AddedFiles | None:
-        """What came of one task's rows. Raises as of `CompactTask.write`."""
+        """Return the files written for one task's rows. Raises as `CompactTask.write`."""
         group = self.group_of[number]
         with _attempt(self.clustering.rewriting, number) as prefix:
             return self.clustering.write_rows(
@@ -135,7 +138,7 @@ class OrderTask:
 
 
 def steps_of(rows: Iterable[int]) -> tuple[int, ...]:
-    """Of groups of so many rows, one row in how many is enough for an order."""
+    """Return the sampling steps of groups with these numbers of rows."""
     return tuple(map(sample_step, rows))
 
 
@@ -155,10 +158,10 @@ def _opened(parcels: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
 
 
 DECODED = 8
-"""Times the size of a file that its rows take in Arrow, at most as a rule."""
+"""Usual upper bound of the size of rows in Arrow, as a multiple of their file size."""
 
 Added = list[AddedFiles | None]
-"""By group."""
+"""Added files by group."""
 
 _Results = Iterator[tuple[int, bytes]]
 
@@ -169,17 +172,17 @@ def compact_groups(
     groups: Sequence[pa.Table],
     rows_max: Sequence[int | None],
 ) -> Added:
-    """Write groups of files again in their order, each in a task.
+    """Rewrite groups of files, with rows in their order, one task per group.
 
     Args:
-        spark: a session, classic or Connect. Its workers have to see the store, and have tablefmt.
-        rewriting: how.
-        groups: files as of `Rewriting.in_order`.
-        rows_max: of each group, as there.
+        spark: a session, classic or Connect. Its workers need tablefmt and access to the store.
+        rewriting: how to rewrite files.
+        groups: files as in `Rewriting.in_order`.
+        rows_max: most rows per file of each group, as in `Rewriting.in_order`.
 
     Raises:
-        CorruptDataError: DAT-5. CommitRejectedError: the store refused a file. Spark's own
-        exceptions. Then nothing stays.
+        CorruptDataError: DAT-5. CommitRejectedError: the store rejected a file. Spark's own
+        exceptions. After an error, no file remains.
     """
     check_workers(spark)
     rewriting = replace(rewriting, store=for_workers(rewriting.store))
@@ -197,17 +200,18 @@ def compact_groups(
 def cluster_groups(
     spark: Session, clustering: Clustering, groups: Sequence[pa.Table], outputs: Sequence[int]
 ) -> Added:
-    """Write groups of files again in another order: learnt from a sample, then rows go to the task
-    that writes their range.
+    """Rewrite groups of files with their rows in another order.
+
+    The order is learned from a sample. Then each row is shuffled to the task that writes its range.
 
     Args:
-        spark: as of `compact_groups`.
-        clustering: how.
-        groups: files as of `Clustering.write`.
-        outputs: how many files come of each.
+        spark: as in `compact_groups`.
+        clustering: how to sort and rewrite.
+        groups: files as in `Clustering.write`.
+        outputs: number of output files of each group.
 
     Raises:
-        As `compact_groups`; StoreError if a worker's disk of temporary files is full.
+        As `compact_groups`. StoreError if a worker's disk for temporary files is full.
     """
     check_workers(spark)
     store = for_workers(clustering.rewriting.store)
@@ -256,7 +260,7 @@ def _orders(
     parts: tuple[tuple[int, pa.Table], ...],
     outputs: Sequence[int],
 ) -> tuple[tuple[RowOrder, ...], tuple[int, ...]]:
-    """The order of each group, and how many of its ranges make a file."""
+    """Return the order of each group, and how many of its ranges make a file."""
     rows = [int(pc.sum(f["rows"]).as_py()) - int(pc.sum(f["deleted"]).as_py()) for f in groups]
     task = SampleTask(clustering, parts, steps_of(rows))
 
@@ -281,7 +285,7 @@ _SHAPE = "number long, body binary"
 
 
 def _tasks(spark: Session, count: int, work: Callable[[int], _Results], label: str) -> DataFrame:
-    """A DataFrame of what `count` tasks give, each called with its number."""
+    """Return a DataFrame of the results of `count` tasks. Each task gets its number."""
     failures.install()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -309,7 +313,7 @@ def _by_group(
     group_of: Sequence[int],
     groups: int | None = None,
 ) -> Added:
-    """What tasks wrote, in the order of their numbers; attempts that lost leave nothing."""
+    """Return what tasks wrote, in the order of their numbers. Remove files of other attempts."""
     parts: list[Added] = [[] for _ in range(len(group_of) if groups is None else groups)]
     for number, body in sorted(written):
         parts[group_of[number]].append(read_back(body))
@@ -319,13 +323,13 @@ def _by_group(
 
 
 def _narrow(files: pa.Table) -> pa.Table:
-    """What a task looks at of files."""
+    """Return files with the columns that a task needs."""
     more = [n for n in files.column_names if n == "vector" or n.startswith("nans.")]
     return files.select([*columns_read(files), *more]).combine_chunks()
 
 
 def compact_by(spark: Session) -> compact.Rewrite:
-    """Spark's tasks write the groups of a compaction."""
+    """Return a function that rewrites the groups of a compaction in Spark's tasks."""
 
     def rewrite(
         txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: compact.Compaction
@@ -341,7 +345,7 @@ def compact_by(spark: Session) -> compact.Rewrite:
 
 
 def cluster_by(spark: Session) -> cluster.Rewrite:
-    """Spark's tasks write the groups of a clustering."""
+    """Return a function that rewrites the groups of a clustering in Spark's tasks."""
 
     def rewrite(
         txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: cluster.Cluster
@@ -358,11 +362,11 @@ def cluster_by(spark: Session) -> cluster.Rewrite:
 
 
 def files_where(spark: Session, context: TableContext, where: str | Filters | None) -> str | None:
-    """A condition that chooses files, with the session's zone in it (SQL-4).
+    """Return a condition that chooses files, with the session's time zone in it (SQL-4).
 
     Raises:
-        InvalidPredicateError: it makes no sense.
-        UnsupportedFeatureError: memory://, which Spark's workers do not see.
+        InvalidPredicateError: an invalid condition.
+        UnsupportedFeatureError: memory://, which Spark's workers cannot read.
     """
     check_shared(context.store)
     if where is None:

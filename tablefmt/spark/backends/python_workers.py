@@ -1,9 +1,9 @@
-"""What Spark's Python workers need, and what their tasks send back to the driver.
+"""Prepare Spark's Python workers, and read what their tasks send back to the driver.
 
 Compaction, clustering, copy-on-write and the Arrow backend run tablefmt in the workers. A worker is
-another process, often on another machine, with another Python and another environment: it needs
-tablefmt, and what the driver's store is reached with. A task sends back, as bytes, what an entry
-says of the files that it wrote.
+another process, often on another machine with another Python environment. It needs tablefmt, and
+the driver's credentials for the store. A task sends back the metadata of the files that it wrote,
+as bytes.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tablefmt.store.object_store import Store
 
 
 def merged(parts: Iterable[AddedFiles | None]) -> AddedFiles | None:
-    """The files of all tasks as one; a column that one lacks is unknown there (VAL-4)."""
+    """Return the files of all tasks as one. A value that a part lacks is unknown (VAL-4)."""
     return joined(list(parts))
 
 
 def described(added: AddedFiles | None) -> bytes:
-    """What a task wrote, as bytes for the driver."""
+    """Return the files that a task wrote, as bytes for the driver."""
     return orjson.dumps(None if added is None else dict(added.columns))
 
 
 def read_back(body: bytes) -> AddedFiles | None:
-    """The reverse of `described`."""
+    """Return the files of bytes from `described`."""
     columns = orjson.loads(body)
     return None if columns is None else AddedFiles(columns)
 
@@ -46,10 +46,11 @@ _log = logging.getLogger("tablefmt.spark")
 
 
 def check_workers(spark: Session) -> None:
-    """Make sure that the Python of Spark's workers has tablefmt: one small job an application.
+    """Check that the Python of Spark's workers has tablefmt, by one small job per application.
 
     Raises:
-        UnsupportedFeatureError: it has not. The message names the interpreter.
+        UnsupportedFeatureError: tablefmt cannot be imported there. The message names the
+            interpreter.
     """
     connect = not has_jvm(spark)
     owner: Any = spark if connect else spark.sparkContext
@@ -66,11 +67,11 @@ def check_workers(spark: Session) -> None:
 
 
 def _answer(spark: Session) -> str:
-    """Return what a worker says: "" if it has tablefmt, else its interpreter and its error."""
+    """Return "" if a worker has tablefmt, else its interpreter and its error after a tab."""
 
     from pyspark.sql.types import StringType
 
-    # PySpark sends a function by its module's name, but one inside another function by its code.
+    # PySpark pickles a nested function by value, so the worker need not import this module.
     def tablefmt_in_workers(_: int) -> str:
         import sys
 
@@ -81,22 +82,22 @@ def _answer(spark: Session) -> str:
             return f"{python}\t{type(error).__name__}: {error}"
         return ""
 
-    # Without Arrow, which such a worker may lack too. A type by name would need a JVM at hand.
+    # No Arrow, because such a worker may lack it, too. A type by name would need a JVM.
     asked = functions_of(spark).udf(tablefmt_in_workers, StringType(), useArrow=False)
     try:
         answered: str = spark.range(0, 1, 1, 1).select(asked("id")).collect()[0][0]
     except Exception as error:
-        # The work itself will fail in the same way, and its error says more.
+        # The statement itself will fail in the same way, with a better error.
         _log.debug("Spark's workers could not be asked for tablefmt: %s", error)
         return ""
     return answered
 
 
 def for_workers(store: Store) -> Store:
-    """Return the store as a task needs it: with the credentials that this process resolved.
+    """Return the store for a task, with the credentials that this process resolved.
 
-    Call it where a task is made, so that keys that expire are those of this moment. The result goes
-    into pickled functions alone, never into a plan, a log or a file.
+    Call it when a task is made, so that expiring keys are fresh. Put the result into pickled
+    functions only, never into a plan, a log or a file.
     """
     resolved = getattr(store, "with_credentials", None)
     if resolved is None:

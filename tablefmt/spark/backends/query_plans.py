@@ -1,12 +1,12 @@
 """Tables in Spark's query plans: the relation that SQL reads, and the version that a query reads.
 
-SQL resolves names against a relation before anybody can choose who reads it, and Spark itself reads
-that; so the setting of a backend says nothing of a SELECT.
+SQL resolves names to a relation before an execution backend can be chosen, and Spark itself reads
+that relation. So the backend setting does not affect a SELECT.
 
-For the version of a query, a session with a JVM is asked by SourceVersions.java. Over Connect there
-is only the text of a plan. Either way what Arrow reads for `tablefmt.spark.read` says which table
-and version it is; a scan of the Python data source says neither, so it counts as one of this table,
-however pinned.
+With a JVM, SourceVersions.java finds the version that a query reads. Over Connect there is only the
+text of a plan. In both cases, labels of Arrow reads of `tablefmt.spark.read` contain the table and
+the version. A scan of the Python data source shows neither. So it counts as a read of this table,
+at whatever version.
 
 Spec: CFL-22.
 """
@@ -38,16 +38,16 @@ _SCANNED = re.compile(r"\bRelationV2\[[^\n]*\] (?:\S+ )?tablefmt(?:_arrow)?\b")
 
 _LOCAL = frozenset({"LocalRelation", "CachedLocalRelation", "ChunkedCachedLocalRelation", "Range"})
 _ON_TOP = frozenset({"SubqueryAlias", "ToDF", "ToSchema", "Repartition", "Limit"})
-"""Nodes of a Connect client's plan: with no expression, so with no sub-query."""
+"""Nodes of a Connect client's plan without expressions, and so without subqueries."""
 
 _SCAN = "scan "
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 def version_read(store: Store, view: LogView, query: DataFrame) -> int | None:
-    """The version of the table that a DataFrame reads, sub-queries included; of several the oldest.
+    """Return the oldest version of the table that a DataFrame reads, including its subqueries.
 
-    None: it does not read the table, or only at versions that were asked for.
+    None: it does not read the table, or only at versions that the user asked for.
     """
     plan = java_rows_if_any(query)
     spark = query.sparkSession
@@ -67,8 +67,10 @@ def version_read(store: Store, view: LogView, query: DataFrame) -> int | None:
 
 
 def _version_in_text(view: LogView, query: DataFrame) -> int | None:
-    """`version_read` by the text of the plan. The newest version known here is not above the one
-    that a scan by format() will take when it runs.
+    """Return `version_read` from the text of the plan.
+
+    A scan by format() reads the newest version when it runs. That is at least the newest version
+    known here.
     """
     plan = java_rows_if_any(query)
     if plan is not None:
@@ -84,7 +86,7 @@ def _version_in_text(view: LogView, query: DataFrame) -> int | None:
 
 
 def _labelled(view: LogView, text: str) -> list[int]:
-    """Versions of the table in labels of what Arrow reads."""
+    """Return the versions of the table in labels of Arrow reads."""
     return [int(label[2]) for label in _READ.finditer(text) if label[1] == view.head.table]
 
 
@@ -95,7 +97,7 @@ def _scheme(place: str) -> str:
 
 
 def _is_local(query: DataFrame) -> bool:
-    """Whether a Connect client's query is rows that it has itself: its server need not be asked."""
+    """Return whether a Connect client's query is local data: the server need not be asked."""
     plan = getattr(query, "_plan", None)
     while type(plan).__name__ in _ON_TOP:
         plan = getattr(plan, "_child", None)
@@ -111,15 +113,15 @@ def sql_relation(
     *,
     asked: bool,
 ) -> JavaObject:
-    """A SnapshotRelation of the JVM over a version of a table.
+    """Return a SnapshotRelation of the JVM over a version of a table.
 
     Args:
         spark: a classic session.
-        store: where the table is.
+        store: the table's store.
         snapshot: the version.
-        uri: where INSERT into the relation writes.
-        storage: handed back to Python with such an INSERT.
-        asked: somebody asked for the version by number or time.
+        uri: the location that INSERT into the relation writes to.
+        storage: passed back to Python by an INSERT.
+        asked: True if the user asked for the version by number or time.
 
     Raises:
         UnsupportedFeatureError: Hadoop has no file system for the store.
@@ -128,12 +130,12 @@ def sql_relation(
 
 
 def live_partitions(files: pa.Table, schema: Schema, partition_by: Sequence[int]) -> str | None:
-    """The partitions that rows are in, a line each as of `Groups.values`; None: there is none.
+    """Return the partitions with rows, one line each as in `Groups.values`. None: there is none.
 
     Args:
-        files: a row a live file, with `rows` and `deleted`.
-        schema: the table's.
-        partition_by: ids of its partition columns, at least one, in their order.
+        files: one row per live file, with `rows` and `deleted`.
+        schema: the table's schema.
+        partition_by: ids of its partition columns in their order, at least one.
     """
     there = files.filter(pc.greater(files["rows"], files["deleted"]))
     if there.num_rows == 0:

@@ -1,10 +1,9 @@
-"""What changes of single rows are made of: rows with their positions, and rows written again.
+"""Building blocks of row-level changes: read rows with their positions, and rewrite rows.
 
-Rows of live files come together with where they are. Spark counts or lists the positions; what
-comes to the driver is a bit or a pair of numbers a row. New rows are written under a transaction's
-folder, whoever writes them. For copy-on-write, rows that stay in files of which others go are
-written again in tasks: one task a file, and what comes back is what an entry says of the files
-written.
+Spark reads live rows with their positions, and lists or aggregates the positions. The driver gets
+one bit or a pair of numbers per row. New rows are written under the transaction's folder by the
+execution backend. Copy-on-write rewrites the remaining rows of a file in tasks, one task per file.
+The tasks return the metadata of the files that they wrote.
 
 Spec: DEL-1, DEL-4, LIN-1, ADD-5.
 """
@@ -62,19 +61,20 @@ def rewrite(
     options: WriteOptions,
     part: str = "u",
 ) -> Rewritten:
-    """Run a query; its rows go to files under the transaction's folder, durably (ADD-5).
+    """Run a query, and write its rows durably to files under the transaction's folder (ADD-5).
 
     Args:
         spark: the session.
-        txn: the version, and where the files go.
+        txn: the transaction, at its version.
         frame: the table's columns by name, and those of `names`.
-        names: of FILE, ROW, SOURCE, ACTION, those there are.
+        names: those of FILE, ROW, SOURCE and ACTION that the frame has.
         options: how the files are written.
-        part: names the folder below the transaction's: one for every call.
+        part: names the folder below the transaction's. Must differ between calls.
 
     Raises:
-        SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. CommitRejectedError: the files
-        are not all that Spark wrote. Spark's own exceptions if the query fails. The files stay.
+        SchemaMismatchError: DAT-2. ConstraintViolationError: DAT-3. CommitRejectedError: not all
+        rows that Spark wrote are in the files. Spark's own exceptions if the query fails. Files are
+        not removed.
     """
     layout = session_layout(spark, options.files, txn.target, txn.view.head)
     to = Destination(txn.transaction, txn.target, layout)
@@ -93,29 +93,31 @@ def with_positions(
     columns: Sequence[Field] | None = None,
     version: int | None = None,
 ) -> DataFrame:
-    """The rows that files still have as a DataFrame, each with FILE and ROW as its last columns.
+    """Return the live rows of files as a DataFrame, with FILE and ROW as its last columns.
 
-    A condition on the DataFrame leaves out whole files, as in `tablefmt.spark.read`; where Spark
-    itself reads the files, a column that nobody asks for is not read.
+    A condition on the DataFrame prunes whole files, as in `tablefmt.spark.read`. The native backend
+    also skips unused columns.
 
     Args:
         spark: a session, classic or Connect.
-        store: where the files are.
-        files: live files of one version, with the snapshot's columns; `vector` as
-            `Snapshot.with_vectors` gives it.
-        schema: the version's.
-        partition_ids: its partition columns.
-        columns: those to read; None: all.
+        store: the store of the files.
+        files: live files of one version, with the snapshot's columns, and `vector` as from
+            `Snapshot.with_vectors`.
+        schema: the version's schema.
+        partition_ids: the version's partition columns.
+        columns: the columns to read. None: all.
         version: shown in plans.
 
     Raises:
-        SchemaMismatchError: a column of the table is called as one of the two.
-        UnsupportedFeatureError: no backend reaches the store.
+        SchemaMismatchError: a column of the table is named FILE or ROW.
+        UnsupportedFeatureError: no backend can reach the store.
     """
     taken = [f.name for f in schema.fields if folded(f.name) in (FILE, ROW)]
     if taken:
         raise SchemaMismatchError(
-            f"the column {taken[0]!r} has a name that changes of rows need; rename it", taken
+            f"column {taken[0]!r} has a name that tablefmt reserves for row-level changes; rename "
+            "the column",
+            taken,
         )
     read = schema if columns is None else Schema(tuple(columns), schema.last_id)
     backend = backend_for(spark, store)
@@ -123,8 +125,10 @@ def with_positions(
 
 
 LISTED_MAX = 1 << 24
-"""In files of up to so many rows together positions are listed, without a shuffle; in larger ones
-they come as bits, 32,768 to a row."""
+"""Most rows of files with positions that are listed, without a shuffle.
+
+Positions in larger files are aggregated to bitmaps, 32,768 bits per row.
+"""
 
 _BITS = 32768
 
@@ -132,17 +136,17 @@ _BUCKET, _MAP = "bucket", "bits"
 
 
 def find_positions(rows: DataFrame, ids: NDArray[np.int64], count: int) -> dict[int, BitMap64]:
-    """The places of the rows of a query. Runs it.
+    """Run a query, and return the positions of its rows by file id.
 
     Args:
-        rows: a DataFrame with FILE and ROW; no row is there twice.
-        ids: of the files, by FILE.
-        count: rows of those files.
+        rows: a DataFrame with FILE and ROW. No row occurs twice.
+        ids: the ids of the files, indexed by FILE.
+        count: the number of rows of these files.
     """
     if count <= LISTED_MAX:
         pairs = rows.select(FILE, ROW).toArrow()
         return positions_by_file(_numbers(pairs, FILE), _numbers(pairs, ROW), ids)
-    # Spark's functions count from 1.
+    # Spark's bitmap functions count from 1.
     bits = selected(
         rows,
         FILE,
@@ -169,31 +173,31 @@ def _numbers(table: pa.Table, name: str) -> NDArray[np.int64]:
 
 
 JOB_BYTES = 32 << 20
-"""Bitmaps that go to the tasks of one job; with more there are several jobs, one after another."""
+"""Bytes of bitmaps that travel to the tasks of one job. More bitmaps need several jobs in a row."""
 
 _log = logging.getLogger("tablefmt.spark")
 
 
 @dataclass(frozen=True, slots=True)
 class CopyRowsTask:
-    """Writes the rows that a file still has to files of a transaction."""
+    """Copies the remaining rows of a file to files of a transaction."""
 
     store: Store
     transaction: str
     schema: Schema
-    """The one to read under."""
+    """Schema to read the file with."""
     metadata: Metadata
-    """What to write under. Constraints held when the rows came in."""
+    """Metadata to write with. It has no constraints: the rows were checked when they were added."""
     stats: tuple[Field, ...]
     prefix: str
-    """Of the names of all files that the statement carries."""
+    """Prefix of the names of all files with rows that the statement copies."""
 
     def copy_rows(self, file: pa.Table, number: int) -> AddedFiles | None:
-        """Write the rows of one file, under names that no other attempt has; then it is durable.
+        """Write the remaining rows of one file, durably, under names that no other attempt uses.
 
         Args:
             file: one row, as `read_files` takes it.
-            number: tells the files apart.
+            number: distinguishes the files.
 
         Raises:
             CorruptDataError, StoreError, with a record that `recovered` finds.
@@ -212,10 +216,10 @@ class CopyRowsTask:
 
 
 def copy_rows_in_tasks(spark: Session) -> CopyRows:
-    """What `stage_changes` calls to write rows that stay; in tasks of this session.
+    """Return the function that `stage_changes` calls to copy rows, in tasks of this session.
 
-    If a task fails for good, Spark's own exception leaves, or the TablefmtError behind it, and what
-    the tasks wrote is removed.
+    If a task fails for good, the function raises Spark's own exception, or the TablefmtError behind
+    it, and removes the files of the tasks.
     """
 
     def copy(
@@ -226,7 +230,7 @@ def copy_rows_in_tasks(spark: Session) -> CopyRows:
         failures.install()
         check_shared(txn.store)
         check_workers(spark)
-        step = f"copy-on-write: writing the rows that stay of {len(ids)} files"
+        step = f"copy-on-write: copying the remaining rows of {len(ids)} files"
         prefix = f"carry-{secrets.token_hex(4)}-"
         files = TransactionFiles(txn.store, txn.transaction)
         with files.removed_on_failure((prefix,)), job_description(spark, step):
@@ -260,19 +264,19 @@ def _copied(
     for start, end in _jobs([len(v) for v in vectors]):
         singles = [read.slice(at, 1) for at in range(start, end)]
         for at, added in enumerate(_run(spark, task, singles, start), start):
-            assert added is not None, "a file that does not go whole has rows left"
+            assert added is not None, "a file that is not removed as a whole has rows left"
             inputs = [(int(ids[at]), files["rows"][at].as_py(), dropped[at])]
             outputs.extend(enumerate(runs_of(inputs, added.columns["rows"]), len(outputs)))
             parts.append(flagged(added, updated=False))
     added = joined(parts)
     assert added is not None
     TransactionFiles(txn.store, txn.transaction).keep_only(added, prefix)
-    _log.info("carried %d rows of %d files in tasks", added.rows, len(ids))
+    _log.info("copied %d rows of %d files in tasks", added.rows, len(ids))
     return added, tuple(outputs)
 
 
 def _jobs(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Runs of files whose bitmaps go together."""
+    """Yield ranges of files with bitmaps that travel together."""
     start = held = 0
     for at, size in enumerate(sizes):
         if at > start and held + size > JOB_BYTES:
@@ -285,7 +289,7 @@ def _jobs(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _run(
     spark: Session, task: CopyRowsTask, singles: Sequence[pa.Table], first: int
 ) -> list[AddedFiles | None]:
-    """What was written for each file, in their order."""
+    """Return the files written for each input file, in their order."""
 
     def tablefmt_copy_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -61,7 +61,7 @@ class SparkClause:
     values: tuple[Assigned, ...] = ()
 
     def over(self, rows: DataFrame) -> SparkClause:
-        """Return the clause, with names resolved in `rows` only (MRG-1). Raises AnalysisException."""
+        """Return the clause with names resolved in `rows` (MRG-1). Raises AnalysisException"""
         condition = None if self.condition is None else bound(rows, self.condition)
         values = tuple((field, bound(rows, value)) for field, value in self.values)
         return replace(self, condition=condition, values=values)

@@ -160,7 +160,7 @@ def test_a_column_of_the_user_is_not_taken_for_a_position(
     there = frame.select("id", frame.metadataColumn("_metadata").row_index)
     assert pairs(there) == [(0, 0), (2, 2), (3, 3)]
     tablefmt.create(uri + "-other", pa.schema([(native_relation.POSITION, pa.int64())]))
-    with pytest.raises(UnsupportedFeatureError, match="keeps the name"):
+    with pytest.raises(UnsupportedFeatureError, match="reserves the column name"):
         tablefmt.spark.read(spark, uri + "-other")
 
 

@@ -74,14 +74,14 @@ def test_every_step_of_a_statement_is_told(
             )
         steps = [
             "DELETE: finding rows in 2 files",
-            "copy-on-write: writing the rows that stay of 2 files",
+            "copy-on-write: copying the remaining rows of 2 files",
             "UPDATE: writing new versions of rows in 1 files",
-            "copy-on-write: writing the rows that stay of 1 files",
+            "copy-on-write: copying the remaining rows of 1 files",
             "MERGE: storing the source",
             "MERGE: reading the source",
             "MERGE: finding matches in 2 files and writing new versions",
             "MERGE: inserting from 1 unmatched source rows",
-            "copy-on-write: writing the rows that stay of 2 files",
+            "copy-on-write: copying the remaining rows of 2 files",
         ]
         heard = [r.getMessage() for r in caplog.records if r.name == "tablefmt.progress"]
         assert heard == steps

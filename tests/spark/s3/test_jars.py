@@ -47,7 +47,7 @@ def test_jars_are_brought_once(repository: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_another_content_is_refused(repository: Path) -> None:
     (repository / "org/example/x/two/1.0/two-1.0.jar").write_bytes(b"other")
-    with pytest.raises(UnsupportedFeatureError, match="SHA-256 differs") as caught:
+    with pytest.raises(UnsupportedFeatureError, match="wrong SHA-256") as caught:
         s3_jars()
     assert caught.value.features == ["spark:s3-jars"]
     assert not (cache_folder() / "two-1.0.jar").exists()

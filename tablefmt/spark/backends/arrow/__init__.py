@@ -1,1 +1,1 @@
-"""Arrow reads and writes the data files, in Spark's Python workers."""
+"""Arrow backend: Arrow in Spark's Python workers reads and writes the data files."""

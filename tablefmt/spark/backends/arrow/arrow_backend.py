@@ -1,9 +1,9 @@
-"""Arrow in Spark's Python workers reads and writes the files; the driver plans and commits.
+"""Arrow backend: Arrow in Spark's Python workers reads and writes files; the driver commits.
 
-For Spark Connect, for stores that Hadoop has no file system for, and for who asks for it. To read,
-files are dealt out to the workers, which give their rows back. To write, a DataFrame gets the
-table's columns by Spark's functions alone, which Connect can do too, and Spark hands its rows to
-the workers. The driver, or the Connect client, makes the one commit.
+It is used for Spark Connect, for stores without a Hadoop file system, and on request. For a read,
+files are distributed over the workers, which return rows. For a write, Spark functions, which
+Connect has too, convert a DataFrame to the table's columns. Then Spark passes its rows to the
+workers. The driver, or the Connect client, makes the single commit.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ _log = logging.getLogger(__name__)
 
 
 def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bool) -> DataFrame:
-    """The rows of a version.
+    """Return the rows of a version.
 
     Args:
-        spark: a session, classic or Connect. Its workers have to see the store, and have tablefmt.
-        store: the table's. What it is opened with is in no plan.
+        spark: a session, classic or Connect. Its workers need tablefmt and access to the store.
+        store: the table's store. Its credentials are in no plan.
         snapshot: the version.
-        asked: somebody asked for this version, by number or time.
+        asked: True if the user asked for this version, by number or time.
     """
     failures.install()
     files = snapshot.files
@@ -78,7 +78,7 @@ def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bo
         "arrow backend: version %d of %s, %d files in %d tasks",
         snapshot.version, store.uri, files.num_rows, len(groups),
     )  # fmt: skip
-    # query_versions.py finds it in plans.
+    # query_plans.py finds the label in plans.
     at = f"{'at' if asked else 'v'}{snapshot.version}"
     label = f"tablefmt_arrow_{snapshot.table_id}_{at}_{files.num_rows}_files"
     task, nothing = ReadTask(for_workers(store), snapshot.schema, snapshot.version), pa.schema([])
@@ -88,7 +88,7 @@ def read_snapshot(spark: Session, store: Store, snapshot: Snapshot, *, asked: bo
 def read_changes(
     spark: Session, store: Store, of: ChangeRange, files: Sequence[FileChanges]
 ) -> DataFrame:
-    """Rows of a range, each with its change columns; equal ones do not cancel."""
+    """Return the rows of a range with their change columns. Equal rows do not cancel."""
     failures.install()
     parts = [(part,) for part in parts_of([replace(each, cancels=False) for each in files])]
     label = f"tablefmt_arrow_changes_{of.first}_to_{of.last}"
@@ -99,7 +99,7 @@ def read_changes(
 def read_positions(
     spark: Session, store: Store, files: pa.Table, table: Schema, columns: Schema
 ) -> DataFrame:
-    """Rows with FILE and ROW."""
+    """Return rows with FILE and ROW."""
     failures.install()
     groups, first = [], 0
     for group in groups_of(files):
@@ -118,9 +118,9 @@ def _frame(
     more: pa.Schema,
     label: str,
 ) -> DataFrame:
-    """A DataFrame with a task for every group, which `task` takes; its columns, then `more`.
+    """Return a DataFrame with one task per group. `task` reads `columns`, then `more`.
 
-    `label` is what EXPLAIN shows.
+    EXPLAIN shows `label`.
     """
     from pyspark.sql.types import StructType
 
@@ -145,7 +145,7 @@ def _frame(
 def aligned(
     frame: DataFrame, schema: Schema, more: Sequence[Mapping[str, object]] = ()
 ) -> DataFrame:
-    """The rows with exactly the table's columns, by their logical names; and those of `more`."""
+    """Return the rows with exactly the table's columns by logical name, and those of `more`."""
     steps = alignment(frame, _as_named(schema), more)
     frame = _selected(frame, steps.choose)
     if steps.fit is not None:
@@ -162,7 +162,7 @@ def _cast_to(frame: DataFrame, schema: dict[str, Any]) -> DataFrame:
 
     try:
         frame = frame.to(StructType.fromJson(schema))
-        # Connect analyses when it is asked for a schema that it cannot know by itself.
+        # Connect analyzes the query when it is asked for a schema that it cannot infer itself.
         frame.select("*").schema  # noqa: B018
     except AnalysisException as error:
         raise misfit(error) from None
@@ -188,7 +188,7 @@ def _selected(frame: DataFrame, steps: Columns) -> DataFrame:
 
 
 def _as_named(schema: Schema) -> Schema:
-    """The schema with logical names for physical ones, at every level."""
+    """Return the schema with logical names as physical names, at every level."""
     return Schema(tuple(map(_field_as_named, schema.fields)), schema.last_id)
 
 
@@ -207,7 +207,7 @@ def _type_as_named(kind: Type) -> Type:
 
 
 def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | None:
-    """Run the query; its rows go to files. As of `Backend`."""
+    """Run the query, and write its rows to files. As `Backend`."""
     frame, metadata = _checked(aligned(frame, to.metadata.schema), to.metadata)
     task = _task(store, to, metadata)
     if to.layout.shuffle_bytes is not None:
@@ -234,7 +234,7 @@ def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | 
 def rewrite_rows(
     frame: DataFrame, store: Store, to: Destination, names: Sequence[str]
 ) -> Rewritten:
-    """The same of rows with positions, which go into no file. As of `Backend`."""
+    """Write rows with positions. The positions are not written to files. As `Backend`."""
     shape = pa.schema([ROW_COLUMNS[name] for name in names])
     rows = aligned(frame, to.metadata.schema, spark_fields(shape))
     checked, metadata = _checked(rows, to.metadata)
@@ -261,8 +261,9 @@ def rewrite_rows(
 
 
 def _plainly_named(frame: DataFrame) -> tuple[DataFrame, list[str]]:
-    """The rows with names that PySpark finds again: it asks for columns by their names, without
-    quotes. And the names as they are.
+    """Return the rows with names that PySpark can resolve, and the original names.
+
+    PySpark resolves columns by their names without quotes, so dots and backticks would fail.
     """
     names = list(frame.columns)
     if not any(mark in name for name in names for mark in ".`"):
@@ -283,7 +284,7 @@ def _task(store: Store, to: Destination, metadata: Metadata) -> WriteTask:
 
 
 def _checked(frame: DataFrame, metadata: Metadata) -> tuple[DataFrame, Metadata]:
-    """Rows that break a constraint fail in Spark itself; the workers are left nothing to check."""
+    """Make Spark check constraints, and return metadata without them for the workers."""
     check = guard(metadata)
     if check is None:
         return frame, metadata
@@ -298,7 +299,7 @@ def _checked(frame: DataFrame, metadata: Metadata) -> tuple[DataFrame, Metadata]
 
 
 def _together(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Rows of one partition in one task, or in a few where adaptive execution sizes them."""
+    """Bring rows of a partition to one task, or to a few if adaptive execution is on."""
     if frame.sparkSession.conf.get("spark.sql.adaptive.enabled", "true") == "true":
         return frame.hint("rebalance", *(quote_name(n) for n in names))
     return frame.repartition(*(quote_name(n) for n in names)) if names else frame
@@ -306,18 +307,18 @@ def _together(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class ArrowBackend:
-    """A `Backend`; its methods are described there."""
+    """The Arrow `Backend`, which describes the methods."""
 
     spark: Session
-    """Classic or Connect."""
+    """A classic or Connect session."""
     store: Store
 
     def read_snapshot(self, snapshot: Snapshot, *, asked: bool = False) -> DataFrame:
-        """As of `Backend`."""
+        """Implement `Backend.read_snapshot`."""
         return read_snapshot(self.spark, self.store, snapshot, asked=asked)
 
     def read_changes(self, of: ChangeRange, files: Sequence[FileChanges]) -> DataFrame:
-        """As of `Backend`."""
+        """Implement `Backend.read_changes`."""
         return read_changes(self.spark, self.store, of, files)
 
     def read_positions(
@@ -328,19 +329,19 @@ class ArrowBackend:
         partition_ids: frozenset[int],
         version: int | None,
     ) -> DataFrame:
-        """As of `Backend`."""
+        """Implement `Backend.read_positions`."""
         return read_positions(self.spark, self.store, files, schema, columns)
 
     def write_rows(self, frame: DataFrame, to: Destination) -> AddedFiles | None:
-        """As of `Backend`."""
+        """Implement `Backend.write_rows`."""
         return write_rows(frame, self.store, to)
 
     def rewrite_rows(
         self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
     ) -> Rewritten:
-        """As of `Backend`. Names of files have no part that could be one of another call."""
+        """Implement `Backend.rewrite_rows`. `part` is not needed: names of files are unique across calls."""
         return rewrite_rows(frame, self.store, to, names)
 
     def files_of(self, transaction: str) -> TransactionFiles:
-        """As of `Backend`."""
+        """Implement `Backend.files_of`."""
         return TransactionFiles(self.store, transaction)

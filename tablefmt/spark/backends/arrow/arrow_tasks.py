@@ -1,7 +1,7 @@
-"""What Spark's workers do for Arrow: read files or row changes, write the rows of a task.
+"""Tasks that Spark's workers run for Arrow: read files or row changes, and write rows.
 
-They are values that travel to the workers pickled, so what a store needs to be opened with is in no
-plan. Spec: DAT-1 .. DAT-7, INC-3.
+Tasks travel to the workers pickled, so a store's credentials are in no plan. Spec: DAT-1 .. DAT-7,
+INC-3.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from tablefmt.store.object_store import Store
 TASK_BYTES_MIN = 4 << 20
 TASK_BYTES_MAX = 128 << 20
 TASKS_WANTED = 64
-"""A read makes about that many tasks, if they come out between the two sizes."""
+"""Approximate number of tasks of a read, if the size of a task is between the two limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """Reads files of one version, whatever the tasks that it is handed to."""
+    """Reads files of one version. One instance serves all tasks."""
 
     store: Store
     schema: Schema
     version: int
 
     def batches(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
-        """The rows of `files`, every column.
+        """Yield the rows of `files` with every column.
 
         Raises:
             CorruptDataError, VersionNotFoundError, with a record that `recovered` finds.
@@ -56,19 +56,19 @@ class ReadTask:
 
 @dataclass(frozen=True, slots=True)
 class LocateTask:
-    """Reads files of one version with the place of every row, whatever the tasks."""
+    """Reads files of one version with the position of every row. One instance serves all tasks."""
 
     store: Store
     table: Schema
     schema: Schema
-    """The columns wanted, of those of the table."""
+    """Columns of the table to read."""
 
     def batches(self, files: pa.Table, first: int) -> Iterator[pa.RecordBatch]:
-        """The rows of `files`; then the place of the file, int32, and of the row in it, int64.
+        """Yield the rows of `files`, with the file's index (int32) and the row's position (int64).
 
         Args:
             files: as `read_files` takes them.
-            first: the place of the first of them.
+            first: the index of the first file.
 
         Raises:
             CorruptDataError, with a record that `recovered` finds.
@@ -86,7 +86,7 @@ class LocateTask:
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """Writes rows under one transaction's folder, under names that no other attempt has."""
+    """Writes rows under a transaction's folder, under names that no other attempt uses."""
 
     store: Store
     transaction: str
@@ -96,14 +96,14 @@ class WriteTask:
     """Names of the columns of the rows, in their order."""
     compression: str = "zstd"
     rows_max: int | None = None
-    """Rows a file."""
+    """Most rows per file."""
 
     def write(self, batches: Iterable[pa.RecordBatch], partition: int) -> AddedFiles | None:
-        """Write the rows of one attempt of the task for `partition`; durable when it returns.
+        """Write the rows of one attempt of the task for `partition`. Durable on return.
 
         Raises:
             SchemaMismatchError, ConstraintViolationError, CommitRejectedError, with a record that
-            `recovered` finds. The files written so far are removed.
+            `recovered` finds. Files written so far are removed.
         """
         prefix = f"{partition:05d}-{secrets.token_hex(8)}-"
         files = TransactionFiles(self.store, self.transaction, shared=True)
@@ -129,7 +129,7 @@ class WriteTask:
             self.metadata,
             self.stats,
             prefix=prefix,
-            # Arrow never had the older kind, so its name is shorter.
+            # Arrow has only the newer format, and calls it lz4.
             compression="lz4" if self.compression == "lz4_raw" else self.compression,
             rows_max=self.rows_max,
         )
@@ -137,18 +137,18 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """Writes the rows of a task, and keeps their places: columns that come last."""
+    """Writes the rows of a task, and returns their positions, which are the last columns."""
 
     rows: WriteTask
     places: tuple[str, ...]
     action: str | None = None
-    """One of `places`; rows in which it is another than `written` are not written."""
+    """Column of `places`. Rows with another value than `written` are not written."""
     written: int = 0
 
     def write(
         self, batches: Iterable[pa.RecordBatch], partition: int
     ) -> tuple[AddedFiles | None, bytes]:
-        """As `WriteTask.write`; and the places of all rows, as `packed` has them."""
+        """Write as `WriteTask.write`. Also return the positions of all rows, as from `packed`."""
         width = len(self.rows.columns)
         kept: list[pa.RecordBatch] = []
 
@@ -167,12 +167,12 @@ class RewriteTask:
 
 
 def check_columns(given: Schema, schema: Schema) -> None:
-    """Refuse rows that do not fit before any task runs. Raises SchemaMismatchError (DAT-2)."""
+    """Check before any task runs that columns fit the table. Raises SchemaMismatchError (DAT-2)."""
     match_columns(to_arrow(given), schema)
 
 
 def groups_of(files: pa.Table) -> list[pa.Table]:
-    """Files in their order, in groups that are each worth a task. At least one file a group."""
+    """Return files in their order, in groups of a suitable size for a task. No group is empty."""
     vector = [name for name in ("vector",) if name in files.column_names]
     files = files.select(columns_read(files) + vector).combine_chunks()
     sizes = files["size"].to_pylist()
@@ -189,7 +189,7 @@ def groups_of(files: pa.Table) -> list[pa.Table]:
 
 
 def packed(files: pa.Table) -> bytes:
-    """A table of a few columns as bytes."""
+    """Return a small table as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, files.schema) as stream:
         stream.write_table(files)
@@ -198,7 +198,7 @@ def packed(files: pa.Table) -> bytes:
 
 
 def unpacked(body: bytes) -> pa.Table:
-    """The reverse of `packed`."""
+    """Return the table of bytes from `packed`."""
     with pa.ipc.open_stream(body) as stream:
         return stream.read_all()
 
@@ -206,14 +206,16 @@ def unpacked(body: bytes) -> pa.Table:
 Part = list[FileChanges]
 
 _ALL = 1 << 62
-"""Room for any rows: what is too much for the memory of a task is read once for every commit."""
+"""No limit of rows. Files that exceed a task's memory are read once for every commit."""
 
 _READ = ("id", "path", "size", "rows", "footer", "deleted", "vector")
 
 
 def parts_of(changes: Sequence[FileChanges]) -> list[Part]:
-    """What tasks read: some files of one change, files out of which several commits took rows with
-    all of these, or a whole run of which rows cancel.
+    """Return the parts that tasks read.
+
+    A part is one of three: some files of one change, files in which several commits deleted rows
+    with all these changes, or a whole run in which rows cancel.
     """
     parts: list[Part] = []
     for run in together(changes):
@@ -240,7 +242,7 @@ def _columns_read(files: pa.Table) -> pa.Table:
 
 
 def _uses_of(run: Sequence[FileChanges], uses: Sequence[Uses]) -> Part:
-    """Each change with those of these files that are in it."""
+    """Return each change with those of these files that it uses."""
     places: dict[int, list[int]] = {}
     for index, place in itertools.chain.from_iterable(uses):
         places.setdefault(index, []).append(place)
@@ -252,17 +254,17 @@ def _uses_of(run: Sequence[FileChanges], uses: Sequence[Uses]) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class ChangesTask:
-    """Reads parts of row changes; travels to the workers."""
+    """Reads parts of row changes. Travels to the workers."""
 
     answer: Answer
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows of a part.
+        """Yield the rows of a part.
 
         Raises:
             CorruptDataError, VersionNotFoundError, with a record that `recovered` finds.
         """
-        # What a commit took away was live before it.
+        # Rows that a commit removed were live at the version before.
         before = min((change.version for change in part), default=0) - 1
         with carrying(), told_if_given_up(self.answer.store, before):
             yield from self.answer.batches(part)

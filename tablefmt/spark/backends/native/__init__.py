@@ -1,1 +1,1 @@
-"""Spark reads and writes the data files itself."""
+"""Native backend: Spark reads and writes the data files itself."""

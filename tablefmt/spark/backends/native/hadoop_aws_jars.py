@@ -1,7 +1,8 @@
-"""The jars that Spark lacks for S3: 12 MB, found in a folder or brought from Maven Central.
+"""Find the jars that Spark needs for S3 in a folder, or download them from Maven Central: 12 MB.
 
-hadoop-aws has to be of exactly the Hadoop that Spark bundles, and asks for one release of the AWS
-SDK. Of that only what S3A uses is taken: the bundle that hadoop-aws itself names has 690 MB.
+hadoop-aws must have exactly the version of Hadoop that Spark bundles, and needs one version of the
+AWS SDK. Only the modules that S3A uses are installed: the bundle that hadoop-aws depends on has
+690 MB.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tablefmt.errors import UnsupportedFeatureError
 
 MAVEN = "https://repo1.maven.org/maven2"
 MAVEN_VARIABLE = "TABLEFMT_MAVEN"
-"""Names another repository by its URL, such as a mirror or `file:///…`."""
+"""Environment variable with the URL of another repository, such as a mirror or `file:///…`."""
 
 _PARALLEL = 8
 _SECONDS = 60
@@ -30,7 +31,7 @@ _FEATURE = ["spark:s3-jars"]
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One artefact of Maven, and what it has to hold."""
+    """A Maven artifact and its expected checksum."""
 
     group: str
     artifact: str
@@ -39,25 +40,25 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """Of the file."""
+        """File name."""
         return f"{self.artifact}-{self.version}.jar"
 
     @property
     def path(self) -> str:
-        """Below a repository's root."""
+        """Path below a repository's root."""
         return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
 
 
 def s3_jars(folder: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Paths of the jars for the installed PySpark.
+    """Return the paths of the jars for the installed PySpark.
 
     Args:
-        folder: has all of them; by default they are kept in the user's cache folder, and brought
-            from Maven Central the first time. Several processes may do so at once.
+        folder: has all of them. Default: the user's cache folder, filled from Maven Central the
+            first time. Several processes may do that at once.
 
     Raises:
-        UnsupportedFeatureError: a Hadoop that no set is known for, jars that the folder lacks, or
-            that cannot be brought here or are not what they should be.
+        UnsupportedFeatureError: an unknown version of Hadoop, a jar that the folder lacks, or a jar
+            that cannot be downloaded or has a wrong checksum.
     """
     jars = jars_for(bundled_hadoop())
     if folder is not None:
@@ -73,19 +74,20 @@ def s3_jars(folder: str | os.PathLike[str] | None = None) -> list[Path]:
         except OSError as error:
             reason = getattr(error, "reason", None) or error
             raise UnsupportedFeatureError(
-                f"the jars for S3 could not be brought to {kept} ({reason}); set {MAVEN_VARIABLE} "
-                "to the URL of a Maven repository that can be reached, or put them into a folder "
-                f"and pass s3='/that/folder'. Missing: {', '.join(jar.name for jar in missing)}",
+                f"the jars for S3 could not be downloaded to {kept} ({reason}); set "
+                f"{MAVEN_VARIABLE} to the URL of a Maven repository that can be reached, or put "
+                "the jars into a folder and pass s3='/that/folder'. Missing: "
+                f"{', '.join(jar.name for jar in missing)}",
                 _FEATURE,
             ) from None
     return [kept / jar.name for jar in jars]
 
 
 def jars_for(hadoop: str) -> list[Jar]:
-    """The set for a release of Hadoop.
+    """Return the jars for a version of Hadoop.
 
     Raises:
-        UnsupportedFeatureError: none is known.
+        UnsupportedFeatureError: the version is unknown.
     """
     lines = (resources.files("tablefmt.spark") / "s3_jars.tsv").read_text("utf-8").splitlines()[1:]
     rows = [line.split("\t") for line in lines]
@@ -97,18 +99,19 @@ def jars_for(hadoop: str) -> list[Jar]:
     if not jars:
         known = ", ".join(sorted({row[0] for row in rows}))
         raise UnsupportedFeatureError(
-            f"no jars for S3 are known for Hadoop {hadoop}, which this Spark has; known are those "
-            f"for {known}. Start Spark with hadoop-aws {hadoop} and spark-hadoop-cloud yourself",
+            f"no jars for S3 are known for Hadoop {hadoop}, which this Spark bundles; known "
+            f"versions: {known}. Start Spark with hadoop-aws {hadoop} and spark-hadoop-cloud "
+            "yourself",
             _FEATURE,
         )
     return jars
 
 
 def bundled_hadoop() -> str:
-    """The release of Hadoop in the installed Spark.
+    """Return the version of Hadoop in the installed Spark.
 
     Raises:
-        UnsupportedFeatureError: it has none.
+        UnsupportedFeatureError: Spark has no Hadoop.
     """
     from pyspark.find_spark_home import _find_spark_home
 
@@ -117,16 +120,18 @@ def bundled_hadoop() -> str:
         release = re.fullmatch(r"hadoop-client-api-(.+)\.jar", path.name)
         if release:
             return release[1]
-    raise UnsupportedFeatureError(f"this Spark comes without Hadoop ({folder})", _FEATURE)
+    raise UnsupportedFeatureError(
+        f"this Spark comes without Hadoop: {folder} has no hadoop-client-api jar", _FEATURE
+    )
 
 
 def cache_folder() -> Path:
-    """Where jars are kept: below XDG_CACHE_HOME, or ~/.cache."""
+    """Return the cache folder of jars, below XDG_CACHE_HOME or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tablefmt" / "jars"
 
 
 def _make_private(kept: Path) -> None:
-    """Make the folder of the jars, and ours above it: nobody else may put a jar there (SEC-3)."""
+    """Make the folder of the jars and its parent, writable by this user only (SEC-3)."""
     kept.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     for folder in (kept.parent, kept):
         folder.mkdir(exist_ok=True, mode=0o700)
@@ -140,7 +145,7 @@ def _in_folder(folder: Path, jars: list[Jar]) -> list[Path]:
     if missing:
         raise UnsupportedFeatureError(
             f"{folder} lacks {len(missing)} of {len(jars)} jars for S3: {', '.join(missing)}. "
-            "s3=True brings them from Maven Central",
+            "s3=True downloads them from Maven Central",
             _FEATURE,
         )
     return [folder / jar.name for jar in jars]
@@ -150,7 +155,7 @@ def _bring(base: str, jar: Jar, folder: Path) -> None:
     with urllib.request.urlopen(f"{base}/{jar.path}", timeout=_SECONDS) as answer:
         body = answer.read()
     if hashlib.sha256(body).hexdigest() != jar.sha256:
-        raise OSError(f"{jar.name} is not what it should be: its SHA-256 differs")
+        raise OSError(f"{jar.name} has the wrong SHA-256")
     handle, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,6 +1,6 @@
-"""Spark itself reads and writes the files, in its own Parquet code; needs a JVM at hand.
+"""Native backend: Spark reads and writes the data files with its own Parquet code. Needs a JVM.
 
-Row changes are read as files with the change columns as columns of their group.
+A file of row changes is read with the change columns as constant columns of its group of files.
 """
 
 from __future__ import annotations
@@ -60,26 +60,28 @@ from tablefmt.spark.runtime.sql_text import selected
 from tablefmt.store.object_store import Store
 
 SHARED_ROWS = 1 << 20
-"""Rows of which each is known by its place. With more, a file is scanned for every commit that took
-rows out of it."""
+"""Most rows of files that are read once for several commits, with a mapping from row to commit.
+
+Larger files are scanned once for every commit that deleted rows of them.
+"""
 
 _change_reads = itertools.count(1)
 
 NO_FILES = pa.schema(
     [("path", pa.string()), *((name, pa.int64()) for name in ("size", "rows", "deleted", "id"))]
 ).empty_table()
-"""What `FileChanges.files` has at least."""
+"""Columns that `FileChanges.files` always has."""
 
 
 def read_changes(
     spark: Session, store: Store, of: ChangeRange, files: Sequence[FileChanges]
 ) -> DataFrame:
-    """Rows of a range; as of `Backend`. A condition on the change columns leaves out commits.
+    """Return the rows of a range, as `Backend`. A condition on change columns prunes commits.
 
     Spec: INC-3, INC-4.
     """
     identity = f"{store.identity}#{of.table}@changes {of.first}..{of.last} {next(_change_reads)}"
-    # A file has values of the columns that it was partitioned by, and of no others.
+    # A file has partition values for its own partition columns only.
     alike: dict[tuple[frozenset[int], frozenset[int]], list[FileChanges]] = {}
     for change in files:
         alike.setdefault((change.partition_ids, change.lost), []).append(change)
@@ -106,7 +108,7 @@ def read_changes(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SharedFiles:
-    """Files out of which several commits took rows, and which rows: as RowTurns takes them."""
+    """Files in which several commits deleted rows, and the rows, in the form of RowTurns.java."""
 
     scanned: Files
     packed: bytes
@@ -116,11 +118,11 @@ class _SharedFiles:
     def of(
         cls, identity: str, schema: Schema, each: Sequence[FileChanges], shared: Mapping[int, Uses]
     ) -> _SharedFiles:
-        """From the changes that the files are in."""
+        """Build the object from the changes that have these files."""
         turns = [turns_of(each, uses) for _, uses in sorted(shared.items())]
         counts = np.array([len(positions) for positions, _ in turns])
         files = first_uses(each, shared)
-        # Which rows are meant is asked apart.
+        # RowTurns selects the rows, so the scan reads every row.
         files = files.drop_columns("vector").append_column(
             "vector", pa.nulls(files.num_rows, pa.large_binary())
         )
@@ -139,7 +141,7 @@ class _SharedFiles:
         return cls(scanned, np.concatenate(numbers).astype("<i4").tobytes(), "\n".join(lines))
 
     def frame(self, spark: Session, store: Store) -> DataFrame:
-        """Their rows: one scan, and for each row a look at what is known of its place."""
+        """Return the rows. One scan reads each row once and looks up its commits."""
         from pyspark.sql import DataFrame
 
         rows = to_dataframe(spark, store, self.scanned)
@@ -149,7 +151,7 @@ class _SharedFiles:
 
 
 def _files(identity: str, schema: Schema, alike: list[FileChanges]) -> Files:
-    """Files of one partitioning, in groups by what happened to them and their partition values."""
+    """Return files of one partitioning, grouped by their change and their partition values."""
     ids = alike[0].partition_ids if alike else frozenset()
     columns = pa.concat_tables(
         [change.files for change in alike] or [NO_FILES], promote_options="default"
@@ -182,23 +184,23 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class NativeBackend:
-    """A `Backend`; its methods are described there."""
+    """The native `Backend`, which describes the methods."""
 
     spark: Session
-    """Classic."""
+    """A classic session."""
     store: Store
     otherwise: Callable[[], Backend]
-    """Gives the backend for columns whose names Hadoop would replace a part of (SEC-4)."""
+    """Returns the backend for columns with names in which Hadoop would replace a part (SEC-4)."""
 
     def read_snapshot(self, snapshot: Snapshot, *, asked: bool = False) -> DataFrame:
-        """As of `Backend`."""
+        """Implement `Backend.read_snapshot`."""
         if replaced_name(snapshot.schema) is not None:
             return self.otherwise().read_snapshot(snapshot, asked=asked)
         files = snapshot_files(self.store, snapshot, asked=asked)
         return to_dataframe(self.spark, self.store, files, keep=True)
 
     def read_changes(self, of: ChangeRange, files: Sequence[FileChanges]) -> DataFrame:
-        """As of `Backend`."""
+        """Implement `Backend.read_changes`."""
         if replaced_name(of.schema) is not None:
             return self.otherwise().read_changes(of, files)
         return read_changes(self.spark, self.store, of, files)
@@ -211,12 +213,12 @@ class NativeBackend:
         partition_ids: frozenset[int],
         version: int | None,
     ) -> DataFrame:
-        """As of `Backend`."""
+        """Implement `Backend.read_positions`."""
         if replaced_name(schema) is not None:
             return self.otherwise().read_positions(files, schema, columns, partition_ids, version)
         shown = "" if version is None else version
         scanned = Files(
-            # No two are the same, so that Spark never takes one for another.
+            # A unique identity, so that Spark never treats two scans as the same.
             identity=f"{self.store.identity}#positions {next(_numbers)}@{shown}",
             columns=files,
             schema=schema,
@@ -230,7 +232,7 @@ class NativeBackend:
         return selected(frame, *names, FILE, f"{POSITION} AS {ROW}")
 
     def write_rows(self, frame: DataFrame, to: Destination) -> AddedFiles | None:
-        """As of `Backend`."""
+        """Implement `Backend.write_rows`."""
         if replaced_name(to.metadata.schema) is not None:
             return self.otherwise().write_rows(frame, to)
         return native_writer.write_rows(frame, self.store, to)
@@ -238,11 +240,11 @@ class NativeBackend:
     def rewrite_rows(
         self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
     ) -> Rewritten:
-        """As of `Backend`."""
+        """Implement `Backend.rewrite_rows`."""
         if replaced_name(to.metadata.schema) is not None:
             return self.otherwise().rewrite_rows(frame, to, names, part)
         return native_writer.rewrite_rows(frame, self.store, to, names, part)
 
     def files_of(self, transaction: str) -> TransactionFiles:
-        """As of `Backend`."""
+        """Implement `Backend.files_of`."""
         return native_writer.NativeFiles(self.spark, self.store, transaction)

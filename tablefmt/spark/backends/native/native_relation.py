@@ -1,7 +1,8 @@
-"""From files of a table to a native Spark relation: Spark plans and reads them, we prune them.
+"""Make native Spark relations of a table's files. Spark reads the files, tablefmt prunes them.
 
-On a local disk Spark must not open links, pipes and folders: Hadoop follows links and waits for a
-pipe. When a scan is planned, PlainFiles.java looks at each file, and asks here for the error.
+On a local disk, Spark must not open links, pipes and folders: Hadoop follows links, and blocks on a
+pipe. When Spark plans a scan, PlainFiles.java checks each file, and calls this module for the
+error.
 
 Spec: DAT-4, DAT-5, DAT-7, DEL-4, STO-2.
 """
@@ -44,7 +45,7 @@ from tablefmt.store.object_store import KeyNotFoundError, Store
 
 
 def connect_plain_files(spark: Any) -> None:
-    """Tell the JVM of a classic session, once, whom to ask."""
+    """Connect PlainFiles.java of a classic session to `check_plain`, once."""
     java_classes.kept(spark, "plain files", lambda: _connected(spark))
 
 
@@ -55,11 +56,11 @@ def _connected(spark: Any) -> bool:
 
 
 def check_plain(root: str, key: str) -> None:
-    """Refuse a name that is no regular file, in the words of a read by Arrow.
+    """Check that a key is a regular file, with the errors of a read by Arrow.
 
     Args:
-        root: of the table, on a local disk.
-        key: of a data file. One that is missing is left to Spark.
+        root: the table's root on a local disk.
+        key: the key of a data file. Spark itself reports a missing file.
 
     Raises:
         CorruptDataError: DAT-5.
@@ -76,32 +77,34 @@ def check_plain(root: str, key: str) -> None:
 READ_OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
-    # A file that is missing or damaged stops the query, whatever the session says.
+    # A missing or damaged file fails the query, whatever the session's settings are.
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
     "parquet.page.verify-checksum.enabled": "true",
 }
 
 POSITION = "_tmp_metadata_row_index"
-"""Spark's own reader makes a column of this name, and calls it `_metadata.row_index` elsewhere."""
+"""Name of the column in which Spark's reader stores row positions, i.e. `_metadata.row_index`."""
 
 DELETED_TASK_BYTES = 4 << 20
-"""What may go with every task to tell rows that are gone; above it every executor gets it once."""
+"""Most bytes of deletion vectors that travel with every task. More are broadcast to executors."""
 
 DELETED_BITS_BYTES = 64 << 20
-"""What a bit for every row may take in each executor, for files of which rows are gone. Above it,
-only pages of 4,096 rows of which one is gone have bits."""
+"""Most bytes of bitmaps with one bit per row that an executor holds, for files with deleted rows.
+
+Above that, only pages of 4,096 rows with at least one deleted row have bits.
+"""
 
 RELATIONS_KEPT = 16
-"""Snapshots of a context whose relation is built once: it takes a hundred calls into the JVM."""
+"""Number of snapshots of a context with a cached relation. Building one takes 100 JVM calls."""
 
 _IN_EVERY_FILE = "tablefmt.in_every_file"
-"""Says of a column, in its metadata, that a file which lacks it is refused; see SnapshotFormat."""
+"""Metadata key of a column that every file must have. SnapshotFormat rejects files without it."""
 
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
 _BREAK = "\n"
 _JOINED = 1 << 16
-"""Files whose lines are joined at once: Arrow's strings end at 2 GiB."""
+"""Number of files with lines that are joined at once: an Arrow string is limited to 2 GiB."""
 
 _log = logging.getLogger(__name__)
 _relations: SessionCache[Any] = SessionCache(RELATIONS_KEPT)
@@ -112,26 +115,28 @@ class Files:
     """Files to scan."""
 
     identity: str
-    """The same for the same files of the same table, and for nothing else."""
+    """Identifies these files of this table, and nothing else."""
     columns: pa.Table
-    """One row a file, with ADD-1's columns: `path`, `size`, bounds, …"""
+    """One row per file, with ADD-1's columns: `path`, `size`, bounds, …"""
     schema: Schema
     partition_ids: frozenset[int]
     groups: Groups | None = None
-    """None: by their partition values."""
+    """None: groups by partition values."""
     matching: Callable[[Predicate], NDArray[np.int64]] | None = None
-    """Gives the ids of those that may hold rows for which a predicate is true; None: `columns` has
-    the bounds that tell."""
+    """Returns the ids of files that may have rows for which a predicate is TRUE.
+
+    None: `columns` has the bounds for that.
+    """
     vectors: Callable[[pa.Table], pa.Table] | None = None
-    """Gives `columns` with `vector`, the rows that are gone; None: it is there if any is."""
+    """Adds `vector`, the deleted rows, to `columns`. None: `columns` has it if it is needed."""
     positions: bool = False
-    """With a column more, POSITION: where a row is in its file."""
+    """True adds column POSITION, the row's position in its file."""
     of_statement: bool = False
-    """Read by a statement that changes rows: the code that Spark makes for it is made once."""
+    """True for a scan by a statement that changes rows: Spark generates code for it only once."""
 
 
 def snapshot_files(store: Store, snapshot: Snapshot, *, asked: bool = False) -> Files:
-    """The files of one version; `asked`: somebody asked for it by number or time."""
+    """Return the files of one version. `asked`: the user asked for it by number or time."""
     table = snapshot_identity(store, snapshot.table_id, asked=asked)
     return Files(
         identity=f"{table}@{snapshot.version}",
@@ -144,21 +149,21 @@ def snapshot_files(store: Store, snapshot: Snapshot, *, asked: bool = False) -> 
 
 
 def snapshot_identity(store: Store, table_id: str, *, asked: bool = False) -> str:
-    """Names a table's files; `asked` tells a version that somebody asked for from the newest."""
+    """Return the identity of a table. `asked` marks a version that the user asked for."""
     return f"{store.identity}#{table_id}{'!' if asked else ''}"
 
 
 def to_dataframe(spark: Session, store: Store, files: Files, *, keep: bool = False) -> DataFrame:
-    """A DataFrame over exactly these files, columns under their logical names.
+    """Return a DataFrame over exactly these files, with columns under their logical names.
 
     Args:
         spark: a classic session.
-        store: where the files are.
-        files: which.
-        keep: a whole snapshot, likely to be read again: its relation is kept.
+        store: the store of the files.
+        files: the files.
+        keep: True caches the relation, for a whole snapshot that is likely to be read again.
 
     Raises:
-        UnsupportedFeatureError: Hadoop has no file system for the store, or the JVM is no use.
+        UnsupportedFeatureError: Hadoop has no file system for the store, or the JVM cannot be used.
     """
     from pyspark.sql import DataFrame
 
@@ -173,9 +178,9 @@ def kept_relation(
     uri: str | None = None,
     storage: Mapping[str, str] | None = None,
 ) -> Any:
-    """`to_relation`, built once for as long as it is among the last RELATIONS_KEPT in use."""
+    """Return `to_relation`, cached while it is among the last RELATIONS_KEPT used."""
     root = hadoop_root(store)
-    # The scheme of a bucket tells its credentials apart.
+    # The scheme of a bucket identifies its credentials.
     place = (root.scheme, root.authority, root.path)
     given = json.dumps(storage, sort_keys=True)
     key = (files.identity, *place, uri, given)
@@ -189,14 +194,14 @@ def to_relation(
     uri: str | None = None,
     storage: Mapping[str, str] | None = None,
 ) -> Any:
-    """A relation of the JVM over exactly these files, columns under their logical names.
+    """Return a relation of the JVM over exactly these files, with columns under logical names.
 
     Args:
         spark: a classic session.
-        store: where the files are.
-        files: which.
-        uri: where INSERT into the relation writes; None: it is refused.
-        storage: handed back to Python with such an INSERT.
+        store: the store of the files.
+        files: the files.
+        uri: the location that INSERT into the relation writes to. None: INSERT is rejected.
+        storage: passed back to Python by an INSERT.
 
     Raises: as `to_dataframe`.
     """
@@ -207,7 +212,7 @@ def to_relation(
         given = java_classes.kept(spark, "HashMap", lambda: jvm_of(spark).java.util.HashMap)()
         for name, text in storage.items():
             given.put(name, text)
-    # Spark itself would not ask about conditions on partitions and other columns together.
+    # Without the rule, Spark does not push conditions that mix partition and other columns.
     java_classes.add_rule(spark)
     connect_plain_files(spark)
     described = without_variables(to_spark_json(files.schema))
@@ -250,25 +255,25 @@ def to_relation(
 
 
 def _check_names(schema: Schema) -> None:
-    """Refuse a column that Spark's reader would not read. Raises UnsupportedFeatureError."""
+    """Check that Spark's reader can read every column. Raises UnsupportedFeatureError."""
     for name in schema.names:
         if folded(name) == POSITION:
             raise UnsupportedFeatureError(
-                f"Spark's reader keeps the name {name!r} for itself; rename the column, or read "
-                "the table through Arrow",
+                f"Spark's reader reserves the column name {name!r}; rename the column, or read the "
+                "table through Arrow",
                 ["spark:column-name"],
             )
     replaced = replaced_name(schema)
     if replaced is not None:
         raise UnsupportedFeatureError(
-            f"Spark's reader would put a setting in place of a part of the name {replaced!r}; read "
-            "the table with tablefmt.spark.read() or tablefmt.open(), which go through Arrow",
+            f"Hadoop would replace a variable in the column name {replaced!r}; read the table "
+            "with tablefmt.spark.read() or tablefmt.open(), which go through Arrow",
             ["spark:column-name"],
         )
 
 
 def _leave_out(spark: Any, index: Any, files: Files) -> None:
-    """Tell the index which rows are gone (DEL-4)."""
+    """Pass the deleted rows to the index (DEL-4)."""
     known = "vector" in files.columns.column_names
     touched = pc.greater(files.columns["deleted"], 0)
     if known:
@@ -284,7 +289,7 @@ def _leave_out(spark: Any, index: Any, files: Files) -> None:
             vectors = (files.vectors(some) if files.vectors and not known else some)["vector"]
         except TablefmtError as error:
             return FAILED + hand_over(error)
-        assert vectors.null_count == 0, "rows are gone of each of them"
+        assert vectors.null_count == 0, "each file has deleted rows"
         return b"".join(vectors.to_pylist())
 
     rows = java_classes.new_instance(
@@ -294,13 +299,13 @@ def _leave_out(spark: Any, index: Any, files: Files) -> None:
         java_classes.long(spark, DELETED_TASK_BYTES),
         java_classes.long(spark, DELETED_BITS_BYTES),
     )
-    # A statement that looks at the table's columns alone never asks.
+    # A statement that needs only the table's columns never calls this.
     rows.setPacked(java_classes.callback(spark, packed))
     index.setDeletedRows(rows)
 
 
 def _with_defaults(spark: Any, schema: Schema, columns: Any) -> Any:
-    """The columns as INSERT has to see them (SCH-7)."""
+    """Return the columns with the defaults that INSERT needs (SCH-7)."""
     if all(field.default is None for field in schema.fields):
         return columns
     described = say_values(to_spark_json(schema), schema, CURRENT_DEFAULT)
@@ -312,10 +317,10 @@ def _parquet(jvm: Any) -> Any:
 
 
 def _in_every_file(files: Files) -> frozenset[int]:
-    """Partition columns whose values the log keeps less exactly (VAL-2), so that files say them.
+    """Return the partition columns with inexact values in the log (VAL-2), which files must have.
 
-    A file that lacks one has the log's value in all rows (DAT-8), which Spark's reader cannot be
-    told: it is to refuse the file as one that lacks a column that is NOT NULL.
+    In a file without the column, all rows have the log's value (DAT-8). Spark's reader does not
+    support that. It rejects the file, as for a missing column that is NOT NULL.
     """
     grouped = {column["name"] for column in json.loads(group_columns(files))["fields"]}
     named = {f.id for f in files.schema.fields if f.name not in grouped}
@@ -323,8 +328,9 @@ def _in_every_file(files: Files) -> frozenset[int]:
 
 
 def _format(spark: Any, files: Files, columns: Any) -> Any:
-    """Spark's own Parquet, or one that knows the names in the files, and what they lack (SCH-3,
-    SCH-7).
+    """Return the file format: Spark's Parquet, or one with physical names and initial values.
+
+    Spec: SCH-3, SCH-7.
     """
     needed = _in_every_file(files)
     named = physical(files.schema)
@@ -342,27 +348,27 @@ def _format(spark: Any, files: Files, columns: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class HadoopRoot:
-    """Where Hadoop finds a table: nothing in it is escaped."""
+    """Root of a table for Hadoop, with nothing escaped."""
 
     scheme: str
     authority: str | None
-    """The bucket; None on a local disk."""
+    """The bucket. None on a local disk."""
     path: str
-    """Absolute."""
+    """An absolute path."""
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """For the Hadoop configuration of a scan or a write. Credentials may be among them."""
+    """Hadoop settings of a scan or a write, possibly with credentials."""
 
     def __truediv__(self, below: str) -> str:
-        """Text of a path below, in the form that Hadoop reads without unescaping."""
+        """Return a path below the root as text that Hadoop reads without unescaping."""
         place = f"//{self.authority}" if self.authority else ""
         return f"{self.scheme}:{place}{self.path}/{below}"
 
 
 def hadoop_root(store: Store) -> HadoopRoot:
-    """Where Hadoop finds the table.
+    """Return the root of the table for Hadoop.
 
     Raises:
-        UnsupportedFeatureError: the store is not one that Hadoop opens too.
+        UnsupportedFeatureError: Hadoop cannot open the store.
     """
     kind = store.identity.partition("://")[0]
     if kind == "file":
@@ -376,16 +382,17 @@ def hadoop_root(store: Store) -> HadoopRoot:
 
 
 def group_columns(files: Files) -> str:
-    """The columns that have one value a file, in Spark's JSON form of a StructType."""
-    # Which columns these are does not depend on which files.
+    """Return the columns with one value per file, in Spark's JSON form of a StructType."""
+    # The columns do not depend on the choice of files.
     groups = files.groups or _groups_of(files, files.columns.slice(0, 1))
     return groups.columns if groups else _NO_COLUMNS
 
 
 def survivors(files: Files) -> Callable[[str], bytes | None]:
-    """What the JVM asks: condition text, "" for none, to the files that are left, as `file_lines`.
+    """Return the callback of the JVM that maps a condition to the files to read, as `file_lines`.
 
-    Text that tells no files apart, for whatever reason, is of no use: an answer of None.
+    The condition is SQL text, "" for none. The callback returns None if the condition prunes no
+    file, for whatever reason.
     """
     prune = pruner(files)
 
@@ -396,15 +403,18 @@ def survivors(files: Files) -> Callable[[str], bytes | None]:
             mask = prune(text)
             return None if mask is None else file_lines(files, mask)
         except Exception:
-            # It runs in a callback of the JVM: nobody could catch it, and all files are right too.
-            _log.warning("no files could be left out, all are read", exc_info=True)
+            # The JVM calls this, so no caller could handle an error. Reading all files is correct.
+            _log.warning("no files could be pruned, so all are read", exc_info=True)
             return None
 
     return listed
 
 
 def pruner(files: Files) -> Callable[[str], NDArray[np.bool_] | None]:
-    """From condition text (logical names, times in UTC) to a mark a file; None: it is of no use."""
+    """Return a function that maps condition text to one flag per file: True if it must be read.
+
+    The text has logical names, and times in UTC. The function returns None if it prunes no file.
+    """
 
     def prune(text: str) -> NDArray[np.bool_] | None:
         understood, _ = parse_conjuncts(text, files.schema, "UTC")
@@ -421,10 +431,11 @@ def pruner(files: Files) -> Callable[[str], NDArray[np.bool_] | None]:
 
 
 def file_lines(files: Files, mask: NDArray[np.bool_] | None) -> bytes:
-    """The files that are marked, or all, as FileList.java reads them.
+    """Return the flagged files, or all, in the form that FileList.java reads.
 
-    How many groups of files there are, a line a group (its values), and a line a file: place among
-    all, size, group, path, tabs between. KEY-2 keeps tabs out of paths.
+    The lines are: the number of groups, then one line per group with its values, then one line per
+    file. The line of a file has its index, size, group and path, separated by tabs. Paths contain
+    no tabs (KEY-2).
     """
     marked = np.ones(files.columns.num_rows, bool) if mask is None else mask
     places = pa.array(np.flatnonzero(marked))
@@ -445,7 +456,7 @@ def file_lines(files: Files, mask: NDArray[np.bool_] | None) -> bytes:
 
 
 def _groups_of(files: Files, chosen: pa.Table, places: pa.Array | None = None) -> Groups | None:
-    """The groups that some of the files are in; these are at `places` among all."""
+    """Return the groups of the chosen files, which have the indices `places`."""
     given = files.groups
     if given is None:
         return partition_groups(chosen, files.schema, files.partition_ids)

@@ -1,8 +1,8 @@
-"""Spark writes the data files of one transaction itself; what comes of it goes to the log.
+"""Write the data files of one transaction with Spark, and collect their metadata for the log.
 
-Rows that are written again bring where their old versions are. The positions ride in the data files
-as columns that no schema names (DAT-11), so that the table is passed over once, whatever tasks are
-tried twice.
+Rewritten rows carry the positions of their old versions. The positions are stored in the data files
+as columns that are in no schema (DAT-11). So one pass over the table is enough, even if Spark
+retries tasks.
 
 Spec: DAT-1, DAT-6, DAT-7, ADD-4, ADD-5.
 """
@@ -43,14 +43,14 @@ from tablefmt.spark.runtime import failures
 from tablefmt.store.object_store import Store
 
 SESSION_CONF = {
-    # Names and defaults of the table stand in SQL text (SEC-4).
+    # SQL text contains names and defaults of the table (SEC-4).
     "spark.sql.variable.substitute": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.parquet.writeLegacyFormat": "false",
-    # Arrow reads no variant whose parts have columns of their own (DAT-10).
+    # Arrow cannot read shredded variants (DAT-10).
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.optimizer.plannedWrite.enabled": "true",
@@ -59,24 +59,26 @@ SESSION_CONF = {
         "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
     ),
 }
-"""Set on a copy of the session: neither the user's session nor a query beside it sees them."""
+"""Settings of a copy of the session. The user's session and concurrent queries do not see them."""
 
 WRITE_OPTIONS = {
     "parquet.page.write-checksum.enabled": "true",
-    # A partition value has to come out of the footer whole.
+    # A partition value must be complete in the footer.
     "parquet.statistics.truncate.length": str((1 << 31) - 1),
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    # The first algorithm alone publishes the files of winning attempts and of no other.
+    # Only version 1 publishes nothing but the files of committed attempts.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }
 
 POSITION_OPTIONS = {"parquet.writer.version": "v2"}
-"""On top of that for rows that carry their positions (DAT-11): in order they are then written as
-their differences, which take next to nothing, and so are whole numbers of the table's.
+"""Additional options for rows with positions (DAT-11).
+
+This writer version stores ascending numbers as differences, which take almost no space. It applies
+to integer columns of the table, too.
 """
 
 LOCAL_OPTIONS = {
-    # The default local file system leaves a hidden checksum file beside every file.
+    # The default local file system writes a hidden checksum file beside every file.
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
@@ -87,13 +89,13 @@ OPTIMIZED_CONF = {
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true",
 }
-"""On top of that with `optimizeWrite`: adaptive execution is what sizes the tasks."""
+"""Additional settings with `optimizeWrite`: adaptive execution sizes the tasks."""
 
 _log = logging.getLogger(__name__)
 
 
 def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | None:
-    """Run the query and write its rows; as of `Backend`."""
+    """Run the query and write its rows, as `Backend`."""
     files = NativeFiles(frame.sparkSession, store, to.transaction)
     with files.removed_on_failure():
         rows, written = write_files(frame, store, files.folder, to)
@@ -111,25 +113,25 @@ def write_files(
     more: Sequence[Mapping[str, object]] = (),
     apart: str | None = None,
 ) -> tuple[int, list[tuple[str, int]]]:
-    """Run the query and write its rows; not durably yet.
+    """Run the query and write its rows. The files are not durable yet.
 
     Args:
-        frame: its columns go to the table's by name; and the columns of `more`.
-        store: the table's.
-        folder: the transaction's, or below it; new.
-        to: what is written.
-        more: Spark's JSON forms of columns that no schema names (DAT-11).
-        apart: one of them: a file holds rows of one value of it.
+        frame: the rows. Its columns match the table's, and those of `more`, by name.
+        store: the table's store.
+        folder: the transaction's folder or one below it. It must not exist.
+        to: how files are written.
+        more: Spark's JSON forms of columns that are in no schema (DAT-11).
+        apart: a column of `more`. Each file has rows of one value of it.
 
     Returns:
-        Rows that Spark's tasks say they wrote, negative if they do not say; and keys and sizes of
-        the files, those without rows too.
+        The number of rows that Spark's tasks report, negative if they report none; and keys and
+        sizes of the files, including files without rows.
 
     Raises:
-        As `Backend.write_rows`; what was written stays.
+        As `Backend.write_rows`. Written files remain.
     """
     if not store.remote:
-        # Hadoop follows a link on the way there; the store refuses it (STO-2).
+        # Hadoop would follow a link in the path. The store rejects it (STO-2).
         next(iter(store.list_after(folder)), None)
     rows = _run(frame, store, folder, to, more, apart)
     return rows, _published(frame.sparkSession, store, folder)
@@ -138,7 +140,7 @@ def write_files(
 def described_files(
     store: Store, written: Sequence[tuple[str, int]], to: Destination
 ) -> AddedFiles | None:
-    """The files, durable from now on; those without rows are removed."""
+    """Make files durable, and return their metadata. Files without rows are removed."""
     added = describe_files(store, written, to.metadata, to.stats) if written else None
     kept = frozenset() if added is None else frozenset(added.columns["path"])
     delete_keys(store, [key for key, _ in written if key not in kept])
@@ -148,7 +150,7 @@ def described_files(
 
 
 def _published(spark: Session, store: Store, folder: str) -> list[tuple[str, int]]:
-    """Keys and sizes of the files that a job left below a folder; its committer's notes go."""
+    """Return keys and sizes of a job's files below a folder. Remove the committer's records."""
     listed = [(one.key, one.size) for one in store.list_after(folder)]
     notes = s3a.magic_folders(folder, (key for key, _ in listed))
     for one in notes:
@@ -158,15 +160,16 @@ def _published(spark: Session, store: Store, folder: str) -> list[tuple[str, int
 
 
 class NativeFiles(TransactionFiles):
-    """The files of a transaction that Spark's own committer publishes; and what that leaves."""
+    """Files of a transaction that Spark's own committer publishes, and what it leaves behind."""
 
     def __init__(self, spark: Session, store: Store, transaction: str) -> None:
         super().__init__(store, transaction)
         self.spark = spark
 
     def remove(self, prefixes: Sequence[str] = ALL, keep: Collection[str] = ()) -> bool:
-        """As of any transaction; all of it with the uploads, notes and empty directories of jobs
-        that failed.
+        """Remove files, as `TransactionFiles`.
+
+        Without arguments, also remove uploads, records and empty directories of failed jobs.
         """
         if keep or prefixes != ALL:
             return super().remove(prefixes, keep)
@@ -174,19 +177,19 @@ class NativeFiles(TransactionFiles):
             s3a.abort_uploads(self.store, self.folder)
             _delete(self.spark, self.store, self.folder)
         except Exception:
-            # The session may have been stopped.
+            # The session may be stopped.
             _log.warning("Spark could not remove the files of transaction %s", self.transaction)
             return super().remove()
         return True
 
     def keep_only(self, added: AddedFiles | None, prefix: str = "") -> None:
-        """The committer publishes no others; only what is left of a job without rows goes."""
+        """Remove leftovers of a job without rows. The committer publishes no other files."""
         if added is None:
             self.remove()
 
 
 def _delete(spark: Session, store: Store, folder: str) -> None:
-    """Delete a folder and what is in it, by Hadoop: many objects a request."""
+    """Delete a folder and its content with Hadoop, which deletes many objects per request."""
     root = hadoop_root(store)
     conf = java_session(spark).sessionState().newHadoopConf()
     for name, value in root.settings.items():
@@ -198,16 +201,18 @@ def _delete(spark: Session, store: Store, folder: str) -> None:
 
 
 def check_published(written: int, published: int) -> None:
-    """A committer that does not fit the session publishes no files, and says that all is well.
+    """Check that all written rows are in the published files.
+
+    A committer that does not fit the session publishes no files and reports success.
 
     Args:
-        written: rows that Spark's tasks say they wrote; negative if this Spark does not say.
-        published: rows in the files that are there.
+        written: number of rows that Spark's tasks report. Negative if this Spark reports none.
+        published: number of rows in the published files.
     """
     if 0 <= written != published:
         raise CommitRejectedError(
-            f"Spark wrote {written} rows and the files that it published hold {published}; look "
-            "for settings of this session about committers (spark.sql.sources.commitProtocolClass, "
+            f"Spark wrote {written} rows, but the files that it published have {published}; check "
+            "the session's committer settings (spark.sql.sources.commitProtocolClass, "
             "fs.s3a.committer, mapreduce.fileoutputcommitter)"
         )
 
@@ -220,7 +225,7 @@ def _run(
     more: Sequence[Mapping[str, object]],
     apart: str | None,
 ) -> int:
-    """Rows that Spark's tasks say they wrote; negative if they do not say."""
+    """Write the rows. Return the number that Spark's tasks report, negative if they report none."""
     from pyspark.errors import AnalysisException
 
     failures.install()
@@ -263,7 +268,7 @@ def _run(
 
 
 def _settings(root: HadoopRoot, layout: Layout) -> tuple[dict[str, str], dict[str, str]]:
-    """Session settings, and options of the writer, for a table there."""
+    """Return session settings and writer options for a table at a root."""
     settings = dict(SESSION_CONF)
     options = {**WRITE_OPTIONS, "compression": layout.compression}
     if layout.rows_max is not None:
@@ -280,9 +285,10 @@ def _settings(root: HadoopRoot, layout: Layout) -> tuple[dict[str, str], dict[st
 
 
 def _group_name(schema: Schema) -> str:
-    """A name for the column that tells partitions apart, which no column of the files has.
+    """Return a name for the column that separates partitions, which no column of the files has.
 
-    Should two partitions ever share its value, the footers show it and the write fails (ADD-4).
+    If two partitions ever have the same value in it, the footers show that, and the write fails
+    (ADD-4).
     """
     taken = {folded(field.name) for field in physical(schema).fields}
     group = "__p"
@@ -297,7 +303,7 @@ THREADS = 8
 def rewrite_rows(
     frame: DataFrame, store: Store, to: Destination, names: Sequence[str], part: str
 ) -> Rewritten:
-    """As of `Backend`."""
+    """Run a query over rows with positions, as `Backend`."""
     shape = pa.schema([ROW_COLUMNS[name] for name in names])
     folder = f"{data_folder(to.transaction)}{part}/"
     apart = ACTION if ACTION in names else None

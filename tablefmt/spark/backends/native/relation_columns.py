@@ -1,11 +1,11 @@
-"""What Spark is told of columns of data files: partitions, and names that Hadoop changes. Pure.
+"""Describe columns of data files to Spark: constant columns, and names that Hadoop changes. Pure.
 
-Columns that are the same for all rows of a file need not be read. Spark prunes by them before it
-runs a query, and by what it learns from a join while it runs (dynamic partition pruning).
+A column with one value per file need not be read. Spark prunes files by these columns, both when it
+plans a query and while the query runs (dynamic partition pruning).
 
-Spark tells its Parquet reader and writer the columns by a setting of Hadoop. Whoever reads a
-setting there gets a system property, a variable of the environment or another setting in place of
-`${…}`. A column of such a name is looked for, and written, under another one.
+Spark passes columns to its Parquet reader and writer in a Hadoop setting. On reading, Hadoop
+replaces `${…}` by a system property, an environment variable or another setting. So a column with
+that in its name would be read and written under another name.
 
 Spec: DAT-8, VAL-2, SEC-4.
 """
@@ -31,26 +31,26 @@ _ESCAPED = (("\\", r"\\"), ("\t", r"\t"), ("\n", r"\n"))
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Columns with one value a group of files."""
+    """Columns with one value per group of files."""
 
     columns: str
     """Spark's JSON form of a StructType of columns that are not nested."""
     values: str
-    """A line a group: its cells, tabs between. See `cells`."""
+    """One line per group: its cells, separated by tabs. See `cells`."""
     of_file: pa.Array
-    """Per file the ordinal of its group."""
+    """Ordinal of the group of each file."""
 
 
 def partition_groups(
     files: pa.Table, schema: Schema, partition_ids: frozenset[int]
 ) -> Groups | None:
-    """Files grouped by their partition values; None if there is nothing to group by.
+    """Group files by their partition values. None if there is nothing to group by.
 
-    A float is left to the files: the log has no negative zero and one NaN (VAL-2).
+    Floats are read from the files: the log has no negative zero and only one NaN (VAL-2).
 
     Args:
-        files: a row a file; `partition.<id>` of ADD-1 for every partition column.
-        schema: the table's.
+        files: one row per file, with `partition.<id>` of ADD-1 for every partition column.
+        schema: the table's schema.
         partition_ids: its partition columns.
     """
     columns = [f for f in schema.fields if f.id in partition_ids and _exact(files, f)]
@@ -65,9 +65,9 @@ def partition_groups(
 def single_groups(
     files: pa.Table, schema: Schema, partition_ids: frozenset[int], name: str
 ) -> Groups:
-    """A group for every file: its partition values, and its place in a column `name`.
+    """Make one group per file, with its partition values, and its index in column `name`.
 
-    Arguments: as `partition_groups`.
+    Arguments as `partition_groups`.
     """
     places = pa.array(np.arange(files.num_rows), pa.int64())
     texts = [places.cast(pa.string())]
@@ -90,9 +90,10 @@ def _exact(files: pa.Table, field: Field) -> bool:
 
 
 def cells(values: pa.ChunkedArray, kind: Type) -> pa.Array:
-    """Text of every value, with neither tab nor line break in it; NULL is `\\N`.
+    """Return the text of every value, without tabs and line breaks. NULL is `\\N`.
 
-    Times are µs and dates days since 1970, bytes hexadecimal, text has `\\\\`, `\\t` and `\\n`.
+    Times are µs and dates days since 1970. Bytes are hexadecimal. Text escapes `\\\\`, `\\t` and
+    `\\n`.
     """
     array = values.combine_chunks()
     if kind == Primitive("binary"):
@@ -113,25 +114,24 @@ def cells(values: pa.ChunkedArray, kind: Type) -> pa.Array:
 
 
 _VARIABLE = re.compile(r"\$\{(?:env\.[^}$\s]*|[^}$\s:]*)\}")
-"""What Hadoop may know. No setting and no property has a colon in its name, and text with a
-variable that is not known stays as it is."""
+"""Variables that Hadoop may replace.
+
+No name of a setting or property has a colon. Hadoop leaves unknown variables as they are.
+"""
 
 
 def is_replaced(text: str) -> bool:
-    """Whether Hadoop may put something else in place of a part of a text."""
+    """Return whether Hadoop may replace a part of a text."""
     return _VARIABLE.search(text) is not None
 
 
 def replaced_name(schema: Schema) -> str | None:
-    """Return the first name of a column or field that stands in files, and that Hadoop may replace.
-
-    None: there is none.
-    """
+    """Return the first physical name that Hadoop may change, of a column or field. None if none."""
     return next((f.physical for f in all_fields(schema) if is_replaced(f.physical)), None)
 
 
 def without_variables(described: Any) -> Any:
-    """Return Spark's JSON form of a type without comments that Hadoop may replace a part of."""
+    """Return Spark's JSON form of a type without comments in which Hadoop may replace a part."""
     if isinstance(described, list):
         return [without_variables(each) for each in described]
     if not isinstance(described, dict):

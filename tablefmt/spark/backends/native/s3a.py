@@ -1,9 +1,10 @@
-"""Hadoop's S3A for a table: where it is, what it is reached with, and how it is written.
+"""Hadoop's S3A settings for a table: location, credentials, and committer.
 
-Every set of credentials and endpoint gets a scheme of its own, such as `s3a-1f0c9b27d4`. Hadoop
-keeps one file system per scheme and bucket in every process, however its settings change later; so
-two tables of one bucket with different credentials each get theirs, and new keys are used at once.
-The settings go with each scan and each write, and never into the session.
+Each combination of credentials and endpoint gets its own URI scheme, such as `s3a-1f0c9b27d4`.
+Hadoop caches one file system per scheme and bucket in every process, and ignores later changes of
+settings. With separate schemes, two tables of one bucket can have different credentials, and new
+keys take effect at once. The settings are passed with each scan and write, and never stored in the
+session.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CLASSES = (
     "software.amazon.awssdk.transfer.s3.S3TransferManager",
     "software.amazon.s3.analyticsaccelerator.request.ObjectClient",
 )
-"""What reading and writing need, a class of each jar that may be missing."""
+"""Required classes, one of each jar that may be missing."""
 
 SESSION_CONF = {
     "spark.sql.sources.commitProtocolClass": (
@@ -38,18 +39,18 @@ SESSION_CONF = {
     "spark.sql.parquet.output.committer.class": (
         "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter"
     ),
-    # A plan shows the writer's options, and whether it redacts them is the user's setting.
+    # Plans show the writer's options, and the user's setting may not redact them.
     "spark.sql.redaction.options.regex": "(?i)url|fs[.]s3a[.]bucket",
 }
-"""For the copy of the session that writes: files get their last names at once, nothing is moved."""
+"""Settings of the session copy that writes. Files get their final names without a rename."""
 
 WRITE_OPTIONS = {
     "fs.s3a.committer.name": "magic",
     "fs.s3a.committer.magic.enabled": "true",
-    # The file system and the committer read this under different names: should a session's setting
-    # reach only one of them, a job would commit nothing and say that all is well.
+    # The file system and the committer read this under different names. If a session's setting
+    # reached only one of them, a job would commit nothing and report success.
     "fs.s3a.committer.magic.track.commits.in.memory.enabled": "false",
-    # What it wrote down of its uploads stays until `abort_uploads`, or the writer, has seen it.
+    # The committer's records of uploads stay until `abort_uploads`, or the writer, has read them.
     "fs.s3a.committer.magic.cleanup.enabled": "false",
 }
 
@@ -64,27 +65,27 @@ _PROVIDERS = {
 
 _MAGIC = re.compile(r"__magic(_job-[^/=]*)?")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-# Schemes show in plans and logs: nobody shall test a guessed secret by them.
+# Plans and logs show schemes. The salt keeps them from confirming a guessed secret.
 _SALT = secrets.token_bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
 class S3Place:
-    """A table's root as Hadoop is told."""
+    """Root of a table in the form that Hadoop takes."""
 
     scheme: str
     bucket: str
     path: str
-    """Absolute; "" is the bucket itself."""
+    """Absolute path. "" is the bucket itself."""
     settings: Mapping[str, str] = field(repr=False)
-    """For a scan's or a write's Hadoop configuration. Credentials are among them."""
+    """Hadoop settings of a scan or a write, including credentials."""
 
 
 def s3_place(store: Store) -> S3Place:
-    """The root of an S3 table.
+    """Return the root of an S3 table.
 
     Raises:
-        UnsupportedFeatureError: `why_not` says why.
+        UnsupportedFeatureError: Hadoop cannot open the table. The message is that of `why_not`.
     """
     bucket, path = _address(store)
     access = _access(store)
@@ -105,20 +106,21 @@ def s3_place(store: Store) -> S3Place:
 
 
 def why_not(store: Store) -> str:
-    """Why Hadoop cannot open an S3 table as s3fs does; "" if it can."""
+    """Return why Hadoop cannot open an S3 table as s3fs does. "" if it can."""
     return _problem(_address(store)[0], _access(store))
 
 
 def bucket_settings(bucket: str, access: S3Access) -> dict[str, str]:
-    """Hadoop's settings for one bucket. Pure.
+    """Return Hadoop's settings for one bucket. Pure.
 
-    All are per bucket, which wins over what the session says. What is not known is left to it.
+    All settings are per bucket, and so override the session's. Unknown ones are left to the
+    session.
     """
     settings = {
-        # What the session chose for its own tables is not safe with a file system of ours.
+        # Settings that the session has for its own tables are not safe with our file system.
         "committer.magic.enabled": "true",
         "committer.magic.track.commits.in.memory.enabled": "false",
-        # No empty objects in place of folders whose last file goes.
+        # Write no empty object in place of a folder when its last file is deleted.
         "performance.flags": "delete",
         "directory.operations.purge.uploads": "true",
         "path.style.access": str(access.path_style).lower(),
@@ -142,7 +144,7 @@ def bucket_settings(bucket: str, access: S3Access) -> dict[str, str]:
 
 
 def has_s3a(spark: Session) -> bool:
-    """True if the JVM of a classic session has all of `CLASSES`."""
+    """Return whether the JVM of a classic session has all of `CLASSES`."""
     from py4j.protocol import Py4JError
 
     jvm = jvm_of(spark)
@@ -163,16 +165,16 @@ def remove_markers(store: Store, folder: str) -> None:
 
 
 def magic_folders(folder: str, keys: Iterable[str]) -> set[str]:
-    """Folders, directly below `folder`, that S3A's committer keeps its notes in."""
+    """Return the folders directly below `folder` that have records of S3A's committer."""
     parts = {key.removeprefix(folder).split("/")[0] for key in keys if key.startswith(folder)}
     return {folder + part for part in parts if _MAGIC.fullmatch(part)}
 
 
 def abort_uploads(store: Store, folder: str) -> None:
-    """Give up the uploads of a job that failed, by the notes of its tasks.
+    """Abort the uploads of a failed job, as its tasks recorded them.
 
-    S3A would look for uploads below the folder; servers that list uploads of one exact key alone,
-    as MinIO does, name none.
+    S3A would list the uploads below the folder. But some servers, such as MinIO, list uploads by
+    exact key only, and so return none.
     """
     abort = getattr(store, "abort_upload", None)
     if abort is None:
@@ -189,7 +191,7 @@ def abort_uploads(store: Store, folder: str) -> None:
 
 def _problem(bucket: str, access: S3Access) -> str:
     if not _BUCKET.fullmatch(bucket):
-        return f"Hadoop cannot open the bucket {bucket!r}: its name is no host's name"
+        return f"Hadoop cannot open the bucket {bucket!r}: its name is not a valid host name"
     if access.untranslated:
         names = ", ".join(map(repr, access.untranslated))
         return f"Hadoop has no counterpart of the storage options {names}"
