@@ -1,7 +1,7 @@
-"""Columns of a table in Spark's catalog: as declared there, and as writes add to them.
+"""Compare a table's columns with those that Spark's catalog or a reader declares.
 
-A catalog or a reader declares columns beside those that the table has; a write adds some before
-its rows come, and others are known after. Spec: SCH-8, SCH-9.
+The module also computes columns after a write that adds some, and notes changes by this process.
+Spec: SCH-8, SCH-9.
 """
 
 from __future__ import annotations
@@ -20,30 +20,28 @@ from tablefmt.session.metadata_changes import merged
 from tablefmt.spark.columns.projection import taken_over
 
 Declared = list[tuple[str, str]]
-"""Names and types in order."""
+"""Names and types of columns, in order."""
 
 
 def declared(columns: str) -> Declared:
-    """Names and types of columns in Spark's JSON form; whether they may be NULL is not Spark's to
-    keep.
-    """
+    """Return names and types of columns in Spark's JSON form. Nullability is ignored."""
     return [(f["name"], _folded_type(f["type"])) for f in json.loads(columns)["fields"]]
 
 
 def declared_by(schema: Schema) -> Declared:
-    """Names and types of a table's columns, with the lengths that text was declared with."""
+    """Return names and types of a table's columns, with the declared lengths of text."""
     columns = declared(json.dumps(to_spark_json(schema)))
     pairs = zip(columns, schema.fields, strict=True)
     return [(name, field.text or kind) for (name, kind), field in pairs]
 
 
 def different(ours: Declared, theirs: Declared) -> list[str]:
-    """Columns of another name or type; all of them where only their order differs."""
+    """Return the columns that differ in name or type. If only the order differs, return all."""
     return sorted({n for n, _ in set(ours) ^ set(theirs)}) or [n for n, _ in theirs]
 
 
 def shown(columns: Declared) -> str:
-    """Columns for people."""
+    """Return columns as text for messages."""
     return ", ".join(f"{name} {kind}" for name, kind in columns).replace('"', "")
 
 
@@ -52,7 +50,7 @@ def _folded_type(given: Any) -> str:
 
 
 def _plain_type(given: Any) -> Any:
-    """Spark's JSON form of a type, with neither nullability nor metadata."""
+    """Return Spark's JSON form of a type without nullability and metadata."""
     if isinstance(given, list):
         return [_plain_type(item) for item in given]
     if not isinstance(given, dict):
@@ -62,23 +60,23 @@ def _plain_type(given: Any) -> Any:
 
 
 KEPT = 256
-"""Tables of which it is known how this process changed their columns: those changed last."""
+"""Number of tables with known column changes by this process: those changed last."""
 
 _steps: OrderedDict[str, list[tuple[Schema, Schema]]] = OrderedDict()
 _noting = threading.Lock()
 
 
 def widened_columns(metadata: Metadata, described: Mapping[str, Any], how: Any) -> str:
-    """The columns that a table will have once rows of a query are in it, in Spark's JSON form.
+    """Return the columns of a table after a query's rows are added, in Spark's JSON form.
 
     Args:
-        metadata: of the table.
+        metadata: the table's metadata.
         described: the query's columns, in Spark's JSON form.
-        how: `byName`; else `columns`, names that the statement lists, and `fixed`, partition
-            columns with a value of their own. By position, columns beyond the table's are new.
+        how: `byName`; or `columns`, names that the statement lists, and `fixed`, partition columns
+            with a fixed value. By position, columns beyond the table's are new.
 
     Raises:
-        SchemaMismatchError: SCH-2, SCH-5: a new column has a name or a type that none can have.
+        SchemaMismatchError: SCH-2, SCH-5: a new column has an invalid name or type.
     """
     fields = [dict(field) for field in described["fields"]]
     if not how["byName"]:
@@ -93,7 +91,7 @@ def widened_columns(metadata: Metadata, described: Mapping[str, Any], how: Any) 
 
 
 def note(table: str, before: Schema, after: Schema) -> None:
-    """Keep in mind that a commit of this process gave a table other columns."""
+    """Note that a commit of this process changed a table's columns."""
     with _noting:
         _steps.setdefault(table, []).append((before, after))
         _steps.move_to_end(table)
@@ -102,12 +100,12 @@ def note(table: str, before: Schema, after: Schema) -> None:
 
 
 def made_here(table: str, before: Callable[[Schema], bool], after: Schema) -> bool:
-    """Whether it was this process that brought a table from columns to columns, and nobody else.
+    """Return whether commits of this process alone changed a table's columns from `before`.
 
     Args:
-        table: its id.
-        before: says of a schema whether it has the columns of before.
-        after: the columns that there are.
+        table: the table's id.
+        before: returns whether a schema has the columns from before.
+        after: the current columns.
     """
     with _noting:
         steps = list(_steps.get(table, ()))

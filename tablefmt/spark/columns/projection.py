@@ -1,9 +1,9 @@
-"""A DataFrame brought to exactly the columns and types of a table, or refused by name.
+"""Convert a DataFrame to exactly the columns and types of a table, or reject it.
 
-Columns go by name, ignoring case; types by Spark's own rules for INSERT (ANSI store assignment).
-CHECK constraints are a filter that every row passes, or else the job fails; text of a declared
-length is cut and padded on the way, or fails the same. Spark itself evaluates both, in the pass
-that writes the rows. Pure but for the DataFrame's schema, which Spark is asked for once.
+Columns match by name, ignoring case. Types follow Spark's rules for INSERT (ANSI store assignment).
+CHECK constraints become a filter that passes every row or fails the job. Text of a declared length
+is cut or padded, or fails the job. Spark evaluates both in the pass that writes the rows. The
+module is pure, except that it asks Spark for the DataFrame's schema.
 
 Spec: DAT-2, DAT-13, DAT-14.
 """
@@ -43,18 +43,18 @@ from tablefmt.spark.runtime.sql_text import parsed
 
 
 def guard(metadata: Metadata) -> str | None:
-    """SQL text over the columns by their names that is TRUE for every row, or fails the query.
+    """Return SQL text over columns by name that is TRUE for every row, or fails the query.
 
-    None without constraints. It is one expression that is not deterministic: a part of it that were
-    pushed below a join would fail for rows that the join drops.
+    None without constraints. The text is one nondeterministic expression, so Spark does not push
+    parts of it below a join. There, they would fail for rows that the join drops.
 
     Raises:
-        UnsupportedFeatureError: a condition that Spark does not get to see (SQL-6), by name.
+        UnsupportedFeatureError: a condition that cannot be passed to Spark (SQL-6), by name.
     """
     if not metadata.constraints:
         return None
     cases = []
-    # Spark would put a setting in place of such a name, even in backticks.
+    # Spark would replace a variable in such a name, even in backticks.
     plain = [f.name for f in shown_columns(metadata.schema) if "${" not in f.name]
     names = ", ".join(map(quote_name, plain))
     row = f"to_json(struct({names}), map('ignoreNullFields', 'false'))" if names else "''"
@@ -67,7 +67,7 @@ def guard(metadata: Metadata) -> str | None:
 
 
 def length_sql(column: Field) -> str | None:
-    """SQL text of the column by its name as its declared length wants it, or the query fails.
+    """Return SQL text of a column that fits its declared length, or fails the query.
 
     None without a length. Spec: SCH-10.
     """
@@ -86,40 +86,39 @@ def length_sql(column: Field) -> str | None:
 
 
 Columns = list[dict[str, Any]]
-"""An object a column: `source`, or `value` as SQL text (neither: NULL), `name`, `type` to cast to,
-`metadata`.
+"""One object per column: `source`, or `value` as SQL text (neither: NULL), `name`, `type` to cast
+to, `metadata`.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """What to do to the rows, in order. All in Spark's JSON forms."""
+    """Steps that convert the rows, in Spark's JSON forms. Order: choose, fit, lengths, rename."""
 
     choose: Columns
     fit: dict[str, Any] | None = None
-    """The schema to fit to by the rules of INSERT; None where the types are right already."""
+    """Schema to cast to by the rules of INSERT. None if the types are right already."""
     rename: Columns | None = None
-    """Physical names and Parquet field ids, after `fit`: the optimizer drops those it gave."""
+    """Physical names and Parquet field ids. After `fit`: the optimizer drops those set before."""
     lengths: Columns | None = None
-    """After `fit`, before `rename`: text as its declared length wants it; None where none has one.
-    """
+    """Text cut and padded to its declared length. None if no column has one."""
 
 
 def alignment(
     frame: DataFrame, schema: Schema, more: Sequence[Mapping[str, Any]] = (), *, named: bool = False
 ) -> Alignment:
-    """How the rows of `frame` get the table's columns, physical names, Parquet field ids.
+    """Return the steps that give the rows the table's columns, physical names and Parquet ids.
 
-    NULL in a NOT NULL column is not looked for here: the footers of the written files tell.
+    NULL in a NOT NULL column is not checked here: the footers of the written files show it.
 
     Args:
         frame: a DataFrame.
-        schema: the table's.
-        more: Spark's JSON forms of columns of `frame` that come along as they are, last.
-        named: the columns are to have the table's names and types before `rename`.
+        schema: the table's schema.
+        more: Spark's JSON forms of columns of `frame` that are kept unchanged, as the last ones.
+        named: True requires the table's names and types before `rename`.
 
     Raises:
-        SchemaMismatchError: columns that the table lacks, that are doubled, or that are missing
+        SchemaMismatchError: columns that the table lacks, that occur twice, or that are missing
             though NOT NULL.
     """
     along = [
@@ -164,7 +163,7 @@ def _lengths(schema: Schema) -> Columns | None:
 
 
 def with_lengths(frame: DataFrame, schema: Schema, functions: Functions) -> DataFrame:
-    """The frame with its text as the declared lengths of the table's columns want it (DAT-14)."""
+    """Return the frame with text cut and padded to the columns' declared lengths (DAT-14)."""
     columns = {}
     for name in frame.columns:
         column = schema.find(name)
@@ -174,29 +173,29 @@ def with_lengths(frame: DataFrame, schema: Schema, functions: Functions) -> Data
 
 
 def check_frame(given: Any) -> None:
-    """Refuse what is no DataFrame, before anything is done with it."""
+    """Check that the argument is a DataFrame. Raises SchemaMismatchError."""
     if not hasattr(given, "sparkSession"):
         hint = " (pass the rows before the condition)" if isinstance(given, str) else ""
         raise SchemaMismatchError(
-            f"{type(given).__name__} is no DataFrame{hint}: make one with "
-            "spark.createDataFrame(), or write it with tablefmt.open()"
+            f"expected a DataFrame, got {type(given).__name__}{hint}: make one with "
+            "spark.createDataFrame(), or write the data with tablefmt.open()"
         )
 
 
 def incoming(frame: DataFrame, schema: Schema) -> Schema:
-    """The columns of `frame`, as far as the table may take them over.
+    """Return the columns of `frame` that the table could add.
 
-    Those that the table has under a type which no column can have are left out: they are cast, or
-    refused, when the rows are written.
+    A column of the table is left out if its type in `frame` is not supported by tables. It is cast
+    or rejected when the rows are written.
 
     Raises:
-        SchemaMismatchError: SCH-2, SCH-5: a new column has a name or a type that none can have.
+        SchemaMismatchError: SCH-2, SCH-5: a new column has an invalid name or type.
     """
     return taken_over([field.jsonValue() for field in frame.schema.fields], schema)
 
 
 def taken_over(fields: Sequence[Mapping[str, Any]], schema: Schema) -> Schema:
-    """The same of columns in Spark's JSON form. Raises as `incoming`."""
+    """Return `incoming` for columns in Spark's JSON form. Raises as `incoming`."""
     columns = []
     for field in fields:
         try:
@@ -208,7 +207,7 @@ def taken_over(fields: Sequence[Mapping[str, Any]], schema: Schema) -> Schema:
 
 
 def misfit(error: Any) -> SchemaMismatchError:
-    """Spark's refusal to fit a column."""
+    """Return the error for a type that Spark cannot assign to a column."""
     parameters = error.getMessageParameters() or {}
     name = parameters.get("name", parameters.get("columnName", "")).replace("`", "")
     return SchemaMismatchError(
@@ -233,7 +232,7 @@ def _column(
 
 
 def narrowed(frame: DataFrame, schema: Schema) -> list[Field]:
-    """Return the table's columns that the data has in another type: a value may not fit."""
+    """Return the table's columns that have another type in the data, so that values may not fit."""
     given = {folded(field.name): field for field in frame.schema.fields}
     casts = []
     for field in schema.fields:
@@ -244,7 +243,7 @@ def narrowed(frame: DataFrame, schema: Schema) -> list[Field]:
 
 
 def _type_of(field: Any) -> str | None:
-    """The type as text, without nullability; None for one that no table can hold."""
+    """Return the type as text, without nullability. None for a type that tables do not support."""
     try:
         return str(schema_from({"type": "struct", "fields": [field.jsonValue()]}).fields[0].type)
     except SchemaMismatchError:
@@ -252,14 +251,14 @@ def _type_of(field: Any) -> str | None:
 
 
 def _has_fields(kind: Type) -> bool:
-    """Whether there are fields inside that need their names and ids."""
+    """Return whether the type contains struct fields, which need their names and ids."""
     return any(isinstance(part, Struct) for part in walk(kind))
 
 
 def _match(
     frame: DataFrame, schema: Schema, more: frozenset[str] = frozenset()
 ) -> list[str | None]:
-    """For every column of the table the name of its data; None where it is its default."""
+    """Return the name in the data of every column of the table. None for a column's default."""
     names = frame.columns
     places = match_names(names, schema, more)
     check_inner(frame, schema)
@@ -267,22 +266,24 @@ def _match(
 
 
 def check_inner(frame: DataFrame, schema: Schema) -> None:
-    """Refuse fields of structs that the table lacks: Spark itself would drop them without a word.
+    """Check that the data has no struct fields that the table lacks. Spark would drop them.
 
     Raises:
-        SchemaMismatchError: there are some.
+        SchemaMismatchError: it has some.
     """
     for field in frame.schema.fields:
         target = schema.find(field.name)
         extra = _extra(field.dataType, target.type, field.name) if target else []
         if extra:
             raise SchemaMismatchError(
-                f"the data has fields that the table lacks: {', '.join(map(repr, extra))}", extra
+                f"the data has fields that the table lacks: {', '.join(map(repr, extra))}; drop "
+                "these fields, or add them to the table",
+                extra,
             )
 
 
 def _extra(given: Any, target_type: Type, where: str) -> list[str]:
-    """`given` is Spark's type, which may be one that no table can hold."""
+    """Return the paths of extra fields. `given` is Spark's type, perhaps unsupported by tables."""
     kind = given.typeName()
     if kind == "struct" and isinstance(target_type, Struct):
         known = {folded(f.name): f for f in target_type.fields}

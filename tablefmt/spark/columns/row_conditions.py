@@ -1,8 +1,8 @@
-"""Conditions over rows of the table: how Spark works them out, and what is understood of them.
+"""Conditions over rows of a table: Columns for Spark, and their analysis.
 
-Spark evaluates every condition itself. What is understood, exactly as PRN-3 has it, leaves out
-files and goes to the conflict rules; what is not makes them look at whole files (CFL-21). The text
-of a Column is the same for one that is put together anew, so that a retry is known.
+Spark evaluates every condition. A condition that tablefmt understands exactly (PRN-3) prunes files
+and feeds the conflict rules. Any other condition counts as a read of whole files (CFL-21). The text
+of a Column does not depend on the object, so that a retry of the statement is recognized.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 _PLACE_IN_MEMORY = re.compile(r"@[0-9a-f]+\b")
 _VARIABLE = re.compile(r"\b([xyz])_[0-9]+\b")
-"""PySpark counts the variables of all lambdas of a process."""
+"""Lambda variables in PySpark's text, which it numbers across the whole process."""
 
 
 def text_of(column: Column, names: Collection[str]) -> str:
-    """What a Column says, for people and for the digest of a statement (CFL-23).
+    """Return a Column as text, for messages and for the digest of a statement (CFL-23).
 
     Args:
-        column: of a classic or a Connect session. One with a seed of its own, as `rand()` has, is
-            another each time.
-        names: columns of the table: what is called like one stays as it is, a variable too.
+        column: of a classic or a Connect session. A Column with its own seed, such as `rand()`,
+            differs each time.
+        names: the table's columns. A lambda variable with one of these names is not renamed.
     """
     text = _plain(column)
     if "->" not in text and "lambdafunction(" not in folded(text):
@@ -70,7 +70,7 @@ def _plain(column: Column) -> str:
         return text
     from py4j.protocol import Py4JError
 
-    # Spark shows bytes, and functions of Python, by where they are; its SQL says what they are.
+    # Spark shows bytes and Python functions by their address. Its SQL shows their content.
     classic = active_jvm().org.apache.spark.sql.classic
     converter = getattr(classic, "ColumnNodeToExpressionConverter$")
     try:
@@ -89,15 +89,15 @@ _OF_SEVERAL = frozenset(
         "UNSUPPORTED_GROUPING_EXPRESSION",
     }
 )
-"""Conditions of Spark's errors, by their first names."""
+"""First parts of the conditions of Spark's errors."""
 
 
 def as_column(functions: ModuleType, given: str | Column) -> Column:
-    """SQL text, or a Column, as a Column.
+    """Return a Column of SQL text or of a Column.
 
     Args:
-        functions: Spark's, for the kind of session.
-        given: what a caller wrote.
+        functions: Spark's functions for the kind of session.
+        given: the caller's argument.
 
     Raises:
         InvalidPredicateError: it is neither.
@@ -107,14 +107,15 @@ def as_column(functions: ModuleType, given: str | Column) -> Column:
     if isinstance(given, str):
         return parsed(functions, given)
     if not isinstance(given, Column):
-        raise InvalidPredicateError(f"{given!r:.100} is no expression; give SQL text or a Column")
+        raise InvalidPredicateError(f"expected SQL text or a Column, got {given!r:.100}")
     return given
 
 
 def is_plain(given: str | Column | None) -> bool:
-    """Whether an expression of a statement is known to have one value for a row by itself, the
-    same each time, without a query. Of a Column, and of functions that the session may have put in
-    place of Spark's own, only Spark knows.
+    """Return whether an expression certainly depends on one row only, deterministically.
+
+    False for a Column, and for text with function calls or queries: the session may have replaced
+    Spark's functions, so only Spark can tell.
     """
     if not isinstance(given, str):
         return given is None
@@ -123,8 +124,7 @@ def is_plain(given: str | Column | None) -> bool:
 
 
 def without_filters(where: Any, schema: Schema) -> Any:
-    """The same condition; but filter tuples as SQL text, which means the same in a session of any
-    time zone.
+    """Return the condition with filter tuples as SQL text, which no time zone of a session affects.
 
     Raises:
         InvalidPredicateError, UnsupportedFeatureError: as `filters_to_predicate`.
@@ -140,10 +140,10 @@ def without_filters(where: Any, schema: Schema) -> Any:
 
 
 def text_condition(where: Any, schema: Schema) -> str:
-    """Return the same as SQL text; `where` is not None.
+    """Return the condition as SQL text. `where` must not be None.
 
     Raises:
-        InvalidPredicateError: it is a Column, or no condition. As `without_filters`.
+        InvalidPredicateError: a Column, or no condition. Other errors as `without_filters`.
     """
     text = without_filters(where, schema)
     if not isinstance(text, str):
@@ -162,16 +162,17 @@ def _is_column(given: Any) -> bool:
 def analyzed_text(
     text: str | None, schema: Schema, zone: str, alias: str | None = None
 ) -> AnalyzedCondition:
-    """What is understood of a condition over the table, as SQL text.
+    """Return the analysis of a condition over the table, as SQL text.
 
     Args:
-        text: the condition; None: every row.
-        schema: the table's.
+        text: the condition. None: every row.
+        schema: the table's schema.
         zone: the session's time zone.
-        alias: what the statement calls the table.
+        alias: the table's name in the statement.
 
     Raises:
-        InvalidPredicateError: a column behind another name (SQL-7); all else is left to Spark.
+        InvalidPredicateError: a column qualified with another name (SQL-7). Spark raises all
+            other errors.
     """
     if text is None:
         return AnalyzedCondition("TRUE", None, None, True)
@@ -197,14 +198,14 @@ def analyzed_text(
 def analyzed_parts(
     text: str, parts: Sequence[str], unknown: int, names: Sequence[str] | None, schema: Schema
 ) -> AnalyzedCondition:
-    """The same of a condition that Spark has resolved.
+    """Return the analysis of a condition that Spark has resolved.
 
     Args:
-        text: for people.
-        parts: text of the AND-ed parts over the table alone; times in UTC.
-        unknown: how many parts there are besides.
-        names: columns of the table that decide it; None if it cannot be reasoned about.
-        schema: the table's.
+        text: the condition, for messages.
+        parts: text of the AND-ed parts over the table alone, with times in UTC.
+        unknown: the number of other parts.
+        names: columns of the table that determine the condition. None: unknown.
+        schema: the table's schema.
     """
     known: list[Predicate] = []
     for part in parts:
@@ -230,20 +231,20 @@ def analyzed_parts(
 
 
 def non_deterministic(text: str) -> InvalidPredicateError:
-    """What to say of a condition that is not deterministic."""
+    """Return the error for a condition that is not deterministic."""
     return InvalidPredicateError(
-        f"the condition {text[:200]} is not deterministic: it may say yes once and no the next "
-        "time; put such values into a column first"
+        f"the condition {text[:200]} is not deterministic, so its result may differ for the same "
+        "row; store such values in a column first"
     )
 
 
 def check_deterministic(rows: DataFrame, condition: Column, text: str) -> None:
-    """Refuse a condition that may say yes once and no the next time. Runs nothing.
+    """Check that a condition is deterministic. Runs no query.
 
     Args:
-        rows: a DataFrame, of a classic session or a Connect one.
+        rows: a DataFrame of a classic or a Connect session.
         condition: a Column over it.
-        text: the condition, for people.
+        text: the condition, for messages.
 
     Raises:
         InvalidPredicateError.
@@ -251,8 +252,8 @@ def check_deterministic(rows: DataFrame, condition: Column, text: str) -> None:
     from pyspark.errors import AnalysisException
 
     try:
-        # Spark tells a client only by refusing: an aggregate takes nothing that is a matter of
-        # chance. What else is wrong with a condition shows where it is put to use.
+        # A client learns it only from Spark's error: an aggregate rejects nondeterministic
+        # arguments. Other errors of the condition are raised where it is used.
         rows.agg(functions_of(rows).max(condition)).schema  # noqa: B018
     except AnalysisException as error:
         if _condition(error) == _OF_CHANCE:
@@ -260,19 +261,20 @@ def check_deterministic(rows: DataFrame, condition: Column, text: str) -> None:
 
 
 def of_several_rows(clause: str, text: str) -> InvalidPredicateError:
-    """What to say of an expression that has no value for a row by itself."""
+    """Return the error for an expression that does not have one value for a single row."""
     return InvalidPredicateError(
-        f"{clause}: {text[:200]} needs several rows or makes several (a window, an aggregate, a "
-        "generator), and here each row is by itself; use a sub-query, or a column of the source"
+        f"{clause}: {text[:200]} uses or returns several rows (a window, an aggregate, a "
+        "generator), but it is evaluated for each row alone; use a subquery, or a column of the "
+        "source"
     )
 
 
 def check_by_row(rows: DataFrame, given: Sequence[tuple[str, Column]]) -> None:
-    """Refuse expressions that have no value for a row by itself. Runs nothing.
+    """Check that expressions have one value for a single row. Runs no query.
 
     Args:
-        rows: a DataFrame, of a classic session or a Connect one.
-        given: clauses of a statement, for people, and what they say, as Columns over `rows`.
+        rows: a DataFrame of a classic or a Connect session.
+        given: clauses of a statement, as text for messages, with their Columns over `rows`.
 
     Raises:
         InvalidPredicateError: names the clause.
@@ -281,7 +283,7 @@ def check_by_row(rows: DataFrame, given: Sequence[tuple[str, Column]]) -> None:
 
     count = functions_of(rows).count
     try:
-        # As in `check_deterministic`: none of them can stand inside an aggregate.
+        # As in `check_deterministic`: Spark rejects all of these inside an aggregate.
         rows.agg(*(count(column) for _, column in given)).schema  # noqa: B018
     except AnalysisException as error:
         if len(given) == 1:
@@ -293,13 +295,14 @@ def check_by_row(rows: DataFrame, given: Sequence[tuple[str, Column]]) -> None:
 
 
 def _condition(error: AnalysisException) -> str:
-    """The name that Spark gives to a refusal, without what narrows it down."""
+    """Return the main condition of Spark's error, without its subcondition."""
     return (error.getCondition() or "").partition(".")[0]
 
 
 def bound(rows: DataFrame, column: Column) -> Column:
-    """An expression that knows the columns of `rows` alone, wherever it is used later. A Connect
-    session only checks that it does not need others.
+    """Return an expression that resolves columns in `rows` only, wherever it is used later.
+
+    A Connect session only checks that the expression needs no other columns.
 
     Raises: AnalysisException.
     """
@@ -313,21 +316,21 @@ def bound(rows: DataFrame, column: Column) -> Column:
 
 
 def check_zoned(text: str, schema: Schema) -> None:
-    """Refuse a condition that means something else in another time zone. Spec: SQL-4.
+    """Check that a condition does not depend on the time zone. Spec: SQL-4.
 
     Raises:
         UnsupportedFeatureError: it does. InvalidPredicateError: as `parse_predicate`.
     """
     if depends_on_zone(text, schema):
         raise UnsupportedFeatureError(
-            f"the condition {text[:200]} has a time without a zone, and here Spark does not tell "
-            "the session's; write the zone (TIMESTAMP '2024-01-31 12:00:00Z'), or use "
+            f"the condition {text[:200]} has a time without a zone, and Spark does not pass the "
+            "session's time zone here; write the zone (TIMESTAMP '2024-01-31 12:00:00Z'), or use "
             "tablefmt.spark.write",
             ["condition:zone"],
         )
 
 
 def session_zone(spark: SparkSession) -> str:
-    """The time zone in which a session reads times without one. Spec: SQL-4."""
+    """Return the time zone in which a session reads times without one. Spec: SQL-4."""
     zone: str = spark.conf.get("spark.sql.session.timeZone")
     return zone

@@ -1,8 +1,8 @@
-"""New values of columns, as Spark's ANSI store assignment takes them, and those that do not fit.
+"""Cast new values to the types of columns by Spark's ANSI store assignment, and explain misfits.
 
-Spark's own cast takes the fields of a struct by their places, and none may be missing. Here they go
-by their names, and structs are set in parts. Of a value that it could not cast, Spark names the
-value and the type; which column that may have been is found here. Spec: SQL-3, SQL-5.
+Spark's own cast matches fields of structs by position, and all must exist. Here they match by name,
+and a statement may set parts of a struct. Spark's error for a failed cast names the value and the
+type. This module finds the columns that it may refer to. Spec: SQL-3, SQL-5.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tablefmt.spark.runtime.failures import DOES_NOT_FIT, statement_errors
 
 
 def spark_types(fields: Sequence[Field]) -> DataType:
-    """Columns as a StructType of Spark's in which everything may be NULL."""
+    """Return columns as a StructType of Spark in which everything is nullable."""
     from pyspark.sql.types import StructType
 
     described = to_spark_json(nullable(Schema(tuple(fields), max(f.id for f in fields))))
@@ -34,18 +34,18 @@ def spark_types(fields: Sequence[Field]) -> DataType:
 
 
 def same_type(one: DataType, two: DataType) -> bool:
-    """Whether two of Spark's types are the same, but for nullability."""
+    """Return whether two types of Spark are the same, ignoring nullability."""
     return bool(one.simpleString() == two.simpleString())
 
 
 def cast_column(functions: Functions, value: Column, given: DataType, kind: DataType) -> Column:
-    """A Column in another type; NULL stays NULL, and what a struct lacks is NULL in it.
+    """Return a Column cast to another type. NULL stays NULL. Missing fields of structs are NULL.
 
     Args:
-        functions: Spark's, for the kind of session.
+        functions: Spark's functions for the kind of session.
         value: a Column.
-        given: its type, Spark's.
-        kind: a type that can be stored from it.
+        given: its type in Spark.
+        kind: the new type, which must be assignable.
     """
     if same_type(given, kind):
         return value
@@ -85,17 +85,18 @@ def overlaid(
     there: DataType,
     result: DataType,
 ) -> Column:
-    """A struct over another: the fields that it has, and else those that were there, at any depth.
+    """Return a struct merged over an old one: its own fields, and else the old ones, at any depth.
 
-    NULL where the value is; unless it lacks fields that were there, in a struct that was not NULL.
+    The result is NULL if the value is. Exception: the value lacks old fields, and the old struct
+    was not NULL.
 
     Args:
-        functions: Spark's, for the kind of session.
+        functions: Spark's functions for the kind of session.
         value: a Column.
-        given: its type, Spark's.
-        old: what was there, a Column.
-        there: its type.
-        result: the type of what comes of it: what it adds to `there` is in `given`.
+        given: its type in Spark.
+        old: the old value, a Column.
+        there: the type of `old`.
+        result: the type of the result. Each field is in `given` or in `there`.
     """
     if {kind.typeName() for kind in (given, there, result)} != {"struct"}:
         return cast_column(functions, value, given, result)
@@ -140,14 +141,14 @@ def _lacks(given: DataType, there: DataType) -> bool:
 def new_column(
     functions: Functions, field: Field, value: Any, there: Field | None, place: Sequence[str] = ()
 ) -> Any:
-    """What a statement sets a column to, as a Column.
+    """Return the new value of a column in a statement as a Column.
 
     Args:
-        functions: Spark's, for the kind of session.
-        field: the column as it will be.
-        value: SQL text, a Column, or `Parts`; an `Over` stays one, of a Column.
-        there: the column as it is in the rows; None: it is not there.
-        place: names before the column's, if it needs any.
+        functions: Spark's functions for the kind of session.
+        field: the column after the statement.
+        value: SQL text, a Column, or `Parts`. An `Over` is returned as an `Over` of a Column.
+        there: the column in the rows. None: the rows do not have it.
+        place: qualifiers of the column's name, if it needs any.
     """
     if isinstance(value, Over):
         return Over(as_column(functions, value.value))
@@ -180,15 +181,15 @@ def _put_together(
 def store_assigned(
     frame: Any, values: Sequence[tuple[Field, Any]]
 ) -> tuple[tuple[Field, Any], ...]:
-    """New values in the types of their columns, by the rules of INSERT (ANSI store assignment).
+    """Return new values cast to the types of their columns, by ANSI store assignment.
 
     Args:
-        frame: over which the values are worked out.
-        values: columns and values as Spark has them.
+        frame: the DataFrame that the values are over.
+        values: columns, and their values as Columns.
 
     Raises:
-        SchemaMismatchError: a type that cannot be stored in the column.
-        InvalidPredicateError: Spark refuses the value.
+        SchemaMismatchError: a type that cannot be assigned to the column.
+        InvalidPredicateError: Spark rejects the value.
     """
     from pyspark.errors import AnalysisException
 
@@ -225,11 +226,11 @@ _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIG
 
 
 def value_misfit(message: str, fields: Iterable[Field]) -> SchemaMismatchError | None:
-    """Return the error of a value that does not fit its column; None for another failure.
+    """Return the error for a value that does not fit its column. None for another failure.
 
     Args:
-        message: what Spark says of the failure.
-        fields: the columns that new values are cast for.
+        message: Spark's message of the failure.
+        fields: the columns with new values.
     """
     cast, decimal = _CAST.search(message), _DECIMAL.search(message)
     if cast is not None:
@@ -244,14 +245,14 @@ def value_misfit(message: str, fields: Iterable[Field]) -> SchemaMismatchError |
     where = "its column" if not names else f"column {names[0]!r}"
     if len(names) > 1:
         where = f"one of the columns {', '.join(map(repr, names))}"
-    beyond = f"{value} is beyond {wanted}" if wanted else value
+    beyond = f"{value} is out of range for {wanted}" if wanted else value
     return SchemaMismatchError(
         f"a value does not fit {where}: {beyond}; nothing was written", names
     )
 
 
 def _of_type(field: Field, wanted: str, prefix: str) -> list[str]:
-    """The paths of what has a type, by Spark's name of the type."""
+    """Return the paths of fields with a type, given by Spark's name of the type."""
     path = f"{prefix}{field.name}"
     if isinstance(field.type, Struct):
         parts = (_of_type(each, wanted, f"{path}.") for each in field.type.fields)

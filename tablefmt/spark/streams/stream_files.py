@@ -1,4 +1,4 @@
-"""The files that a stream reads: of the snapshot it began with, and of each commit. Spec: STR-3."""
+"""Plan the files that a stream reads: of its first snapshot, and of each commit. Spec: STR-3."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from tablefmt.spark.streams.stream_options import StreamOptions
 from tablefmt.spark.streams.stream_progress import is_read, touched_files
 
 PLANNED_FILES = 64
-"""Planned at once, about, however few a batch has: the next batches have the others."""
+"""Approximate number of files planned at once. Later batches use those that a batch leaves."""
 
 FIRST_WINDOW = 16
-"""Entries read at once at first; four times as many each time that they are not enough."""
+"""Entries in the first read. Each further read has four times as many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileSet:
-    """What there is to read of one version, in an order that never changes."""
+    """Files to read of one version, in an order that never changes."""
 
     changes: Sequence[FileChanges]
     whole: bool
-    """All of it goes into one batch."""
+    """True if one batch must have all files."""
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Of the files, bytes."""
+        """File sizes in bytes."""
         sizes = [change.files["size"].to_numpy() for change in self.changes]
         return np.concatenate([np.zeros(0, np.int64), *sizes])
 
     def between(self, first: int, end: int | None = None) -> list[FileChanges]:
-        """The files from place `first` on, up to `end`, exclusive."""
+        """Return the files from index `first` to `end`, exclusive."""
         chosen = []
         for change in self.changes:
             count = change.files.num_rows
@@ -55,27 +55,27 @@ class FileSet:
 
 
 class StreamFiles:
-    """Plans what is read of versions, and keeps what was planned and is not yet read."""
+    """Plans the files of versions, and keeps planned files until they are read."""
 
     def __init__(self, view: LogView, options: StreamOptions, schema_version: int) -> None:
-        """Take a log.
+        """Make a plan for a log.
 
         Args:
             view: the log.
-            options: of the stream.
-            schema_version: the version in whose columns rows come.
+            options: the options of the stream.
+            schema_version: the version with the columns of the stream.
         """
         self.view, self.options, self.schema_version = view, options, schema_version
         self.schema = nullable(view.metadata_at(schema_version).schema)
-        """Of the rows. Those of earlier versions may be NULL in columns that are NOT NULL there."""
+        """Schema of the rows, all nullable: earlier versions may have NULL in NOT NULL columns."""
         self._columns = _columns(self.schema)
         self._planned: dict[int, FileSet] = {}
         self._ahead: dict[int, StoredEntry] = {}
-        """Entries that were read, by version: the next batches want them."""
+        """Entries that were read, by version, for the next batches."""
         self._snapshot: tuple[int, FileSet] | None = None
 
     def snapshot(self, version: int) -> FileSet:
-        """All live rows of a version, as `insert`s of that version. Files are in order of ids.
+        """Return all live rows of a version as inserts of that version, with files in id order.
 
         Raises:
             CorruptTableError: as `LogView.snapshot`. VersionNotFoundError: ENT-13.
@@ -92,16 +92,16 @@ class StreamFiles:
     def commits(
         self, first: int, last: int, files_wanted: int | None
     ) -> Iterator[tuple[int, FileSet | None]]:
-        """What there is to read of each version; None: nothing, it is passed over.
+        """Yield the files to read of each version. None for a version that is skipped.
 
         Args:
             first: the first version.
-            last: the last one.
-            files_wanted: what is planned at once is about so many files; None: no limit.
+            last: the last version.
+            files_wanted: approximate number of files to plan at once. None: no limit.
 
         Raises:
-            UnsupportedFeatureError: as `is_read`. SchemaMismatchError: as `check_columns`. Either
-            one only after all versions before that one.
+            UnsupportedFeatureError: as `is_read`. SchemaMismatchError: as `check_columns`. Both are
+            raised after all earlier versions were yielded.
             CorruptTableError: as `plan_changes`.
         """
         for entries in self._windows(first, last):
@@ -111,7 +111,7 @@ class StreamFiles:
                 yield from self._of(chunk)
 
     def digest(self, version: int) -> str:
-        """Of the entry of a version."""
+        """Return the digest of a version's entry."""
         known = self._ahead.get(version)
         head = self.view.head
         if known is not None:
@@ -121,12 +121,12 @@ class StreamFiles:
         return self.view.entries_after(version - 1, version)[0].digest
 
     def timestamp(self, version: int) -> int:
-        """Of the commit of a version, µs UTC."""
+        """Return the commit time of a version, in µs UTC."""
         known = self._ahead.get(version)
         return self.view.timestamp_at(version) if known is None else known.entry.timestamp
 
     def _windows(self, first: int, last: int) -> Iterator[Sequence[Entry]]:
-        """The entries of versions, some at a time: those that were read ahead, then more."""
+        """Yield the entries of versions in parts: those read before, then further ones."""
         size = FIRST_WINDOW
         while first <= last:
             window = self._known(first, last)
@@ -140,7 +140,7 @@ class StreamFiles:
             yield [stored.entry for stored in window]
 
     def _known(self, first: int, last: int) -> list[StoredEntry]:
-        """The entries from one version on that were read ahead, up to the first that was not."""
+        """Return the entries from a version on that were read before, without a gap."""
         known = []
         while first <= last and (stored := self._ahead.get(first)) is not None:
             known.append(stored)
@@ -148,17 +148,17 @@ class StreamFiles:
         return known
 
     def forget_before(self, version: int) -> None:
-        """Let go of what was planned of earlier versions."""
+        """Drop the plans of earlier versions."""
         self._planned = {v: files for v, files in self._planned.items() if v >= version}
         self._ahead = {v: entry for v, entry in self._ahead.items() if v >= version - 1}
         if self._snapshot is not None and self._snapshot[0] < version:
             self._snapshot = None
 
     def check_columns(self, version: int) -> None:
-        """Make sure that rows of a version can come in the columns of the stream.
+        """Check that the columns of a version are those of the stream.
 
         Raises:
-            SchemaMismatchError: the columns are others there than when the stream was begun.
+            SchemaMismatchError: the columns changed after the stream began.
         """
         if version <= self.schema_version:
             return
@@ -170,9 +170,9 @@ class StreamFiles:
         differing = [f.name for f in self._columns if f not in theirs]
         differing += [f.name for f in theirs if f.id not in known]
         raise SchemaMismatchError(
-            f"version {changed} changed the columns of the table, and the stream was begun with "
-            f"those of version {self.schema_version}. All before version {changed} was read. Load "
-            "the stream again and start the query: it goes on with the new columns",
+            f"version {changed} changed the columns of the table, and the stream has the columns "
+            f"of version {self.schema_version}. Everything before version {changed} was read. Load "
+            "the stream again and start the query: it continues with the new columns",
             differing,
         )
 
@@ -195,7 +195,7 @@ class StreamFiles:
         except (UnsupportedFeatureError, SchemaMismatchError):
             if len(chunk) == 1:
                 raise
-            # Those before the one that cannot be read are.
+            # Yield the versions before the one that cannot be read.
             for entry in chunk:
                 yield from self._of([entry])
             return
@@ -206,14 +206,14 @@ class StreamFiles:
             raise problem
 
     def _plan(self, versions: Sequence[int]) -> None:
-        """Plan them, those that follow one another together."""
+        """Plan versions. Consecutive versions are planned together."""
         for run in _runs(versions):
             range_ = Covered(run[0], run[-1], True)
             if not self._holds(range_):
                 raise SchemaMismatchError(
-                    f"a column had another or a wider type in version {run[-1]}, or in the one "
-                    f"before, than in version {self.schema_version}, whose columns the stream has; "
-                    "all before was read; begin the stream later"
+                    f"a column had another or a wider type in version {run[-1]}, or in the version "
+                    f"before, than in version {self.schema_version}, from which the stream has its "
+                    "columns. Everything before was read; start the stream at a later version"
                 )
             by_version: dict[int, list[FileChanges]] = {version: [] for version in run}
             try:
@@ -222,9 +222,10 @@ class StreamFiles:
                 if error.features != [DROPPED_FIELD]:
                     raise
                 raise UnsupportedFeatureError(
-                    f"in version {run[-1]}, or in the one before, the table had dropped a field of "
-                    f"a struct that version {self.schema_version} has, whose columns the stream "
-                    "has; all before was read; begin the stream later",
+                    f"in version {run[-1]}, or in the version before, the table had dropped a "
+                    f"struct field that version {self.schema_version} has, from which the stream "
+                    "has its columns. Everything before was read; start the stream at a later "
+                    "version",
                     error.features,
                 ) from None
             for change in found:
@@ -242,7 +243,7 @@ class StreamFiles:
 
 
 def _chunk(entries: Sequence[Entry], files_wanted: int | None) -> Sequence[Entry]:
-    """The first ones, as many as have the files that are wanted, and some more."""
+    """Return the first entries, enough for the wanted number of files."""
     if files_wanted is None:
         return list(entries)
     sums = np.cumsum([touched_files(entry) for entry in entries])
@@ -250,7 +251,7 @@ def _chunk(entries: Sequence[Entry], files_wanted: int | None) -> Sequence[Entry
 
 
 def _runs(versions: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Ascending numbers, in runs without a gap."""
+    """Yield runs of consecutive numbers from ascending numbers."""
     start = 0
     for at in range(1, len(versions) + 1):
         if at == len(versions) or versions[at] != versions[at - 1] + 1:
@@ -259,7 +260,7 @@ def _runs(versions: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def _columns(schema: Schema) -> tuple[Field, ...]:
-    """What readers see of columns: not what is said of them, nor what writers are told."""
+    """Return the columns as readers see them, without comments, defaults and text lengths."""
     return tuple(
         replace(field, default=None, text=None) for field in without_comments(schema).fields
     )

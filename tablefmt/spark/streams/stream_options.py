@@ -28,26 +28,27 @@ from tablefmt.spark.spark_options import (
 )
 
 STREAM_OPTIONS = {
-    "startingVersion": "begin with this version, inclusive; or earliest, or latest: what is yet to "
-    "come. By default all rows that are there, and then what comes",
-    "startingTimestamp": "or begin with the commits of this time, and after it; without a "
-    "zone in the session's (TIM-5)",
-    "maxFilesPerTrigger": "files a batch; 1000, unless maxBytesPerTrigger is given",
-    "maxBytesPerTrigger": "bytes a batch, about: a file at least; a number, or text such as 128mb",
-    "readChangeFeed": "true: every row that a commit took out or brought, with the change columns",
-    "readChangeData": "the same",
-    "skipChangeCommits": "true: pass over commits that delete or update rows, whatever they add",
-    "ignoreDeletes": "true: pass over commits that only delete rows",
-    "path": "where the table is",
-    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
+    "startingVersion": "first version to read; or earliest, or latest: new versions only. By "
+    "default the stream reads all existing rows, then new versions",
+    "startingTimestamp": "first commit time to read, instead of a version; text without a zone "
+    "is in the session's time zone (TIM-5)",
+    "maxFilesPerTrigger": "files per batch; 1000, unless maxBytesPerTrigger is given",
+    "maxBytesPerTrigger": "approximate bytes per batch, at least one file; a number, or text such "
+    "as 128mb",
+    "readChangeFeed": "true: return every row that a commit added or removed, with change columns",
+    "readChangeData": "same as readChangeFeed",
+    "skipChangeCommits": "true: skip commits that delete or update rows, also rows that they add",
+    "ignoreDeletes": "true: skip commits that only delete rows",
+    "path": "the location of the table",
+    "storageOptions": "a mapping, as in tablefmt.open(); storage.<key> sets a single key,"
     " with dots for what is nested: storage.client_kwargs.region_name",
 }
-"""Names as people write them: matched with case and underscores ignored."""
+"""Options and their meaning. Case and underscores of names are ignored."""
 
 LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
 
 FILES_BY_DEFAULT = 1000
-"""As Delta has it."""
+"""Delta's default."""
 
 EARLIEST, LATEST = "earliest", "latest"
 
@@ -57,7 +58,7 @@ _NAMES = {folded(name): name for name in STREAM_OPTIONS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """What a stream was asked for, checked."""
+    """Checked options of a stream."""
 
     path: str | None = None
     version: int | str | None = None
@@ -66,23 +67,23 @@ class StreamOptions:
     max_files: int | None = FILES_BY_DEFAULT
     max_bytes: int | None = None
     changes: bool = False
-    """Rows come with what happened to them."""
+    """True returns row changes with change columns."""
     skip_changes: bool = False
     ignore_deletes: bool = False
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_stream_options(given: Mapping[str, Any], zone: str | None) -> StreamOptions:
-    """Options by name.
+    """Return the checked options.
 
     Args:
         given: the options, as they were written.
-        zone: the session's time zone, for a time without one; None: it is not known (TIM-5).
+        zone: the session's time zone, for times without a zone. None: unknown (TIM-5).
 
     Raises:
-        UnsupportedFeatureError: a name that there is not; a time without a zone, where the
-            session's is not known.
-        InvalidRangeError: a version and a time, or a value that makes no sense.
+        UnsupportedFeatureError: an unknown option; or a time without a zone, if the session's time
+            zone is unknown.
+        InvalidRangeError: both a version and a time, or an invalid value.
     """
     values, storage = by_name(given, _NAMES)
     if "startingVersion" in values and "startingTimestamp" in values:
@@ -91,8 +92,8 @@ def parse_stream_options(given: Mapping[str, Any], zone: str | None) -> StreamOp
     skip, ignore = flag(values, "skipChangeCommits"), flag(values, "ignoreDeletes")
     if changes and (skip or ignore):
         raise InvalidRangeError(
-            "readChangeFeed gives the rows of every commit; leave skipChangeCommits and "
-            "ignoreDeletes out"
+            "readChangeFeed returns the rows of every commit; leave out skipChangeCommits and "
+            "ignoreDeletes"
         )
     max_bytes = size_of(values, "maxBytesPerTrigger")
     max_files = None if "maxBytesPerTrigger" in values else FILES_BY_DEFAULT
@@ -116,12 +117,12 @@ def parse_stream_options(given: Mapping[str, Any], zone: str | None) -> StreamOp
 
 
 def is_of_stream(given: Mapping[str, Any]) -> bool:
-    """Whether there are options among these that streams alone have."""
+    """Return whether an option is one that only streams have."""
     return any(option_key(name) in _OF_STREAMS for name in given)
 
 
 def limits_in(given: Mapping[str, Any]) -> list[str]:
-    """Those among these options that limit how much goes into a batch (STR-4)."""
+    """Return the options that limit the size of a batch (STR-4)."""
     names = {option_key(name) for name in given}
     return [name for name in LIMITS if option_key(name) in names]
 
@@ -133,7 +134,7 @@ def _version(given: Any) -> int | str | None:
     number = number_in_text(text)
     if number is None:
         raise InvalidRangeError(
-            f"startingVersion is {given!r}; it is a whole number, earliest or latest"
+            f"startingVersion is {given!r}; expected a whole number, earliest or latest"
         )
     return number
 
@@ -141,15 +142,17 @@ def _version(given: Any) -> int | str | None:
 def _count(given: Any) -> int:
     number = number_in_text(given) or 0
     if not 0 < number < 1 << 62:
-        raise InvalidArgumentError(f"maxFilesPerTrigger is {given!r}; it is a whole number from 1")
+        raise InvalidArgumentError(
+            f"maxFilesPerTrigger is {given!r}; expected a whole number from 1"
+        )
     return number
 
 
 def stream_columns(schema: Schema, options: StreamOptions) -> dict[str, Any]:
-    """The columns of a stream's rows, in Spark's JSON form of a StructType.
+    """Return the columns of a stream's rows, in Spark's JSON form of a StructType.
 
     Raises:
-        SchemaMismatchError: INC-3, columns of the table are called like the change columns.
+        SchemaMismatchError: INC-3, columns of the table have the names of change columns.
     """
     described: dict[str, Any] = to_spark_json(schema)
     if not options.changes:
@@ -157,8 +160,8 @@ def stream_columns(schema: Schema, options: StreamOptions) -> dict[str, Any]:
     clash = [name for name in schema.names if folded(name) in CHANGE_COLUMNS.names]
     if clash:
         raise SchemaMismatchError(
-            f"the table's own columns {', '.join(map(repr, clash))} are called like the change "
-            "columns; leave readChangeFeed out",
+            f"columns {', '.join(map(repr, clash))} of the table have the names of change columns; "
+            "leave readChangeFeed out",
             clash,
         )
     fields = [*described["fields"], *to_spark_json(from_arrow(CHANGE_COLUMNS))["fields"]]

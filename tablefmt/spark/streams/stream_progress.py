@@ -1,6 +1,6 @@
-"""How far a stream has come, what it makes of each commit, how much goes into a batch. Pure.
+"""Offsets of a stream, the effect of each commit, and the limits of a batch. Pure.
 
-Spark keeps the offset as text in its checkpoint. Spec: STR-2, STR-3, STR-4.
+Spark stores the offset as text in its checkpoint. Spec: STR-2, STR-3, STR-4.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from tablefmt.model.log_entry import NOT_LOGICAL, Entry
 from tablefmt.spark.streams.stream_options import StreamOptions
 
 FORMAT = 1
-"""Of the text. A reader refuses higher ones."""
+"""Format of the offset text. Higher formats are rejected."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """What is read next: a version, from one of its files on.
+    """Next file to read: a version, and an index in its files.
 
-    Positions of one stream are ordered: the snapshot that it began with comes before the changes.
+    Positions of a stream are ordered: its first snapshot comes before the changes.
     """
 
     version: int
     files: int = 0
-    """How many of its files were read."""
+    """Number of files of the version that were read."""
     snapshot: bool = False
-    """They are those of the snapshot that the stream began with, and not what the commit did."""
+    """True for files of the stream's first snapshot, not of the commit."""
 
     @property
     def known(self) -> int:
-        """The newest version that this relies on; -1 for none."""
+        """Newest version that the position depends on. -1 for none."""
         return self.version if self.snapshot or self.files else self.version - 1
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """A position in the log of one table, and where the stream began."""
+    """A position in the log of one table, and the start of the stream."""
 
     table: str
     """The table's id."""
     position: Position
     entry: str | None
-    """SHA-256 of the entry of `position.known`; None where there is none."""
+    """SHA-256 of the entry of `position.known`. None if that is -1."""
     began: Position
 
     def to_json(self) -> str:
-        """Text; equal offsets have equal texts."""
+        """Return the offset as text. Equal offsets have equal texts."""
         return json.dumps(
             {
                 "format": FORMAT,
@@ -70,10 +70,10 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, text: str) -> StreamOffset:
-        """What `to_json` gave.
+        """Return the offset of a text from `to_json`.
 
         Raises:
-            InvalidRangeError: it is none of ours, or damaged.
+            InvalidRangeError: the text is damaged, or no offset of tablefmt.
             UnsupportedFeatureError: a later release wrote it.
         """
         try:
@@ -84,8 +84,8 @@ class StreamOffset:
             raise _malformed(text)
         if values["format"] > FORMAT:
             raise UnsupportedFeatureError(
-                f"the stream's checkpoint was written by a later release: its offsets have format "
-                f"{values['format']}, and this one reads {FORMAT}; use that release",
+                "the stream's checkpoint was written by a later release: its offsets have format "
+                f"{values['format']}, and this release reads {FORMAT}; use the later release",
                 ["stream:offset"],
             )
         offset = _offset(values)
@@ -107,7 +107,7 @@ _KINDS = {
 
 
 def _offset(values: dict[str, Any]) -> StreamOffset | None:
-    """None: they are not those of an offset."""
+    """Return the offset with these values. None if they are invalid."""
     if values.keys() != _KINDS.keys():
         return None
     for name, kind in _KINDS.items():
@@ -126,27 +126,28 @@ def _offset(values: dict[str, Any]) -> StreamOffset | None:
 
 def _malformed(text: str) -> InvalidRangeError:
     return InvalidRangeError(
-        f"the stream's checkpoint holds an offset that is none of tablefmt's: {text:.200}; it is "
-        "damaged, or belongs to another source. Begin the stream with a new checkpoint"
+        f"the stream's checkpoint has an offset that tablefmt did not write: {text:.200}. It is "
+        "damaged, or of another source; start the stream with a new checkpoint"
     )
 
 
 class Effect(Enum):
-    """What a commit did to the rows of the table."""
+    """Effect of a commit on the rows of the table."""
 
     NOTHING = "nothing"
     APPENDED = "appended"
-    """It brought rows, and took none."""
+    """Added rows, and removed none."""
     DELETED = "deleted"
-    """It took rows, and brought none."""
+    """Removed rows, and added none."""
     CHANGED = "changed"
-    """Both; or it restored an earlier version."""
+    """Added and removed rows, or restored an earlier version."""
 
 
 def effect_of(entry: Entry) -> Effect:
-    """By the entry alone. What compaction moves neither goes nor comes, nor do files come that
-    lineage names as outputs; but every file that it removes counts as rows that go: whether all of
-    them were carried over, an entry does not say.
+    """Return the effect of a commit, from its entry alone.
+
+    Compaction has no effect, and files that lineage names as outputs are no added rows. But each
+    removed file counts as removed rows: the entry does not say whether all its rows were copied.
     """
     if entry.operation.cls in NOT_LOGICAL:
         return Effect.NOTHING
@@ -161,10 +162,11 @@ def effect_of(entry: Entry) -> Effect:
 
 
 def is_read(entry: Entry, options: StreamOptions) -> bool:
-    """Whether rows of a commit are in the stream, or it is passed over.
+    """Return whether the stream reads a commit. False: the commit is skipped.
 
     Raises:
-        UnsupportedFeatureError: it is one that a stream of appended rows cannot tell.
+        UnsupportedFeatureError: the commit changes rows, and a stream of appended rows cannot
+            represent that.
     """
     effect = effect_of(entry)
     if effect is Effect.NOTHING:
@@ -175,48 +177,48 @@ def is_read(entry: Entry, options: StreamOptions) -> bool:
         return False
     deletes = effect is Effect.DELETED
     does = "deletes rows" if deletes else "deletes or updates rows"
-    ignoring = "ignoreDeletes=true passes over commits that only delete, " if deletes else ""
+    ignoring = "ignoreDeletes=true skips commits that only delete, " if deletes else ""
     raise UnsupportedFeatureError(
-        f"version {entry.version} ({entry.operation.name}) {does}, and the stream gives rows that "
-        "were appended alone. Nothing of it was read. With the option readChangeFeed=true the "
-        f"stream gives such changes too, {ignoring}and skipChangeCommits=true passes over them",
+        f"version {entry.version} ({entry.operation.name}) {does}, but the stream returns appended "
+        "rows only. Nothing of this version was read. With readChangeFeed=true the stream returns "
+        f"these changes, too; {ignoring}skipChangeCommits=true skips all such commits",
         ["stream:change-commit"],
     )
 
 
 def touched_files(entry: Entry) -> int:
-    """At most so many files are read for a commit."""
+    """Return the most files that are read for a commit."""
     marked = 0 if entry.delete is None else len(entry.delete)
     return (0 if entry.add is None else len(entry.add)) + len(entry.remove) + marked
 
 
 @dataclass(slots=True)
 class Allowance:
-    """How much more goes into a batch; None is no limit."""
+    """Remaining limits of a batch. None is no limit."""
 
     files: int | None
     bytes: int | None
 
     @property
     def is_used_up(self) -> bool:
-        """Nothing more goes in."""
+        """True if a limit is reached."""
         return (self.files is not None and self.files <= 0) or (
             self.bytes is not None and self.bytes <= 0
         )
 
     def take(self, sizes: NDArray[np.int64], *, whole: bool) -> int:
-        """How many of some files go in, from the first on: none if it is used up, else one or more.
+        """Take files from the first on, and return their number: 0 if a limit is reached already.
 
         Args:
-            sizes: of the files in their order, bytes.
-            whole: all of them, or none.
+            sizes: the sizes of the files in their order, in bytes.
+            whole: True takes all files or none.
         """
         count = 0 if self.is_used_up else len(sizes)
         if count and not whole:
             if self.files is not None:
                 count = min(count, self.files)
             if self.bytes is not None:
-                # The file with which the limit is reached is the last that goes in.
+                # The file that reaches the limit is the last one taken.
                 sums = np.cumsum(sizes[:count])
                 count = min(count, int(np.searchsorted(sums, self.bytes)) + 1)
         if self.files is not None:

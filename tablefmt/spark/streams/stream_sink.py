@@ -1,4 +1,4 @@
-"""What a stream asks of its sink, and whether a batch may go on top of what the table holds. Pure.
+"""Settings of a stream's sink, and the check that a batch follows the table's last one. Pure.
 
 Spec: STR-10 .. STR-15.
 """
@@ -26,70 +26,72 @@ from tablefmt.spark.spark_options import (
 )
 
 OF_THE_QUERY = ("checkpointlocation", "queryname")
-"""Options that Spark keeps for itself, and hands on all the same; in lower case. With an underscore
-it does not know them, so they would mean nothing to anybody."""
+"""Options that Spark uses itself and still passes on, in lower case.
+
+Spark does not know them with an underscore. Then they would have no effect at all.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """What a query was told about where its rows go."""
+    """Settings of the sink of a query."""
 
     uri: str
     complete: bool
-    """Every batch is the whole table."""
+    """True if every batch is the whole table."""
     partition_by: tuple[str, ...]
     application: str | None
-    """The id that somebody gave; None: the query's own."""
+    """Application id that the user gave. None: the id of the query."""
     options: WriteOptions
-    """Of the write of every batch, but for its application version."""
+    """Options of the write of every batch, without its application version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch, by the names that Spark has for it."""
+    """A batch, identified as Spark does."""
 
     number: int
-    """From 0; a batch that is repeated has the number that it had."""
+    """Number from 0. A repeated batch has the same number."""
     query: str | None
-    """Id of the query, which its checkpoint keeps; None: not known."""
+    """Id of the query, which its checkpoint stores. None: unknown."""
     run: str | None
     """Id of this run of the query."""
     content: str | None = None
-    """Digits that tell its rows; None: not known."""
+    """Hash that identifies its rows. None: unknown."""
 
 
 def sink_of(mode: str, given: Mapping[str, str], partition_by: Sequence[str] = ()) -> Sink:
-    """Check what `writeStream` was told.
+    """Return the sink of `writeStream`'s settings.
 
     Args:
         mode: Spark's output mode.
         given: the options, as they were written.
-        partition_by: what `partitionBy` was given; without, the options say it.
+        partition_by: the arguments of `partitionBy`. Without them, the options have the columns.
 
     Raises:
-        UnsupportedFeatureError: update mode, clusterBy, or an option that there is not.
-        InvalidArgumentError: no path, or an option's value or presence that makes no sense.
+        UnsupportedFeatureError: update mode, clusterBy, or an unknown option.
+        InvalidArgumentError: the path is missing, or an option is invalid or not allowed.
     """
     lowered = folded(mode)
     if lowered not in ("append", "complete"):
         raise UnsupportedFeatureError(
-            f"output mode {lowered} is not supported by format('tablefmt'): which rows a batch "
-            "takes the place of, Spark does not say; use writeStream.foreachBatch(…) with "
-            "MERGE: SparkTable.merge(batch, on).….execute(application=(query_id, batch_id))",
+            f"output mode {lowered} is not supported by format('tablefmt'), because Spark does not "
+            "say which rows a batch replaces; use writeStream.foreachBatch(…) with MERGE: "
+            "SparkTable.merge(batch, on).….execute(application=(query_id, batch_id))",
             [f"mode:{lowered}"],
         )
     options = {n: v for n, v in given.items() if folded(n) not in OF_THE_QUERY}
     check_not_clustered(options)
     uri = pop_option(options, "path")
     if not uri:
-        raise InvalidArgumentError("there is no path; give one to start(), or option 'path'")
+        raise InvalidArgumentError("the path is missing; give it to start(), or set option 'path'")
     by_options = pop_partition_by(options)
     application = pop_option(options, "txnAppId")
     for name in ("txnVersion", "application"):
         if pop_option(options, name) is not None:
             raise InvalidArgumentError(
-                f"{name} means nothing to a stream: the application version is the number of the "
-                "batch; txnAppId alone may be given"
+                f"a stream does not take {name}: its application version is the number of the "
+                "batch; give txnAppId only"
             )
     complete = lowered == "complete"
     return Sink(
@@ -105,35 +107,35 @@ def _checked(options: WriteOptions, *, complete: bool) -> WriteOptions:
     if options.replace_where or options.dynamic_partitions:
         what = "complete mode replaces the whole table" if complete else "append replaces nothing"
         raise InvalidArgumentError(
-            f"replaceWhere and partitionOverwriteMode mean nothing to a stream: {what}; "
-            "foreachBatch can overwrite a part"
+            f"a stream does not take replaceWhere and partitionOverwriteMode: {what}; use "
+            "foreachBatch to overwrite a part of the table"
         )
     if options.overwrite_schema and not complete:
         raise InvalidArgumentError(
-            "overwriteSchema means nothing in append mode; use mergeSchema, or complete mode"
+            "overwriteSchema has no effect in append mode; use mergeSchema, or complete mode"
         )
     return options
 
 
 def application_of(sink: Sink, batch: Batch) -> str:
-    """The application id under which a batch is applied once (STR-11).
+    """Return the application id under which a batch is applied exactly once (STR-11).
 
     Raises:
-        UnsupportedFeatureError: there is none to be had.
+        UnsupportedFeatureError: the query's id is unknown, and txnAppId is not set.
     """
     application = sink.application or batch.query
     if not application:
         raise UnsupportedFeatureError(
-            "Spark does not say which query this stream is, so a batch that it repeats could not "
-            "be told from a new one; give the option txnAppId, a name that this query and its "
-            "checkpoint keep for good",
+            "Spark does not pass the id of this query, so a repeated batch could not be "
+            "recognized; set the option txnAppId to a name that is unique to this query and its "
+            "checkpoint, and never changes",
             ["option:txnAppId"],
         )
     return application
 
 
 def options_of(sink: Sink, batch: Batch) -> WriteOptions:
-    """The options of the write of one batch. Raises as `application_of`."""
+    """Return the options of the write of one batch. Raises as `application_of`."""
     application = application_of(sink, batch), batch.number
     return replace(
         sink.options,
@@ -143,75 +145,76 @@ def options_of(sink: Sink, batch: Batch) -> WriteOptions:
 
 
 def check_there(uri: str, batch: Batch, table: str | None) -> None:
-    """Where there is no table: whether the batch may be the one that makes it (STR-14).
+    """Check that a batch may create the table, where there is none (STR-14).
 
     Args:
-        uri: the place.
-        batch: about to be written.
-        table: id of the table that was there when the query began; None: there was none.
+        uri: the location of the table.
+        batch: the batch to write.
+        table: the id of the table when the query began. None: there was no table.
 
     Raises:
-        TableNotFoundError: earlier batches went to a table that is gone.
+        TableNotFoundError: earlier batches went to a table that no longer exists.
     """
     if batch.number > 0 or table is not None:
         raise TableNotFoundError(
             uri,
-            f"batch {batch.number} of a stream goes there, and what was before it is gone or is "
-            "elsewhere; a query that is to begin anew needs a new checkpoint",
+            f"batch {batch.number} of a stream is to be written there, but the table with the "
+            "earlier batches was removed or moved; to start the query from the beginning, use a "
+            "new checkpoint",
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """The newest batch of an application id that a table knows of."""
+    """Newest batch of an application id in a table."""
 
     number: int
     version: int
-    """The table's, which brought it."""
+    """Version of the table with the batch."""
 
 
 def check_follows(
     uri: str, batch: Batch, last: Applied | None, there: str, begun: str | None
 ) -> None:
-    """Whether a batch may go on top of what a table holds (STR-14).
+    """Check that a batch may follow the last batch in a table (STR-14).
 
     Args:
-        uri: the place.
-        batch: about to be written.
-        last: the newest of this application id; None: there is none.
-        there: id of the table.
-        begun: of the one that the query found before; None: none yet.
+        uri: the location of the table.
+        batch: the batch to write.
+        last: the newest batch of this application id. None: there is none.
+        there: the id of the table.
+        begun: the id of the table that the query found before. None: none yet.
 
     Raises:
         TableReplacedError: rows of earlier batches are not in this table.
-        ConcurrentTransactionException: somebody else wrote batches after this one.
+        ConcurrentTransactionException: another run wrote later batches.
     """
     if begun is not None and there != begun:
         raise TableReplacedError(
-            f"another table is at {uri} than when the query began: its earlier batches are not "
-            "there. Begin anew with a new checkpoint",
+            f"the table at {uri} was replaced after the query began, so its earlier batches are "
+            "missing; start from the beginning with a new checkpoint",
             rule="STR-14",
         )
     newest = -1 if last is None else last.number
     if last is not None and batch.number < newest:
-        # An engine repeats its last batch at most. Its rows are not those that were written.
+        # An engine repeats only its last batch. So these rows differ from those written before.
         raise ConcurrentTransactionException(
-            f"the table at {uri} has batches up to {newest} of this query, and batch "
-            f"{batch.number} is to be written: by a checkpoint that another run is ahead of, that "
-            "was put back, or that was begun anew under an id in use",
+            f"the table at {uri} has batches up to {newest} of this query, but batch "
+            f"{batch.number} is to be written. The checkpoint is behind another run, was restored "
+            "from a copy, or is a new one under an id in use",
             winner_version=last.version,
             winner_operation=f"batch {newest}",
             rule="STR-14",
-            advice="End the other run; or give a new checkpoint, and with it a new txnAppId.",
+            advice="Stop the other run; or use a new checkpoint with a new txnAppId.",
         )
     if batch.number <= newest + 1:
         return
     known = "no batch" if last is None else f"batches up to {newest}"
     raise TableReplacedError(
-        f"the table at {uri} knows {known} of this query, and batch {batch.number} is to be "
-        "written: what was between went elsewhere, or the table was made anew, or has forgotten "
-        "(applicationRetentionDuration). Begin anew with a new checkpoint; or, if the table is to "
-        "be gone on with as it is, tell it so: append no rows with application=(id, "
-        f"{batch.number - 1}), where id is the query's, or what txnAppId says",
+        f"the table at {uri} has {known} of this query, but batch {batch.number} is to be "
+        "written. The batches between went to another table, the table was created again, or its "
+        "record of them expired (applicationRetentionDuration). Start from the beginning with a "
+        "new checkpoint; or, to continue with the table as it is, append no rows with "
+        f"application=(id, {batch.number - 1}), where id is the query's id or txnAppId",
         rule="STR-14",
     )

@@ -1,6 +1,6 @@
-"""A table as the source of a stream: where it begins, how far a batch goes, what is in it.
+"""A table as the source of a stream: its start, the end of each batch, and a batch's files.
 
-Knows the log alone; who runs the stream, and reads the files, is another's matter. Spec: STR-1 …
+This module reads the log only. Callers run the stream and read the files. Spec: STR-1 …
 """
 
 from __future__ import annotations
@@ -27,56 +27,60 @@ from tablefmt.spark.streams.stream_options import EARLIEST, FILES_BY_DEFAULT, LA
 from tablefmt.spark.streams.stream_progress import Allowance, Position, StreamOffset
 
 SKIPPED_MAX = 100
-"""Versions without rows after which a stream moves on by a batch of nothing: what it stands at may
-expire, and what it would look through at its next start grows."""
+"""Versions without rows after which an empty batch moves the stream's offset forward.
+
+Otherwise the offset's version may expire, and a restart would read more and more entries.
+"""
 
 SKIPPED_US = 3_600_000_000
-"""Between the first version without rows and the last after which it does so too: half of what is
-the least that entries are kept (RET-9)."""
+"""Time between the first and last version without rows that has the same effect, in µs.
+
+It is half of the shortest retention of entries (RET-9).
+"""
 
 _NOTHING = FileSet((), whole=False)
 
 
 class StreamSource:
-    """One stream of one table. Not for two threads at once."""
+    """One stream of one table. Not thread-safe."""
 
     def __init__(self, view: LogView, options: StreamOptions, schema_version: int) -> None:
-        """Take a log.
+        """Make a source for a log.
 
         Args:
             view: the log.
-            options: as parsed.
-            schema_version: the version whose columns the stream has.
+            options: the parsed options.
+            schema_version: the version with the columns of the stream.
         """
         self.view, self.options = view, options
         self.files = StreamFiles(view, options, schema_version)
         self._until: int | None = None
         self._clear: tuple[Position, int] | None = None
-        """A position, and the version up to which nothing follows it."""
+        """A position, and the version up to which no rows follow it."""
         self._verified = -1
-        """The newest version of which this log has the entry that offsets rely on."""
+        """Newest version with an entry that was compared with an offset."""
 
     @property
     def schema(self) -> Schema:
-        """The columns of the rows, without the change columns."""
+        """Columns of the rows, without the change columns."""
         return self.files.schema
 
     def stop_at_head(self) -> None:
-        """Read what is there now and no more (Trigger.AvailableNow)."""
+        """Read up to the current version and no further (Trigger.AvailableNow)."""
         self.view.refresh()
         self._until = self.view.head.version
 
     def end_of_log(self, last: StreamOffset | None = None) -> StreamOffset:
-        """Behind everything that there is, for an engine that does not tell where a batch begins.
+        """Return the end of the log, for an engine that does not pass the start of a batch.
 
-        Whoever asks without `last` may have begun now, by its options, or go on: the same versions
-        have the same offset, whoever found them.
+        Without `last`, the caller may start a stream or continue one. So equal versions give equal
+        offsets in both cases.
 
         Args:
-            last: where the last batch ended, if it is known: `last` itself if there is nothing new.
+            last: the end of the last batch, if known. Returned as it is if there is nothing new.
 
         Raises:
-            VersionNotFoundError, InvalidRangeError: as `beginning`. As `next_offset`, with `last`.
+            VersionNotFoundError, InvalidRangeError: as `beginning`. With `last`, as `next_offset`.
         """
         if last is None:
             self.view.refresh()
@@ -88,19 +92,19 @@ class StreamSource:
         try:
             began = self._begin(end.version - 1)
         except ChangesExpiredError:
-            # Whoever begins is told by `beginning`; a stream that goes on is past it.
+            # `beginning` raises this for a new stream. A continued one is past its start.
             began = end
         return self._offset(end, began)
 
     def beginning(self, head: int | None = None) -> StreamOffset:
-        """Where a stream that has no checkpoint begins, by its options.
+        """Return the start of a stream without a checkpoint, from its options.
 
         Args:
-            head: the newest version that it knows; by default the one that there is now.
+            head: the newest version to consider. Default: the newest version in the log.
 
         Raises:
             VersionNotFoundError: a version or a time that is not in the history.
-            ChangesExpiredError: INC-7. InvalidRangeError: a time that cannot be read.
+            ChangesExpiredError: INC-7. InvalidRangeError: an invalid time.
         """
         if head is None:
             self.view.refresh()
@@ -108,16 +112,16 @@ class StreamSource:
         return self._offset(began, began)
 
     def next_offset(self, start: StreamOffset | None, *, limited: bool) -> StreamOffset:
-        """Where the next batch ends: at the start itself if there is nothing new.
+        """Return the end of the next batch. Equal to `start` if there is nothing new.
 
         Args:
-            start: where the last one ended; None: there was none.
-            limited: heed the limits of the options.
+            start: the end of the last batch. None: there was none.
+            limited: True applies the limits of the options.
 
         Raises:
             TableReplacedError, LogGapError, ChangesExpiredError: STR-5.
-            UnsupportedFeatureError, SchemaMismatchError: as `StreamFiles.commits`: there is nothing
-            before the commit that stops the stream.
+            UnsupportedFeatureError, SchemaMismatchError: as `StreamFiles.commits`, if there is
+            nothing to read before the commit that stops the stream.
         """
         self.view.refresh(waits=True)
         began = self._begin() if start is None else start.began
@@ -132,12 +136,12 @@ class StreamSource:
         return self._offset(end, began)
 
     def batch(self, start: StreamOffset | None, end: StreamOffset) -> list[FileChanges]:
-        """What is read between two offsets: always the same of the same ones.
+        """Return the files between two offsets. Equal offsets always give equal files.
 
         Args:
-            start: exclusive in that all before it was read; None: the stream began with this batch,
-                where the end says, whatever the options say by now.
-            end: as `next_offset` gave it.
+            start: the end of the batch before. None: the stream began with this batch, at the start
+                in `end`, whatever the current options are.
+            end: an offset from `next_offset`.
 
         Raises:
             As `next_offset`.
@@ -150,8 +154,8 @@ class StreamSource:
         self._check(end, goal)
         if goal < position:
             raise InvalidRangeError(
-                f"the batch ends at version {goal.version}, and begins after that: the checkpoint "
-                "is damaged. Begin the stream with a new one"
+                f"the batch ends at version {goal.version}, before it begins: the checkpoint is "
+                "damaged; start the stream with a new checkpoint"
             )
         chosen: list[FileChanges] = []
         if position.snapshot:
@@ -169,10 +173,10 @@ class StreamSource:
             chosen += found.between(first, ends)
         return chosen
 
-    # Where it is
+    # Position in the log
 
     def _passed(self, position: Position) -> int:
-        """The version up to which nothing follows a position, as far as was looked."""
+        """Return the version up to which no rows follow a position, as far as known."""
         if self._clear is not None and self._clear[0] == position:
             return self._clear[1]
         return position.version - 1
@@ -203,11 +207,12 @@ class StreamSource:
         return StreamOffset(self.view.head.table, position, entry, began)
 
     def _check(self, offset: StreamOffset | None, position: Position) -> None:
-        """Make sure that the log still has what follows a position, and what came before.
+        """Check that the log still has the entries before and after a position.
 
         Raises:
-            TableReplacedError: it is the log of another table, or another log of this one.
-            LogGapError: it ends before the position. ChangesExpiredError: what follows is gone.
+            TableReplacedError: the log of another table, or another log of this table.
+            LogGapError: the log ends before the position. ChangesExpiredError: later entries
+                expired.
         """
         head = self.view.head
         oldest = head.totals.oldest
@@ -217,21 +222,21 @@ class StreamSource:
             self.files.check_columns(min(position.known, head.version))
         if position.known > head.version:
             raise LogGapError(head.version + 1, position.known)
-        # What a commit took away was live at the version before it.
+        # Rows that a commit removed were live at the version before.
         needed = position.version + 1 if position.snapshot else self._passed(position) + 1
         if oldest and needed <= oldest:
             raise ChangesExpiredError(position.version, oldest + 1)
         if self.options.changes and position.files and not position.snapshot:
             raise InvalidRangeError(
-                f"the stream has read a part of version {position.version}, and with "
-                "readChangeFeed it reads versions whole: start the query as it was before, until "
-                "it is past that version"
+                f"the stream has read a part of version {position.version}, but readChangeFeed "
+                "reads whole versions; run the query with its earlier options until it is past "
+                "that version"
             )
         if offset is not None and position.known > self._verified:
             if self.files.digest(position.known) != offset.entry:
                 raise TableReplacedError(
-                    f"entry {position.known} is another than the one that the stream has read: the "
-                    "log was put in the place of that one; begin the stream with a new checkpoint",
+                    f"entry {position.known} is not the one that the stream has read, because the "
+                    "log was replaced; start the stream with a new checkpoint",
                     rule="STR-5",
                 )
             self._verified = position.known
@@ -240,12 +245,12 @@ class StreamSource:
         table = self.view.head.table
         if offset.table != table:
             raise TableReplacedError(
-                f"the stream has read table {offset.table}, and table {table} is at this place "
-                "now; begin the stream with a new checkpoint",
+                f"the stream has read table {offset.table}, but table {table} is at this location "
+                "now; start the stream with a new checkpoint",
                 rule="STR-5",
             )
 
-    # How far it goes
+    # Size of a batch
 
     def _advance(self, start: Position, allowance: Allowance) -> Position:
         position = start
@@ -274,7 +279,7 @@ class StreamSource:
                     _files_read(position, _NOTHING)
                 clear = version
         except (UnsupportedFeatureError, SchemaMismatchError):
-            # All before it is read first.
+            # Return the versions before the error first.
             if not taken:
                 raise
             return position
@@ -284,7 +289,7 @@ class StreamSource:
         return Position(clear + 1) if self._is_left_behind(position.version, clear) else position
 
     def _is_left_behind(self, first: int, clear: int) -> bool:
-        """Whether a stream moves on over versions without rows, both inclusive, or none."""
+        """Return whether to move the offset over versions without rows, `first` to `clear`."""
         if clear + 1 - first >= SKIPPED_MAX or first <= self.view.head.totals.oldest <= clear:
             return True
         times = [self.files.timestamp(version) for version in (first, clear) if first <= clear]
@@ -292,7 +297,7 @@ class StreamSource:
 
 
 def _taken(position: Position, found: FileSet, allowance: Allowance) -> Position:
-    """After as many files as may be taken."""
+    """Return the position after as many files as the limits allow."""
     sizes = found.sizes[_files_read(position, found) :]
     count = allowance.take(sizes, whole=found.whole)
     if count == len(sizes):
@@ -301,14 +306,15 @@ def _taken(position: Position, found: FileSet, allowance: Allowance) -> Position
 
 
 def _files_read(position: Position, found: FileSet) -> int:
-    """How many files of its version were read before a position; there are more.
+    """Return how many files of the position's version were read. At least one is left.
 
     Raises:
-        InvalidRangeError: there are not.
+        InvalidRangeError: none is left.
     """
     if position.files and position.files >= len(found.sizes):
         raise InvalidRangeError(
             f"the stream has read {position.files} files of version {position.version}, which has "
-            f"{len(found.sizes)}: the checkpoint is damaged. Begin the stream with a new one"
+            f"{len(found.sizes)}: the checkpoint is damaged; start the stream with a new "
+            "checkpoint"
         )
     return position.files

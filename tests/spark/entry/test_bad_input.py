@@ -341,7 +341,7 @@ spark.stop()
 """
 
 
-NO_FRAME = r"is no DataFrame.*: make one|the source of a MERGE is the text 'x': expected rows"
+NO_FRAME = r"expected a DataFrame.*: make one|the source of a MERGE is the text 'x': expected rows"
 
 
 def test_what_is_no_dataframe_is_refused(spark: Any, uri: str) -> None:

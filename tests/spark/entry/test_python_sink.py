@@ -128,9 +128,9 @@ def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
         return commit_first(*given, **named)
 
     monkeypatch.setattr(python_writer, "commit_first", late)
-    with pytest.raises(ConcurrentTransactionException, match="another run is ahead"):
+    with pytest.raises(ConcurrentTransactionException, match="behind another run"):
         batch.commit(0)
-    with pytest.raises(ConcurrentTransactionException, match="another run is ahead"):
+    with pytest.raises(ConcurrentTransactionException, match="behind another run"):
         Batch(uri, [4]).commit(0)
     assert rows(uri) == of(2, 3)
     assert_no_other_files(uri)

@@ -237,7 +237,7 @@ def test_a_table_that_is_made_anew_under_a_running_query_is_an_error(feed: Feed,
         table = tablefmt.create(uri, "id BIGINT, p STRING")
         table.append(table.to_arrow(), application=(query.id, 0))
         feed.put(2)
-        with pytest.raises(TableReplacedError, match="than when the query began"):
+        with pytest.raises(TableReplacedError, match="replaced after the query began"):
             query.processAllAvailable()
     finally:
         query.stop()
@@ -324,7 +324,7 @@ def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
         return write_first(*given, **named)
 
     monkeypatch.setattr(stream_verbs, "write_first", late)
-    with pytest.raises(ConcurrentTransactionException, match="another run is ahead") as caught:
+    with pytest.raises(ConcurrentTransactionException, match="behind another run") as caught:
         batch_of(spark, uri, "two", 0, 3)()
     assert caught.value.winner_version == 2
     assert rows(uri) == [(1,), (2,)]

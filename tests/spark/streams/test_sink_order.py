@@ -41,5 +41,5 @@ def test_none_before_the_last(number: int, last: int) -> None:
 
 def test_none_into_another_table() -> None:
     """STR-14: the one that the query found was dropped."""
-    with pytest.raises(TableReplacedError, match="another table is at"):
+    with pytest.raises(TableReplacedError, match="was replaced after"):
         follows(6, 5, begun=OTHER)

@@ -149,7 +149,7 @@ def test_a_stream_of_a_table_of_the_catalog_is_that_of_its_path(
         (
             {"readChangeFeed": "true", "skipChangeCommits": "true"},
             InvalidRangeError,
-            "leave skipChangeCommits",
+            "leave out skipChangeCommits",
         ),
     ],
 )

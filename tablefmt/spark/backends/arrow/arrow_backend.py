@@ -339,7 +339,7 @@ class ArrowBackend:
     def rewrite_rows(
         self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
     ) -> Rewritten:
-        """Implement `Backend.rewrite_rows`. `part` is not needed: names of files are unique across calls."""
+        """Implement `Backend.rewrite_rows`. `part` is not needed: file names are unique."""
         return rewrite_rows(frame, self.store, to, names)
 
     def files_of(self, transaction: str) -> TransactionFiles:
