@@ -1,12 +1,12 @@
-"""PySpark's objects: its types as they are called here, and what of the JVM is behind them.
+"""PySpark's objects: names for its types, and access to its private parts and the JVM.
 
-Sessions and DataFrames are classic or of Spark Connect. PySpark publishes none of its private
-parts, and each is in one function here: where one is missing, the function raises AttributeError. A
-function that may be given an object of Spark Connect takes it for one then.
+Sessions and DataFrames are classic or of Spark Connect. Each private part of PySpark is used in one
+function here. If a part is missing, the function raises AttributeError. A function that also takes
+objects of Spark Connect treats an object without the part as one of these.
 
-What is kept for sessions is kept by their JVM's name for them, and only while they run. A session
-lives as long as its context, which `spark.stop()` ends. A `SessionCache` holds contexts weakly and
-lets go of those that were stopped as soon as anybody asks it anything.
+A `SessionCache` stores values by the JVM's session id, while the session runs. A session ends with
+its context, by `spark.stop()`. The cache holds contexts weakly, and drops stopped ones on every
+use.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession as Session
     from pyspark.sql.types import DataType
 else:
-    # PySpark is not imported until it is needed.
+    # PySpark is imported on first use.
     Column = DataFrame = DataType = Session = Any
 
 __all__ = ["Column", "DataFrame", "DataType", "Functions", "JavaObject", "Session", "functions_of"]
 
 Functions = Any
-"""The module `pyspark.sql.functions`, or its namesake for Spark Connect."""
+"""The module `pyspark.sql.functions`, or its counterpart for Spark Connect."""
 
 JavaObject = Any
-"""What py4j gives for an object of the JVM, whose class no Python type tells."""
+"""An object of the JVM, from py4j. Python does not know its class."""
 
 
 def functions_of(frame: DataFrame | Session) -> Functions:
-    """`pyspark.sql.functions` for the kind of session that a DataFrame is of.
+    """Return `pyspark.sql.functions` for the kind of session of a DataFrame or session.
 
-    One process may have sessions of both kinds; the plain module serves one of them.
+    A process may have sessions of both kinds, and the plain module works with only one of them.
     """
     connect = type(frame).__module__.startswith("pyspark.sql.connect")
     return importlib.import_module(f"pyspark.sql{'.connect' if connect else ''}.functions")
 
 
 def has_jvm(spark: object) -> bool:
-    """Return whether a session has a JVM at hand, as classic ones have."""
+    """Return whether a session has a JVM in this process, as classic sessions have."""
     return getattr(spark, "_jsparkSession", None) is not None
 
 
 def has_rows(frame: object) -> bool:
-    """Return whether a DataFrame is one of a session with a JVM at hand."""
+    """Return whether a DataFrame belongs to a session with a JVM."""
     return getattr(frame, "_jdf", None) is not None
 
 
@@ -65,41 +65,37 @@ def java_rows(frame: DataFrame) -> JavaObject:
 
 
 def java_rows_if_any(frame: object) -> JavaObject | None:
-    """Return the Dataset of the JVM; None in Spark Connect."""
+    """Return the Dataset of the JVM. None in Spark Connect."""
     return getattr(frame, "_jdf", None)
 
 
 def java_column(column: Column) -> JavaObject | None:
-    """Return the Column of the JVM; None: it is one of Spark Connect."""
+    """Return the Column of the JVM. None in Spark Connect."""
     return getattr(column, "_jc", None)
 
 
 def java_conf(spark: Session) -> JavaObject | None:
-    """Return the settings of the JVM's session; None in Spark Connect."""
+    """Return the settings of the JVM's session. None in Spark Connect."""
     return getattr(spark.conf, "_jconf", None)
 
 
 def java_writer(writer: object) -> JavaObject | None:
-    """Return the writer of the JVM behind a DataFrameWriter or DataStreamWriter; None in Spark
-    Connect.
-    """
+    """Return the JVM's writer of a DataFrameWriter or DataStreamWriter. None in Spark Connect."""
     return getattr(writer, "_jwrite", None)
 
 
 def java_reader(reader: object) -> JavaObject | None:
-    """Return the reader of the JVM behind a DataFrameReader or DataStreamReader; None in Spark
-    Connect.
-    """
+    """Return the JVM's reader of a DataFrameReader or DataStreamReader. None in Spark Connect."""
     return getattr(reader, "_jreader", None)
 
 
 def java_exception(error: BaseException) -> JavaObject | None:
-    """Return the exception of the JVM that PySpark has made an error of its own of."""
+    """Return the JVM's exception that PySpark converted to an error of its own."""
     return getattr(error, "_origin", None)
 
 
 def context_of(spark: Session) -> JavaObject | None:
-    """Return the SparkContext; None in Spark Connect, which would raise."""
+    """Return the SparkContext. None in Spark Connect, where `sparkContext` would raise."""
     return getattr(spark, "_sc", None)
 
 
@@ -121,7 +117,7 @@ def gateway(spark: Session) -> JavaObject:
 
 
 def is_context_stopped(context: JavaObject) -> bool:
-    """Return whether Python has stopped a SparkContext: PySpark itself says so in this way."""
+    """Return whether Python has stopped a SparkContext, by PySpark's own criterion."""
     return context._jsc is None
 
 
@@ -132,7 +128,7 @@ def is_stopped(spark: Session) -> bool:
 
 
 def is_active_context_stopped() -> bool:
-    """Return whether this process has no context that runs."""
+    """Return whether this process has no running context."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
@@ -140,7 +136,7 @@ def is_active_context_stopped() -> bool:
 
 
 def is_jvm_started() -> bool:
-    """Return whether this process has started a JVM, with a context in it or not."""
+    """Return whether this process has started a JVM, with or without a context."""
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None
@@ -154,28 +150,28 @@ def has_active_context() -> bool:
 
 
 def started_jvm() -> JavaObject:
-    """Return the JVM that this process has started, as `jvm_of` takes it."""
+    """Return the JVM that this process has started, in a form for `jvm_of`."""
     from pyspark import SparkContext
 
     return SparkContext
 
 
 def any_session() -> Session | None:
-    """Return the session of this thread, or another one of this process; None: there is none."""
+    """Return the session of this thread, else another one of this process. None without any."""
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() or SparkSession._instantiatedSession
 
 
 def active_session() -> Session | None:
-    """Return the session that PySpark takes for the active one of this process."""
+    """Return the session that PySpark treats as the active one of this process."""
     from pyspark.sql import SparkSession
 
     return SparkSession._activeSession
 
 
 def set_active_session(spark: Session | None) -> None:
-    """Undo what a call of the JVM's `setActiveSession` made PySpark believe."""
+    """Reset PySpark's active session after a call of `setActiveSession` in the JVM."""
     from pyspark.sql import SparkSession
 
     SparkSession._activeSession = spark
@@ -207,13 +203,13 @@ Value = TypeVar("Value")
 
 
 class SessionCache(Generic[Value]):
-    """Values by session and key: of each context those used last.
+    """Caches values by session and key, for each context those used last.
 
-    A value must not refer to a Python session or context: it would keep that alive.
+    A value must not refer to a Python session or context, because that would keep it alive.
     """
 
     def __init__(self, most: int) -> None:
-        """`most` values a context are kept."""
+        """Make a cache of at most `most` values per context."""
         self._most = most
         self._lock = threading.Lock()
         self._by_context: weakref.WeakKeyDictionary[JavaObject, OrderedDict[Hashable, Value]] = (
@@ -221,9 +217,9 @@ class SessionCache(Generic[Value]):
         )
 
     def get(self, spark: Session, key: Hashable, make: Callable[[], Value]) -> Value:
-        """What is kept for a classic session under `key`; else what `make` gives, kept from now on.
+        """Return the cached value of a classic session and key. Call `make` if there is none.
 
-        Two threads that ask at once may both make it; both get the same one.
+        Two threads may both call `make` at once. Both get the same value.
         """
         known = java_session(spark).sessionUUID(), key
         with self._lock:
@@ -239,7 +235,7 @@ class SessionCache(Generic[Value]):
         return value
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Drop all values."""
         with self._lock:
             self._by_context.clear()
 

@@ -1,4 +1,4 @@
-"""Options of writes and reads: the tables below are both the parser and the documentation."""
+"""Options of writes and reads. The tables below are both the parser and the documentation."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from tablefmt.session.commit_options import CommitOptions
 from tablefmt.store.location import add_text_option
 
 OPTIONS = {
-    "replaceWhere": "SQL: overwrite replaces rows for which it holds; new rows have to match it",
-    "partitionOverwriteMode": "static, or dynamic: overwrite replaces the partitions that the new "
-    "rows are in; by default static, with format() and SQL what the session says",
-    "txnAppId": "application id; with txnVersion, the write is applied once",
+    "replaceWhere": "SQL: overwrite replaces the rows for which it is TRUE; new rows must match it",
+    "partitionOverwriteMode": "static, or dynamic: overwrite replaces the partitions of the new "
+    "rows; default: static, or with format() and SQL the session's setting",
+    "txnAppId": "application id; with txnVersion, the write is applied exactly once",
     "txnVersion": "application version, a whole number",
-    "application": "(txnAppId, txnVersion) in one",
-    "maxRecordsPerFile": "rows a file; by default spark.sql.files.maxRecordsPerFile",
-    "targetFileSize": "bytes a file, about; a number, or text such as 128mb",
-    "optimizeWrite": "true: shuffle the rows first, so that tasks x partitions do not become files",
+    "application": "(txnAppId, txnVersion) as one option",
+    "maxRecordsPerFile": "most rows per file; default: spark.sql.files.maxRecordsPerFile",
+    "targetFileSize": "approximate bytes per file; a number, or text such as 128mb",
+    "optimizeWrite": "true: shuffle rows first, so that each partition gets few files",
     "compression": "zstd (the default), snappy, gzip, lz4_raw or none",
-    "userMetadata": "kept in the log: a mapping of JSON values, or text",
-    "deadline": "seconds after which to give up committing",
-    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
-    " with dots for what is nested: storage.client_kwargs.region_name",
-    "mergeSchema": "true: columns that the table lacks are added, and types become wider",
-    "overwriteSchema": "true: overwrite gives the table the columns of the new rows, and the "
-    "partitioning that partitionBy says; a DataFrameWriter without partitionBy leaves none",
+    "userMetadata": "stored in the log: a mapping of JSON values, or text",
+    "deadline": "seconds after which the commit gives up",
+    "storageOptions": "a mapping, as in tablefmt.open(); storage.<key> sets a single key,"
+    " with dots for nested keys: storage.client_kwargs.region_name",
+    "mergeSchema": "true: add columns that the table lacks, and widen types",
+    "overwriteSchema": "true: overwrite replaces the table's columns by those of the new rows, and "
+    "the partitioning by partitionBy; without partitionBy, a DataFrameWriter removes it",
 }
-"""Names as people write them: matched with case and underscores ignored."""
+"""Options and their meaning. Case and underscores of names are ignored."""
 
 
 class NamedOptions(TypedDict, total=False):
@@ -59,8 +59,9 @@ class NamedOptions(TypedDict, total=False):
 
 
 class WriteKeywords(NamedOptions, total=False):
-    """`OPTIONS` as keywords, in either way to write them; types for editors. There may also be
-    `**{"storage.<key>": …}`.
+    """`OPTIONS` as keywords, in camel case or snake case, with types for editors.
+
+    `**{"storage.<key>": …}` is allowed, too.
     """
 
     replace_where: str
@@ -76,11 +77,11 @@ class WriteKeywords(NamedOptions, total=False):
     overwrite_schema: bool | str
 
 
-assert list(NamedOptions.__annotations__) == list(OPTIONS), "a keyword for every option"
+assert list(NamedOptions.__annotations__) == list(OPTIONS), "every option needs a keyword"
 
 
 class RangeKeywords(TypedDict, total=False):
-    """The keywords of `Table.changes`."""
+    """Keywords of `Table.changes`."""
 
     starting_version: int | None
     after_version: int | None
@@ -96,44 +97,45 @@ class RangeKeywords(TypedDict, total=False):
 
 
 CHANGE_OPTIONS = {
-    "startingVersion": "the first version of the range, or",
-    "startingTimestamp": "its begin as a time",
-    "endingVersion": "the last version of the range; by default the newest",
-    "endingTimestamp": "or its end as a time",
-    "startingBoundInclusive": "false: the range begins after what is given",
-    "endingBoundInclusive": "false: the range ends before what is given",
+    "startingVersion": "the first version of the range; or",
+    "startingTimestamp": "the start of the range as a time",
+    "endingVersion": "the last version of the range; default: the newest",
+    "endingTimestamp": "or the end of the range as a time",
+    "startingBoundInclusive": "false: exclude the given start",
+    "endingBoundInclusive": "false: exclude the given end",
     "changeContent": "changes, net or append",
-    "changeSchema": "end or start: whose columns the rows have",
-    "changeExpired": "error or snapshot: what to do if the range begins before what is kept",
+    "changeSchema": "end or start: the version with the columns of the rows",
+    "changeExpired": "error or snapshot: what to do if the start of the range has expired",
 }
-"""Those of a range of changes, which readChangeFeed asks for."""
+"""Options of a range of changes. They need readChangeFeed."""
 
 READ_OPTIONS = {
     "versionAsOf": "the ID version to read",
-    "timestampAsOf": "or a point in time, ISO 8601; without a zone in the session's (TIM-5)",
-    "readChangeFeed": "true: the row changes of a range, and not the rows of a version",
-    "readChangeData": "the same",
+    "timestampAsOf": "a point in time instead, ISO 8601; text without a zone is in the session's "
+    "time zone (TIM-5)",
+    "readChangeFeed": "true: read the row changes of a range instead of the rows of a version",
+    "readChangeData": "same as readChangeFeed",
     **CHANGE_OPTIONS,
-    "path": "where the table is",
-    "storageOptions": "a mapping, as of tablefmt.open(); storage.<key> gives one of them,"
-    " with dots for what is nested: storage.client_kwargs.region_name",
+    "path": "the location of the table",
+    "storageOptions": "a mapping, as in tablefmt.open(); storage.<key> sets a single key,"
+    " with dots for nested keys: storage.client_kwargs.region_name",
 }
-"""Options of `spark.read.format("tablefmt")`, matched in the same way."""
+"""Options of `spark.read.format("tablefmt")`. Case and underscores are ignored."""
 
 TIMES = ("timestampAsOf", "startingTimestamp", "endingTimestamp")
 """Options that are points in time."""
 
 OF_STREAMS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes")
-"""Options that streams alone have."""
+"""Options that only streams have."""
 
 PARTITION_COLUMNS, CLUSTERING_COLUMNS = "__partition_columns", "__clustering_columns"
-"""Spark's names for what `partitionBy` and `clusterBy` were given: JSON arrays."""
+"""Spark's names for the arguments of `partitionBy` and `clusterBy`, as JSON arrays."""
 
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4_raw", "none", "uncompressed")
 
 _PREFIX = "storage."
 _HADOOPS_NAMES = {"access.key": "key", "secret.key": "secret", "session.token": "token"}
-"""The plan of CREATE TABLE hides options whose names Spark knows for secrets, and no other."""
+"""Hadoop's names for credentials. Plans of CREATE TABLE hide options with such names only."""
 _SIZE = re.compile(r"\s*(\d{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _NAMES = {folded(name): name for name in OPTIONS}
@@ -143,7 +145,7 @@ _LATER = {folded(name): name for name in OF_STREAMS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """What was asked for about the files; None: not said."""
+    """Options of data files. None: not given."""
 
     max_records: int | None = None
     target_file_size: int | None = None
@@ -154,7 +156,7 @@ class FileOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What `write` was asked for, checked."""
+    """Checked options of a write."""
 
     commit: CommitOptions
     files: FileOptions = field(default_factory=FileOptions)
@@ -164,29 +166,31 @@ class WriteOptions:
     overwrite_schema: bool = False
     storage_options: Mapping[str, Any] = field(default_factory=dict)
     digest: str | None = None
-    """What stands for the content of the rows under an application version; None: not known."""
+    """Digest of the rows of an application version. None: unknown."""
 
 
 def parse_options(given: Mapping[str, Any]) -> WriteOptions:
-    """Options by name.
+    """Return the checked options of a write.
 
     Raises:
-        UnsupportedFeatureError: a name that there is not, or one that is not supported yet.
-        InvalidRangeError: a value that makes no sense.
+        UnsupportedFeatureError: an unknown option, or one that is not supported yet.
+        InvalidRangeError: an invalid value.
     """
     values, storage = by_name(given, _NAMES)
     overwrite_schema = bool(flag(values, "overwriteSchema"))
     mode = folded(str(values.get("partitionOverwriteMode", "static")))
     if mode not in ("static", "dynamic"):
-        raise InvalidArgumentError(f"partitionOverwriteMode is {mode!r}; it is static or dynamic")
+        raise InvalidArgumentError(
+            f"partitionOverwriteMode is {mode!r}; expected static or dynamic"
+        )
     if mode == "dynamic" and "replaceWhere" in values:
         raise InvalidArgumentError(
-            "replaceWhere and partitionOverwriteMode=dynamic both say what to replace; give one"
+            "replaceWhere and partitionOverwriteMode=dynamic exclude each other; give one"
         )
     if overwrite_schema and (mode == "dynamic" or "replaceWhere" in values):
         raise InvalidArgumentError(
-            "overwriteSchema gives the whole table other columns; it goes with neither "
-            "replaceWhere nor partitionOverwriteMode=dynamic"
+            "overwriteSchema replaces the columns of the whole table, so it excludes replaceWhere "
+            "and partitionOverwriteMode=dynamic"
         )
     return WriteOptions(
         commit=CommitOptions(
@@ -205,33 +209,33 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a reader was asked for, checked."""
+    """Checked options of a read."""
 
     path: str | None = None
     version: int | None = None
     timestamp: str | None = None
     changes: RangeKeywords | None = None
-    """What row changes are asked for; None: rows of a version."""
+    """Row changes to read. None: read the rows of a version."""
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_read_options(given: Mapping[str, Any], zone: str | None) -> ReadOptions:
-    """Options by name.
+    """Return the checked options of a read.
 
     Args:
         given: the options, as they were written.
-        zone: the session's time zone, for times without one; None: it is not known (TIM-5).
+        zone: the session's time zone, for times without a zone. None: unknown (TIM-5).
 
     Raises:
-        UnsupportedFeatureError: a name that there is not, or one that streams have; a time without
-            a zone, where the session's is not known.
-        InvalidRangeError: a version and a timestamp, or a value that makes no sense.
+        UnsupportedFeatureError: an unknown option, or one of streams; or a time without a zone, if
+            the session's time zone is unknown.
+        InvalidRangeError: both a version and a timestamp, or an invalid value.
     """
     for written in given:
         later = _LATER.get(option_key(written))
         if later is not None:
             raise UnsupportedFeatureError(
-                f"{later} is an option of streams: give it to spark.readStream",
+                f"{later} is an option of streams; use it with spark.readStream",
                 [f"option:{later}"],
             )
     values, storage = by_name(given, _READ_NAMES)
@@ -254,19 +258,19 @@ def _version(values: Mapping[str, Any], name: str) -> int | None:
         return None
     number = number_in_text(values[name])
     if number is None:
-        raise InvalidRangeError(f"{name} is {values[name]!r}; it is a whole number")
+        raise InvalidRangeError(f"{name} is {values[name]!r}; expected a whole number")
     return number
 
 
 def _version_before(end: int) -> int:
-    """The last version of a range without its end. Raises InvalidRangeError."""
+    """Return the last version of a range that excludes its end. Raises InvalidRangeError."""
     if end == 0:
         raise InvalidRangeError("endingVersion=0 and endingBoundInclusive=false leave no version")
     return end - 1
 
 
 def _changes(values: Mapping[str, Any]) -> RangeKeywords | None:
-    """The range asked for. Raises InvalidRangeError."""
+    """Return the requested range of changes, if any. Raises InvalidRangeError."""
     asked = flag(values, "readChangeFeed") or flag(values, "readChangeData")
     others = [name for name in CHANGE_OPTIONS if name in values]
     if not asked:
@@ -275,7 +279,7 @@ def _changes(values: Mapping[str, Any]) -> RangeKeywords | None:
         return None
     if "versionAsOf" in values or "timestampAsOf" in values:
         raise InvalidRangeError(
-            "versionAsOf and timestampAsOf are of one version; a range of changes has "
+            "versionAsOf and timestampAsOf select one version; for a range of changes, use "
             "startingVersion, endingVersion, startingTimestamp and endingTimestamp"
         )
     if ("startingVersion" in values) == ("startingTimestamp" in values):
@@ -306,10 +310,10 @@ def _changes(values: Mapping[str, Any]) -> RangeKeywords | None:
 def by_name(
     given: Mapping[str, Any], names: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options under their proper names, and those of the storage.
+    """Return options under their proper names, and storage options by key.
 
     Raises:
-        UnsupportedFeatureError: a name that there is not.
+        UnsupportedFeatureError: an unknown option.
     """
     values: dict[str, Any] = {}
     storage: dict[str, Any] = {}
@@ -321,7 +325,7 @@ def by_name(
         name = names.get(option_key(written))
         if name is None:
             raise UnsupportedFeatureError(
-                f"there is no option {written!r}; there are {', '.join(names.values())}"
+                f"there is no option {written!r}; known options: {', '.join(names.values())}"
                 f"{did_you_mean(written, names.values())}",
                 [f"option:{written}"],
             )
@@ -331,23 +335,27 @@ def by_name(
 
 
 def storage_given(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the mapping `storageOptions`. Raises InvalidArgumentError: Spark made text of it."""
+    """Return the mapping `storageOptions`.
+
+    Raises:
+        InvalidArgumentError: it is not a mapping, for example because Spark converted it to text.
+    """
     given: Any = values.get("storageOptions", {})
     if not isinstance(given, Mapping):
         raise InvalidArgumentError(
-            f"storageOptions is {given!r:.100}; it is a mapping, which only Python can give. Give "
-            "storage.<key> for each of its keys"
+            f"storageOptions is {given!r:.100}; expected a mapping, which only Python can pass. "
+            "Use storage.<key> for each of its keys"
         )
     return given
 
 
 def option_key(name: str) -> str:
-    """A name as it is compared."""
+    """Return a name in the form in which names are compared."""
     return folded(name).replace("_", "")
 
 
 def pop_option(options: dict[str, Any], name: str) -> Any:
-    """Take an option out, in whatever way its name is written; None: there is none."""
+    """Remove an option, in any spelling of its name, and return its value. None if missing."""
     value = None
     for written in [each for each in options if option_key(each) == option_key(name)]:
         value = options.pop(written)
@@ -355,17 +363,20 @@ def pop_option(options: dict[str, Any], name: str) -> Any:
 
 
 def check_not_clustered(options: Mapping[str, Any]) -> None:
-    """Refuse `clusterBy`: UnsupportedFeatureError."""
+    """Check that `clusterBy` was not used. Raises UnsupportedFeatureError."""
     if CLUSTERING_COLUMNS in options:
         raise UnsupportedFeatureError(
-            "clusterBy is not supported on tablefmt tables; cluster() orders the rows of a table",
+            "clusterBy is not supported on tablefmt tables; use cluster() to sort a table's rows",
             ["spark:clusterBy"],
         )
 
 
 def pop_partition_by(options: dict[str, Any]) -> list[str]:
-    """Take out what a table is to be partitioned by: what `partitionBy` was given, or else what the
-    option of that name has between commas."""
+    """Remove the partition columns from options and return them.
+
+    They are the arguments of `partitionBy`, or else names in the option `partitionBy`, separated by
+    commas.
+    """
     told, option = options.pop(PARTITION_COLUMNS, None), pop_option(options, "partitionBy")
     names: list[str] = json.loads(told) if told else []
     return names or [name.strip() for name in (option or "").split(",") if name.strip()]
@@ -374,7 +385,9 @@ def pop_partition_by(options: dict[str, Any]) -> list[str]:
 def _files(values: Mapping[str, Any]) -> FileOptions:
     codec = folded(str(values.get("compression", "zstd")))
     if codec not in COMPRESSIONS:
-        raise InvalidArgumentError(f"compression is {codec!r}; it is {', '.join(COMPRESSIONS)}")
+        raise InvalidArgumentError(
+            f"compression is {codec!r}; expected one of {', '.join(COMPRESSIONS)}"
+        )
     return FileOptions(
         max_records=_count(values, "maxRecordsPerFile"),
         target_file_size=size_of(values, "targetFileSize"),
@@ -384,37 +397,38 @@ def _files(values: Mapping[str, Any]) -> FileOptions:
 
 
 def _count(values: Mapping[str, Any], name: str) -> int | None:
-    """A number of rows; 0 and less mean no limit, as in Spark."""
+    """Return a number of rows. None for 0 and less, which mean no limit, as in Spark."""
     if name not in values:
         return None
     number = number_in_text(values[name])
     if number is None:
-        raise InvalidArgumentError(f"{name} is {values[name]!r}; it is a whole number")
+        raise InvalidArgumentError(f"{name} is {values[name]!r}; expected a whole number")
     if number >= 1 << 62:
         raise InvalidArgumentError(f"{name} is {number}, which is too large")
     return max(number, 0) or None
 
 
 def size_of(values: Mapping[str, Any], name: str) -> int | None:
-    """A number of bytes, or None if there is no such option. Raises InvalidArgumentError."""
+    """Return a number of bytes. None if the option is missing. Raises InvalidArgumentError."""
     if name not in values:
         return None
     match = _SIZE.fullmatch(str(values[name]))
     size = int(match[1]) << _UNITS[(match[2] or "").lower()] if match else 0
     if not 0 < size < 1 << 50:
         raise InvalidArgumentError(
-            f"{name} is {values[name]!r}; it is a number of bytes from 1, or text such as '128mb'"
+            f"{name} is {values[name]!r}; expected a number of bytes from 1, or text such as "
+            "'128mb'"
         )
     return size
 
 
 def flag(values: Mapping[str, Any], name: str) -> bool | None:
-    """True or false, or None if there is no such option. Raises InvalidArgumentError."""
+    """Return a boolean option. None if it is missing. Raises InvalidArgumentError."""
     if name not in values:
         return None
     text = folded(str(values[name]))
     if text not in ("true", "false"):
-        raise InvalidArgumentError(f"{name} is {values[name]!r}; it is true or false")
+        raise InvalidArgumentError(f"{name} is {values[name]!r}; expected true or false")
     return text == "true"
 
 
@@ -427,11 +441,13 @@ def _application(values: Mapping[str, Any]) -> tuple[str, int] | None:
     try:
         name, given = str(values["txnAppId"]), values["txnVersion"]
     except KeyError as error:
-        raise InvalidArgumentError(f"{error} is missing: give txnAppId and txnVersion") from None
-    # By its text: a fraction is no version, and is not cut to one.
+        raise InvalidArgumentError(
+            f"{error} is missing; give both txnAppId and txnVersion"
+        ) from None
+    # Parsed as text, so that a fraction is rejected instead of truncated.
     version = number_in_text(given)
     if version is None:
-        raise InvalidArgumentError(f"txnVersion is {given!r}; it is a whole number")
+        raise InvalidArgumentError(f"txnVersion is {given!r}; expected a whole number")
     return name, version
 
 
@@ -445,4 +461,4 @@ def _number(value: Any) -> float | None:
     try:
         return None if value is None else float(value)
     except (TypeError, ValueError):
-        raise InvalidArgumentError(f"deadline is {value!r}; it is a number of seconds") from None
+        raise InvalidArgumentError(f"deadline is {value!r}; expected a number of seconds") from None

@@ -12,7 +12,7 @@ from tests.places import ROOT
 
 CLEAN_PACKAGES = (
     *("changes", "cli", "conflict", "data", "demo", "engines", "expressions", "log", "maintenance"),
-    *("model", "pipes", "snapshot", "store", "testing"),
+    *("model", "pipes", "snapshot", "spark", "store", "testing"),
 )
 """Packages of `tablefmt` whose docstrings follow the rules. Add a package once it does."""
 

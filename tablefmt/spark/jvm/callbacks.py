@@ -1,11 +1,11 @@
-"""Calls of the JVM into Python: the server that takes them, and messages checked on both sides.
+"""JVM callbacks: the server for calls into Python, and checks of messages on both sides.
 
-Where threads are pinned, its default, PySpark starts py4j's server without a token. Any local user
-could call the objects that it serves, and run verbs on tables as the session's user. Here each
-connection has to send a token first. Only the JVM of the session knows it.
+With `PYSPARK_PIN_THREAD`, its default, PySpark starts py4j's callback server without a token. Then
+any local user could call the served objects, and run statements as the session's user. Here, each
+connection must send a token first, which only the session's JVM knows.
 
-The shapes of messages are in `java/messages.schema.json`. Java checks what it sends and what it
-gets, by Messages.java; `entry.registration` checks the same by this module.
+`java/messages.schema.json` defines the messages. Java checks what it sends and receives, in
+Messages.java. `entry.registration` does the same with this module.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _starting = threading.Lock()
 
 
 def ensure_started(gateway: JavaObject) -> None:
-    """Start the server of a py4j gateway with a token, or give one to the server that runs.
+    """Start the callback server of a py4j gateway with a token, or add one to a running server.
 
     Args:
-        gateway: a JavaGateway or, with pinned threads, a ClientServer.
+        gateway: a JavaGateway or, with `PYSPARK_PIN_THREAD`, a ClientServer.
 
     Raises:
-        UnsupportedFeatureError: this py4j has no server with a token. Nothing is served then.
+        UnsupportedFeatureError: this py4j does not support a token. Then nothing is served.
     """
     from py4j.protocol import Py4JError
     from pyspark.java_gateway import ensure_callback_server_started
@@ -40,11 +40,11 @@ def ensure_started(gateway: JavaObject) -> None:
     with _starting:
         parameters = gateway.callback_server_parameters
         if parameters.auth_token is not None:
-            # Without pinned threads py4j has given both sides a token itself.
+            # Without PYSPARK_PIN_THREAD, py4j itself has given both sides a token.
             ensure_callback_server_started(gateway)
             return
         token = secrets.token_hex(32)
-        # The parameters are those of the running server too: it asks for the token from now on.
+        # The running server shares the parameters, so it requires the token from now on.
         parameters.auth_token = token
         try:
             _close_off(gateway)
@@ -53,16 +53,16 @@ def ensure_started(gateway: JavaObject) -> None:
         except (AttributeError, Py4JError, TypeError) as error:
             parameters.auth_token = None
             raise UnsupportedFeatureError(
-                f"py4j cannot ask the JVM for a token before it answers calls ({error}); PySpark "
-                "4.1 to 4.3 with the py4j that it brings is needed",
+                f"py4j cannot require a token from the JVM ({error}); use PySpark 4.1 to 4.3 with "
+                "the py4j that it bundles",
                 ["spark:callback-token"],
             ) from None
 
 
 def _close_off(gateway: JavaObject) -> None:
-    """Keep objects of ours from connections that were there before the token.
+    """Hide our objects from connections that were opened before the token was set.
 
-    One of them may run a callback of the user's right now, so they stay open.
+    The connections stay open, because one of them may be running a callback of the user.
     """
     server = gateway.__dict__.get("_callback_server")
     if server is None:
@@ -77,13 +77,13 @@ def _copy(pool: JavaObject) -> JavaObject:
     copy = type(pool)()
     with pool.lock:
         copy.dict = dict(pool.dict)
-        # An object gets an id that the first pool will not give to another one.
+        # The new pool's ids must not overlap with ids that the old pool still assigns.
         copy.next_id = pool.next_id + _IDS_PER_POOL
     return copy
 
 
 def _start(gateway: JavaObject) -> None:
-    """Start the server as PySpark does, on a port of the system's choice."""
+    """Start the server as PySpark does, on a free port."""
     # getattr would ask the JVM for the name.
     if gateway.__dict__.get("_callback_server") is not None:
         return
@@ -99,9 +99,9 @@ def _start(gateway: JavaObject) -> None:
 
 
 def _tell_jvm(gateway: JavaObject, token: str) -> None:
-    """Have the JVM call this server with the token.
+    """Make the JVM call this server with the token.
 
-    `resetCallbackClient`, which PySpark uses, makes a client without one.
+    PySpark uses `resetCallbackClient`, which makes a client without a token.
     """
     from py4j.java_gateway import JavaObject as Reference
 
@@ -129,7 +129,7 @@ def _tell_jvm(gateway: JavaObject, token: str) -> None:
 
 @lru_cache(maxsize=1)
 def schema_text() -> str:
-    """Return the schema as JSON text."""
+    """Return the message schema as JSON text."""
     return (resources.files("tablefmt.spark.jvm") / "java" / "messages.schema.json").read_text(
         "utf-8"
     )
@@ -137,16 +137,16 @@ def schema_text() -> str:
 
 @lru_cache(maxsize=1)
 def message_schema() -> Mapping[str, Any]:
-    """Return the schema."""
+    """Return the message schema."""
     loaded: Mapping[str, Any] = json.loads(schema_text())
     return loaded
 
 
 def check_request(verb: str, arguments: Sequence[Any]) -> None:
-    """Make sure that a call of Java's is one that the schema has.
+    """Check that the schema has this call from Java.
 
     Raises:
-        UnsupportedFeatureError: it is not; the classes are those of another release.
+        UnsupportedFeatureError: it has not, because the Java classes are of another release.
     """
     known = message_schema()["verbs"].get(verb)
     if known is None:
@@ -158,31 +158,31 @@ def check_request(verb: str, arguments: Sequence[Any]) -> None:
         if problem is not None:
             raise _refused(verb, problem)
     if len(arguments) > len(kinds):
-        raise _refused(verb, f"it has {len(arguments)} arguments, not {len(kinds)}")
+        raise _refused(verb, f"it has {len(arguments)} arguments, expected {len(kinds)}")
 
 
 def check_answer(verb: str, answer: Any) -> None:
-    """Make sure that an answer is what the schema has for the verb. Raises as `check_request`."""
+    """Check that an answer has the type in the schema. Raises as `check_request`."""
     problem = _of_kind(answer, message_schema()["verbs"][verb]["answer"], "the answer")
     if problem is not None:
         raise _refused(verb, problem)
 
 
 def problem_of(value: Any, shape: str) -> str | None:
-    """Return what is wrong with a value of a shape in `$defs`; None if nothing is. Pure."""
+    """Return what is wrong with a value of a shape in `$defs`. None if nothing is. Pure."""
     return _wrong(value, message_schema()["$defs"][shape.removeprefix("#")], "it")
 
 
 def _refused(verb: str, problem: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"tablefmt's Java classes and its Python do not agree about {verb!r}: {problem}; start "
-        "Python anew, so that both are of one release",
+        f"tablefmt's Java classes and its Python modules disagree about {verb!r}: {problem}; "
+        "restart Python, so that both are of the same release",
         ["spark:messages"],
     )
 
 
 _PLAIN: Mapping[str, type] = {"text": str, "boolean": bool, "long": int}
-"""Kinds that py4j gives as a value. Others are objects of the JVM."""
+"""Kinds that py4j passes as Python values. Others are objects of the JVM."""
 
 
 def _of_kind(given: Any, kind: str, place: str) -> str | None:

@@ -1,7 +1,7 @@
-"""The Java classes: compiled once in the driver's JVM, and found there by name.
+"""Compile the Java classes once in the driver's JVM, and load them by name.
 
-Spark ships the Janino compiler, so no jar has to be installed. What it compiles goes into a private
-folder that is put on the class path of the driver; executors need none of it.
+Spark ships the Janino compiler, so no jar needs to be installed. Compiled classes go to a private
+folder, which is added to the driver's class path. Executors do not need them.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ SOURCES = (
     "TableStream",
     "TablefmtException",
 )
-"""Classes of the package `tablefmt`, each in the .java file of its name in the folder `java`."""
+"""Classes of the package `tablefmt`. The folder `java` has one .java file of each name."""
 
 SESSIONS_KEPT = 1024
-"""Sessions of which it is known that they have our rules: those used last."""
+"""Number of sessions that are known to have our rules: those used last."""
 
 _IMPORT = re.compile(r"^import (org\.apache\.spark\.[\w.$]+);", re.MULTILINE)
 _SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
@@ -123,7 +123,7 @@ def _digest() -> str:
 
 
 def new_instance(spark: Session, name: str, *arguments: object) -> JavaObject:
-    """A new object of one of `SOURCES`, made by its public constructor: each has one.
+    """Return a new object of one of `SOURCES`, made by its single public constructor.
 
     Raises:
         UnsupportedFeatureError: this Spark's JVM cannot compile or load the class.
@@ -138,7 +138,7 @@ def new_instance(spark: Session, name: str, *arguments: object) -> JavaObject:
 
 
 def kept(spark: Session, key: Hashable, make: Callable[[], JavaObject]) -> JavaObject:
-    """What `make` gives, asked for once a JVM: every part of a name there costs a call."""
+    """Return the result of `make`, cached per JVM: each part of a JVM name costs a call."""
     objects = _found.setdefault(gateway(spark), {})
     if key not in objects:
         objects[key] = make()
@@ -146,10 +146,10 @@ def kept(spark: Session, key: Hashable, make: Callable[[], JavaObject]) -> JavaO
 
 
 def problem(spark: Session) -> str | None:
-    """Why the JVM of a classic session cannot have the classes; None if it can.
+    """Return why the JVM of a classic session cannot use the classes. None if it can.
 
-    Found out once a JVM, and logged as one warning: the Spark is of a minor version that was not
-    tested, cannot compile the classes, or lacks one of `internals.INTERNALS`.
+    Possible reasons: the minor version of Spark is not tested, cannot compile the classes, or lacks
+    one of `spark_internals.INTERNALS`. The result is cached per JVM, and logged as one warning.
     """
     from py4j.protocol import Py4JError
 
@@ -170,17 +170,17 @@ def problem(spark: Session) -> str | None:
 
 
 def _lacking(spark: Session) -> str | None:
-    """Compile the classes, and look for the parts of Spark that they use by name."""
+    """Compile the classes, and check the parts of Spark that they use by name."""
     missing = new_instance(spark, "SparkInternals").missing(spark_internals.as_lines()).split()
     return spark_internals.lacking(missing) if missing else None
 
 
 def add_rule(spark: Session, *, again: bool = False) -> None:
-    """Have a classic session apply NativeScan, and plan by LiteralsByReference.
+    """Make a classic session apply NativeScan, and plan with LiteralsByReference.
 
     Args:
-        spark: the session. What is done once is remembered.
-        again: look whether the rule is still there.
+        spark: the session. It is remembered, so that this runs once.
+        again: True checks again whether the rule is there.
     """
     if again:
         _add_rules(spark)
@@ -207,21 +207,19 @@ def _add_analyzer_rule(spark: Session) -> None:
     try:
         new_instance(spark, "RowCommands").install(java_session(spark))
     except Py4JError as error:
-        # NativeScan does the same, later.
-        _log.warning("DELETE, UPDATE and MERGE in SQL give no numbers of rows: %s", error)
+        # NativeScan handles the statements later.
+        _log.warning("DELETE, UPDATE and MERGE in SQL return no row counts: %s", error)
 
 
 def stand_in(spark: Session) -> None:
-    """Have a session's own catalog know tables of ours in whatever thread it is asked, and below
-    another's catalog.
-    """
+    """Make a session's own catalog resolve tablefmt tables, also in other threads and catalogs."""
     from py4j.protocol import Py4JError
 
     with _ruling:
         try:
             new_instance(spark, "SessionCatalog").install(java_session(spark))
         except Py4JError as error:
-            # Where the setting is ours, it does the same if the thread has an active session.
+            # With our catalog setting, threads with an active session still find the tables.
             setting = spark.conf.get("spark.sql.catalog.spark_catalog", "builtin")
             problem = str(getattr(error, "java_exception", error)).splitlines()[0]
             _log.warning(
@@ -233,18 +231,18 @@ def stand_in(spark: Session) -> None:
 
 
 def add_statements(spark: Session) -> None:
-    """Have a session's parser know statements on a table as a whole."""
+    """Make a session's parser accept statements on a whole table."""
     from py4j.protocol import Py4JError
 
     with _ruling:
         try:
             new_instance(spark, "StatementParser").install(java_session(spark))
         except Py4JError as error:
-            _log.warning("OPTIMIZE, VACUUM, RESTORE, DESCRIBE HISTORY are not known: %s", error)
+            _log.warning("OPTIMIZE, VACUUM, RESTORE, DESCRIBE HISTORY are not available: %s", error)
 
 
 def on_class_path(spark: Session) -> bool:
-    """Whether Spark finds the classes by name, as `format("tablefmt")` needs."""
+    """Return whether Spark finds the classes by name, as `format("tablefmt")` needs."""
     loader = _loader(spark)
     return bool(loader.getClass().getName() != "java.net.URLClassLoader")
 
@@ -254,7 +252,7 @@ def _loaded(spark: Session, name: str) -> JavaObject:
 
 
 def _loader(spark: Session) -> JavaObject:
-    """The class loader that has the classes: Spark's own one, where it can be added to."""
+    """Return the class loader with the classes: Spark's own one, if it accepts additions."""
     known = kept(spark, "properties", lambda: jvm_of(spark).java.lang.System.getProperties())
     with _installing:
         if known.get(_CLASSES) is None:
@@ -262,7 +260,7 @@ def _loader(spark: Session) -> JavaObject:
             known.put(_CLASSES, _digest())
         elif known.get(_CLASSES) != _digest():
             raise UnsupportedFeatureError(
-                "another release of tablefmt is loaded in this JVM; start Python anew",
+                "another release of tablefmt is loaded in this JVM; restart Python",
                 ["spark:two-releases"],
             )
         return known.get(_LOADER)
@@ -290,9 +288,9 @@ def _install(spark: Session) -> JavaObject:
 
 
 def _withdraw() -> None:
-    """Let Spark find no data source of ours in classes that turned out to be of no use.
+    """Remove compiled classes that cannot be used, so that Spark does not find the data source.
 
-    Spark would find `tablefmt.DefaultSource` by the name `tablefmt` too.
+    Spark would find `tablefmt.DefaultSource` by the name `tablefmt`, too.
     """
     for folder in _folders:
         shutil.rmtree(folder, ignore_errors=True)
@@ -306,7 +304,7 @@ def _write(folder: str, name: str, content: bytes) -> None:
 
 
 def _compiled(spark: Session) -> dict[str, bytes]:
-    """Class files by name."""
+    """Compile the sources, and return class files by name."""
     from py4j.protocol import Py4JError
 
     jvm = jvm_of(spark)
@@ -341,7 +339,7 @@ def _compiled(spark: Session) -> dict[str, bytes]:
 
 
 def _missing_classes(spark: Session) -> list[str]:
-    """Classes of Spark that the sources import and this Spark does not have."""
+    """Return the classes of Spark that the sources import and this Spark lacks."""
     from py4j.protocol import Py4JError
 
     texts = _sources().values()
@@ -363,41 +361,41 @@ class Callback:
         self._function = function
 
     def apply(self, argument: Any) -> JavaObject:
-        """The one method of the interface."""
+        """Call the function. This is the interface's only method."""
         return self._function(argument)
 
     class Java:
-        """What py4j wants to know."""
+        """Interfaces, in the form that py4j reads."""
 
         implements = ("java.util.function.Function",)
 
 
 def callback(spark: Session, function: Callable[[Any], Any]) -> Callback:
-    """`function` for the JVM. bytes become byte[], str String, None null."""
+    """Return `function` for the JVM. bytes become byte[], str String, None null."""
     callbacks.ensure_started(gateway(spark))
     return Callback(function)
 
 
 def scala_map(spark: Session, values: dict[str, str]) -> JavaObject:
-    """An immutable Scala Map of text to text."""
+    """Return an immutable Scala Map of text to text."""
     api = jvm_of(spark).org.apache.spark.api
     tools = kept(spark, "PythonUtils", lambda: api.python.PythonUtils)
     return tools.toScalaMap(values)
 
 
 def java_schema(spark: Session, json: str) -> JavaObject:
-    """A JVM StructType from Spark's JSON form of it."""
+    """Return a StructType of the JVM from Spark's JSON form."""
     types = kept(spark, "DataType", lambda: jvm_of(spark).org.apache.spark.sql.types.DataType)
     return types.fromJson(json)
 
 
 def long(spark: Session, value: int) -> JavaObject:
-    """A java.lang.Long: py4j makes an Integer of a small number."""
+    """Return a java.lang.Long: py4j would pass a small number as an Integer."""
     return kept(spark, "Long", lambda: jvm_of(spark).java.lang.Long).valueOf(str(value))
 
 
 def string_array(spark: Session, values: Sequence[str]) -> JavaObject:
-    """A String[]."""
+    """Return a String[]."""
     text = kept(spark, "String", lambda: jvm_of(spark).java.lang.String)
     array = gateway(spark).new_array(text, len(values))
     for at, value in enumerate(values):

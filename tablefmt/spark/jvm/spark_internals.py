@@ -1,10 +1,9 @@
-"""The parts of Spark that this package uses by name, and the Spark versions it was tested with.
+"""Parts of Spark that this package uses by name, and the tested versions of Spark.
 
-Most of the Java classes are compiled against Spark: a class or method that is missing stops the
-compiler. The rest is here: names that code looks up while it runs, methods that Spark calls because
-a class of ours overrides them, and what Python calls by py4j. `java_classes.problem` resolves each
-name once a JVM. If one is missing, the session reads and writes through Arrow, and one warning
-names it.
+Most of the Java classes are compiled against Spark, so the compiler detects a missing class or
+method. This table has the rest: names that are looked up at run time, methods of Spark that our
+classes override, and names that Python uses by py4j. `java_classes.problem` resolves each name once
+per JVM. If one is missing, the session uses the Arrow backend, and a single warning names it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 MINORS = ((4, 1), (4, 2), (4, 3))
-"""Minor versions of Spark that CI tests: `checks.old_sparks`, which CI runs, reads this."""
+"""Minor versions of Spark that CI tests. `checks.old_sparks`, which CI runs, reads this."""
 
 _SQL = "org.apache.spark.sql."
 _CATALYST = _SQL + "catalyst."
@@ -23,25 +22,27 @@ _EXECUTION = _SQL + "execution."
 
 @dataclass(frozen=True, slots=True)
 class Internal:
-    """One class of Spark's (or of py4j, or Scala), with members that are used by their names."""
+    """A class of Spark, py4j or Scala, with members that are used by name."""
 
     name: str
     members: tuple[str, ...]
-    """Fields or methods, inherited ones too. A field may have a longer name that ends so, and a
-    method a longer one that begins so: Scala adds to both."""
+    """Fields or methods, also inherited ones.
+
+    Scala may add a prefix to the name of a field, and a suffix to the name of a method.
+    """
     user: str
-    """The Java class, or the Python module, that uses the names."""
+    """Java class or Python module that uses the names."""
     without: str
-    """The failure that the check at register prevents."""
+    """Failure that the check in `register` prevents."""
 
 
 INTERNALS = (
-    # Private fields: Spark takes these only while it makes a session.
+    # Private fields: Spark has setters for these only while it creates a session.
     Internal(
         _CATALYST + "analysis.Analyzer",
         ("postHocResolutionRules", "hintResolutionRules"),
         "RowCommands",
-        "DELETE, UPDATE, MERGE and reads of changes by name are refused",
+        "DELETE, UPDATE, MERGE and reads of changes by name are rejected",
     ),
     Internal(
         _SQL + "connector.catalog.CatalogManager",
@@ -61,7 +62,7 @@ INTERNALS = (
         "SparkFields",
         "ALTER TABLE ADD COLUMN with a default fails",
     ),
-    # Parts of plan nodes, by the names of their accessors.
+    # Constructor arguments of plan nodes, by the names of their accessors.
     Internal(
         _PLANS + "AppendData",
         ("table", "query", "writeOptions", "isByName", "write", "analyzedQuery"),
@@ -86,7 +87,7 @@ INTERNALS = (
         "SparkNodes",
         "INSERT WITH SCHEMA EVOLUTION fails",
     ),
-    # Callers on the stack. tests/spark/jvm/test_callers.py runs each decision.
+    # Callers on the stack. tests/spark/jvm/test_callers.py tests each case.
     Internal(
         _SQL + "classic.DataFrameWriter",
         ("saveAsTable",),
@@ -97,19 +98,19 @@ INTERNALS = (
         _SQL + "classic.DataStreamWriter",
         ("writeToV1Table",),
         "SparkCallers",
-        "a stream into a table of the catalog does without the options of its storage",
+        "a stream into a catalog table ignores the table's storage options",
     ),
     Internal(
         _EXECUTION + "datasources.PreprocessTableInsertion",
         (),
         "SparkCallers",
-        "INSERT into a view of a partitioned table is refused",
+        "INSERT into a view of a partitioned table is rejected",
     ),
     Internal(
         _EXECUTION + "streaming.runtime.MicroBatchExecution",
         ("populateStartOffsets",),
         "SparkCallers",
-        "a stream that starts again reads its last batch once more, and fails if files are gone",
+        "a restarted stream reads its last batch again, and fails if files were removed",
     ),
     Internal(
         _EXECUTION + "datasources.v2.ShowTablePropertiesExec",
@@ -129,32 +130,32 @@ INTERNALS = (
         "SparkCallers",
         "SHOW CREATE TABLE shows no CHECK",
     ),
-    # Methods of classes that ours extend: Spark would no longer call ours.
+    # Methods that our classes override: Spark would no longer call them.
     Internal(
         _EXECUTION + "datasources.SaveIntoDataSourceCommand",
         ("run", "output", "clone", "innerChildren", "nodeName", "simpleString"),
         "RowCommand",
-        "a statement runs as a write of Spark's own",
+        "a statement runs as a write by Spark itself",
     ),
     Internal(
         _EXECUTION + "datasources.HadoopFsRelation",
         ("partitionSchema", "location"),
         "SnapshotRelation",
-        "INSERT into a view writes files of Spark's own into the table's folder",
+        "INSERT into a view writes Spark's own files into the table's folder",
     ),
     Internal(
         _EXECUTION + "datasources.parquet.ParquetFileFormat",
         ("buildReaderWithPartitionValues",),
         "SnapshotFormat",
-        "columns that were renamed read as NULL",
+        "renamed columns read as NULL",
     ),
     Internal(
         _SQL + "connector.util.V2ExpressionSQLBuilder",
         ("build", "visitLiteral"),
         "SnapshotWrite",
-        "the condition of INSERT OVERWRITE has values as JDBC writes them",
+        "the condition of INSERT OVERWRITE has values in JDBC's syntax",
     ),
-    # Names in text: a method that Invoke calls, functions of the time of a query.
+    # Names in text: a method called by Invoke, and functions of the current time.
     Internal(
         "org.apache.spark.broadcast.Broadcast",
         ("value",),
@@ -166,11 +167,11 @@ INTERNALS = (
             f"{_CATALYST}expressions.{name}",
             (),
             "Conditions",
-            "the value of a function of the current time becomes a constant in a condition",
+            "a function of the current time in a condition becomes a constant",
         )
         for name in ("CurrentDate", "CurrentTimestamp", "LocalTimestamp", "Now")
     ),
-    # What Python calls by py4j.
+    # Names that Python uses by py4j.
     Internal(
         "py4j.Gateway",
         ("cbClient",),
@@ -192,7 +193,7 @@ INTERNALS = (
             "extraStrategies_$eq",
         ),
         "tablefmt.spark.jvm.java_classes",
-        "scans of tables of the catalog fail",
+        "scans of catalog tables fail",
     ),
     Internal(
         "org.apache.spark.api.python.PythonUtils",
@@ -204,7 +205,7 @@ INTERNALS = (
         _CATALYST + "parser.CatalystSqlParser$",
         ("parseExpression", "parseMultipartIdentifier", "parseTableIdentifier"),
         "tablefmt.spark.runtime.sql_text",
-        "conditions with ${ in them, and names of tables, cannot be read",
+        "conditions with ${ and names of tables cannot be parsed",
     ),
     Internal(
         _SQL + "classic.ExpressionUtils",
@@ -216,7 +217,7 @@ INTERNALS = (
         _SQL + "classic.ColumnNodeToExpressionConverter$",
         ("apply",),
         "tablefmt.spark.columns.row_conditions",
-        "the retry of a statement with binary values is taken for another statement",
+        "the retry of a statement with binary values counts as another statement",
     ),
     Internal(
         _SQL + "classic.SparkSession",
@@ -236,22 +237,22 @@ INTERNALS = (
         _SQL + "internal.SharedState",
         ("activeStreamingQueries", "cacheManager"),
         "tablefmt.spark.runtime.spark_jobs",
-        "a batch of a stream is known by its number alone",
+        "a batch of a stream is identified by its number alone",
     ),
     Internal(
         _EXECUTION + "streaming.runtime.StreamExecution",
         ("offsetLog", "lastExecution"),
         "tablefmt.spark.runtime.spark_jobs",
-        "a batch of a stream is known by its number alone",
+        "a batch of a stream is identified by its number alone",
     ),
     Internal(
         _CATALYST + "catalog.SessionCatalog",
         ("alterTableSchema", "isTempView", "tableExists", "getTableMetadata"),
         "tablefmt.spark.entry.java_arguments",
-        "tables of the catalog cannot be opened by name",
+        "catalog tables cannot be opened by name",
     ),
 )
-"""The literal table. A test compares it with the sources that it names."""
+"""The whole table. A test compares it with the sources that it names."""
 
 
 def tested() -> str:
@@ -260,27 +261,27 @@ def tested() -> str:
 
 
 def untested(version: str) -> str | None:
-    """Return why Spark's own reader and writer are not used on a version; None if it is tested.
+    """Return why the native backend is not used with a version of Spark. None if it is tested.
 
     Args:
-        version: of Spark, as it says it: "4.3.0", or "4.4.0-SNAPSHOT".
+        version: Spark's version, such as "4.3.0" or "4.4.0-SNAPSHOT".
     """
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is not None and (int(found[1]), int(found[2])) in MINORS:
         return None
     return (
-        f"tablefmt was not tested with Spark {version}, only with {tested()}; install one of "
-        "these versions, or a newer tablefmt"
+        f"tablefmt was not tested with Spark {version}, only with {tested()}; install a tested "
+        "version of Spark, or a newer tablefmt"
     )
 
 
 def as_lines() -> str:
-    """Return INTERNALS as SparkInternals.java reads them: class and members, tabs between."""
+    """Return INTERNALS for SparkInternals.java: class and members, separated by tabs."""
     return "\n".join("\t".join((each.name, *each.members)) for each in INTERNALS)
 
 
 def lacking(missing: list[str]) -> str:
-    """Return the reason for names that Spark does not have."""
+    """Return the message for names that Spark does not have."""
     return (
         f"this Spark lacks parts that tablefmt uses: {', '.join(missing)}; install Spark "
         f"{tested()}, or a newer tablefmt"

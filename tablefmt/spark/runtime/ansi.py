@@ -1,4 +1,4 @@
-"""Statements run under ANSI, whatever the session says: in a copy of it where it says otherwise.
+"""Run statements under ANSI rules, in a copy of the session if its settings differ.
 
 Spec: SQL-1, SQL-3.
 """
@@ -33,33 +33,33 @@ _LENIENT = "sql:without-ansi"
 
 
 def is_ansi(spark: Session) -> bool:
-    """Whether what a session computes by itself is what SQL-1 and SQL-3 say."""
+    """Return whether a session's own settings agree with SQL-1 and SQL-3."""
     conf = spark.conf
     asks = folded(str(conf.get(ANSI, "true"))) == "true"
     return asks and folded(str(conf.get(_POLICY, "ANSI"))) == "ansi"
 
 
 def lenient(what: str) -> UnsupportedFeatureError:
-    """What to say where the session's own settings cannot be set aside."""
+    """Return the error for a session with settings that cannot be overridden."""
     return UnsupportedFeatureError(
-        f"{what} would be worked out by the rules of this session, under which what is an error "
-        f"becomes NULL or another number; set {ANSI} to true and {_POLICY} to ANSI for it",
+        f"{what} would follow this session's settings, which return NULL or a wrong number instead "
+        f"of an error; set {ANSI} to true and {_POLICY} to ANSI",
         [_LENIENT],
     )
 
 
 @contextmanager
 def under_ansi(spark: Session, *, plain: bool = False) -> Iterator[Session]:
-    """The session, or a copy of it with those settings, which is the active one inside.
+    """Yield the session, or a copy with ANSI settings that is the active session meanwhile.
 
-    Text and Columns take the settings of the active session, and keep them.
+    SQL text and Columns take the settings of the active session, and keep them.
 
     Args:
         spark: the session.
-        plain: what it is asked means the same under any settings.
+        plain: True if the statement means the same under any settings.
 
     Raises:
-        UnsupportedFeatureError: the session is one of Spark Connect, and has other settings.
+        UnsupportedFeatureError: a Spark Connect session with other settings.
     """
     if is_ansi(spark):
         yield spark
@@ -74,13 +74,13 @@ def under_ansi(spark: Session, *, plain: bool = False) -> Iterator[Session]:
 
 
 def copied(spark: Session) -> Session:
-    """A copy of a classic session with those settings."""
+    """Return a copy of a classic session with ANSI settings."""
     ansi = java_classes.new_instance(spark, "Ansi", java_session(spark))
     return wrapped(ansi.session(java_session(spark)))
 
 
 def wrapped(session: JavaObject) -> Session:
-    """A session of the JVM as PySpark has it."""
+    """Return PySpark's object for a session of the JVM."""
     return session_from(session)
 
 
@@ -100,7 +100,7 @@ def _active(spark: Session) -> Iterator[Session]:
 
 
 def moved(frame: DataFrame, spark: Session) -> DataFrame:
-    """The rows of a DataFrame as a query of another session, which works out what comes on top."""
+    """Return a DataFrame as a query of another session, which evaluates further expressions."""
     if frame.sparkSession is spark or not has_rows(frame):
         return frame
     ansi = java_classes.new_instance(spark, "Ansi", java_session(spark))

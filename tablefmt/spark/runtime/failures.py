@@ -1,9 +1,9 @@
-"""Errors that cross a JVM or a Python worker, or that Spark itself raises for a statement.
+"""Errors that cross a JVM or a Python worker, or that Spark raises for a statement.
 
-They travel as text, and come out as themselves. `marked` gives the text, with a machine-readable
-record behind the human message; `recovered` finds the record in whatever Spark wrapped around it.
-`install` makes PySpark raise what was recovered. `statement_errors` tells what Spark refuses of a
-statement as the errors of this package. The rest is pure.
+Errors travel as text. `marked` returns the text: the message, followed by a machine-readable
+record. `recovered` finds the record in any text that Spark wrapped around it. `install` makes
+PySpark raise the recovered error. `statement_errors` converts Spark's errors for a statement. All
+else is pure.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tablefmt.spark.runtime.spark_messages import broken_check, lost_file
 from tablefmt.spark.runtime.sql_text import parser_of
 
 RECORD_BYTES_MAX = 1 << 20
-"""A record that unpacks to more than this is not one of ours."""
+"""Largest unpacked size of a valid record."""
 
 _CAUSES_MAX = 50
 _RECORD = re.compile(r"\[tablefmt:([A-Za-z0-9_=-]+)\]")
@@ -70,7 +70,7 @@ _MISFIT = re.compile(
     re.DOTALL,
 )
 DOES_NOT_FIT = ("[CAST_OVERFLOW", "[NUMERIC_VALUE_OUT_OF_RANGE")
-"""What Spark says of a value that a cast to its column's type cannot hold."""
+"""Spark's error conditions for a value that does not fit its column's type."""
 
 _WRAPPERS = ("org.apache.spark.SparkException", "java.util.concurrent.ExecutionException")
 _SEVERAL_ROWS = "[SCALAR_SUBQUERY_TOO_MANY_ROWS]"
@@ -82,24 +82,26 @@ _handed = threading.local()
 
 
 def marked(error: TablefmtError) -> str:
-    """The message of an error, with what `recovered` needs behind it."""
+    """Return the message of an error, followed by the record that `recovered` reads."""
     return f"{error} {record_of(error)}"
 
 
 FAILED = "\0tablefmt "
-"""Begins the text that a callback of the JVM answers with instead of raising: see Bridge.java."""
+"""Prefix of a text that a JVM callback returns instead of raising an error. See Bridge.java."""
 
 
 def hand_over(error: TablefmtError) -> str:
-    """`marked`, for the JVM that called this thread. A session that is stopped loses the text: what
-    Spark raises then is a failure of its own clean-up, and this thread knows what it hides.
+    """Return `marked` for the JVM that called this thread, and remember the error in the thread.
+
+    If the session is stopped, the text is lost: Spark raises a failure of its own clean-up. Then
+    `_hidden` finds the remembered error.
     """
     _handed.error = error
     return marked(error)
 
 
 def answered(verb: Callable[..., Any], *arguments: Any) -> Any:
-    """What a verb answers to the JVM. Errors go back as values: py4j would wrap them in text."""
+    """Return a handler's answer to the JVM. Errors become text: py4j would wrap raised ones."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors.exceptions.captured import CapturedException
 
@@ -121,13 +123,13 @@ def answered(verb: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _hidden() -> TablefmtError | None:
-    """What was handed over and got lost, once."""
+    """Return the remembered error of a stopped session, once."""
     error: TablefmtError | None = _handed.__dict__.pop("error", None)
     return error if is_active_context_stopped() else None
 
 
 def record_of(error: TablefmtError) -> str:
-    """An error as one word of text in brackets: class, arguments, public attributes."""
+    """Return an error as one word in brackets, with its class, arguments and public attributes."""
     kind = next(k for k in type(error).__mro__ if getattr(errors, k.__name__, None) is k)
     fields = {n: _packed(v) for n, v in vars(error).items() if not n.startswith("_")}
     record = [kind.__name__, _packed(error.args), fields]
@@ -136,9 +138,9 @@ def record_of(error: TablefmtError) -> str:
 
 
 def recovered(text: str) -> TablefmtError | None:
-    """The error that a text carries; the last one of several, None if there is none.
+    """Return the error that a text carries: the last one of several, None if there is none.
 
-    Line breaks inside the record do no harm; whatever is damaged or unknown counts as none.
+    Line breaks inside the record are ignored. Damaged and unknown records count as none.
     """
     for record in reversed(_RECORD.findall("".join(text.split()))):
         error = _restored(record)
@@ -148,21 +150,21 @@ def recovered(text: str) -> TablefmtError | None:
 
 
 def translated(text: str) -> TablefmtError | None:
-    """What to say in place of a message of Spark's own that sends the user the wrong way."""
+    """Return the error that replaces a misleading message of Spark. None for other messages."""
     check = broken_check(text)
     if check is not None:
         return check
     mode = _SAVE_MODE.search(text)
     if mode is not None:
         return UnsupportedFeatureError(
-            f"Spark itself refuses mode {mode[1]!r} for this source: use mode append or overwrite, "
-            "or tablefmt.spark.write(df, uri, mode=…), which has error and ignore too",
+            f"Spark itself rejects mode {mode[1]!r} for this source; use mode append or overwrite, "
+            "or tablefmt.spark.write(df, uri, mode=…), which also supports error and ignore",
             [f"mode:{mode[1]}"],
         )
     if _UNREGISTERED.search(text):
         return UnsupportedFeatureError(
-            "this Spark session does not know tablefmt yet; call tablefmt.spark.register(spark) "
-            "once a session",
+            "tablefmt is not registered in this Spark session; call tablefmt.spark.register(spark) "
+            "once per session",
             ["spark:unregistered"],
         )
     lacking = _NO_TABLEFMT.search(text)
@@ -170,9 +172,9 @@ def translated(text: str) -> TablefmtError | None:
         return workers_without(lacking[1])
     if _BY_PATH.search(text):
         return UnsupportedFeatureError(
-            "tablefmt.`path` takes an absolute path, in a session that is registered and has a JVM "
-            "at hand, and whose spark.sql.catalog.spark_catalog, if it is set, asks Spark's own "
-            "catalog; elsewhere CREATE TEMPORARY VIEW v USING tablefmt OPTIONS (path '…')",
+            "tablefmt.`path` needs an absolute path, and a registered session with a JVM; if "
+            "spark.sql.catalog.spark_catalog is set, its catalog must delegate to Spark's own. "
+            "Elsewhere use CREATE TEMPORARY VIEW v USING tablefmt OPTIONS (path '…')",
             ["sql:path"],
         )
     return None
@@ -182,20 +184,20 @@ def workers_without(problem: str, interpreter: str = "") -> UnsupportedFeatureEr
     """Return the error for Python workers that cannot import tablefmt.
 
     Args:
-        problem: what the import said.
-        interpreter: of the worker, if it is known.
+        problem: the error of the import.
+        interpreter: the worker's interpreter, if known.
     """
     return UnsupportedFeatureError(
         f"Spark's Python workers cannot import tablefmt{interpreter and ' with ' + interpreter}: "
         f"{problem}. Compaction, clustering, copy-on-write and the Arrow backend run in the "
-        "workers. Install tablefmt in the workers' Python on every machine, in the version of the "
-        "driver, or point spark.pyspark.python at a Python that has it",
+        "workers. Install the driver's version of tablefmt in the workers' Python on every "
+        "machine, or set spark.pyspark.python to a Python that has it",
         ["spark:workers"],
     )
 
 
 def misfit(text: str) -> tuple[str, SchemaMismatchError] | None:
-    """What Spark itself says of rows that a catalog table cannot take: the table, and our error."""
+    """Return the table and our error for Spark's message that rows do not fit a catalog table."""
     match = _MISFIT.search(text)
     if match is None:
         return None
@@ -206,7 +208,7 @@ def misfit(text: str) -> tuple[str, SchemaMismatchError] | None:
 
 
 def understood(texts: list[str]) -> TablefmtError | None:
-    """The error behind the messages of a chain of causes, from the outermost on."""
+    """Return the error in the messages of a chain of causes, from the outermost on."""
     for read in (recovered, translated):
         for text in texts:
             error = read(text)
@@ -216,8 +218,9 @@ def understood(texts: list[str]) -> TablefmtError | None:
 
 
 def cause_of(exception: Any) -> Any:
-    """What to raise for a Java exception that PySpark has no class for, in a statement of ours: an
-    error of ours, or the exception that it only wraps.
+    """Return what to raise for a Java exception in a statement that PySpark has no class for.
+
+    The result is an error of this package, or the Java exception inside its wrappers.
     """
     while exception.getCause() is not None and exception.getClass().getName() in _WRAPPERS:
         if str(exception.getMessage()).startswith("["):
@@ -226,14 +229,15 @@ def cause_of(exception: Any) -> Any:
     message = str(exception.getMessage())
     if message.startswith(_SEVERAL_ROWS):
         return InvalidPredicateError(
-            f"a sub-query that stands for one value gives several rows: {message.splitlines()[0]} "
-            "Nothing was written; let it give one, with an aggregate or LIMIT 1"
+            "a subquery that must return a single value returned several rows: "
+            f"{message.splitlines()[0]} "
+            "Nothing was written; use an aggregate or LIMIT 1 in the subquery"
         )
     return exception
 
 
 def raised_for(exception: Any) -> BaseException | None:
-    """The same as Python raises it; None for what stays the Py4JJavaError that it is."""
+    """Return `cause_of` as a Python exception. None if the Py4JJavaError should stay as it is."""
     from pyspark.errors.exceptions import captured
 
     cause = cause_of(exception)
@@ -245,7 +249,7 @@ def raised_for(exception: Any) -> BaseException | None:
 
 @contextmanager
 def carrying() -> Iterator[None]:
-    """Around code that Spark calls in a worker: its errors leave as text that can be recovered."""
+    """Make errors of code that Spark calls in a worker leave as text that can be recovered."""
     try:
         yield
     except TablefmtError as error:
@@ -259,7 +263,7 @@ def carrying() -> Iterator[None]:
 
 
 def _in_workers(error: StoreError | CommitRejectedError) -> TablefmtError:
-    """Say where a request failed: in the driver's environment the same one may work."""
+    """Add to the message that a worker failed: the same request may work in the driver."""
     if isinstance(error, CommitRejectedError):
         return CommitRejectedError(f"in Spark's workers, {error.reason}")
     return StoreError(f"in Spark's workers: {error}", retryable=error.retryable)
@@ -272,10 +276,10 @@ def _is_worker() -> bool:
 
 
 def install() -> None:
-    """Make PySpark raise the TablefmtError that an exception of the JVM carries, and no stack.
+    """Make PySpark raise the TablefmtError that an exception of the JVM carries, without its stack.
 
-    Exceptions that carry none stay exactly as they are. For the whole process, and only once; the
-    part for Spark Connect as soon as that is in use.
+    Other exceptions stay unchanged. This affects the whole process, and runs only once. The part
+    for Spark Connect follows as soon as Connect is in use.
     """
     try:
         from pyspark.errors.exceptions import captured
@@ -283,7 +287,7 @@ def install() -> None:
         return
     _wrap(captured, _java_texts)
     for name in ("pyspark.errors.exceptions.connect", "pyspark.sql.connect.client.core"):
-        # Loading it takes a second and needs grpc: whoever has a Connect session has it.
+        # Importing it takes a second and needs grpc. A process with a Connect session has it.
         module = sys.modules.get(name)
         if module is not None:
             _wrap(module, _connect_texts)
@@ -303,8 +307,8 @@ def _wrap(module: Any, texts: Callable[..., list[str]]) -> None:
             raised_texts = texts(*arguments, **named)
             error = _said(raised_texts)
         except Exception:
-            # What the user is to see is the failure of the query, not one of ours on top.
-            _log.debug("an exception of Spark's could not be read", exc_info=True)
+            # The user must see the failure of the query, not a failure of this function.
+            _log.debug("cannot read an exception of Spark", exc_info=True)
             error = None
         converted: BaseException = error or original(*arguments, **named)
         return converted
@@ -318,9 +322,9 @@ def _said(texts: list[str]) -> BaseException | None:
 
 
 def _refused(texts: list[str]) -> TablefmtError | None:
-    """`misfit`, if the table is one of ours: others keep Spark's own words."""
+    """Return the error of `misfit` for tablefmt tables. Other tables keep Spark's message."""
     refusal = misfit(texts[0]) if texts else None
-    # All sessions of a process share the catalog; a thread of its own knows none of them.
+    # Every session of a process has the same catalog. A new thread has no active session.
     session = refusal and (any_session())
     if refusal is None or session is None or not has_jvm(session):
         return None
@@ -333,7 +337,7 @@ def _refused(texts: list[str]) -> TablefmtError | None:
 
 
 def _java_texts(exception: Any) -> list[str]:
-    """Messages of a Java exception and its causes."""
+    """Return the messages of a Java exception and its causes."""
     texts: list[str] = []
     while exception is not None and len(texts) < _CAUSES_MAX:
         texts.append(str(exception.getMessage()))
@@ -342,7 +346,7 @@ def _java_texts(exception: Any) -> list[str]:
 
 
 def _connect_texts(info: Any, message: str, details: Any = None, *_: Any, **__: Any) -> list[str]:
-    """Messages that a Connect server sent: the error's, its causes', and the shortened ones."""
+    """Return the messages that a Connect server sent: of the error, its causes, and the stack."""
     texts = [] if details is None else [error.message for error in details.errors]
     return [*texts, message, info.metadata.get("stackTrace", "")]
 
@@ -366,7 +370,7 @@ def _restored(record: str) -> TablefmtError | None:
 
 
 def _packed(value: Any) -> Any:
-    """A value as JSON; what JSON has no word for is a one-key object."""
+    """Return a value as JSON. A type that JSON lacks becomes an object with one key."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, list):
@@ -407,12 +411,12 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 _OWN = re.compile(r", `__tablefmt_\w+`|`__tablefmt_\w+`(, )?")
-"""Columns of ours among those that Spark suggests."""
+"""Internal columns of tablefmt among the columns that Spark suggests."""
 
 
 @contextmanager
 def statement_errors() -> Iterator[None]:
-    """Spark's refusals of an expression come out as ours."""
+    """Convert Spark's errors for an expression to errors of this package."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
@@ -420,9 +424,9 @@ def statement_errors() -> Iterator[None]:
     except TablefmtError:
         raise
     except (AnalysisException, ParseException) as error:
-        # A text that cannot be parsed is told of after an empty line.
+        # For text that it cannot parse, Spark's message begins with an empty line.
         first = _OWN.sub("", str(error).strip().splitlines()[0])
-        raise InvalidPredicateError(f"Spark refuses the statement: {first}") from None
+        raise InvalidPredicateError(f"Spark rejects the statement: {first}") from None
     except Exception as error:
         java = getattr(error, "java_exception", None)
         if java is None:

@@ -1,11 +1,11 @@
-"""Spark's jobs: what each is for, and the micro-batch that it is part of, as one digest.
+"""Descriptions of Spark's jobs, and the digest of a micro-batch.
 
-People see the description in Spark's UI and in the log `tablefmt.progress`.
+Spark's UI and the log `tablefmt.progress` show the descriptions.
 
-A batch number identifies a batch only while the checkpoint folder is whole: a folder that was put
-back gives a used number to other rows. So the digest covers the offsets between which a batch lies,
-as Spark noted them before the batch ran. An offset of a source of files is a mere number, so the
-digest covers the paths of the files too. Spec: STR-12.
+A batch number identifies a batch only while the checkpoint folder is intact. A checkpoint folder
+that was restored from a copy gives a used number to other rows. So the digest covers the start and
+end offsets of a batch, which Spark records before the batch runs. An offset of a file source is
+only a number, so the digest covers the paths of the files, too. Spec: STR-12.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _progress = logging.getLogger("tablefmt.progress")
 
 @contextmanager
 def job_description(spark: Session, step: str) -> Iterator[None]:
-    """Spark's jobs that this thread starts inside are told of as `step`; the log hears it begin.
+    """Describe the Spark jobs that this thread starts meanwhile as `step`, and log the step.
 
-    In a classic session it is the description of the jobs, and afterwards that is what it was. Over
-    Connect a client has no say in the description; there it is a tag, without its commas.
+    A classic session sets the description of jobs, and restores it afterwards. A Connect client
+    cannot set it, so it adds a tag, without commas.
 
     Args:
         spark: the session.
-        step: the statement, and what it is about to do.
+        step: the statement, and its next step.
     """
     description = f"tablefmt {step}"
     _progress.info("%s", step)
@@ -62,7 +62,7 @@ def job_description(spark: Session, step: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # A session that the statement saw stopped has no properties any more.
+        # If the session was stopped meanwhile, it has no properties.
         if not is_context_stopped(context):
             context.setLocalProperty(_DESCRIPTION, before)
 
@@ -71,14 +71,14 @@ _log = logging.getLogger(__name__)
 
 QUERY = "sql.streaming.queryId"
 NUMBER = "streaming.sql.batchId"
-"""Local properties that Spark sets in the thread of a query."""
+"""Local properties that Spark sets in the thread of a streaming query."""
 
 
 def with_batch(options: WriteOptions, spark: Session) -> WriteOptions:
     """Add the digest of the batch to the options of a write in `foreachBatch`.
 
-    The options stay as they are without an application version, with one that is not the number of
-    the batch, and in a session that cannot ask the JVM, as over Connect.
+    Options without an application version, or with one other than the batch number, stay unchanged.
+    So do options in a session without a JVM, as in Connect.
     """
     application = options.commit.application
     context = context_of(spark)
@@ -91,12 +91,12 @@ def with_batch(options: WriteOptions, spark: Session) -> WriteOptions:
 
 
 def content_of(spark: Session, query: str, number: int) -> str | None:
-    """Return 64 hex digits that identify the rows of a batch; None: Spark does not say.
+    """Return 64 hex digits that identify the rows of a batch. None if Spark does not tell.
 
     Args:
         spark: any session of the query's application.
-        query: id of the query.
-        number: of the batch that the query works on.
+        query: the id of the query.
+        number: the number of the batch that the query is running.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -108,13 +108,13 @@ def content_of(spark: Session, query: str, number: int) -> str | None:
             log = running.offsetLog()
             ends = [log.get(number - 1), log.get(number)]
             if ends[1].isDefined():
-                # The log holds times, watermarks and settings too; `toString` leaves them out.
+                # `toString` leaves out the times, watermarks and settings that the log has.
                 told = [end.toString() for end in ends]
                 told += sorted(_files(running.lastExecution().logical()))
                 return hashlib.sha256("\n".join(told).encode()).hexdigest()
             reason = "the offset log does not have the batch"
     except (Py4JError, PySparkException, TypeError, AttributeError) as error:
-        # Spark may name its classes otherwise in another release.
+        # Another release of Spark may use other names for its classes.
         reason = error
     _warn(query, str(reason))
     return None
@@ -141,17 +141,17 @@ def _files(plan: JavaObject) -> list[str]:
             continue
         relation = leaf.relation()
         if relation.getClass().getName().endswith(".HadoopFsRelation"):
-            # As they are in the checkpoint: a file may be deleted after the batch was committed.
+            # As in the checkpoint: a file may be deleted after the batch was committed.
             found += relation.location().rootPaths().mkString("\n").split("\n")
     return found
 
 
 @cache
 def _warn(query: str, reason: str) -> None:
-    """Log once per query and reason."""
+    """Log a warning once per query and reason."""
     _log.warning(
-        "query %s: cannot find out which offsets its batches have (%s). If its checkpoint folder "
-        "is put back, another batch under a used number is taken for the one that was written",
+        "query %s: cannot read the offsets of its batches (%s). If its checkpoint folder is "
+        "restored from a copy, another batch with a used number counts as already written",
         query,
         reason,
     )

@@ -1,7 +1,7 @@
-"""What Spark's messages say: a check of a write that failed, or a file that is not found.
+"""Recognize two failures in Spark's messages: a failed check of a write, and a missing data file.
 
-Checks of a write leave marks in the messages. A file that Spark's own reader does not find was
-given up with its version, or it is lost. Spec: DAT-13, DAT-14.
+Checks of a write add marks to their messages. A file that Spark's reader does not find was removed
+by a vacuum, or is lost. Spec: DAT-13, DAT-14.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tablefmt.store.local_store import LocalStore
 from tablefmt.store.store_wrappers import ReadOnlyStore
 
 END = "[tablefmt-row]"
-"""Where what a guard shows of a row ends."""
+"""End of the row that a check shows in its message."""
 
 _LONG = re.compile(r"\[tablefmt-length:([A-Za-z0-9_=-]+)\](\d+) (.*?)" + re.escape(END), re.DOTALL)
 _BROKEN = re.compile(r"\[tablefmt-check:([A-Za-z0-9_=-]+)\](.*?)" + re.escape(END), re.DOTALL)
 
 
 def broken_check(text: str) -> ConstraintViolationError | None:
-    """What `guard` or `length_sql` failed with, in a message of Spark's."""
+    """Return the error of a check by `guard` or `length_sql` in a message of Spark."""
     long = _LONG.search(text)
     if long is not None:
         try:
@@ -56,7 +56,7 @@ def broken_check(text: str) -> ConstraintViolationError | None:
     try:
         row = json.loads(broken_row[2])
     except ValueError:
-        # It was cut.
+        # The row's text was truncated.
         pass
     return broken(name, condition, row)
 
@@ -68,19 +68,19 @@ _MISSING = re.compile(
 
 
 def lost_file(texts: Iterable[str]) -> TablefmtError | None:
-    """What to say of it; None if no text is about a file of a table of ours.
+    """Return the error for a missing file. None if no text is about a file of a tablefmt table.
 
-    On a local disk the log is asked whether it names the file, and whether the newest version has
-    it. Elsewhere, and if the log cannot be read, a name as ours have is believed, and either reason
-    said to be possible.
+    On a local disk, the log tells whether an entry names the file, and whether the file is live.
+    Elsewhere, or if the log cannot be read, a file name in tablefmt's scheme is enough, and the
+    error names both possible reasons.
     """
     match = next((found for found in map(_MISSING.search, texts) if found), None)
     if match is None:
         return None
     scheme, root, key = match[1], unquote(match[2]), unquote(match[3])
-    message = "it is missing: its version was vacuumed since it was read, or it is lost"
+    message = "it is missing: a vacuum removed its version after it was read, or it is lost"
     if scheme == "file":
-        # A message is text that anybody's rows may be in: nothing is written where it leads.
+        # Rows of any user may be in a message, so the path is not trusted: the store is read-only.
         store = ReadOnlyStore(LocalStore(f"/{root}"))
         try:
             view = LogView.open(store, ended=True, explain=False)
@@ -103,5 +103,5 @@ def lost_file(texts: Iterable[str]) -> TablefmtError | None:
 
 
 def _may_name(added: AddedFiles | OverflowFile | None, key: str) -> bool:
-    """Whether an entry adds a file; one that has its list beside it may."""
+    """Return whether an entry adds a file. True if its files are in an overflow file."""
     return isinstance(added, OverflowFile) or (added is not None and key in added.columns["path"])

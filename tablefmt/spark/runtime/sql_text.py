@@ -1,8 +1,8 @@
-"""The gate for SQL text that this package gives to Spark's parser. Spec: SEC-4.
+"""Parse SQL text without variable substitution. Spec: SEC-4.
 
-The parser of a session puts settings and environment variables in place of `${…}`, in names and
-literals too, before it reads a text. Names, values and conditions of a log stand in our texts, and
-conditions of callers mean the same with and without Spark. So nothing is put in place here.
+A session's parser replaces `${…}` by settings and environment variables before it parses a text,
+also in names and literals. SQL text of tablefmt contains names, values and conditions from the log,
+and a caller's condition must mean the same with and without Spark. So variables are never replaced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _OPENING = "${"
 _NAME = re.compile(r"(`(?:[^`]|``)+`)(?: AS `((?:[^`]|``)+)`)?")
-"""A column, with another name or not: Spark Connect takes these without its parser."""
+"""A column, perhaps with an alias. Spark Connect takes these without its parser."""
 
 _FEATURE = "spark:variables"
 
@@ -27,7 +27,7 @@ def parsed(functions: Functions, text: str) -> Column:
     """Return SQL text as a Column.
 
     Args:
-        functions: Spark's, for the kind of session.
+        functions: Spark's functions for the kind of session.
         text: an expression.
 
     Raises:
@@ -48,7 +48,7 @@ def parsed(functions: Functions, text: str) -> Column:
 
 
 def selected(frame: DataFrame, *texts: str) -> DataFrame:
-    """Return what SQL texts give for each row, as `DataFrame.selectExpr`. Raises as `parsed`."""
+    """Return a DataFrame of SQL expressions, as `DataFrame.selectExpr`. Raises as `parsed`."""
     if not any(_OPENING in text for text in texts):
         return frame.selectExpr(*texts)
     functions = functions_of(frame)
@@ -56,20 +56,20 @@ def selected(frame: DataFrame, *texts: str) -> DataFrame:
 
 
 def parser_of(jvm: Any) -> Any:
-    """Return the JVM's parser that puts nothing in place of `${…}`, under the thread's settings."""
+    """Return the JVM's parser without variable substitution. It uses the thread's settings."""
     parser = getattr(jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$")
     return getattr(parser, "MODULE$")
 
 
 def _check_connect(text: str) -> None:
-    """Let text through if the server leaves it as it is."""
+    """Check that a Connect session does not replace variables. Raises UnsupportedFeatureError."""
     from pyspark.sql.connect.session import SparkSession
 
     spark = SparkSession.getActiveSession()
     if spark is not None and spark.conf.get("spark.sql.variable.substitute", "true") == "false":
         return
     raise UnsupportedFeatureError(
-        f"{text[:200]!r} has `${{`, and a Spark Connect server would put a setting in its place; "
-        "set spark.sql.variable.substitute to false in this session, or use a classic one",
+        f"{text[:200]!r} has `${{`, and a Spark Connect server would replace it by a setting; set "
+        "spark.sql.variable.substitute to false in this session, or use a classic session",
         [_FEATURE],
     )

@@ -8,10 +8,12 @@ Logs that this process has read are cached, so the next call reads new entries o
 more than the commit. A cached log is always verified: the newest known entry must still exist
 unchanged. Its chain of digests (LOG-1) covers all earlier entries.
 
-For the conflict rules, two kinds of statements read all rows of the table: an INSERT, OVERWRITE or
-MERGE with a source that reads the table, and a statement with a subquery over the table. The read
-is at the version of the query.
-A version that the user asked for by number or time is constant, and is no such read.
+For the conflict rules, some statements read all rows of the table, at the version of their query:
+
+- an INSERT, OVERWRITE or MERGE with a source that reads the table,
+- a statement with a subquery over the table.
+
+A version that the user asked for by number or time is constant, so reading it does not count.
 
 Spec: CFL-22.
 """

@@ -49,7 +49,7 @@ def test_the_error_names_the_call_and_the_call_is_there(
     table = tablefmt.create(uri, {"id": [1, 2]})
     table.append({"id": [3]})
     before = table.refresh().version
-    with pytest.raises(UnsupportedFeatureError, match=f"does not know {verb} of") as seen:
+    with pytest.raises(UnsupportedFeatureError, match=f"cannot run {verb} on") as seen:
         session.sql(text.format(t=f"tablefmt.`{uri}`"))
     assert seen.value.features == [f"sql:{verb}"]
     assert seen.value.__context__ is None

@@ -226,7 +226,7 @@ def test_messages_that_send_the_user_the_wrong_way_are_replaced() -> None:
         "Python is not connected: call tablefmt.spark.register(spark)",
         "Table `tablefmt, in a session without tablefmt`.`spark`.`register(spark)` does not …",
     ):
-        assert "once a session" in str(translated(text))
+        assert "once per session" in str(translated(text))
     by_path = (
         "[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY] Unsupported data source type for direct query"
     )
@@ -309,7 +309,7 @@ def test_a_file_that_spark_does_not_find_is_one_of_a_table() -> None:
     error = lost_file(["Job aborted", NOT_THERE.format(f"s3a://bucket/t/{key}")])
     assert isinstance(error, CorruptDataError)
     assert error.key == key
-    assert "was vacuumed since it was read, or it is lost" in str(error)
+    assert "a vacuum removed its version after it was read, or it is lost" in str(error)
     assert lost_file([NOT_THERE.format("s3a://bucket/t/part-0.parquet"), ""]) is None
 
 
