@@ -312,9 +312,7 @@ def _explaining(df: DataFrame, metadata: Metadata) -> Iterator[None]:
 def _explained(error: Exception, df: DataFrame, metadata: Metadata) -> TablefmtError | None:
     """Return the error that a failure of Spark means for a write. None: the query itself failed."""
     if is_stopped(df.sparkSession):
-        return CommitRejectedError(
-            "the Spark session was stopped while its tasks were writing; nothing was committed"
-        )
+        return CommitRejectedError("the Spark session was stopped while its tasks were writing")
     # The query itself may overflow, too.
     fields = narrowed(df, metadata.schema)
     return value_misfit(str(error), fields) if fields else None
