@@ -97,7 +97,7 @@ class SampleTask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ApartTask:
+class SplitTask:
     """Reads rows, and splits them by the task that will write them."""
 
     clustering: Clustering
@@ -186,7 +186,7 @@ def compact_groups(
     """
     check_workers(spark)
     rewriting = replace(rewriting, store=for_workers(rewriting.store))
-    task = CompactTask(rewriting, tuple(map(_narrow, groups)), tuple(rows_max))
+    task = CompactTask(rewriting, tuple(map(_for_task, groups)), tuple(rows_max))
 
     def work(group: int) -> _Results:
         yield group, described(task.write(group))
@@ -221,7 +221,7 @@ def cluster_groups(
     count = [-(-order.count // some) for order, some in zip(orders, together, strict=True)]
     firsts = tuple(np.cumsum([0, *count])[:-1].tolist())
     group_of = tuple(at for at, tasks in enumerate(count) for _ in range(tasks))
-    apart = ApartTask(clustering, parts, orders, together, firsts)
+    split = SplitTask(clustering, parts, orders, together, firsts)
     partitions = tuple(map(clustering.rewriting.partition, groups))
     ordering = OrderTask(clustering, orders, partitions, group_of)
 
@@ -243,7 +243,7 @@ def cluster_groups(
 
     files = TransactionFiles(clustering.rewriting.store, clustering.rewriting.transaction)
     with files.removed_on_failure():
-        rows = _tasks(spark, len(parts), apart.read, "read_to_cluster")
+        rows = _tasks(spark, len(parts), split.read, "read_to_cluster")
         number = functions_of(spark).col("number").cast("int")
         written = _collected(
             rows.repartitionById(max(1, len(group_of)), number).mapInArrow(
@@ -322,7 +322,7 @@ def _by_group(
     return added
 
 
-def _narrow(files: pa.Table) -> pa.Table:
+def _for_task(files: pa.Table) -> pa.Table:
     """Return files with the columns that a task needs."""
     more = [n for n in files.column_names if n == "vector" or n.startswith("nans.")]
     return files.select([*columns_read(files), *more]).combine_chunks()
@@ -335,7 +335,7 @@ def compact_by(spark: Session) -> compact.Rewrite:
         txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: compact.Compaction
     ) -> Staged:
         files = _files(txn, groups)
-        with txn.measured.timed(REWRITE), job_description(spark, _step(asked.kind, files)):
+        with txn.measured.timed(REWRITE), job_description(spark, _job_step(asked.kind, files)):
             rows_max = [group.rows_max for group in groups]
             added = compact_groups(spark, rewriting(txn), files, rows_max) if files else []
         done = _rewritten(groups, added)
@@ -351,7 +351,7 @@ def cluster_by(spark: Session) -> cluster.Rewrite:
         txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: cluster.Cluster
     ) -> Staged:
         files, writer = _files(txn, groups), cluster.clustering(txn, asked)
-        with txn.measured.timed(REWRITE), job_description(spark, _step("cluster", files)):
+        with txn.measured.timed(REWRITE), job_description(spark, _job_step("cluster", files)):
             outputs = [group.outputs for group in groups]
             added = cluster_groups(spark, writer, files, outputs) if files else []
         done = _rewritten(groups, added)
@@ -388,6 +388,6 @@ def _rewritten(
     return [Rewritten(group.files, one) for group, one in zip(groups, added, strict=True)]
 
 
-def _step(what: str, files: Sequence[pa.Table]) -> str:
+def _job_step(what: str, files: Sequence[pa.Table]) -> str:
     count = sum(group.num_rows for group in files)
     return f"{what}: {count} files in {len(files)} groups"

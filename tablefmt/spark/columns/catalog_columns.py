@@ -17,7 +17,7 @@ from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Schema, nullable
 from tablefmt.session.metadata_changes import merged
-from tablefmt.spark.columns.projection import taken_over
+from tablefmt.spark.columns.projection import incoming_of
 
 Declared = list[tuple[str, str]]
 """Names and types of columns, in order."""
@@ -63,7 +63,7 @@ KEPT = 256
 """Number of tables with known column changes by this process: those changed last."""
 
 _steps: OrderedDict[str, list[tuple[Schema, Schema]]] = OrderedDict()
-_noting = threading.Lock()
+_steps_lock = threading.Lock()
 
 
 def widened_columns(metadata: Metadata, described: Mapping[str, Any], how: Any) -> str:
@@ -85,21 +85,21 @@ def widened_columns(metadata: Metadata, described: Mapping[str, Any], how: Any) 
         names = how.get("columns") or there
         for field, name in zip(fields, names, strict=False):
             field["name"] = name
-    rows = nullable(taken_over(fields, metadata.schema))
+    rows = nullable(incoming_of(fields, metadata.schema))
     schema = merged(metadata, rows).schema
     return json.dumps(say_values(to_spark_json(schema), schema, CURRENT_DEFAULT))
 
 
 def note(table: str, before: Schema, after: Schema) -> None:
     """Note that a commit of this process changed a table's columns."""
-    with _noting:
+    with _steps_lock:
         _steps.setdefault(table, []).append((before, after))
         _steps.move_to_end(table)
         while len(_steps) > KEPT:
             _steps.popitem(last=False)
 
 
-def made_here(table: str, before: Callable[[Schema], bool], after: Schema) -> bool:
+def changed_here(table: str, before: Callable[[Schema], bool], after: Schema) -> bool:
     """Return whether commits of this process alone changed a table's columns from `before`.
 
     Args:
@@ -107,7 +107,7 @@ def made_here(table: str, before: Callable[[Schema], bool], after: Schema) -> bo
         before: returns whether a schema has the columns from before.
         after: the current columns.
     """
-    with _noting:
+    with _steps_lock:
         steps = list(_steps.get(table, ()))
     reached = [result for known, result in steps if before(known)]
     for known, result in steps:

@@ -191,10 +191,10 @@ def incoming(frame: DataFrame, schema: Schema) -> Schema:
     Raises:
         SchemaMismatchError: SCH-2, SCH-5: a new column has an invalid name or type.
     """
-    return taken_over([field.jsonValue() for field in frame.schema.fields], schema)
+    return incoming_of([field.jsonValue() for field in frame.schema.fields], schema)
 
 
-def taken_over(fields: Sequence[Mapping[str, Any]], schema: Schema) -> Schema:
+def incoming_of(fields: Sequence[Mapping[str, Any]], schema: Schema) -> Schema:
     """Return `incoming` for columns in Spark's JSON form. Raises as `incoming`."""
     columns = []
     for field in fields:

@@ -79,9 +79,9 @@ def _plain(column: Column) -> str:
         return text
 
 
-_OF_CHANCE = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
+_NONDETERMINISTIC = "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
 
-_OF_SEVERAL = frozenset(
+_SEVERAL_ROWS = frozenset(
     {
         "NESTED_AGGREGATE_FUNCTION",
         "_LEGACY_ERROR_TEMP_1031",  # a window inside an aggregate; Spark has no other name for it
@@ -256,11 +256,11 @@ def check_deterministic(rows: DataFrame, condition: Column, text: str) -> None:
         # arguments. Other errors of the condition are raised where it is used.
         rows.agg(functions_of(rows).max(condition)).schema  # noqa: B018
     except AnalysisException as error:
-        if _condition(error) == _OF_CHANCE:
+        if _condition(error) == _NONDETERMINISTIC:
             raise non_deterministic(text) from None
 
 
-def of_several_rows(clause: str, text: str) -> InvalidPredicateError:
+def several_rows_error(clause: str, text: str) -> InvalidPredicateError:
     """Return the error for an expression that does not have one value for a single row."""
     return InvalidPredicateError(
         f"{clause}: {text[:200]} uses or returns several rows (a window, an aggregate, a "
@@ -287,8 +287,8 @@ def check_by_row(rows: DataFrame, given: Sequence[tuple[str, Column]]) -> None:
         rows.agg(*(count(column) for _, column in given)).schema  # noqa: B018
     except AnalysisException as error:
         if len(given) == 1:
-            if _condition(error) in _OF_SEVERAL:
-                raise of_several_rows(given[0][0], text_of(given[0][1], rows.columns)) from None
+            if _condition(error) in _SEVERAL_ROWS:
+                raise several_rows_error(given[0][0], text_of(given[0][1], rows.columns)) from None
             return
         for each in given:
             check_by_row(rows, [each])

@@ -18,7 +18,7 @@ from tablefmt.model.name_matching import folded
 from tablefmt.model.times import Time, from_micros, show_time, to_micros
 from tablefmt.spark.backends.backend_choice import spark_reads_files
 from tablefmt.spark.backends.query_plans import live_partitions, sql_relation
-from tablefmt.spark.columns.catalog_columns import declared, different, made_here, shown
+from tablefmt.spark.columns.catalog_columns import changed_here, declared, different, shown
 from tablefmt.spark.columns.row_conditions import session_zone
 from tablefmt.spark.entry.java_arguments import (
     CatalogTable,
@@ -115,7 +115,7 @@ def _open(
     if version is None and micros is None and ours != theirs:
         head = open_context(open_store(uri, options.storage_options)).view.head
         now = head.metadata.schema
-        if made_here(
+        if changed_here(
             head.table, lambda known: declared(json.dumps(to_spark_json(known))) == theirs, now
         ):
             follow(session_of(session), name, now)

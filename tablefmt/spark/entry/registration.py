@@ -22,7 +22,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.spark.backends import backend_choice
-from tablefmt.spark.columns.row_conditions import of_several_rows
+from tablefmt.spark.columns.row_conditions import several_rows_error
 from tablefmt.spark.entry import (
     java_arguments,
     pyspark_wrappers,
@@ -97,7 +97,7 @@ def _queried(condition: str) -> None:
 
 
 def _rowwise(clause: str, text: str) -> None:
-    raise of_several_rows(clause, text)
+    raise several_rows_error(clause, text)
 
 
 def _lenient() -> None:
@@ -211,7 +211,7 @@ def _register_classes(spark: Session) -> None:
     java_classes.add_rule(spark, again=True)
     if spark.conf.get(CATALOG, "builtin") == "builtin":
         spark.conf.set(CATALOG, _CATALOG_CLASS)
-    java_classes.stand_in(spark)
+    java_classes.install_catalog(spark)
     java_classes.add_statements(spark)
     _log.info("tablefmt: Spark %s reads and writes the data files itself", spark.version)
 

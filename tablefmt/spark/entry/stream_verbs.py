@@ -41,7 +41,7 @@ from tablefmt.spark.runtime.failures import answered
 from tablefmt.spark.runtime.spark_jobs import content_of
 from tablefmt.spark.runtime.sql_text import selected
 from tablefmt.spark.statements.execution import open_context, open_if_there
-from tablefmt.spark.statements.frame_reads import apart, rows_of_changes
+from tablefmt.spark.statements.frame_reads import rows_of_changes, without_clashes
 from tablefmt.spark.streams.stream_options import (
     StreamOptions,
     parse_stream_options,
@@ -99,7 +99,7 @@ def java_stream(spark: Session, view: LogView, options: StreamOptions, txn: int)
 
 def _frame(spark: Session, source: StreamSource, files: Sequence[FileChanges]) -> DataFrame:
     versions = [change.version for change in files] or [source.files.schema_version]
-    schema = source.schema if source.options.changes else apart(source.schema)
+    schema = source.schema if source.options.changes else without_clashes(source.schema)
     of = ChangeRange(source.view.head.table, min(versions), max(versions), schema)
     rows = rows_of_changes(spark, source.view.store, of, files)
     named = zip(schema.names, source.schema.names, strict=True)

@@ -49,7 +49,7 @@ def ensure_started(gateway: JavaObject) -> None:
         try:
             _close_off(gateway)
             _start(gateway)
-            _tell_jvm(gateway, token)
+            _connect_jvm(gateway, token)
         except (AttributeError, Py4JError, TypeError) as error:
             parameters.auth_token = None
             raise UnsupportedFeatureError(
@@ -98,7 +98,7 @@ def _start(gateway: JavaObject) -> None:
     gateway._python_proxy_port = server.port
 
 
-def _tell_jvm(gateway: JavaObject, token: str) -> None:
+def _connect_jvm(gateway: JavaObject, token: str) -> None:
     """Make the JVM call this server with the token.
 
     PySpark uses `resetCallbackClient`, which makes a client without a token.
@@ -150,22 +150,22 @@ def check_request(verb: str, arguments: Sequence[Any]) -> None:
     """
     known = message_schema()["verbs"].get(verb)
     if known is None:
-        raise _refused(verb, "there is no such verb")
+        raise _disagreement(verb, "there is no such verb")
     kinds = known["arguments"]
     for at, kind in enumerate(kinds):
         given = arguments[at] if at < len(arguments) else None
         problem = _of_kind(given, kind, f"argument {at}")
         if problem is not None:
-            raise _refused(verb, problem)
+            raise _disagreement(verb, problem)
     if len(arguments) > len(kinds):
-        raise _refused(verb, f"it has {len(arguments)} arguments, expected {len(kinds)}")
+        raise _disagreement(verb, f"it has {len(arguments)} arguments, expected {len(kinds)}")
 
 
 def check_answer(verb: str, answer: Any) -> None:
     """Check that an answer has the type in the schema. Raises as `check_request`."""
     problem = _of_kind(answer, message_schema()["verbs"][verb]["answer"], "the answer")
     if problem is not None:
-        raise _refused(verb, problem)
+        raise _disagreement(verb, problem)
 
 
 def problem_of(value: Any, shape: str) -> str | None:
@@ -173,7 +173,7 @@ def problem_of(value: Any, shape: str) -> str | None:
     return _wrong(value, message_schema()["$defs"][shape.removeprefix("#")], "it")
 
 
-def _refused(verb: str, problem: str) -> UnsupportedFeatureError:
+def _disagreement(verb: str, problem: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"tablefmt's Java classes and its Python modules disagree about {verb!r}: {problem}; "
         "restart Python, so that both are of the same release",

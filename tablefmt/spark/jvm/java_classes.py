@@ -99,8 +99,8 @@ _FOLDER = "tablefmt-classes-"
 _CLASSES = "tablefmt.classes"
 _LOADER = "tablefmt.loader"
 _installing = threading.Lock()
-_trying = threading.Lock()
-_ruling = threading.Lock()
+_checking = threading.Lock()
+_installing_rules = threading.Lock()
 _ruled: SessionCache[bool] = SessionCache(SESSIONS_KEPT)
 _folders: list[str] = []
 _problems: weakref.WeakKeyDictionary[JavaObject, str | None] = weakref.WeakKeyDictionary()
@@ -154,7 +154,7 @@ def problem(spark: Session) -> str | None:
     from py4j.protocol import Py4JError
 
     jvm = gateway(spark)
-    with _trying:
+    with _checking:
         if jvm not in _problems:
             try:
                 _problems[jvm] = spark_internals.untested(spark.version) or _lacking(spark)
@@ -164,7 +164,7 @@ def problem(spark: Session) -> str | None:
             except (UnsupportedFeatureError, Py4JError, TypeError) as error:
                 _problems[jvm] = str(error).splitlines()[0]
             if _problems[jvm] is not None:
-                _withdraw()
+                _remove_classes()
                 _log.warning("arrow backend: rows go through Python, because %s", _problems[jvm])
         return _problems[jvm]
 
@@ -188,7 +188,7 @@ def add_rule(spark: Session, *, again: bool = False) -> None:
 
 
 def _add_rules(spark: Session) -> bool:
-    with _ruling:
+    with _installing_rules:
         methods = java_session(spark).experimental()
         rules = methods.extraOptimizations()
         names = (rules.apply(i).getClass().getName() for i in range(rules.size()))
@@ -211,11 +211,11 @@ def _add_analyzer_rule(spark: Session) -> None:
         _log.warning("DELETE, UPDATE and MERGE in SQL return no row counts: %s", error)
 
 
-def stand_in(spark: Session) -> None:
+def install_catalog(spark: Session) -> None:
     """Make a session's own catalog resolve tablefmt tables, also in other threads and catalogs."""
     from py4j.protocol import Py4JError
 
-    with _ruling:
+    with _installing_rules:
         try:
             new_instance(spark, "SessionCatalog").install(java_session(spark))
         except Py4JError as error:
@@ -234,7 +234,7 @@ def add_statements(spark: Session) -> None:
     """Make a session's parser accept statements on a whole table."""
     from py4j.protocol import Py4JError
 
-    with _ruling:
+    with _installing_rules:
         try:
             new_instance(spark, "StatementParser").install(java_session(spark))
         except Py4JError as error:
@@ -287,7 +287,7 @@ def _install(spark: Session) -> JavaObject:
     return jvm.java.net.URLClassLoader(urls, context)
 
 
-def _withdraw() -> None:
+def _remove_classes() -> None:
     """Remove compiled classes that cannot be used, so that Spark does not find the data source.
 
     Spark would find `tablefmt.DefaultSource` by the name `tablefmt`, too.

@@ -78,7 +78,7 @@ _SEVERAL_ROWS = "[SCALAR_SUBQUERY_TOO_MANY_ROWS]"
 _NAME = re.compile("`((?:[^`]|``)+)`")
 
 _log = logging.getLogger(__name__)
-_handed = threading.local()
+_last_error = threading.local()
 
 
 def marked(error: TablefmtError) -> str:
@@ -90,13 +90,13 @@ FAILED = "\0tablefmt "
 """Prefix of a text that a JVM callback returns instead of raising an error. See Bridge.java."""
 
 
-def hand_over(error: TablefmtError) -> str:
+def marked_for_jvm(error: TablefmtError) -> str:
     """Return `marked` for the JVM that called this thread, and remember the error in the thread.
 
     If the session is stopped, the text is lost: Spark raises a failure of its own clean-up. Then
-    `_hidden` finds the remembered error.
+    `_lost_error` finds the remembered error.
     """
-    _handed.error = error
+    _last_error.error = error
     return marked(error)
 
 
@@ -108,10 +108,10 @@ def answered(verb: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return verb(*arguments)
     except TablefmtError as error:
-        return FAILED + hand_over(error)
+        return FAILED + marked_for_jvm(error)
     except Py4JJavaError as error:
         cause = cause_of(error.java_exception)
-        return FAILED + hand_over(cause) if isinstance(cause, TablefmtError) else cause
+        return FAILED + marked_for_jvm(cause) if isinstance(cause, TablefmtError) else cause
     except CapturedException as error:
         origin = java_exception(error)
         if origin is not None:
@@ -122,9 +122,9 @@ def answered(verb: Callable[..., Any], *arguments: Any) -> Any:
         return FAILED + "".join(traceback.format_exception(error))
 
 
-def _hidden() -> TablefmtError | None:
+def _lost_error() -> TablefmtError | None:
     """Return the remembered error of a stopped session, once."""
-    error: TablefmtError | None = _handed.__dict__.pop("error", None)
+    error: TablefmtError | None = _last_error.__dict__.pop("error", None)
     return error if is_active_context_stopped() else None
 
 
@@ -305,7 +305,7 @@ def _wrap(module: Any, texts: Callable[..., list[str]]) -> None:
     def convert_exception(*arguments: Any, **named: Any) -> BaseException:
         try:
             raised_texts = texts(*arguments, **named)
-            error = _said(raised_texts)
+            error = _replacement(raised_texts)
         except Exception:
             # The user must see the failure of the query, not a failure of this function.
             _log.debug("cannot read an exception of Spark", exc_info=True)
@@ -317,11 +317,11 @@ def _wrap(module: Any, texts: Callable[..., list[str]]) -> None:
     module.convert_exception = convert_exception
 
 
-def _said(texts: list[str]) -> BaseException | None:
-    return understood(texts) or lost_file(texts) or _refused(texts) or _hidden()
+def _replacement(texts: list[str]) -> BaseException | None:
+    return understood(texts) or lost_file(texts) or _catalog_misfit(texts) or _lost_error()
 
 
-def _refused(texts: list[str]) -> TablefmtError | None:
+def _catalog_misfit(texts: list[str]) -> TablefmtError | None:
     """Return the error of `misfit` for tablefmt tables. Other tables keep Spark's message."""
     refusal = misfit(texts[0]) if texts else None
     # Every session of a process has the same catalog. A new thread has no active session.

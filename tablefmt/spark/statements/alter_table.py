@@ -45,8 +45,8 @@ def alter_table(spark: Session, context: TableContext, changes: Sequence[Change]
     if any(change["kind"] == "AddConstraint" for change in changes):
         # Spark checks the existing rows, because the condition may use any SQL of Spark.
         find = partial(find_row, spark, context)
-        return alter.alter(context, _together(parts), CommitOptions(), find)
-    return alter.alter(context, _together(parts), CommitOptions())
+        return alter.alter(context, _combined(parts), CommitOptions(), find)
+    return alter.alter(context, _combined(parts), CommitOptions())
 
 
 def _replaces_all(metadata: Metadata, changes: Sequence[Change]) -> bool:
@@ -103,7 +103,7 @@ def _same_type(one: Field, other: Field) -> bool:
     return shapes[0] == shapes[1] and one.text == other.text
 
 
-def _together(parts: Sequence[Alteration]) -> Alteration:
+def _combined(parts: Sequence[Alteration]) -> Alteration:
     if len(parts) == 1:
         return parts[0]
     if any(part.adds_constraints for part in parts):

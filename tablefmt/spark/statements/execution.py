@@ -48,7 +48,7 @@ KEPT = 8
 """Number of tables with a cached log: those used last."""
 
 _views: OrderedDict[Hashable, LogView] = OrderedDict()
-_keeping = threading.Lock()
+_views_lock = threading.Lock()
 
 
 def open_context(store: Store, *, explain: bool = True) -> TableContext:
@@ -62,12 +62,12 @@ def open_context(store: Store, *, explain: bool = True) -> TableContext:
         TableNotFoundError, CorruptTableError, UnsupportedFeatureError: as `LogView.open`.
     """
     key = _key(store)
-    with _keeping:
+    with _views_lock:
         view = _views.get(key)
-    if view is None or not _brought_up_to_date(view):
+    if view is None or not _refreshed(view):
         view = LogView.open(store, explain=explain)
     if key is not None:
-        with _keeping:
+        with _views_lock:
             _views[key] = view
             _views.move_to_end(key)
             while len(_views) > KEPT:
@@ -94,7 +94,7 @@ def _key(store: Store) -> Hashable:
     return None if access.untranslated else (store.identity, access)
 
 
-def _brought_up_to_date(view: LogView) -> bool:
+def _refreshed(view: LogView) -> bool:
     """Read new entries. False if the cached log was removed, replaced, dropped or damaged."""
     known = view.head
     body, newer = view.store.get_many([entry_key(known.version + i) for i in (0, 1)])

@@ -135,7 +135,7 @@ def changes_frame(spark: Session, changes: Changes, where: str | Column | None =
         InvalidPredicateError: an invalid condition. UnsupportedFeatureError: as `backend_for`.
     """
     view, schema = changes.view, changes.table_schema
-    read = apart(schema)
+    read = without_clashes(schema)
     of = ChangeRange(view.head.table, changes.first_version, changes.last_version, read)
     frame = rows_of_changes(spark, view.store, of, changes.file_changes)
     marks = {name: name for name in CHANGE_COLUMNS.names}
@@ -154,7 +154,7 @@ def changes_frame(spark: Session, changes: Changes, where: str | Column | None =
     return selected(frame, *columns, *(f"{marks[m]} AS {m}" for m in changes.answer.marks.names))
 
 
-def apart(schema: Schema) -> Schema:
+def without_clashes(schema: Schema) -> Schema:
     """Return the columns. Columns with the name of a change column get another name."""
 
     def named(place: int, field: Field) -> Field:

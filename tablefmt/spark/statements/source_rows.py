@@ -42,7 +42,7 @@ LISTED_MAX = KEYS_MAX
 BROADCAST_MAX = 64 << 20
 """Estimated bytes of the largest source that is broadcast to every task."""
 
-SLIGHT_BYTES = 4 << 20
+LISTED_FIRST_BYTES = 4 << 20
 """Largest size estimate of a source with keys and rows that one job lists and counts."""
 
 SMALL_ROWS = 200_000
@@ -166,19 +166,19 @@ class SourceRows:
         return self.rows.agg(*columns).toArrow()
 
     @cached_property
-    def _is_slight(self) -> bool:
+    def _lists_keys_first(self) -> bool:
         """True if the source is so small that one job lists its keys and counts its rows."""
         plan = java_rows_if_any(self.rows)
         if plan is None or not self._equated:
             return False
         # py4j returns a small BigInt as a Python int, a large one as a JVM object.
         size = str(plan.queryExecution().optimizedPlan().stats().sizeInBytes())
-        return int(size) <= SLIGHT_BYTES
+        return int(size) <= LISTED_FIRST_BYTES
 
     @cached_property
     def count(self) -> int:
         """Number of rows."""
-        if self._is_slight:
+        if self._lists_keys_first:
             assert self._listed is not None, "keys of a small source are listed"
             return int(self._listed.num_rows)
         counted: int = self._summarized["count"][0].as_py()
@@ -196,7 +196,7 @@ class SourceRows:
     @cached_property
     def _listed(self) -> pa.Table | None:
         """All keys, one column per key. None if there are too many."""
-        if not self._equated or (not self._is_slight and self.count > LISTED_MAX):
+        if not self._equated or (not self._lists_keys_first and self.count > LISTED_MAX):
             return None
         names = [f"k{at}" for at in range(len(self._equated))]
         rows = self.rows.select(

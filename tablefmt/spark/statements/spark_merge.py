@@ -61,7 +61,7 @@ class MergeChecks:
         self._merge = merge
         self._is_fixed = read is not None
 
-    def look_at_versions(self, frame: DataFrame) -> None:
+    def check_versions(self, frame: DataFrame) -> None:
         """Find the version of the table that the expressions over a frame read.
 
         Raises:
@@ -282,7 +282,7 @@ class _Work:
         step = f"{NAME}: finding matches in {files.num_rows} files"
         if not any(each.action is Action.UPDATE for each in clauses):
             pairs = pairs.select(FILE, ROW, SOURCE, action)
-            self.checks.look_at_versions(pairs)
+            self.checks.check_versions(pairs)
             with job_description(self.spark, step):
                 return Rewritten(None, pairs.toArrow())
         columns = self.columns.updated(pairs, rows, clauses, clause)
@@ -291,7 +291,7 @@ class _Work:
         else:
             columns.append(action)
         frame = pairs.select(*columns, FILE, ROW, SOURCE)
-        self.checks.look_at_versions(frame)
+        self.checks.check_versions(frame)
         with job_description(self.spark, f"{step} and writing new versions"):
             return rewrite(self.spark, self.txn, frame, names, self.options)
 
@@ -329,7 +329,7 @@ class _Work:
         frame = left.select(*self.columns.inserted(left, clauses, clause))
         if self.source.is_small:
             frame = frame.coalesce(1)
-        self.checks.look_at_versions(frame)
+        self.checks.check_versions(frame)
         rows = self.source.count - len(matched)
         with job_description(self.spark, f"{NAME}: inserting from {rows} unmatched source rows"):
             written = rewrite(self.spark, self.txn, frame, (), self.options, part="i")

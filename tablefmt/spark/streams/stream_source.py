@@ -166,7 +166,7 @@ class StreamSource:
         if goal.snapshot:
             return chosen
         last = goal.version if goal.files else goal.version - 1
-        for version, of_commit in self.files.commits(self._passed(position) + 1, last, None):
+        for version, of_commit in self.files.commits(self._empty_until(position) + 1, last, None):
             found = of_commit or _NOTHING
             first = _files_read(position, found) if version == position.version else 0
             ends = _files_read(goal, found) if version == goal.version else None
@@ -175,7 +175,7 @@ class StreamSource:
 
     # Position in the log
 
-    def _passed(self, position: Position) -> int:
+    def _empty_until(self, position: Position) -> int:
         """Return the version up to which no rows follow a position, as far as known."""
         if self._clear is not None and self._clear[0] == position:
             return self._clear[1]
@@ -223,7 +223,7 @@ class StreamSource:
         if position.known > head.version:
             raise LogGapError(head.version + 1, position.known)
         # Rows that a commit removed were live at the version before.
-        needed = position.version + 1 if position.snapshot else self._passed(position) + 1
+        needed = position.version + 1 if position.snapshot else self._empty_until(position) + 1
         if oldest and needed <= oldest:
             raise ChangesExpiredError(position.version, oldest + 1)
         if self.options.changes and position.files and not position.snapshot:
@@ -256,11 +256,11 @@ class StreamSource:
         position = start
         if position.snapshot:
             found = self.files.snapshot(position.version)
-            position = _taken(position, found, allowance)
+            position = _position_after(position, found, allowance)
             if position.snapshot:
                 return position
         last = self.view.head.version if self._until is None else self._until
-        clear = self._passed(position)
+        clear = self._empty_until(position)
         first = clear + 1
         wanted = allowance.files
         if wanted is None and allowance.bytes is not None:
@@ -272,7 +272,7 @@ class StreamSource:
                     at = position if version == position.version else Position(version)
                     if allowance.is_used_up:
                         return at
-                    position, taken = _taken(at, of_commit, allowance), True
+                    position, taken = _position_after(at, of_commit, allowance), True
                     if position.version == version:
                         return position
                 elif version == position.version:
@@ -286,9 +286,9 @@ class StreamSource:
         if taken:
             return Position(clear + 1)
         self._clear = start, clear
-        return Position(clear + 1) if self._is_left_behind(position.version, clear) else position
+        return Position(clear + 1) if self._skips_empty(position.version, clear) else position
 
-    def _is_left_behind(self, first: int, clear: int) -> bool:
+    def _skips_empty(self, first: int, clear: int) -> bool:
         """Return whether to move the offset over versions without rows, `first` to `clear`."""
         if clear + 1 - first >= SKIPPED_MAX or first <= self.view.head.totals.oldest <= clear:
             return True
@@ -296,7 +296,7 @@ class StreamSource:
         return bool(times) and times[1] - times[0] >= SKIPPED_US
 
 
-def _taken(position: Position, found: FileSet, allowance: Allowance) -> Position:
+def _position_after(position: Position, found: FileSet, allowance: Allowance) -> Position:
     """Return the position after as many files as the limits allow."""
     sizes = found.sizes[_files_read(position, found) :]
     count = allowance.take(sizes, whole=found.whole)

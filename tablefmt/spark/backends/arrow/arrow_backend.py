@@ -146,7 +146,7 @@ def aligned(
     frame: DataFrame, schema: Schema, more: Sequence[Mapping[str, object]] = ()
 ) -> DataFrame:
     """Return the rows with exactly the table's columns by logical name, and those of `more`."""
-    steps = alignment(frame, _as_named(schema), more)
+    steps = alignment(frame, _with_logical_names(schema), more)
     frame = _selected(frame, steps.choose)
     if steps.fit is not None:
         frame = _cast_to(frame, steps.fit)
@@ -187,22 +187,22 @@ def _selected(frame: DataFrame, steps: Columns) -> DataFrame:
     return frame.select(*columns)
 
 
-def _as_named(schema: Schema) -> Schema:
+def _with_logical_names(schema: Schema) -> Schema:
     """Return the schema with logical names as physical names, at every level."""
-    return Schema(tuple(map(_field_as_named, schema.fields)), schema.last_id)
+    return Schema(tuple(map(_logical_field, schema.fields)), schema.last_id)
 
 
-def _field_as_named(field: Field) -> Field:
-    return replace(field, physical=field.name, type=_type_as_named(field.type))
+def _logical_field(field: Field) -> Field:
+    return replace(field, physical=field.name, type=_logical_type(field.type))
 
 
-def _type_as_named(kind: Type) -> Type:
+def _logical_type(kind: Type) -> Type:
     if isinstance(kind, Struct):
-        return Struct(tuple(map(_field_as_named, kind.fields)))
+        return Struct(tuple(map(_logical_field, kind.fields)))
     if isinstance(kind, Array):
-        return replace(kind, element=_type_as_named(kind.element))
+        return replace(kind, element=_logical_type(kind.element))
     if isinstance(kind, Map):
-        return replace(kind, key=_type_as_named(kind.key), value=_type_as_named(kind.value))
+        return replace(kind, key=_logical_type(kind.key), value=_logical_type(kind.value))
     return kind
 
 
@@ -211,9 +211,9 @@ def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | 
     frame, metadata = _checked(aligned(frame, to.metadata.schema), to.metadata)
     task = _task(store, to, metadata)
     if to.layout.shuffle_bytes is not None:
-        frame = _together(frame, metadata.partition_names)
+        frame = _repartitioned(frame, metadata.partition_names)
 
-    frame, names = _plainly_named(frame)
+    frame, names = _with_simple_names(frame)
 
     def write_tablefmt_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -241,7 +241,7 @@ def rewrite_rows(
     action = ACTION if ACTION in names else None
     task = RewriteTask(_task(store, to, metadata), tuple(names), action, UPDATED)
 
-    checked, given = _plainly_named(checked)
+    checked, given = _with_simple_names(checked)
 
     def rewrite_tablefmt_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -260,7 +260,7 @@ def rewrite_rows(
     return Rewritten(added, pa.concat_tables([shape.empty_table(), *positions]))
 
 
-def _plainly_named(frame: DataFrame) -> tuple[DataFrame, list[str]]:
+def _with_simple_names(frame: DataFrame) -> tuple[DataFrame, list[str]]:
     """Return the rows with names that PySpark can resolve, and the original names.
 
     PySpark resolves columns by their names without quotes, so dots and backticks would fail.
@@ -298,7 +298,7 @@ def _checked(frame: DataFrame, metadata: Metadata) -> tuple[DataFrame, Metadata]
         )
 
 
-def _together(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+def _repartitioned(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """Bring rows of a partition to one task, or to a few if adaptive execution is on."""
     if frame.sparkSession.conf.get("spark.sql.adaptive.enabled", "true") == "true":
         return frame.hint("rebalance", *(quote_name(n) for n in names))

@@ -70,7 +70,7 @@ def s3_jars(folder: str | os.PathLike[str] | None = None) -> list[Path]:
         try:
             _make_private(kept)
             with ThreadPoolExecutor(_PARALLEL) as pool:
-                list(pool.map(lambda jar: _bring(base, jar, kept), missing))
+                list(pool.map(lambda jar: _download(base, jar, kept), missing))
         except OSError as error:
             reason = getattr(error, "reason", None) or error
             raise UnsupportedFeatureError(
@@ -151,7 +151,7 @@ def _in_folder(folder: Path, jars: list[Jar]) -> list[Path]:
     return [folder / jar.name for jar in jars]
 
 
-def _bring(base: str, jar: Jar, folder: Path) -> None:
+def _download(base: str, jar: Jar, folder: Path) -> None:
     with urllib.request.urlopen(f"{base}/{jar.path}", timeout=_SECONDS) as answer:
         body = answer.read()
     if hashlib.sha256(body).hexdigest() != jar.sha256:

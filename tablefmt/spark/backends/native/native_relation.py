@@ -39,7 +39,7 @@ from tablefmt.spark.backends.native.relation_columns import (
 from tablefmt.spark.backends.native.s3a import s3_place
 from tablefmt.spark.jvm import java_classes
 from tablefmt.spark.pyspark_objects import DataFrame, Session, SessionCache, java_session, jvm_of
-from tablefmt.spark.runtime.failures import FAILED, answered, hand_over
+from tablefmt.spark.runtime.failures import FAILED, answered, marked_for_jvm
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
@@ -288,7 +288,7 @@ def _leave_out(spark: Any, index: Any, files: Files) -> None:
         try:
             vectors = (files.vectors(some) if files.vectors and not known else some)["vector"]
         except TablefmtError as error:
-            return FAILED + hand_over(error)
+            return FAILED + marked_for_jvm(error)
         assert vectors.null_count == 0, "each file has deleted rows"
         return b"".join(vectors.to_pylist())
 
