@@ -333,7 +333,7 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
             try:
                 return self._columns()
             except VersionNotFoundError:
-                # A stream may start after the newest version. A batch read must not try this.
+                # Not tried as a stream, which may start after the newest version.
                 raise
             except TablefmtError as error:
                 # The options may be stream options.

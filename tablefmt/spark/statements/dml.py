@@ -333,7 +333,7 @@ def _stage(
         ~functions.coalesce(condition, functions.lit(False)),
         functions.raise_error(functions.lit(marked(error))),
     )
-    # Nondeterministic, so that Spark cannot move the check behind a later filter.
+    # Nondeterministic, so that Spark does not push parts of it below a step that drops rows.
     always = functions.monotonically_increasing_id() >= 0
     files = txn.snapshot.matching(target.predicate)
     looked, rows = SparkCondition(target, condition), None

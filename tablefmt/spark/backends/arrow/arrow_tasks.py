@@ -214,8 +214,11 @@ _READ = ("id", "path", "size", "rows", "footer", "deleted", "vector")
 def parts_of(changes: Sequence[FileChanges]) -> list[Part]:
     """Return the parts that tasks read.
 
-    A part is one of three: some files of one change, files in which several commits deleted rows
-    with all these changes, or a whole run in which rows cancel.
+    A part is one of these:
+
+    - some files of one change,
+    - files in which several commits deleted rows, with all these changes,
+    - a whole run in which rows cancel.
     """
     parts: list[Part] = []
     for run in together(changes):
