@@ -346,7 +346,7 @@ def _java_texts(exception: Any) -> list[str]:
 
 
 def _connect_texts(info: Any, message: str, details: Any = None, *_: Any, **__: Any) -> list[str]:
-    """Return the messages that a Connect server sent: of the error, its causes, and the stack."""
+    """Return what a Connect server sent: messages of the error and its causes, and the stack."""
     texts = [] if details is None else [error.message for error in details.errors]
     return [*texts, message, info.metadata.get("stackTrace", "")]
 
