@@ -57,7 +57,7 @@ def sentences(text: str) -> Iterator[str]:
         yield from re.split(r"(?<=[.:;?!])\s+", " ".join(paragraph.split()))
 
 
-@pytest.mark.parametrize("page", [SPEC / "README.md", *FORMAT_PAGES], ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_sentences_are_short(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert [s for s in sentences(text) if len(s.split()) > WORDS] == []

@@ -12,7 +12,7 @@ KINDS = {
     "entry",
     "checkpoint",
     "history",
-    "side file",
+    "overflow metadata file",
     "data file",
     "hint",
     "name",
