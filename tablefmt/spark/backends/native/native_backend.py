@@ -108,7 +108,7 @@ def read_changes(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SharedFiles:
-    """Files in which several commits deleted rows, and the rows, in the form of RowTurns.java."""
+    """Files in which several commits changed rows, in the form that ChangeRowMapping takes."""
 
     scanned: Files
     packed: bytes
@@ -146,8 +146,10 @@ class _SharedFiles:
 
         rows = to_dataframe(spark, store, self.scanned)
         limit = java_classes.long(spark, DELETED_TASK_BYTES)
-        turns = java_classes.new_instance(spark, "RowTurns", self.packed, self.marks, limit)
-        return DataFrame(turns.marked(java_rows(rows), "\t".join(CHANGE_COLUMNS.names)), spark)
+        mapping = java_classes.new_instance(
+            spark, "ChangeRowMapping", self.packed, self.marks, limit
+        )
+        return DataFrame(mapping.marked(java_rows(rows), "\t".join(CHANGE_COLUMNS.names)), spark)
 
 
 def _files(identity: str, schema: Schema, alike: list[FileChanges]) -> Files:

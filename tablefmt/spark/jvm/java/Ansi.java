@@ -12,11 +12,11 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 
 /**
- * Statements on tables of ours run under ANSI, whatever the session says (SQL-1).
+ * Analyses statements on our tables under ANSI, whatever the session's setting is (SQL-1).
  *
- * As an analyzer rule, before names are resolved: a statement is analysed with that setting. What
- * the parser made with the session's own is made anew; a function takes the setting when it is
- * looked up, and a resolved expression keeps it.
+ * An analyzer rule that runs before names are resolved. It rebuilds expressions that the parser
+ * built under the session's setting. A function reads the setting when it is looked up, and a
+ * resolved expression keeps it.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -44,12 +44,12 @@ public class Ansi extends org.apache.spark.sql.catalyst.rules.Rule {
     });
   }
 
-  /** The session, or a copy of it where its own settings are others. */
+  /** Returns the session, or an ANSI copy of it if its own settings differ. */
   public static SparkSession session(SparkSession given) {
     return SparkQueries.ansi(given);
   }
 
-  /** The same rows as a query of another session. */
+  /** Returns the same rows as a query of another session. */
   public static Dataset moved(Dataset rows, SparkSession session) {
     return SparkQueries.of(session, SparkQueries.plan(rows));
   }
@@ -67,10 +67,10 @@ public class Ansi extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   /**
-   * What the parser makes of operators: everything else it leaves to the analyzer.
+   * Rebuilds the operators that the parser built. The analyzer builds all other expressions.
    *
-   * Not a transformation of Spark's: that hands the old node's place in the text on to the new one,
-   * and an operator that cannot fail has none.
+   * Spark's own transform is not used: it copies the old node's position in the text to the new
+   * node, and an operator that cannot fail has no position.
    */
   private static class Anew extends scala.runtime.AbstractFunction1 {
     private final Meant plans;

@@ -4,7 +4,7 @@ import java.util.function.Function;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * The way from Spark's driver into Python. One function for the whole JVM answers every verb.
+ * Calls Python from Spark's driver. One function for the whole JVM answers every verb.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -17,10 +17,11 @@ public final class Bridge {
   }
 
   /**
-   * Maps and arrays of text go as JSON: Python would ask for every element with a call of its own.
+   * Calls a verb. Maps and arrays of text are sent as JSON, because Python would otherwise fetch
+   * every element with a separate call.
    *
-   * @param verb what to do, and with what: see messages.schema.json
-   * @return what Python answered; its errors are thrown here, a Java exception as it was
+   * @param verb a verb of messages.schema.json, which defines its arguments
+   * @return Python's answer. Python's errors are thrown here; a Java exception is rethrown as it is
    */
   public static Object call(String verb, Object[] arguments) {
     Function answer = python;
@@ -31,7 +32,7 @@ public final class Bridge {
     return checked(answer.apply(request));
   }
 
-  /** What Python answered, or the error that it says. */
+  /** Returns Python's answer, or throws the error in it. */
   static Object checked(Object result) {
     if (result instanceof Throwable) {
       Platform.throwException((Throwable) result);

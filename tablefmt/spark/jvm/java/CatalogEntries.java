@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * What a catalog's entry says of a table: whose it is, its place, options, columns and partitions.
+ * Reads a table's catalog entry: its format, location, options, columns and partitions.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -46,7 +46,7 @@ final class CatalogEntries {
     return provider != null && "tablefmt".equalsIgnoreCase(provider.toString());
   }
 
-  /** tablefmt.`/place` names a table that the catalog does not know. */
+  /** Returns true for tablefmt.`/path`, which names a table that is not in the catalog. */
   static boolean isPath(Identifier ident) {
     String[] space = ident.namespace();
     String name = ident.name();
@@ -54,7 +54,7 @@ final class CatalogEntries {
         && (name.startsWith("/") || name.matches("[A-Za-z][A-Za-z0-9+.-]*:/.*"));
   }
 
-  /** The options of the storage that the catalog keeps. */
+  /** Returns the storage options of the entry. */
   static Map options(CatalogTable entry) {
     Map storage = ScalaValues.map(entry.storage().properties());
     storage.remove("path");
@@ -62,7 +62,7 @@ final class CatalogEntries {
     return storage;
   }
 
-  // What CatalogV2Util has for this takes other arguments in every release of Spark.
+  // The method of CatalogV2Util for this has other arguments in every release of Spark.
   static Column[] columns(StructType schema) {
     StructField[] fields = schema.fields();
     Column[] result = new Column[fields.length];
@@ -74,7 +74,7 @@ final class CatalogEntries {
     return result;
   }
 
-  // Of what a query selects Spark says CHAR(n) here, where the query itself says STRING.
+  // For the columns of a query, Spark reports CHAR(n) here, but the query itself has STRING.
   static StructType selected(Column[] columns) {
     return CharVarcharUtils$.MODULE$.replaceCharVarcharWithStringInSchema(
         CatalogV2Util.v2ColumnsToStructType(columns));
@@ -93,7 +93,7 @@ final class CatalogEntries {
     return result;
   }
 
-  /** What an entry keeps of a statement: an option of the rows is of that one write. */
+  /** Returns the properties that the entry keeps. Write options belong to a single write. */
   static Map kept(Map properties) {
     Map result = new HashMap(properties);
     java.util.Iterator names = properties.keySet().iterator();
@@ -135,7 +135,7 @@ final class CatalogEntries {
         ? (scala.Option) scala.None$.MODULE$ : scala.Option.apply(space[space.length - 1]));
   }
 
-  // Where Spark's own tables have them.
+  // Puts partition columns last, as in Spark's own tables.
   static Column[] partitionsLast(Table source) {
     List by = java.util.Arrays.asList(names(source.partitioning()));
     List result = new ArrayList();
@@ -149,7 +149,7 @@ final class CatalogEntries {
     return (Column[]) result.toArray(new Column[result.size()]);
   }
 
-  /** Partitioning by columns of these names. */
+  /** Returns identity partitioning by these columns. */
   static Transform[] identities(List names) {
     Transform[] result = new Transform[names.size()];
     for (int i = 0; i < result.length; i++) {
@@ -160,8 +160,8 @@ final class CatalogEntries {
   }
 
   /**
-   * What Spark is told of a table. What the catalog keeps of the table's own properties may be out
-   * of date.
+   * Returns the properties of a table for Spark. The table's own properties come from the table,
+   * because their copy in the catalog may be out of date.
    *
    * @param entry null for a table that is named by its path
    */

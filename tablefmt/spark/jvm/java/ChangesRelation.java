@@ -9,7 +9,8 @@ import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * What a data source gives for a query: the analyzer puts the query in its place, or the optimizer.
+ * A data source relation that stands for a query. The analyzer or the optimizer replaces it with
+ * the query.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -28,7 +29,7 @@ public class ChangesRelation extends BaseRelation {
     return rows.schema();
   }
 
-  /** Puts queries in the place of relations: as they are analysed, or optimised already. */
+  /** Replaces relations with their queries, either analysed or already optimised. */
   static class Unfolding extends scala.runtime.AbstractPartialFunction {
     private final boolean optimised;
 

@@ -11,14 +11,14 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Conditions as text that Python understands: columns by their bare names, times in UTC.
+ * Writes conditions as text that Python understands: bare column names, times in UTC.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 final class ConditionText {
   private ConditionText() {}
 
-  /** The parts of a condition that all have to hold, but for those that go by chance. */
+  /** Collects the AND-ed parts of a condition, except parts that are not deterministic. */
   static void split(Expression condition, List parts) {
     if (condition instanceof And) {
       split(((And) condition).left(), parts);
@@ -28,7 +28,7 @@ final class ConditionText {
     }
   }
 
-  /** A text a condition, in their order: of those on these columns alone, without a sub-query. */
+  /** Returns one text per condition that uses only these columns and no sub-query, in order. */
   static Set of(final scala.collection.immutable.Seq filters, final StructType columns) {
     return (Set) SparkSettings.inUtc(new scala.runtime.AbstractFunction0() {
       public Object apply() {
@@ -64,9 +64,9 @@ final class ConditionText {
     return false;
   }
 
-  /** Text of a condition on columns by their bare names, which are quoted whatever they are. */
+  /** Returns the text of a condition with bare column names, which are always quoted. */
   static String plainText(Expression given) {
-    // Spark leaves words such as null or current_date unquoted; a mark in the name makes it quote.
+    // Spark does not quote names such as null or current_date; a marker in the name forces quotes.
     String mark = "\ufdd0";
     String text = given.sql();
     while (text.indexOf(mark) >= 0) {

@@ -12,23 +12,26 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 
 /**
- * What a resolved condition says of the rows of the table, part by part.
+ * Splits a resolved condition into parts about the rows of the table. Python decides which parts
+ * it understands.
  *
- * Janino compiles this: no lambdas, no generic inference. Python decides what it understands.
+ * Janino compiles this: no lambdas, no generic inference.
  */
 public class Conditions {
-  /** Text of the parts over the table alone; times in UTC, names without a qualifier. */
+  /** Texts of the parts that use only the table: times in UTC, names without a qualifier. */
   final List texts = new ArrayList();
-  /** Parts `column = expression over the source`: Object[] {Attribute, Expression, Boolean}; the
-   * last is true for `<=>`. */
+  /**
+   * Parts `column = expression over the source`, each as Object[] {Attribute, Expression, Boolean}.
+   * The Boolean is true for `<=>`.
+   */
   final List equated = new ArrayList();
-  /** How many parts are neither. */
+  /** The number of parts that are neither. */
   int unknown = 0;
 
   private final AttributeSet table;
   private final AttributeSet source;
 
-  /** @param source null where there is none */
+  /** @param source null if there is none */
   Conditions(AttributeSet table, AttributeSet source) {
     this.table = table;
     this.source = source;
@@ -52,8 +55,9 @@ public class Conditions {
   }
 
   /**
-   * Names of the columns of the table by whose values alone a condition goes, and of the source;
-   * null where it is not plain: sub-queries, functions of the user's, chance.
+   * Returns the names of the table's columns that the condition uses, besides the source's
+   * columns. Returns null if the condition has sub-queries, user-defined functions, or parts that
+   * are not deterministic.
    */
   List columns(Expression whole) {
     if (!whole.deterministic() || SparkExpressions.hasSubquery(whole)
@@ -107,7 +111,7 @@ public class Conditions {
     });
   }
 
-  /** Constants as what they come to, so that the text needs no rules of types. */
+  /** Replaces constant expressions with their values, so that the text needs no type rules. */
   private static class Folded extends scala.runtime.AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       return node instanceof Expression && ((Expression) node).foldable()
@@ -121,7 +125,7 @@ public class Conditions {
       try {
         return new Literal(((Expression) node).eval(null), ((Expression) node).dataType());
       } catch (RuntimeException wrong) {
-        // It fails when the query runs, or never.
+        // The expression may fail when the query runs, or not be evaluated at all.
         return node;
       }
     }

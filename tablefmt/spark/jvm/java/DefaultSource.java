@@ -27,8 +27,9 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * `format("tablefmt")` on a path. Reads and writes go through the first version of Spark's data
- * source interface, which has all save modes; the second tells SQL that the catalog makes tables.
+ * `format("tablefmt")` on a path. Reads and writes use the first version of Spark's data source
+ * interface, which has all save modes. The second version tells SQL that the catalog creates
+ * tables.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -51,13 +52,13 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
         context.sparkSession(), ScalaValues.map(parameters), expected.json()});
   }
 
-  // Python refuses types, and names the column.
+  // Python refuses unsupported types, and names the column.
   public boolean supportsDataType(DataType type) {
     return true;
   }
 
-  // Spark asks for the columns when a stream is loaded, and for the stream when a query of it is
-  // started, with the same parameters: the columns are still those of then.
+  // Spark asks for the columns when a stream is loaded, and for the source when its query starts,
+  // with the same parameters. The columns must be those of the load.
   public scala.Tuple2 sourceSchema(SQLContext context, scala.Option schema, String name,
       scala.collection.immutable.Map parameters) {
     String said = (String) Bridge.call("stream_columns", new Object[] {
@@ -100,21 +101,21 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
   }
 
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
-    // Whoever writes its files, a stream's sink is ours: Python's knows no query.
+    // A stream always uses this sink, for both backends: the Python sink does not know the query.
     return SparkCallers.isStreamWriter()
         || isNative(new CaseInsensitiveStringMap(properties).get("path"), properties)
         ? new PlaceholderTable(schema, partitioning)
         : arrow().getTable(schema, partitioning, zoned(properties));
   }
 
-  // Python's workers do not know the session: see stream_hints.py.
+  // Python workers do not know the session: see SESSION_ZONE in pyspark_wrappers.py.
   private static Map zoned(Map options) {
     Map result = new java.util.HashMap(options);
     result.put("__session_zone", SparkSettings.zone());
     return result;
   }
 
-  // Hadoop opens local paths: Python need not be asked, unless the session says something.
+  // Hadoop opens local paths. Python is asked only if the session selects a backend.
   private static boolean isNative(String path, Map options) {
     boolean local = path == null || path.indexOf("://") < 0 || path.startsWith("file:");
     String asked = SparkSettings.text("spark.tablefmt.backend", "auto");
@@ -129,7 +130,7 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
     return source;
   }
 
-  /** What was said of the parameters of streams that are loaded: of these very objects. */
+  /** The columns of loaded streams, by the identity of the parameters object. */
   private static final class Loaded extends WeakReference {
     private static final List KNOWN = new ArrayList();
 
@@ -153,7 +154,7 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
       }
     }
 
-    /** Null: nothing was. */
+    /** Returns null if the parameters are not known. */
     static String with(Object parameters) {
       synchronized (KNOWN) {
         for (int i = 0; i < KNOWN.size(); i++) {
@@ -167,7 +168,7 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
     }
   }
 
-  /** What Spark wants back of a write. */
+  /** The relation that Spark expects as the result of a write. */
   private static class Written extends BaseRelation {
     private final SQLContext context;
     private final StructType schema;

@@ -9,12 +9,12 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.roaringbitmap.RoaringBitmap;
 
 /**
- * Rows that are gone from files, and the condition by which Spark leaves them out. Lives on the
- * driver alone: the condition is made of Spark's own classes.
+ * Deleted rows of files, and the condition by which Spark filters them. Exists only on the driver:
+ * the condition consists of Spark's own classes.
  *
- * All is in one array of longs. It goes with every task while it is small, and otherwise once to
- * every executor. A file has a bit a row there; where that would be too large, a long for every page
- * of 4,096 rows, which tells where the bits of the page are, if a row of it is gone at all.
+ * All deleted rows are in one array of longs. A small array is sent with every task, a larger one
+ * once to every executor. The array has a bit for each row of a file. If that is too large, it has
+ * a long for each page of 4,096 rows, which points to the bits of the page if the page has any.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -31,9 +31,10 @@ public class DeletedRows {
   private Expression array;
 
   /**
-   * @param lines a line a file of which rows are gone: its place among all, tab, its rows as written
-   * @param taskBytes what may go with every task
-   * @param plainBytes what a bit a row may take; above it there are pages
+   * @param lines a line for each file with deleted rows: its index among all files, a tab, and its
+   *     number of rows as written
+   * @param taskBytes the largest array that is sent with every task
+   * @param plainBytes the largest array with a bit for each row; a larger one uses pages
    */
   public DeletedRows(String lines, long taskBytes, long plainBytes) {
     String[] each = lines.split("\n");
@@ -58,10 +59,10 @@ public class DeletedRows {
   }
 
   /**
-   * Who says which rows they are.
+   * Sets the function that returns the positions of the deleted rows.
    *
-   * @param packed gives their positions as a byte[], one set behind the other, in Roaring's portable
-   *     64-bit form; asked when a scan is planned that needs them
+   * @param packed returns the positions as a byte[]: consecutive sets in Roaring's portable 64-bit
+   *     format. It is called when a scan that needs them is planned
    */
   public void setPacked(Function packed) {
     this.packed = packed;
@@ -71,29 +72,29 @@ public class DeletedRows {
     return rows + (1L << bits) - 1L >> bits;
   }
 
-  /** Places of the files of which rows are gone, ascending. */
+  /** Returns the indexes of the files with deleted rows, ascending. */
   public int[] files() {
     return files;
   }
 
-  /** Where in the array the rows of files()[i] begin. */
+  /** Returns where the bits of files()[i] begin in the array. */
   public long first(int i) {
     return firsts[i];
   }
 
-  /** Where none of the array is: the rows of a file of which none is gone. */
+  /** Returns a place outside of the array, for files without deleted rows. */
   long nowhere() {
     return Integer.MIN_VALUE;
   }
 
   /**
-   * True for rows that are there, and never NULL.
+   * Returns an expression that is true for live rows, and never NULL.
    *
    * @param row position in the file
-   * @param first of the file, or nowhere()
+   * @param first where the file's bits begin, or nowhere()
    */
   public Expression left(final SparkContext context, final Expression row, final Expression first) {
-    // It is worked out for every row: without checks for overflow, of which there is none.
+    // Evaluated for every row, so without overflow checks. No overflow is possible.
     return (Expression) SparkSettings.withoutAnsi(
         new scala.runtime.AbstractFunction0() {
           public Object apply() {
@@ -113,7 +114,7 @@ public class DeletedRows {
     } else {
       word = item(context, SparkExpressions.add(first, SparkExpressions.right(row, number(6))));
     }
-    // A shift looks at the last six bits of how far alone.
+    // A shift uses only the last six bits of the distance.
     Expression far = SparkExpressions.integer(row);
     Expression bit = SparkExpressions.bits(SparkExpressions.right(word, far), number(1L));
     return SparkExpressions.differ(bit, number(1L));
@@ -127,7 +128,7 @@ public class DeletedRows {
     return SparkExpressions.number(value);
   }
 
-  /** NULL where the array ends, and before it begins. */
+  /** Returns NULL after the array's end and before its start. */
   private Expression item(SparkContext context, Expression at) {
     return SparkExpressions.item(array(context), at);
   }
@@ -173,7 +174,7 @@ public class DeletedRows {
     long[] all = new long[Math.toIntExact(length + (long) used[0] * WORDS)];
     int next = pages.length;
     for (int page = 0; page < pages.length; page++) {
-      // A word before the array begins is NULL.
+      // A word before the array's start is NULL.
       all[page] = pages[page] == null ? -WORDS : next;
       if (pages[page] != null) {
         System.arraycopy(pages[page], 0, all, next, WORDS);

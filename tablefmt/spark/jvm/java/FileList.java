@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Files of a snapshot that a condition leaves, as the callback tells them, and the values that all
- * rows of one of them have in common.
+ * The files of a snapshot that remain after pruning, as Python returned them, and the values that
+ * all rows of a file share.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -33,9 +33,10 @@ final class FileList {
   }
 
   /**
-   * @param text UTF-8: how many groups, a line a group (see groups.py), and a line a file: its place
-   *     among all files of the snapshot, ascending, size, ordinal of its group, path below the root
-   * @param partitions columns whose value is that of the file's group
+   * @param text UTF-8: the number of groups, a line for each group (see relation_columns.py), and a
+   *     line for each file: its index among all files of the snapshot (ascending), size, ordinal of
+   *     its group, path below the root
+   * @param partitions columns whose value comes from the file's group
    */
   static FileList read(byte[] text, StructType partitions) {
     String all = new String(text, StandardCharsets.UTF_8);
@@ -77,7 +78,7 @@ final class FileList {
     return values;
   }
 
-  /** Whether a row is gone from one of the files. */
+  /** Returns true if one of the files has deleted rows. */
   boolean touchedBy(DeletedRows deleted) {
     int[] touched = deleted.files();
     for (int t = 0; t < touched.length; t++) {
@@ -88,7 +89,7 @@ final class FileList {
     return false;
   }
 
-  /** The same with a value more: where the rows begin that are gone from the file. */
+  /** Returns the same files with one more value: where the bits of the file's rows begin. */
   FileList with(DeletedRows deleted, StructType partitions) {
     int[] touched = deleted.files();
     List more = new ArrayList();
@@ -108,7 +109,7 @@ final class FileList {
     return new FileList(places, names, sizes, moved, all);
   }
 
-  /** What Spark scans: the files of the groups that are marked, each with its group's values. */
+  /** Returns the files of the marked groups for Spark's scan, with the values of their group. */
   List directories(boolean[] marked, SnapshotFileIndex index) {
     List[] found = new List[values.length];
     PlainFiles plain = index.plainFiles();

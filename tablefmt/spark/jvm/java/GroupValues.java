@@ -10,20 +10,20 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Values that all rows of a group of files have in common, out of the text of groups.py.
+ * Parses the values that all rows of a group of files share. relation_columns.py writes the text.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 final class GroupValues {
   private GroupValues() {}
 
-  /** A row a group, in their order. */
+  /** Returns a row for each group, in order. */
   static InternalRow[] read(String text, StructType partitions) {
-    // One column of one group may be an empty string.
+    // A group with a single column may be an empty string.
     return read(text.split("\n", -1), partitions);
   }
 
-  /** The same, of each group its line. */
+  /** Returns a row for each line, in order. */
   static InternalRow[] read(String[] lines, StructType partitions) {
     StructField[] fields = partitions.fields();
     if (fields.length == 0) {
@@ -79,7 +79,7 @@ final class GroupValues {
     if (kind.equals("double")) {
       return Double.valueOf(real(text));
     }
-    throw new IllegalStateException("no partition column can be of type " + kind);
+    throw new IllegalStateException("type " + kind + " is not supported for a partition column");
   }
 
   private static double real(String text) {
@@ -104,7 +104,7 @@ final class GroupValues {
     return result.toString();
   }
 
-  /** The values of a row and one more. */
+  /** Returns the values of a row and one more value. */
   static InternalRow with(InternalRow values, StructType partitions, Object more) {
     StructField[] fields = partitions.fields();
     Object[] row = new Object[fields.length + 1];

@@ -14,8 +14,9 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * INSERT WITH SCHEMA EVOLUTION, and writes to a table by name with the option mergeSchema: the rows
- * meet the table as it will be. The commit that has the rows changes it; nothing is altered here.
+ * Resolves INSERT WITH SCHEMA EVOLUTION, and writes to a table by name with the option mergeSchema,
+ * against the evolved schema. The commit with the rows changes the table; this class alters
+ * nothing.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -25,7 +26,7 @@ final class InsertEvolution {
 
   private InsertEvolution() {}
 
-  /** The plan, before names are resolved, with wider tables where that was asked for. */
+  /** Returns the unresolved plan, with the evolved schema for writes that request it. */
   static LogicalPlan applied(SparkSession session, LogicalPlan plan) {
     return (LogicalPlan) plan.resolveOperators(new Wider(session));
   }
@@ -80,7 +81,7 @@ final class InsertEvolution {
     }
   }
 
-  /** How the columns of the query go to those of the table. */
+  /** Describes how the columns of the query map to those of the table. */
   private static Map said(Object node) {
     Map said = new HashMap();
     if (node instanceof V2WriteCommand) {
@@ -122,7 +123,7 @@ final class InsertEvolution {
     return named != null && named.isWider();
   }
 
-  /** By Delta's setting: see delta_settings.py. */
+  /** Returns true if Delta's setting requests it: see delta_settings.py. */
   static boolean isSetBySession() {
     return "true".equalsIgnoreCase(SparkSettings.text(
         "spark.databricks.delta.schema.autoMerge.enabled", "false"));
@@ -145,7 +146,7 @@ final class InsertEvolution {
         ? new HashMap() : ScalaValues.map((scala.collection.immutable.Map) given);
   }
 
-  // Which commands can be asked, and where they keep it, differs by release.
+  // Which commands have this flag, and where, differs between releases of Spark.
   private static boolean asked(LogicalPlan command) {
     return Boolean.TRUE.equals(SparkNodes.part(command, ASKED));
   }

@@ -23,9 +23,9 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Plans the scans of DELETE, UPDATE and MERGE so that their numbers stand beside the code that Spark
- * makes, not in it: the next statement that differs in them alone finds the code compiled. Which
- * files and row groups are read is decided before, by the numbers themselves.
+ * Plans the scans of DELETE, UPDATE and MERGE so that Spark's generated code refers to numbers
+ * instead of containing them. A later statement that differs only in its numbers reuses the
+ * compiled code. Files and row groups are selected earlier, with the numbers themselves.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -54,7 +54,7 @@ public class LiteralsByReference extends org.apache.spark.sql.execution.SparkStr
     return files != null && files.isOfStatement();
   }
 
-  /** The parts of a condition one by one: that rows are there is the same text in any case. */
+  /** Converts each part of a condition. The filter of deleted rows has the same text anyway. */
   static Expression referring(Expression condition) {
     if (condition instanceof And) {
       And both = (And) condition;
@@ -79,7 +79,7 @@ public class LiteralsByReference extends org.apache.spark.sql.execution.SparkStr
     return new GetStructField(new Literal(row, one), 0, (scala.Option) scala.None$.MODULE$);
   }
 
-  /** Types whose values Spark writes into the code; of the others it refers to the value. */
+  /** Returns true for types whose values Spark writes into the code instead of referring to. */
   private static boolean isInCode(DataType type) {
     return type.equals(DataTypes.IntegerType) || type.equals(DataTypes.LongType)
         || type.equals(DataTypes.DateType) || type.equals(DataTypes.TimestampType)

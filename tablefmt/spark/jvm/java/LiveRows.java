@@ -18,17 +18,17 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Puts a condition over every scan of files of which rows are gone. It needs the position of a row,
- * which Spark's reader knows, and a column of the file, which the plan above does not see. Files of
- * which no row is gone are in the same scan: beside it, in a union, they would cost more.
+ * Adds a filter above every scan of files with deleted rows. The filter needs the position of a
+ * row, which Spark's reader provides, and a column of the file that the plan above does not see.
+ * Files without deleted rows are in the same scan, because a union of two scans would cost more.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class LiveRows extends scala.runtime.AbstractPartialFunction {
-  // A column of this name Spark's Parquet reader makes itself.
+  // Spark's Parquet reader fills a column of this name itself.
   private static final String ROW = SparkScans.rowIndex();
 
-  // What `live` and `ahead` made.
+  // Plans that `live` and `ahead` returned.
   private final Map made = new IdentityHashMap();
 
   public boolean isDefinedAt(Object node) {
@@ -47,7 +47,7 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     return node instanceof Filter ? ahead((Filter) node) : live((LogicalPlan) node);
   }
 
-  // What the query asks for leaves out more rows, at less cost, than those that are gone.
+  // The query's filter removes more rows at less cost than the filter of deleted rows.
   private LogicalPlan ahead(Filter above) {
     Expression first = NonFailingExpressions.parts(above.condition(), true);
     if (first == null) {
@@ -88,7 +88,7 @@ public class LiveRows extends scala.runtime.AbstractPartialFunction {
     return live;
   }
 
-  /** The position of a row, where the scan gives it already; Spark makes it once. */
+  /** Returns the row position if the scan already has it: Spark computes it once. */
   private static Expression row(scala.collection.immutable.Seq output) {
     for (int i = 0; i < output.size(); i++) {
       AttributeReference column = (AttributeReference) output.apply(i);

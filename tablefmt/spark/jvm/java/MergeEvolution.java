@@ -13,17 +13,17 @@ import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.classic.SparkSession;
 
 /**
- * Analyzer rule, before names are resolved: MERGE WITH SCHEMA EVOLUTION into a table of ours loses
- * its stars. Spark would ask for every column of the table in the source, or alter the table while
- * it only reads the statement; what a star stands for is found out when the command runs. What a
- * clause names and only the source has is resolved against the table as it will be.
+ * Analyzer rule that runs before names are resolved. It removes the stars of MERGE WITH SCHEMA
+ * EVOLUTION into our tables. Spark would require every column of the table in the source, or alter
+ * the table while it only analyses the statement. The command expands a star when it runs. Columns
+ * that a clause names and only the source has are resolved against the evolved schema.
  *
- * A clause without assignments stays in a star's place: nobody can write one.
+ * A clause without assignments replaces a star. SQL has no syntax for such a clause.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class MergeEvolution extends org.apache.spark.sql.catalyst.rules.Rule {
-  /** Of a MERGE that may evolve its table: what clauses name and the table lacks, as JSON. */
+  /** Tag of a MERGE with schema evolution: the columns that the table lacks, as JSON. */
   static final TreeNodeTag ADDED = new TreeNodeTag("tablefmt.added");
 
   private final SparkSession session;
@@ -58,13 +58,13 @@ public class MergeEvolution extends org.apache.spark.sql.catalyst.rules.Rule {
       }
       MergeIntoTable merge = (MergeIntoTable) node;
       LogicalPlan target = merge.targetTable();
-      Grown grown = new Grown(analysed(target), analysed(merge.sourceTable()));
-      grown.add(merge.matchedActions());
-      grown.add(merge.notMatchedActions());
-      MergeIntoTable made = new MergeIntoTable(grown.isMore() ? grown.target() : target,
+      SchemaEvolution evolved = new SchemaEvolution(analysed(target), analysed(merge.sourceTable()));
+      evolved.add(merge.matchedActions());
+      evolved.add(merge.notMatchedActions());
+      MergeIntoTable made = new MergeIntoTable(evolved.isMore() ? evolved.target() : target,
           merge.sourceTable(), merge.mergeCondition(), starless(merge.matchedActions()),
           starless(merge.notMatchedActions()), merge.notMatchedBySourceActions(), false);
-      made.setTagValue(ADDED, grown.added());
+      made.setTagValue(ADDED, evolved.added());
       return made;
     }
   }

@@ -8,8 +8,8 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * Compares what goes to Python, and what comes from there, with messages.schema.json. Knows of JSON
- * Schema what that file uses; so does messages.py, on the other side.
+ * Checks requests to Python, and its answers, against messages.schema.json. Implements the part of
+ * JSON Schema that this file uses, like callbacks.py on the other side.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -17,17 +17,17 @@ public final class Messages {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static volatile JsonNode schema;
 
-  /** @param text of messages.schema.json */
+  /** @param text the content of messages.schema.json */
   public void connect(String text) throws Exception {
     schema = (JsonNode) JSON.readTree(text);
   }
 
-  /** For tests: what is wrong with JSON of a shape; null: nothing. */
+  /** For tests: returns the problem of a JSON value of a shape, or null if it is valid. */
   public String problem(String shape, String json) throws Exception {
     return wrong((JsonNode) JSON.readTree(json), shape(shape), "it");
   }
 
-  /** Arguments of a verb as Python takes them: maps and arrays of text as JSON. */
+  /** Returns the arguments of a verb for Python, with maps and arrays of text as JSON. */
   static Object[] arguments(String verb, Object[] given) {
     JsonNode known = at(at(schema, "verbs"), verb);
     if (known == null) {
@@ -68,7 +68,7 @@ public final class Messages {
     return given;
   }
 
-  /** A value as JSON of a shape, or text that is that already. */
+  /** Returns a value, or text that is already JSON, as JSON of a shape. */
   static String json(String place, String shape, Object given) {
     try {
       JsonNode tree = given instanceof String
@@ -80,12 +80,12 @@ public final class Messages {
     }
   }
 
-  /** What Python said at a step, as the shape that is in `steps`. */
+  /** Parses Python's message of a step, with its shape in `steps`. */
   static JsonNode step(String step, String json) {
     return read(step, text(at(at(schema, "steps"), step)), json);
   }
 
-  /** What Python answered to a verb; null where it answered nothing. */
+  /** Parses Python's answer to a verb; null if there is none. */
   static JsonNode answer(String verb, Object json) {
     String kind = text(at(at(at(schema, "verbs"), verb), "answer"));
     return json == null && kind.endsWith("?")
@@ -193,7 +193,7 @@ public final class Messages {
         : type.equals("integer") ? given.isIntegralNumber() : given.isNull();
   }
 
-  // Janino sees the bridge that returns the supertype.
+  // Janino sees the bridge method that returns the supertype.
   private static JsonNode at(JsonNode of, String name) {
     return (JsonNode) of.get(name);
   }

@@ -14,9 +14,9 @@ import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Analyzer rule, before names are resolved: a table of ours that is read by name with options is
- * what it is by its path. Spark itself hands a catalog the version or time alone, and takes the
- * columns of a table for those of its changes.
+ * Analyzer rule that runs before names are resolved. It makes a read by name with options equal to
+ * a read by path. Spark itself passes a catalog only the version or time, and would use the columns
+ * of the table for its changes.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */

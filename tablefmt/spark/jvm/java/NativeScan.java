@@ -6,15 +6,15 @@ import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /**
- * Optimizer rule: scans of catalog tables become scans of their files by Spark itself, every scan
- * below a condition keeps the files that can hold matching rows, rows that are gone are left out,
- * and a dynamic overwrite of a catalog table becomes one that the table can do.
+ * Optimizer rule. It replaces scans of catalog tables with Spark's own scans of their files, prunes
+ * the files of every scan below a condition, and filters deleted rows. It replaces a dynamic
+ * overwrite of a catalog table with one that the table supports.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
   public TreeNode apply(TreeNode plan) {
-    // Where the analyzer's rule could not be added.
+    // Needed if the analyzer rule could not be added.
     LogicalPlan command = RowCommand.of((LogicalPlan) plan);
     if (command == null) {
       command = TableCommand.of((LogicalPlan) plan);
@@ -29,13 +29,13 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
         .transformUpWithSubqueries(new LiveRows());
   }
 
-  // Spark hands a dynamic overwrite to writers in tasks alone, and an append to a relation too. The
-  // rows go to the relation; what becomes of others there the write knows.
+  // Spark passes a dynamic overwrite only to writers in tasks, but an append also to a relation. So
+  // the rows are appended to the relation. Its write knows which old rows to remove.
   private static LogicalPlan insertion(OverwritePartitionsDynamic given) {
     if (!given.write().isDefined() || !(given.write().get() instanceof SnapshotWrite)) {
       return given;
     }
-    // It is optimised, which no analyzer expects.
+    // The query is already optimised, which the analyzer does not expect.
     given.query().setAnalyzed();
     return SparkNodes.append(given);
   }

@@ -23,10 +23,10 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.AccumulatorV2;
 
 /**
- * One write of data files, step by step. Lives on the driver alone.
+ * One write of data files, step by step. Exists only on the driver. Python makes all decisions; the
+ * steps are in Java because from Python each would cost a JVM call for every column of the table.
  *
- * Janino compiles this: no lambdas, no generic inference. It decides nothing: it is here because
- * every step from Python costs as many calls into the JVM as the table has columns.
+ * Janino compiles this: no lambdas, no generic inference.
  */
 public class NativeWrite {
   private final SparkSession session;
@@ -34,9 +34,9 @@ public class NativeWrite {
   private Dataset rows;
 
   /**
-   * @param rows what to write
-   * @param settings a JSON object of session settings; set on a copy of the session, so that
-   *     neither the user's session nor a query beside it sees them
+   * @param rows the rows to write
+   * @param settings session settings as a JSON object. They are set on a copy of the session, so
+   *     that neither the user's session nor a concurrent query sees them
    */
   public NativeWrite(Dataset rows, String settings) throws Exception {
     this.session = ((SparkSession) rows.sparkSession()).cloneSession();
@@ -50,16 +50,16 @@ public class NativeWrite {
     this.rows = SparkQueries.of(session, SparkQueries.plan(rows));
   }
 
-  /** The columns as they are now: Spark's JSON form. */
+  /** Returns the current columns as Spark's JSON schema. */
   public String schema() {
     return rows.schema().json();
   }
 
   /**
-   * Choose columns.
+   * Selects columns.
    *
-   * @param columns a JSON array, an object a column: `source`, or `value` as SQL text (neither:
-   *     NULL), `name`, `type` (Spark's JSON form, to cast to; absent: as it is), `metadata`
+   * @param columns a JSON array with an object for each column: `source`, or `value` as SQL text
+   *     (neither: NULL), `name`, `type` (Spark's JSON type to cast to; absent: no cast), `metadata`
    */
   public void select(String columns) throws Exception {
     JsonNode wanted = Messages.step("NativeWrite.select", columns);
@@ -80,17 +80,17 @@ public class NativeWrite {
     this.rows = asked((Dataset) ours().select(chosen));
   }
 
-  /** Keep the rows for which a condition is TRUE. */
+  /** Keeps the rows for which a condition is TRUE. */
   public void filter(String condition) {
     this.rows = asked((Dataset) ours().filter(functions.expr(condition)));
   }
 
-  /** Fit the columns to a schema, by name and by the rules of INSERT. */
+  /** Converts the columns to a schema, by name and by the rules of INSERT. */
   public void fit(String schema) {
     this.rows = asked((Dataset) ours().to((StructType) DataType$.MODULE$.fromJson(schema)));
   }
 
-  // What is put on top of the query is ours; the query itself stays as the session has it.
+  // Our steps run under our settings. The query itself keeps the settings of the session.
   private Dataset ours() {
     return ansi == session ? rows : Ansi.moved(rows, ansi);
   }
@@ -100,10 +100,10 @@ public class NativeWrite {
   }
 
   /**
-   * Add a column that tells partitions apart: a hash, so that no value gets into a path. A hash
-   * passes over NULL, so flags keep (NULL, 'a') from ('a', NULL).
+   * Adds a hash column that distinguishes partitions, so that no value gets into a path. The hash
+   * ignores NULL, so flags distinguish (NULL, 'a') from ('a', NULL).
    *
-   * @param name of the new column
+   * @param name the name of the new column
    * @param columns a JSON array of the names of the partition columns
    */
   public void group(String name, String columns) throws Exception {
@@ -118,10 +118,10 @@ public class NativeWrite {
   }
 
   /**
-   * Shuffle so that tasks get about as much each, and the rows of a partition come together.
+   * Shuffles rows so that tasks are of similar size, and the rows of a partition are together.
    *
-   * @param name the column of `group`; null without one
-   * @param bytes of shuffled data a task, about
+   * @param name the column of `group`; null if there is none
+   * @param bytes the approximate number of shuffled bytes for each task
    */
   public void rebalance(String name, long bytes) {
     LogicalPlan plan = SparkQueries.plan(rows);
@@ -132,8 +132,8 @@ public class NativeWrite {
   }
 
   /**
-   * Keep the order that the query gives its rows inside a partition: Spark's own sort by partition
-   * would take the place of a sort within tasks.
+   * Keeps the query's order of rows inside a partition. Spark's own sort by partition would
+   * replace a sort within tasks.
    *
    * @param name the column of `group`
    */
@@ -152,12 +152,12 @@ public class NativeWrite {
   }
 
   /**
-   * Run the query and write its rows as Parquet.
+   * Runs the query and writes its rows as Parquet.
    *
-   * @param options a JSON object: the writer's
-   * @param group a column to have files of its own for every value of; null: none
-   * @param folder where
-   * @return rows that the tasks of the job say they wrote; negative if this Spark does not say
+   * @param options the writer's options as a JSON object
+   * @param group a column whose values get separate files; null for none
+   * @param folder the folder to write to
+   * @return the number of rows that the job's tasks report; negative if this Spark reports none
    */
   public long save(String options, String group, String folder) throws Exception {
     org.apache.spark.sql.DataFrameWriter writer = rows.write().format("parquet").mode("append");
@@ -195,7 +195,7 @@ public class NativeWrite {
     if (!metric.isDefined()) {
       return -1L;
     }
-    // SQLMetric itself has two methods of that name, and Janino takes neither.
+    // SQLMetric has two methods of that name, and Janino accepts neither.
     Object rows = ((AccumulatorV2) metric.get()).value();
     return ((Number) rows).longValue();
   }
@@ -215,7 +215,7 @@ public class NativeWrite {
         scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(items);
   }
 
-  // Janino sees the bridge that returns the supertype.
+  // Janino sees the bridge method that returns the supertype.
   private static JsonNode field(JsonNode of, String name) {
     return (JsonNode) of.get(name);
   }

@@ -6,15 +6,15 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 
 /**
- * Conditions that give a value for whatever row: they may look at rows that are gone, and fail for
- * none. What is not known here counts as one that may fail.
+ * Recognises conditions that never fail for any row, so that they may also be evaluated on deleted
+ * rows. An unknown expression counts as one that may fail.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 final class NonFailingExpressions {
   private NonFailingExpressions() {}
 
-  /** The AND-ed parts of a condition that never fail, or those that may, as one; or null. */
+  /** Returns the AND-ed parts that never fail, or the other parts, as one condition; or null. */
   static Expression parts(Expression condition, boolean neverFail) {
     List found = new ArrayList();
     split(condition, neverFail, found);

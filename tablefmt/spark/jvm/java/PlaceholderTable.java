@@ -7,8 +7,9 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A table that can neither be read nor written: Spark asks for one where it then takes another way.
- * A session that is not registered sees it through SQL, and its name tells what to do.
+ * A table that can neither be read nor written. Spark requires a table in places where it then uses
+ * another interface. SQL in a session that is not registered sees this table; its name says what to
+ * do.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */

@@ -13,8 +13,8 @@ import java.util.Map;
 import java.util.function.Function;
 
 /**
- * Looks at data files on a local disk before Spark opens them: Hadoop follows links, and waits for
- * a pipe. One look at each file, and one at each folder below the table's root (STO-2, DAT-5).
+ * Checks data files on a local disk before Spark opens them, because Hadoop follows links and waits
+ * for named pipes. Checks each file, and each folder below the table's root, once (STO-2, DAT-5).
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -25,7 +25,7 @@ public final class PlainFiles {
   private final String root;
   private final Map folders = new HashMap();
 
-  /** For `connect` alone. */
+  /** Used only for `connect`. */
   public PlainFiles() {
     this.root = null;
   }
@@ -35,23 +35,23 @@ public final class PlainFiles {
   }
 
   /**
-   * Who has the words for what is wrong.
+   * Sets the function that describes problems.
    *
-   * @param answer takes a table's root and the path of a file below it, and gives an error, or null
-   *     where nothing is wrong
+   * @param answer takes a table's root and the path of a file below it, and returns an error, or
+   *     null if the file is valid
    */
   public void connect(Function answer) {
     python = answer;
   }
 
-  /** Refuse a path below the root that is no regular file, or that a link leads to. */
+  /** Refuses a path below the root that is not a regular file, or that goes through a link. */
   void check(String name) {
     if (!isPlain(name)) {
       Bridge.checked(python.apply(new Object[] {root, name}));
     }
   }
 
-  // A missing file is for Spark to find: its version may have been given up since.
+  // Spark reports a missing file: its version may have expired meanwhile.
   private boolean isPlain(String name) {
     int end = name.lastIndexOf('/');
     if (end >= 0 && !isFolder(name.substring(0, end))) {

@@ -10,10 +10,12 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 
 /**
- * Says of a query whether a task that runs again gives the same rows.
+ * Decides whether a repeated task of a query returns the same rows.
  *
- * A list of what is known to: everything else may differ (Python functions, JDBC, LIMIT, files that
- * others write). Janino compiles this: no lambdas, no generic inference.
+ * It has a list of repeatable nodes and expressions. All others may differ: Python functions, JDBC,
+ * LIMIT, files of other programs.
+ *
+ * Janino compiles this: no lambdas, no generic inference.
  */
 public class RepeatableRows {
   private static final String BUILT_IN = "org.apache.spark.sql.catalyst.expressions.";

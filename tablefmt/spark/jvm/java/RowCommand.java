@@ -20,8 +20,8 @@ import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.types.LongType$;
 
 /**
- * DELETE, UPDATE or MERGE on a table of ours, resolved: its expressions wait here until Python asks
- * for them, and Spark works them out over the rows that Python gives.
+ * A resolved DELETE, UPDATE or MERGE on one of our tables. It holds the expressions until Python
+ * requests them. Spark evaluates them over the rows that Python provides.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -38,7 +38,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
   private final Map described = new LinkedHashMap();
   private final scala.collection.immutable.Seq counts;
 
-  /** @return null for what is no such command, is not resolved, or is on another's table */
+  /** @return null for other commands, unresolved commands, and other formats' tables */
   static RowCommand of(LogicalPlan plan) {
     LogicalPlan target = null;
     if (plan instanceof DeleteFromTable) {
@@ -112,31 +112,31 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     this.counts = ScalaValues.seq(columns);
   }
 
-  /** What it is, without the expressions: a JSON object, which statements/sql.py reads. */
+  /** Describes the command without its expressions, as a JSON object for sql_commands.py. */
   public String described() {
     return Messages.json("RowCommand.described", "#command", described);
   }
 
-  /** An expression over the rows that `rows` and `sourceRows` give. */
+  /** Returns an expression over the rows of `rows` and `sourceRows`. */
   public Column column(int number) {
     return description.column(number);
   }
 
-  /** The source's rows, as the query has them; null but for MERGE. */
+  /** Returns the source's rows as in the query; null if this is no MERGE. */
   public Dataset sourceRows(SparkSession session) {
     return SparkQueries.of(session, source);
   }
 
   /**
-   * Rows of the table under the names and ids by which the expressions know its columns.
+   * Returns rows of the table with the column names and ids that the expressions use.
    *
-   * @param given the table's columns by name, and perhaps more, which stay
+   * @param given rows with the table's columns by name; further columns are kept
    */
   public Dataset rows(Dataset given) {
     return named(given, target.output(), false);
   }
 
-  /** Rows of the source, stored somewhere: its columns in their order, and perhaps more. */
+  /** Returns stored rows of the source: its columns in order, perhaps with further columns. */
   public Dataset stored(Dataset given) {
     return named(given, source.output(), true);
   }
@@ -182,7 +182,7 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     return ScalaValues.seq(new Object[] {RowFactory.create(row)});
   }
 
-  // Nothing in it can change, and a copy would be made by a constructor that it does not have.
+  // Immutable. Spark's copy would need a constructor that this class does not have.
   public LogicalPlan clone() {
     return this;
   }

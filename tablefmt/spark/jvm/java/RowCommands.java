@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
 
 /**
- * Analyzer rule: DELETE, UPDATE and MERGE on tables of ours become commands of ours, and changes of
- * a table the query that reads them.
+ * Analyzer rule. It replaces DELETE, UPDATE and MERGE on our tables with our commands, and a read
+ * of a table's changes with the query that reads them.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -21,9 +21,9 @@ public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   /**
-   * Have a session's analyzer apply the rules. Spark lets rules be added when a session is made, and
-   * ours is there already. Without this one the optimizer's rule does the same, and the commands
-   * give no numbers of rows: their columns are fixed when they are analysed. Without the others
+   * Adds the rules to a session's analyzer. Spark accepts rules only when it creates a session, and
+   * this session already exists. Without this rule the optimizer rule does the same, but commands
+   * return no row counts, because their columns are fixed by the analyzer. Without the other rules,
    * MERGE WITH SCHEMA EVOLUTION, statements in a session that is not ANSI, and reads of changes by
    * name are refused.
    */

@@ -16,15 +16,14 @@ import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.classic.ExpressionUtils$;
 
 /**
- * What a RowCommand says, in JSON's terms; its expressions are numbers, by which Python asks for
- * them.
+ * Describes a RowCommand as JSON. Expressions are numbers, by which Python requests them.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 final class RowDescription {
   private final LogicalPlan target;
   private final List expressions = new ArrayList();
-  /** Whether structs of the source may have other fields than the table's. */
+  /** True if structs of the source may have other fields than the table's. */
   final boolean evolves;
 
   RowDescription(LogicalPlan target, boolean evolves) {
@@ -32,7 +31,7 @@ final class RowDescription {
     this.evolves = evolves;
   }
 
-  // One that is added twice, but for how it is written, has one number.
+  // Equal expressions have one number, even if they are written differently.
   Integer number(Expression given) {
     for (int i = 0; i < expressions.size(); i++) {
       Expression known = (Expression) expressions.get(i);
@@ -56,7 +55,7 @@ final class RowDescription {
     return result;
   }
 
-  // What needs several rows at once has no value for one of them, and Spark does not look.
+  // Windows and aggregates have no value for a single row. Spark does not check this here.
   private static void rowwise(String clause, Expression given) {
     if (SparkExpressions.needsSeveralRows(given)) {
       Bridge.call("rowwise", new Object[] {clause, given.sql()});
@@ -66,7 +65,7 @@ final class RowDescription {
     }
   }
 
-  /** @param given an Expression, or an Option of one; null comes back for none */
+  /** @param given an Expression, or an Option of one; the result is null for none */
   Map condition(String clause, Object given, LogicalPlan from) {
     if (given instanceof scala.Option) {
       if (!((scala.Option) given).isDefined()) {
@@ -124,22 +123,22 @@ final class RowDescription {
     }
   }
 
-  /** By column the number of its new value. */
+  /** Returns, for each column, the number of its new value. */
   Map assignments(
       String clause, scala.collection.immutable.Seq given, boolean inserts) {
     for (int i = 0; i < given.size(); i++) {
       rowwise(clause, ((Assignment) given.apply(i)).value());
     }
     Map result = new LinkedHashMap();
-    List columns = Assigned.of(given, this, inserts);
+    List columns = StoreAssignment.of(given, this, inserts);
     for (int i = 0; i < columns.size(); i++) {
-      Assigned column = (Assigned) columns.get(i);
+      StoreAssignment column = (StoreAssignment) columns.get(i);
       result.put(column.name(), number(column.value()));
     }
     return result;
   }
 
-  // As the table has it: Spark takes over the case in which a statement writes a name.
+  // Returns the table's spelling: Spark keeps the case in which a statement writes a name.
   String name(Attribute column) {
     for (int i = 0; i < target.output().size(); i++) {
       Attribute there = (Attribute) target.output().apply(i);

@@ -7,28 +7,29 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 
 /**
- * What a DELETE, UPDATE or MERGE changes: a table of ours as a whole, a view of one, or another's.
+ * Classifies the target of a DELETE, UPDATE or MERGE: one of our tables as a whole, a view of one,
+ * or another format's table.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 final class RowTarget {
   private RowTarget() {}
 
-  /** Whether a statement is resolved but for what we resolve ourselves. */
+  /** Returns true if a statement is resolved, except for the parts that we resolve. */
   static boolean isReady(LogicalPlan plan) {
     boolean ready = plan.childrenResolved();
     for (int i = 0; ready && i < plan.expressions().size(); i++) {
-      ready = Assigned.isReady((Expression) plan.expressions().apply(i));
+      ready = StoreAssignment.isReady((Expression) plan.expressions().apply(i));
     }
     return ready;
   }
 
-  /** Whether a resolved target is a table of ours as a whole. */
+  /** Returns true if a resolved target is one of our tables as a whole. */
   static boolean isOurs(LogicalPlan target) {
     return isWhole(target) && table(target) != null;
   }
 
-  // A view has rows and columns of its own: what is said of them must not be done to the table.
+  // A view has other rows and columns, so a statement on it must not change the table.
   static boolean isWhole(LogicalPlan target) {
     LogicalPlan plan = target;
     while (plan instanceof SubqueryAlias || isSelection(plan)) {
@@ -50,12 +51,12 @@ final class RowTarget {
     return true;
   }
 
-  /** @param of the table under it; null where only its path is known */
+  /** @param of the table under the view; null if only its path is known */
   static void refuseView(String of) {
     Bridge.call("view", new Object[] {of});
   }
 
-  /** @return null for another's table */
+  /** @return null for another format's table */
   static SnapshotTable table(LogicalPlan target) {
     scala.collection.Iterator leaves = target.collectLeaves().iterator();
     while (leaves.hasNext()) {

@@ -5,7 +5,7 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 
 /**
- * Values of Scala's from Java's, and the other way.
+ * Converts between Scala and Java values.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -17,7 +17,7 @@ final class ScalaValues {
         scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(items);
   }
 
-  /** A Java map of a Scala one, keys as they were written. */
+  /** Returns a Java map of a Scala map, with the original case of its keys. */
   static Map map(scala.collection.immutable.Map given) {
     scala.collection.immutable.Map written = given instanceof CaseInsensitiveMap
         ? ((CaseInsensitiveMap) given).originalMap() : given;

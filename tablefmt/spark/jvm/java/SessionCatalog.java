@@ -31,26 +31,26 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Spark's session catalog, which knows what is USING tablefmt: such a table is read at the version
- * that is newest when a query names it, or at one asked for, and written in commits. Everything
- * else goes to Spark's own catalog as if this were not here.
+ * Spark's session catalog with support for tables USING tablefmt. Such a table is read at the
+ * newest version when a query names it, or at a requested version, and is written in commits. All
+ * other tables go to Spark's own catalog unchanged.
  *
- * A session may have a catalog of somebody else's (Delta's, Iceberg's). That one hands on what is
- * not its own to the session's own catalog: there this stands, below it.
+ * A session may have another catalog (Delta's, Iceberg's). That catalog delegates tables that are
+ * not its own to the session's own catalog, and this class replaces the latter.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class SessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
   private static final String CATALOG = "spark.sql.catalog.spark_catalog";
-  // The table itself knows; and Spark's catalog keeps partition columns only at the end.
+  // The table knows its partitioning. Spark's catalog would require partition columns to be last.
   private static final Transform[] UNPARTITIONED = new Transform[0];
 
   private SparkSession owner;
 
   /**
-   * Stand in the place of a session's own catalog. Spark asks a setting which catalog to take, and
-   * looks that up in the session that the thread knows: one of its own making knows none, and another
-   * session's thread the wrong one.
+   * Replaces a session's own catalog. Spark selects the catalog by a setting, which it reads from
+   * the session of the current thread. A thread that Spark created has no session, and a thread of
+   * another session has the wrong one.
    */
   public void install(SparkSession session) {
     CatalogPlugin there = SparkFields.ownCatalog(session);
@@ -63,7 +63,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     standBelow(session, SparkFields.ownCatalog(session));
   }
 
-  /** Have another's catalog ask this one: it was told whom to ask when it was loaded. */
+  /** Makes another catalog delegate to this one. Its delegate was set when it was loaded. */
   private static void standBelow(final SparkSession session, CatalogPlugin own) {
     SQLConf conf = session.sessionState().conf();
     if (!isAnothers(conf)) {
@@ -76,7 +76,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
           }
         });
     if (!(anothers instanceof CatalogExtension)) {
-      throw new IllegalStateException("it asks no other catalog");
+      throw new IllegalStateException("it delegates to no other catalog");
     }
     ((CatalogExtension) anothers).setDelegateCatalog(own);
   }
@@ -86,7 +86,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return !setting.equals("builtin") && !setting.equals("tablefmt.SessionCatalog");
   }
 
-  /** The session whose catalog this is; of a copy of a session that is not known, the thread's. */
+  /** Returns the session of this catalog; the thread's session if the copy is not known. */
   private SparkSession own() {
     if (owner != null) {
       return owner;
@@ -114,7 +114,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   public boolean dropTable(Identifier ident) {
     if (CatalogEntries.isPath(ident)) {
       Bridge.call("refuse", new Object[] {
-          "DROP TABLE of a path", "no catalog has it; DELETE takes its rows"});
+          "DROP TABLE of a path", "it is in no catalog; use DELETE to delete its rows"});
     }
     return inner().dropTable(ident);
   }
@@ -146,7 +146,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
         : load(ident, entry, null, Long.valueOf(timestamp));
   }
 
-  /** The catalog's entry of a table of ours; null for another's. */
+  /** Returns the entry of one of our tables; null for another format's table. */
   private CatalogTable entry(Identifier ident) throws NoSuchTableException {
     Table found = loaded(ident, "tablefmt.SessionCatalog");
     if (found instanceof V1Table) {
@@ -162,12 +162,13 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return loaded(ident, "builtin");
   }
 
-  // Spark's catalog looks at the setting, and loads tables in another way when there is a catalog
-  // such as this one.
+  // Spark's catalog reads the setting, and loads tables differently if a catalog like this one is
+  // configured.
   private Table loaded(final Identifier ident, String setting) throws NoSuchTableException {
     SQLConf conf = own().sessionState().conf();
     if (isAnothers(conf)) {
-      // It is what Spark's catalog is to see: tables go to who asked as they are in the catalog.
+      // Spark's catalog must see this setting, so that callers get tables as they are in the
+      // catalog.
       setting = conf.getConfString(CATALOG, "builtin");
     }
     return (Table) SparkSettings.with(conf, CATALOG, setting, new scala.runtime.AbstractFunction0() {
@@ -188,7 +189,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return load(name, uri, CatalogEntries.options(entry), entry, version, timestamp);
   }
 
-  /** @param entry of the catalog; null for a table that is named by its path */
+  /** @param entry the catalog's entry; null for a table that is named by its path */
   private Table load(String name, String uri, Map storage, CatalogTable entry, String version,
       Long timestamp) {
     SnapshotRelation relation = (SnapshotRelation) Bridge.call("open", new Object[] {
@@ -199,7 +200,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
         CatalogEntries.properties(relation, uri, entry), relation, entry);
   }
 
-  /** ALTER TABLE changes the table itself; the columns in Spark's catalog follow. */
+  /** ALTER TABLE changes the table itself, then the columns in Spark's catalog. */
   public Table alterTable(Identifier ident, TableChange[] changes) throws NoSuchTableException {
     if (CatalogEntries.isPath(ident)) {
       altered(ident.name(), new HashMap(), changes);
@@ -228,7 +229,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     SparkQueries.active().sessionState().catalog().alterTableSchema(name, schema);
   }
 
-  // Who asks the catalog alone, as SHOW TABLE EXTENDED does, is to see them too.
+  // Copies properties to the catalog for commands that read only the catalog (SHOW TABLE EXTENDED).
   private void properties(Identifier ident, TableChange[] changes) throws NoSuchTableException {
     List some = new ArrayList();
     for (int i = 0; i < changes.length; i++) {
@@ -283,7 +284,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return create(ident, columns, partitioning, properties, null);
   }
 
-  /** The older form, which Delta's catalog hands on. */
+  /** The older form, to which Delta's catalog delegates. */
   public Table createTable(Identifier ident, StructType schema, Transform[] partitioning,
       Map properties) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
@@ -302,7 +303,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       return null;
     }
     try {
-      // Spark does without the table. Iceberg's catalog does not.
+      // Spark does not need the table as a result. Iceberg's catalog does.
       return loadTable(ident);
     } catch (NoSuchTableException missing) {
       org.apache.spark.unsafe.Platform.throwException(missing);
@@ -310,7 +311,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     }
   }
 
-  /** Make a table by a verb of Python's, which gives its columns, and the catalog's entry. */
+  /** Creates a table by a Python verb, which returns its columns, and the catalog's entry. */
   private Table create(Identifier ident, Column[] columns, Map properties, String verb,
       Object[] arguments) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
@@ -320,7 +321,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       return null;
     }
     if (properties.get(TableCatalog.PROP_LOCATION) == null) {
-      // Spark wants the place of a table that it manages to be empty.
+      // Spark requires the location of a managed table to be empty.
       inner().createTable(ident, columns, UNPARTITIONED, properties);
       try {
         follow(CatalogEntries.name(ident), (StructType) Bridge.call(verb, arguments));
@@ -386,8 +387,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     }
     CatalogTable there = entry(ident);
     if (there == null || !CatalogEntries.ours(properties.get(TableCatalog.PROP_PROVIDER))) {
-      // It would have to go before the rows are there, and a query that fails, or reads it, would
-      // leave nothing.
+      // The old table would have to be dropped before the new rows are written. A query that fails,
+      // or reads the old table, would leave no table.
       Bridge.call("foreign", new Object[] {CatalogEntries.name(ident).quotedString()});
     }
     String uri = new Path(there.location()).toString();
@@ -401,7 +402,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
         CatalogEntries.selected(info.columns()), info);
   }
 
-  /** A staged change is in the table: the catalog's entry follows. */
+  /** Updates the catalog's entry after a staged change was committed to the table. */
   void staged(Identifier ident, TableIdentifier name, StructType schema, Map properties) throws
       NoSuchTableException, org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     if (name == null) {
@@ -425,7 +426,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     properties(ident, (TableChange[]) changes.toArray(new TableChange[changes.size()]));
   }
 
-  /** CREATE TABLE LIKE, where Spark asks catalogs: from 4.2 on, for sources that it calls V2. */
+  /** CREATE TABLE LIKE. Spark 4.2 and later calls catalogs for it, for V2 sources. */
   public Table createTableLike(Identifier ident, TableInfo info, Table source) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
@@ -443,7 +444,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
         ident, CatalogEntries.partitionsLast(source), source.partitioning(), properties);
   }
 
-  /** CREATE TABLE LIKE a table of the catalog, or a view, with a table of ours as the result. */
+  /** CREATE TABLE LIKE a catalog table or a view; the result is one of our tables. */
   void like(Identifier ident, Map properties, CatalogTable source) throws
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {

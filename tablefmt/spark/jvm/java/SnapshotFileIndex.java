@@ -21,10 +21,10 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The files of one snapshot, as Spark plans scans over them. Lives on the driver alone.
+ * The files of one snapshot for Spark's scan planning. Exists only on the driver.
  *
- * Holds no files but those that a scan was planned over: which files a condition leaves, and what
- * they are, the callback says. A condition that it cannot make use of leaves all of them.
+ * Holds only the files that scans were planned over. Python returns the files that remain after
+ * pruning by a condition. A condition that it cannot use prunes no file.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -46,12 +46,13 @@ public class SnapshotFileIndex implements FileIndex {
   private volatile DeletedRows deleted;
   private volatile boolean statement;
 
-  // The texts of the conditions that told files apart, and what they left; null: nothing was asked.
+  // The texts of the conditions that pruned files, and the remaining files; null: not requested
+  // yet.
   private final Set conditions;
   private final FileList left;
   private final String note;
 
-  // Whether a scan leaves out rows that are gone, and the column by which, if any of them is.
+  // Whether a scan filters deleted rows, and the column that it uses if there are any.
   private final boolean guarded;
   private final String first;
 
@@ -59,12 +60,12 @@ public class SnapshotFileIndex implements FileIndex {
    * @param identity two indexes of the same identity hold the same files
    * @param scheme of the file system, without a colon
    * @param authority the bucket; null on a local disk
-   * @param root the table's absolute path, as it is: nothing in it is escaped
-   * @param count of all files
-   * @param bytes in all of them
-   * @param rows in all of them; negative: unknown
+   * @param root the table's absolute path, without escapes
+   * @param count the number of all files
+   * @param bytes the bytes of all files
+   * @param rows the rows of all files; negative: unknown
    * @param columns the data columns that conditions may name
-   * @param partitions columns whose value is that of the file's group
+   * @param partitions columns whose value comes from the file's group
    */
   public SnapshotFileIndex(String identity, String scheme, String authority, String root,
       long count, long bytes, long rows, StructType columns, StructType partitions) {
@@ -108,16 +109,16 @@ public class SnapshotFileIndex implements FileIndex {
   }
 
   /**
-   * Who says which files there are.
+   * Sets the function that returns the files.
    *
-   * @param survivors from condition text, "" for none, to a byte[] as FileList reads it; null when
-   *     the text is of no use
+   * @param survivors maps a condition's text ("" for none) to a byte[] for FileList; returns null
+   *     if the condition cannot be used
    */
   public void setSurvivors(Function survivors) {
     this.survivors = survivors;
   }
 
-  /** Rows that a scan of the files has to leave out. By default there are none. */
+  /** Sets the deleted rows that a scan must filter. By default there are none. */
   public void setDeletedRows(DeletedRows deleted) {
     this.deleted = deleted;
   }
@@ -126,7 +127,7 @@ public class SnapshotFileIndex implements FileIndex {
     return deleted;
   }
 
-  /** That the files are those of one statement that changes rows. */
+  /** Marks the files as those of a statement that changes rows. */
   public void setOfStatement() {
     this.statement = true;
   }
@@ -135,14 +136,14 @@ public class SnapshotFileIndex implements FileIndex {
     return statement;
   }
 
-  /** Whether a scan would give rows that are gone. */
+  /** Returns true if a scan would return deleted rows. */
   boolean givesDeletedRows() {
     return deleted != null && !guarded;
   }
 
   /**
-   * The same files, for a scan that leaves out rows that are gone: with the column, the last one,
-   * that deletedRows() wants; or, where none of the files has such rows, without it.
+   * Returns the same files for a scan that filters deleted rows. If any of the files has deleted
+   * rows, the last column is the one that deletedRows() requires.
    */
   SnapshotFileIndex guarded() {
     String name = files().touchedBy(deleted) ? "__tablefmt_first" : null;
@@ -153,14 +154,14 @@ public class SnapshotFileIndex implements FileIndex {
     return new SnapshotFileIndex(this, conditions, left, note, true, name);
   }
 
-  /** The files that can hold rows for which a condition holds. */
+  /** Returns the files that may have matching rows. */
   public SnapshotFileIndex narrowed(Expression condition) {
     List parts = new ArrayList();
     ConditionText.split(condition, parts);
     Set texts = texts(seq(parts.toArray()));
     FileList found = texts.isEmpty() ? null : asked(texts);
     if (found == null) {
-      String why = ", by no condition tells files apart";
+      String why = ", no condition prunes files";
       return guarded ? this : new SnapshotFileIndex(this, conditions, left, why, false, null);
     }
     return new SnapshotFileIndex(this, texts, found, ", by " + joined(texts), guarded, first);
@@ -170,12 +171,12 @@ public class SnapshotFileIndex implements FileIndex {
     return !note.isEmpty();
   }
 
-  /** The identity of all of the snapshot's files. */
+  /** Returns the identity of all of the snapshot's files. */
   String snapshot() {
     return identity.substring(0, identity.length() - note.length());
   }
 
-  /** For people: which version, how many of its files, and why. */
+  /** Describes the version, the number of files, and the conditions that pruned, for people. */
   public String described() {
     String snapshot = snapshot();
     return "version " + snapshot.substring(snapshot.lastIndexOf('@') + 1) + ": "
@@ -187,7 +188,7 @@ public class SnapshotFileIndex implements FileIndex {
   }
 
   public scala.collection.immutable.Seq rootPaths() {
-    // EXPLAIN shows these. And with more than one Spark refuses to write files of its own here.
+    // EXPLAIN shows these paths. With more than one, Spark refuses to write its own files here.
     Path[] paths = new Path[] {
       new Path("tablefmt", null, "/" + described()),
       new Path(scheme, authority, root.isEmpty() ? "/" : root)
@@ -195,12 +196,12 @@ public class SnapshotFileIndex implements FileIndex {
     return seq(paths);
   }
 
-  // The constructor of three parts is the one that takes a path as it is.
+  // Only the constructor with three parts does not interpret escapes in the path.
   Path path(String name) {
     return new Path(scheme, authority, root + "/" + name);
   }
 
-  /** What looks at the files before they are read; null where the store has none but plain ones. */
+  /** Returns the check of the files before reads; null if the store has only regular files. */
   PlainFiles plainFiles() {
     return "file".equals(scheme) ? new PlainFiles(root) : null;
   }
@@ -229,7 +230,7 @@ public class SnapshotFileIndex implements FileIndex {
         scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(items);
   }
 
-  // Spark does not look at partition filters again, so the answer here is final.
+  // Spark does not evaluate partition filters again, so this result is final.
   private boolean[] groupsThatMatch(scala.collection.immutable.Seq filters, InternalRow[] values) {
     boolean[] wanted = new boolean[values.length];
     java.util.Arrays.fill(wanted, true);
@@ -266,16 +267,16 @@ public class SnapshotFileIndex implements FileIndex {
     return text.toString();
   }
 
-  /** The files of this index. */
+  /** Returns the files of this index. */
   private FileList files() {
     FileList found = left == null ? answer("") : left;
     if (found == null) {
-      throw new IllegalStateException("the files of " + described() + " are not known");
+      throw new IllegalStateException("the list of files of " + described() + " is not available");
     }
     return found;
   }
 
-  /** What the conditions leave of all files; null: they are of no use. */
+  /** Returns the files that remain after pruning; null if the conditions cannot be used. */
   private FileList asked(Set texts) {
     if (count == 0L) {
       return null;
@@ -290,7 +291,7 @@ public class SnapshotFileIndex implements FileIndex {
 
   private static void warn(Throwable problem) {
     org.slf4j.LoggerFactory.getLogger(SnapshotFileIndex.class)
-        .warn("no files could be left out, all are read: " + problem);
+        .warn("no files were pruned, all are read: " + problem);
   }
 
   private FileList answer(String text) {
@@ -306,7 +307,7 @@ public class SnapshotFileIndex implements FileIndex {
     return known;
   }
 
-  /** The last answers are kept, as far as they are not too many files. */
+  /** Caches the latest results, up to a number of files. */
   private void keep(String text, FileList found) {
     synchronized (answers) {
       answers.put(text, found);

@@ -35,25 +35,25 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Spark's Parquet, for files that have other names for the columns than the table. Every name that
- * goes to the reader is that of the files; rows have no names, so nothing needs to come back. Lives
- * on the driver alone: the reader it makes is that of the plain format.
+ * Spark's Parquet format for files with other column names than the table. The reader gets the
+ * names of the files. Rows have no names, so results need no renaming. Exists only on the driver:
+ * the reader that it creates is Spark's own.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class SnapshotFormat extends ParquetFileFormat {
-  // A column that Spark's reader makes itself.
+  // Spark's reader fills this column itself.
   private static final String ROW_INDEX = SparkScans.rowIndex();
 
-  // See relation.py.
+  // See native_relation.py.
   private static final String IN_EVERY_FILE = "tablefmt.in_every_file";
 
   private final StructType table;
   private final StructType files;
 
   /**
-   * @param table all columns by the names that queries know
-   * @param files the same columns, in the same order, by the names in the files
+   * @param table all columns, with the names that queries use
+   * @param files the same columns in the same order, with the names in the files
    */
   public SnapshotFormat(StructType table, StructType files) {
     this.table = table;
@@ -87,7 +87,7 @@ public class SnapshotFormat extends ParquetFileFormat {
     return files.hashCode();
   }
 
-  // Spark's other reader takes a file without such a column for one of NULLs.
+  // Spark's other reader returns NULL if a file lacks such a column.
   private void checkReader(SparkSession session, StructType partitions, StructType required) {
     StructType read = partitions;
     String named = null;
@@ -102,7 +102,7 @@ public class SnapshotFormat extends ParquetFileFormat {
         session.sessionState().conf(), read)) {
       throw new UnsupportedOperationException("the table is partitioned by the floating-point "
           + "column " + named + ", which Spark can only read with its vectorized Parquet reader; "
-          + "leave spark.sql.parquet.enableVectorizedReader as it is, or read through Arrow");
+          + "set spark.sql.parquet.enableVectorizedReader to true, or read through Arrow");
     }
   }
 
@@ -116,7 +116,7 @@ public class SnapshotFormat extends ParquetFileFormat {
     return -1;
   }
 
-  // A name that is not found must not reach the reader: it would be read as NULL.
+  // An unknown name must not reach the reader, which would return NULL for it.
   private static StructType columns(StructType asked, StructType table, StructType files) {
     StructField[] fields = asked.fields();
     StructField[] result = new StructField[fields.length];
@@ -136,13 +136,13 @@ public class SnapshotFormat extends ParquetFileFormat {
     return new StructType(result);
   }
 
-  // The reader takes a file that lacks a column only where the column may be NULL.
+  // The reader accepts a file without the column only if the column is nullable.
   private static boolean nullable(StructField asked, StructField file) {
     return asked.nullable() && !file.metadata().contains(IN_EVERY_FILE)
         || file.getExistenceDefaultValue().isDefined();
   }
 
-  // The value of a column in files that lack it: Spark's reader looks for it here.
+  // Spark's reader finds the value of a column for files without the column here.
   private static Metadata metadata(StructField asked, StructField file) {
     scala.Option value = file.getExistenceDefaultValue();
     return value.isDefined()
@@ -152,7 +152,7 @@ public class SnapshotFormat extends ParquetFileFormat {
   }
 
   private static DataType type(DataType asked, DataType table, DataType files) {
-    // Of a variant, Spark may ask for some paths in it alone, as a struct of its own.
+    // Spark may request only some paths of a variant, as a struct.
     if (asked instanceof StructType && table instanceof StructType) {
       return columns((StructType) asked, (StructType) table, (StructType) files);
     }
@@ -171,7 +171,7 @@ public class SnapshotFormat extends ParquetFileFormat {
     return asked;
   }
 
-  /** The path of a field, quoted as in filters, by the names of the files; null if unknown. */
+  /** Returns a field's path with the names of the files, quoted as in filters; null if unknown. */
   private String name(String quoted) {
     scala.collection.immutable.Seq parts;
     try {
@@ -196,7 +196,7 @@ public class SnapshotFormat extends ParquetFileFormat {
     return result.toString();
   }
 
-  /** A filter by the names of the files. Null: leave it out, which costs time and no rows. */
+  /** Returns a filter with the names of the files; null to omit it, which only costs time. */
   private Filter filter(Filter given) {
     if (given instanceof And || given instanceof Or) {
       boolean and = given instanceof And;

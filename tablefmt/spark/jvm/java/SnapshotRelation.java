@@ -11,7 +11,7 @@ import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * One snapshot of a table, scanned by Spark's own Parquet reader. INSERT goes to the table.
+ * One snapshot of a table, scanned by Spark's own Parquet reader. INSERT writes to the table.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -27,9 +27,9 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
   private volatile String described;
 
   /**
-   * @param format by which the files are read
-   * @param uri where INSERT writes; null for what is no table
-   * @param storage storage options, as Python wants them back
+   * @param format the format that reads the files
+   * @param uri the table that INSERT writes to; null if there is none
+   * @param storage storage options, passed back to Python unchanged
    * @param partitionBy the table's partition columns; the files hold them too
    * @param written the columns, with their defaults for INSERT
    */
@@ -46,15 +46,15 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
   }
 
   /**
-   * Columns whose values are those of a file, so that Spark prunes by them. INSERT is told of none:
-   * it would take the table for a folder of files, and put its own there.
+   * Returns the columns with one value for each file, so that Spark prunes by them. INSERT gets
+   * none: it would treat the table as a folder of files, and write its own files there.
    */
   public StructType partitionSchema() {
     return SparkCallers.isInsertion(CALLERS.getCallerClass())
         ? new StructType() : super.partitionSchema();
   }
 
-  /** @param described a JSON object: what `said` gives */
+  /** @param described a JSON object with the values of `said` */
   public void describe(String described) {
     Messages.step("SnapshotRelation.describe", described);
     this.described = described;
@@ -64,7 +64,7 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
     return described;
   }
 
-  /** What SHOW and DESCRIBE tell of the table: a map of its own, by name. */
+  /** Returns a named map of values that SHOW and DESCRIBE print. */
   Map said(String what) {
     try {
       Map all = (Map) new ObjectMapper().readValue(described, LinkedHashMap.class);

@@ -16,7 +16,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A scan that only carries what the rule NativeScan puts in its place.
+ * A placeholder scan with the relation that the rule NativeScan replaces it with.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -30,7 +30,7 @@ public class SnapshotScan implements ScanBuilder, Scan, SupportsPushDownRequired
     this.columns = columns;
   }
 
-  /** Partition columns stay: they cost nothing, and a scan of files has them all. */
+  /** Keeps partition columns: they cost nothing, and a scan of files has all of them. */
   public void pruneColumns(StructType required) {
     List kept = new ArrayList(java.util.Arrays.asList(required.fields()));
     StructField[] partitions = relation.partitionSchema().fields();
@@ -46,7 +46,9 @@ public class SnapshotScan implements ScanBuilder, Scan, SupportsPushDownRequired
     this.columns = new StructType((StructField[]) kept.toArray(new StructField[0]));
   }
 
-  /** By these Spark may prune when a query runs. It asks the rule's scan, not this one. */
+  /**
+   * Columns by which Spark may prune at run time. It then asks the replacing scan, not this one.
+   */
   public NamedReference[] filterAttributes() {
     StructField[] partitions = relation.partitionSchema().fields();
     NamedReference[] result = new NamedReference[partitions.length];

@@ -30,7 +30,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * A table of the session catalog, pinned to the snapshot that was there when a query named it.
+ * A table of the session catalog, fixed to the newest snapshot when a query named it.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -47,8 +47,8 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   private boolean wider;
 
   /**
-   * @param relation null for a table that is only about to be written
-   * @param entry the catalog's; null for a table that is named by its path
+   * @param relation null for a table that is only written
+   * @param entry the catalog's entry; null for a table that is named by its path
    */
   public SnapshotTable(String name, String uri, Object storage, StructType schema,
       Transform[] partitioning, Map properties, SnapshotRelation relation, CatalogTable entry) {
@@ -62,7 +62,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     this.entry = entry;
   }
 
-  /** The same table, about to be written with more columns, or wider ones. */
+  /** Returns the same table for a write with more columns or wider types. */
   SnapshotTable wider(StructType columns) {
     SnapshotTable made =
         new SnapshotTable(name, uri, storage, columns, partitioning, properties, relation, entry);
@@ -107,7 +107,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     Set result = new HashSet();
     result.add(TableCapability.BATCH_READ);
     result.add(TableCapability.V1_BATCH_WRITE);
-    // Spark wants both for a dynamic overwrite, which NativeScan then puts in another form.
+    // Spark requires both for a dynamic overwrite, which NativeScan then replaces.
     result.add(TableCapability.BATCH_WRITE);
     result.add(TableCapability.OVERWRITE_DYNAMIC);
     result.add(TableCapability.TRUNCATE);
@@ -115,18 +115,18 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     return result;
   }
 
-  /** Streams go to a table of the catalog, and come from it, as to and from its path. */
+  /** Lets streams read and write a catalog table in the same way as its path. */
   public CatalogTable v1Table() {
     if (entry == null) {
       Bridge.call("refuse", new Object[] {
-          "a stream of a table that SQL names by its path", "give the path to start() or load()"});
+          "a stream of a table that SQL names by its path", "pass the path to start() or load()"});
     }
     if (SparkCallers.isStreamWriter()) {
       StreamSink.leave(uri, (Map) storage);
       return entry;
     }
     try {
-      // Its columns may have followed those of the table meanwhile.
+      // The entry's columns may have changed with the table meanwhile.
       return SparkQueries.active().sessionState().catalog().getTableMetadata(
           entry.identifier());
     } catch (Exception gone) {
@@ -158,7 +158,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     return true;
   }
 
-  // --- Partitions: each is there as long as it has rows.
+  // --- Partitions: each exists as long as it has rows.
 
   public StructType partitionSchema() {
     String[] names = partitionNames();
@@ -217,28 +217,28 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
 
   public boolean purgePartition(InternalRow partition) {
     return refuse("DROP PARTITION … PURGE",
-        "leave PURGE out: older versions keep their rows until vacuum");
+        "omit PURGE: older versions keep their rows until a vacuum");
   }
 
   public boolean purgePartitions(InternalRow[] partitions) {
     return refuse("DROP PARTITION … PURGE",
-        "leave PURGE out: older versions keep their rows until vacuum");
+        "omit PURGE: older versions keep their rows until a vacuum");
   }
 
   public void createPartition(InternalRow partition, Map properties) {
-    refuse("ADD PARTITION", "a partition is there with its first row");
+    refuse("ADD PARTITION", "a partition exists once it has a row");
   }
 
   public void createPartitions(InternalRow[] partitions, Map[] properties) {
-    refuse("ADD PARTITION", "a partition is there with its first row");
+    refuse("ADD PARTITION", "a partition exists once it has a row");
   }
 
   public void replacePartitionMetadata(InternalRow partition, Map properties) {
-    refuse("properties of a partition", "there are properties of tables");
+    refuse("properties of a partition", "set properties of the table instead");
   }
 
   public boolean renamePartition(InternalRow from, InternalRow to) {
-    return refuse("RENAME PARTITION", "UPDATE gives the rows another value");
+    return refuse("RENAME PARTITION", "use UPDATE to set another partition value");
   }
 
   private static boolean refuse(String what, String instead) {
@@ -266,7 +266,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
     return CatalogEntries.names(partitioning);
   }
 
-  /** Rows into the table, in one commit of Python's. */
+  /** Writes rows to the table in one commit by Python. */
   void insert(Dataset data, String mode, String where, Map options) {
     if (isWider()) {
       options.put("mergeSchema", "true");
@@ -276,8 +276,8 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   /**
-   * The CHECKs, for who shows them. To Spark's writers there are none: Python enforces them, and
-   * they would be looked at twice.
+   * Returns the CHECKs for commands that show them. Spark's writers get none: Python enforces them,
+   * and they would be evaluated twice.
    */
   public Constraint[] constraints() {
     Map checks = relation == null || !SparkCallers.showsConstraints()

@@ -16,7 +16,8 @@ import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * INSERT INTO, INSERT OVERWRITE and the rows of CREATE TABLE AS SELECT: one commit of Python's.
+ * Writes INSERT INTO, INSERT OVERWRITE and the rows of CREATE TABLE AS SELECT in one commit by
+ * Python.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -81,14 +82,14 @@ public class SnapshotWrite
     return "tablefmt " + mode + (where == null ? "" : " where " + where);
   }
 
-  /** Whoever reads the text may be in another zone than that in which it is written. */
+  /** Writes a time with its zone, because the reader may be in another zone. */
   private static String zoned(org.apache.spark.sql.catalyst.expressions.Literal literal) {
     String text = literal.sql();
     return literal.dataType() instanceof TimestampType && text.endsWith("'")
         ? text.substring(0, text.length() - 1) + "Z'" : text;
   }
 
-  /** A value as SQL, times in UTC. */
+  /** Returns a value as SQL, with times in UTC. */
   static String text(final org.apache.spark.sql.catalyst.expressions.Literal literal) {
     return (String) SparkSettings.inUtc(new scala.runtime.AbstractFunction0() {
       public Object apply() {
@@ -97,7 +98,7 @@ public class SnapshotWrite
     });
   }
 
-  /** Spark's text of a condition, with its values as SQL and not as JDBC wants them. */
+  /** Spark's text of a condition, with values in SQL syntax instead of JDBC's. */
   private static class Text extends V2ExpressionSQLBuilder {
     private final String zone;
 
@@ -107,7 +108,7 @@ public class SnapshotWrite
 
     public String build(Expression given) {
       if (given instanceof Predicate && ((Predicate) given).name().equals("<=>")) {
-        // Spark's text asks whether a constant is NULL.
+        // Spark's text tests whether a constant is NULL.
         Expression[] sides = given.children();
         String value = build(sides[1]);
         return build(sides[0]) + (value.startsWith("NULL") || value.startsWith("CAST(NULL")

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /**
- * Which snapshots of tables of ours a query reads, sub-queries and what was cached included.
+ * Lists the snapshots of our tables that a query reads, including sub-queries and cached plans.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -21,8 +21,8 @@ public class SourceVersions {
       new LinkedHashSet(java.util.Arrays.asList(new String[] {"tablefmt", "tablefmt_arrow"}));
 
   /**
-   * @return a line each: identities of the files that Spark itself reads, names of functions by
-   *     which Arrow reads, and paths that the Python data source scans
+   * @return one per line: identities of files that Spark itself reads, names of functions that read
+   *     through Arrow, and paths that the Python data source scans
    */
   public String of(Dataset query) {
     Set found = new LinkedHashSet();
@@ -35,7 +35,7 @@ public class SourceVersions {
     return lines.toString();
   }
 
-  /** Whether a query reads a table of ours, as a stream too. */
+  /** Returns true if a query reads one of our tables, also as a stream. */
   public boolean isOurs(Dataset query) {
     Set found = new LinkedHashSet();
     add(SparkQueries.plan(query), found);

@@ -1,12 +1,12 @@
 package tablefmt;
 
 /**
- * Seam: decisions by who calls. Spark asks a table, a relation or a source the same question from
- * several places, and hands nothing over by which the places differ. So the answer goes by the
- * methods on this thread's stack.
+ * Access to Spark's internals: decisions by the calling method. Spark calls the same method of a
+ * table, a relation or a source from several places, without an argument that distinguishes them.
+ * So the decision uses the methods on this thread's stack.
  *
- * Each decision is one method here. It says what happens where Spark has renamed the caller; the
- * check at register compares the names with Spark's classes (internals.py), and
+ * Each decision is one method here, and its comment says what happens if Spark renamed the caller.
+ * The check at register compares the names with Spark's classes (spark_internals.py).
  * tests/spark/jvm/test_callers.py runs each decision on every supported Spark.
  *
  * Janino compiles this: no lambdas, no generic inference.
@@ -19,60 +19,64 @@ final class SparkCallers {
   private SparkCallers() {}
 
   /**
-   * Whether df.write.saveAsTable asks, which keeps what the rows do not say, and not REPLACE TABLE.
-   * Unknown: saveAsTable replaces the table's properties and constraints too.
+   * Returns true if the caller is df.write.saveAsTable and not REPLACE TABLE. saveAsTable keeps the
+   * table's properties and constraints.
+   * If the caller is not recognised, saveAsTable replaces the properties and constraints too.
    */
   static boolean isSave() {
     return isCalledBy(CLASSIC + "DataFrameWriter", null);
   }
 
   /**
-   * Whether df.writeStream asks, whose sink is always ours.
-   * Unknown: a stream into a table of the catalog reads the catalog's entry anew, and loses the
-   * options of its storage; by path on a store that Spark does not read, it is refused.
+   * Returns true if the caller is df.writeStream, whose sink is always ours.
+   * If the caller is not recognised, a stream into a catalog table reads the catalog's entry again
+   * and loses its storage options. A stream into a path on a store that Spark cannot read is
+   * refused.
    */
   static boolean isStreamWriter() {
     return isCalledBy(CLASSIC + "DataStreamWriter", null);
   }
 
   /**
-   * Whether df.writeStream.toTable makes the sink that is made now.
-   * Unknown: the sink of a table of the catalog does without the options of its storage.
+   * Returns true if df.writeStream.toTable creates the current sink.
+   * If the caller is not recognised, the sink of a catalog table lacks its storage options.
    */
   static boolean isStreamToTable() {
     return isCalledBy(CLASSIC + "DataStreamWriter", "writeToV1Table");
   }
 
   /**
-   * Whether INSERT asks for the partition columns of a relation: it would put files of its own into
-   * the folder of a relation that has some.
-   * Unknown: INSERT into a view of a partitioned table is refused for its columns.
+   * Returns true if INSERT asks for the partition columns of a relation. It would write its own
+   * files into the folder of a relation with partition columns.
+   * If the caller is not recognised, INSERT into a view of a partitioned table is refused for its
+   * columns.
    *
-   * @param caller of the method that is asked: analysis asks it too often for a look at the stack
+   * @param caller the direct caller, because analysis calls this too often to inspect the stack
    */
   static boolean isInsertion(Class caller) {
     return caller.getName().startsWith(EXECUTION + "datasources.PreprocessTableInsertion");
   }
 
   /**
-   * Whether a query that starts again asks once more for its last batch, which is committed.
-   * Unknown: the batch is planned again and not run, which fails where its files are gone.
+   * Returns true if a restarted query requests its last batch again, which is already committed.
+   * If the caller is not recognised, the batch is planned again and not run. Planning fails if its
+   * files no longer exist.
    */
   static boolean isRecovery() {
     return isCalledBy(EXECUTION + "streaming.runtime.MicroBatchExecution", "populateStartOffsets");
   }
 
   /**
-   * Whether SHOW TBLPROPERTIES asks, which shows CHECKs as Delta does.
-   * Unknown: it does not show them.
+   * Returns true if the caller is SHOW TBLPROPERTIES, which shows CHECKs as Delta does.
+   * If the caller is not recognised, it does not show them.
    */
   static boolean showsProperties() {
     return isCalledBy(V2 + "ShowTablePropertiesExec", null);
   }
 
   /**
-   * Whether DESCRIBE or SHOW CREATE TABLE asks for the CHECKs.
-   * Unknown: they do not show them. Python enforces them in any case.
+   * Returns true if DESCRIBE or SHOW CREATE TABLE asks for the CHECKs.
+   * If the caller is not recognised, they do not show them. Python enforces them in any case.
    */
   static boolean showsConstraints() {
     return isCalledBy(V2 + "DescribeTableExec", null)
@@ -80,8 +84,8 @@ final class SparkCallers {
   }
 
   /**
-   * @param kind a class, whose own inner classes and object count too
-   * @param method whose name begins so; null: any
+   * @param kind a class; its inner classes and its companion object count too
+   * @param method the start of the method's name; null: any method
    */
   private static boolean isCalledBy(String kind, String method) {
     StackTraceElement[] callers = Thread.currentThread().getStackTrace();

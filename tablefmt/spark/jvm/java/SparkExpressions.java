@@ -56,12 +56,12 @@ import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Seam: Spark's kinds of expressions. Makes those that our conditions and columns are put together
- * of, and says of a given one which kind it is.
+ * Access to Spark's internals: kinds of expressions. Builds the expressions of our conditions and
+ * columns, and classifies given expressions.
  *
- * All is compiled against Spark: where a class or a constructor is missing, the classes cannot be
- * compiled, and the session reads and writes through Arrow. A kind that a later Spark adds is none
- * of the lists here: each list says what that means.
+ * The code is compiled against Spark. If a class or a constructor is missing, compilation fails,
+ * and the session reads and writes through Arrow. A kind that a later Spark adds is in none of the
+ * lists here. Each list says what that means.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -74,7 +74,7 @@ final class SparkExpressions {
 
   // --- Columns.
 
-  /** A new column, which nothing else refers to. */
+  /** Returns a new column that no other expression refers to. */
   static AttributeReference column(String name, DataType type, boolean nullable) {
     return new AttributeReference(name, type, nullable, Metadata$.MODULE$.empty(),
         NamedExpression$.MODULE$.newExprId(), NOTHING);
@@ -84,7 +84,7 @@ final class SparkExpressions {
     return named(value, name, NamedExpression$.MODULE$.newExprId());
   }
 
-  /** A value under the name and the id of a column that other expressions know. */
+  /** Returns a value with the name and the id of a column that other expressions use. */
   static Expression named(Expression value, Attribute as) {
     return named(value, as.name(), as.exprId());
   }
@@ -135,7 +135,7 @@ final class SparkExpressions {
     return new EqualTo(left, right);
   }
 
-  /** True or false, and never NULL. */
+  /** Compares two values; the result is never NULL. */
   static Expression differ(Expression left, Expression right) {
     return new Not(new EqualNullSafe(left, right));
   }
@@ -146,7 +146,7 @@ final class SparkExpressions {
 
   // --- Arrays.
 
-  /** NULL before an array begins and where it ends. */
+  /** Returns an element of an array; NULL before its start and after its end. */
   static Expression item(Expression array, Expression at) {
     return new GetArrayItem(array, at, false);
   }
@@ -168,8 +168,7 @@ final class SparkExpressions {
         new GenericArrayData(texts), new ArrayType(DataTypes.StringType, false));
   }
 
-  /** An array that goes with every task where it has at most so many bytes, else once to each
-   * executor. */
+  /** Returns an array that is sent with every task up to a size, else once to each executor. */
   static Expression shared(SparkContext context, long[] values, long taskBytes) {
     return shared(context, UnsafeArrayData.fromPrimitiveArray(values),
         new ArrayType(DataTypes.LongType, false), taskBytes);
@@ -187,11 +186,11 @@ final class SparkExpressions {
     }
     Broadcast shared = JavaSparkContext.fromSparkContext(context).broadcast(all);
     Expression known = new Literal(shared, new ObjectType(Broadcast.class));
-    // Otherwise the optimizer would put the array itself into the plan, and into every task.
+    // Otherwise the optimizer would put the array itself into the plan, and so into every task.
     return new Invoke(new KnownNotNull(known), "value", type, NOTHING, NOTHING, true, false, true);
   }
 
-  /** A literal that is cheap to compare and to show. To executors it goes as a plain one. */
+  /** A literal that is cheap to compare and to print. Executors get a plain literal. */
   public static final class Constant extends Literal {
     Constant(Object value, DataType type) {
       super(value, type);
@@ -209,7 +208,7 @@ final class SparkExpressions {
       return "deleted";
     }
 
-    // Janino makes a private method of a nested class static, and Java does not call it.
+    // Not private: Janino would make it static in a nested class, and Java would not call it.
     protected Object writeReplace() {
       return new Literal(value(), dataType());
     }
@@ -221,16 +220,20 @@ final class SparkExpressions {
     return SubqueryExpression$.MODULE$.hasSubquery(given);
   }
 
-  /** Whether an expression has a value only for several rows. A kind that is not known has one for
-   * each row: Spark then refuses it when the query runs. */
+  /**
+   * Returns true if an expression needs several rows. An unknown kind counts as one that needs a
+   * single row; Spark then refuses it when the query runs.
+   */
   static boolean needsSeveralRows(Expression given) {
     return given instanceof WindowExpression || given instanceof AggregateExpression
         || given instanceof Generator || given instanceof Grouping
         || given instanceof GroupingID;
   }
 
-  /** Whether an expression itself, its children aside, gives a value for whatever row. A kind that
-   * is not known may fail. */
+  /**
+   * Returns true if an expression itself, without its children, never fails for any row. An unknown
+   * kind may fail.
+   */
   static boolean neverFails(Expression given) {
     if (given instanceof Remainder) {
       Expression by = ((Remainder) given).right();
@@ -247,8 +250,10 @@ final class SparkExpressions {
         || given instanceof Coalesce || given instanceof StringPredicate;
   }
 
-  /** An operator or a cast as the parser makes it under the settings of now. A kind that is not
-   * known stays as it is: the analyzer makes functions later. */
+  /**
+   * Rebuilds an operator or a cast as the parser builds it under the current settings. An unknown
+   * kind is returned unchanged: the analyzer builds functions later.
+   */
   static Expression parsedAnew(Expression node) {
     if (node instanceof Cast) {
       Cast cast = (Cast) node;

@@ -8,19 +8,21 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 
 /**
- * Seam: private fields of a Spark session that has been made already. Spark takes analyzer rules, a
- * catalog and a parser only while it makes a session.
+ * Access to Spark's internals: private fields of an existing Spark session. Spark accepts analyzer
+ * rules, a catalog and a parser only while it creates a session.
  *
- * A field is found by the end of its name, since Scala puts the class before the name of a field
- * that a subclass overrides. Where one is missing, the caller gets an IllegalStateException that
- * names it. internals.py lists the fields, and what a session lacks without each.
+ * A field is found by the end of its name, because Scala prefixes the class to the name of a field
+ * that a subclass overrides. If a field is missing, the caller gets an IllegalStateException that
+ * names it. spark_internals.py lists the fields, and what a session lacks without each.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 final class SparkFields {
   private SparkFields() {}
 
-  /** Add a rule to a list of the analyzer (Analyzer.postHocResolutionRules or hintResolutionRules). */
+  /**
+   * Adds a rule to a list of the analyzer (Analyzer.postHocResolutionRules or hintResolutionRules).
+   */
   static void addRule(SparkSession session, String list, Rule rule) {
     Object analyzer = session.sessionState().analyzer();
     scala.collection.immutable.Seq rules = (scala.collection.immutable.Seq) get(analyzer, list);
@@ -32,7 +34,7 @@ final class SparkFields {
     set(analyzer, list, rules.prepended(rule));
   }
 
-  /** The catalog that a session falls back to (CatalogManager.defaultSessionCatalog). */
+  /** Returns the catalog that a session falls back to (CatalogManager.defaultSessionCatalog). */
   static CatalogPlugin ownCatalog(SparkSession session) {
     return (CatalogPlugin) get(session.sessionState().catalogManager(), "defaultSessionCatalog");
   }
@@ -41,14 +43,14 @@ final class SparkFields {
     set(session.sessionState().catalogManager(), "defaultSessionCatalog", catalog);
   }
 
-  /** Replace the parser of a session (SessionState.sqlParser). */
+  /** Replaces the parser of a session (SessionState.sqlParser). */
   static void setParser(SparkSession session, ParserInterface parser) {
     set(session.sessionState(), "sqlParser", parser);
   }
 
   /**
-   * The text of a default value (DefaultValue.getSql). Where the method is declared differs by
-   * release, and in some its class is not public.
+   * Returns the text of a default value (DefaultValue.getSql). The declaring class of the method
+   * differs between releases, and in some of them it is not public.
    */
   static Object sql(Object value) {
     if (value == null) {
@@ -88,7 +90,7 @@ final class SparkFields {
     return found;
   }
 
-  /** The field of a class, or of one above it, whose name ends so; null: there is none. */
+  /** Finds a field of a class or its superclasses by the end of its name; null: none. */
   static Field find(Class owner, String name) {
     for (Class kind = owner; kind != null; kind = kind.getSuperclass()) {
       Field[] fields = kind.getDeclaredFields();

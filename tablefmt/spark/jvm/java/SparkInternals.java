@@ -3,14 +3,14 @@ package tablefmt;
 import java.lang.reflect.Method;
 
 /**
- * Looks for the parts of Spark that are used by name: see internals.py, which has the list.
+ * Checks that the parts of Spark exist that are used by name. spark_internals.py has the list.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public final class SparkInternals {
   /**
-   * @param lines a line a class: its name, and members that it or a class above it must have
-   * @return what is missing, a line each: a class, or a class, `#` and a member
+   * @param lines a line for each class: its name, and members that it or a superclass must have
+   * @return a line for each missing part: a class, or a class, `#` and a member
    */
   public String missing(String lines) {
     StringBuilder missing = new StringBuilder();
@@ -40,7 +40,7 @@ public final class SparkInternals {
     }
   }
 
-  // getMethods has inherited ones, those of interfaces too; a private one may be the caller.
+  // getMethods includes inherited methods and those of interfaces. Private ones may be the caller.
   private static boolean hasMethod(Class kind, String name) {
     return isAmong(kind.getMethods(), name) || isAmong(kind.getDeclaredMethods(), name);
   }

@@ -11,25 +11,25 @@ import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /**
- * Seam: plan nodes that are made anew with other parts. How many parts a node has differs between
- * releases of Spark, so code that is compiled against one constructor would not do.
+ * Access to Spark's internals: copies of plan nodes with other parts. The number of parts of a node
+ * differs between releases of Spark, so code cannot be compiled against one constructor.
  *
- * Parts are found by their names (Product.productElementName), and a constructor by the values that
- * it is to take. Where no part or no constructor fits, the caller gets an IllegalStateException that
- * names the node: the statement fails, and no row is read or written.
+ * Parts are found by their names (Product.productElementName), and a constructor by its arguments.
+ * If no part or no constructor matches, the caller gets an IllegalStateException that names the
+ * node: the statement fails, and no row is read or written.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 final class SparkNodes {
   private SparkNodes() {}
 
-  /** The part of a node that has this name; null if it has none. */
+  /** Returns the part of a node with this name; null if there is none. */
   static Object part(LogicalPlan node, String name) {
     int at = place(node, name);
     return at < 0 ? null : node.productElement(at);
   }
 
-  /** The same node with another part. A node without a part of this name stays as it is. */
+  /** Returns a copy of a node with another part; the node itself if it has no such part. */
   static LogicalPlan with(LogicalPlan node, String name, Object part) {
     int at = place(node, name);
     if (at < 0) {
@@ -42,20 +42,20 @@ final class SparkNodes {
     return made;
   }
 
-  /** A relation over another table, with other columns. */
+  /** Returns a relation over another table, with other columns. */
   static DataSourceV2Relation relation(DataSourceV2Relation of, Object table, Object output) {
     LogicalPlan made = with(checked(of, "table"), "table", table);
     return (DataSourceV2Relation) with(checked(made, "output"), "output", output);
   }
 
-  /** A sort within tasks. Releases differ in what may be left out at the end. */
+  /** Returns a sort within tasks. Releases differ in the optional last arguments. */
   static LogicalPlan sortWithinTasks(Object orders, LogicalPlan child) {
     return made(Sort.class, new Object[] {orders, Boolean.FALSE, child});
   }
 
   /**
-   * The append that hands the same rows to the same write. Both nodes begin with the same parts; an
-   * append has the analysed query once more, at the end.
+   * Returns the append that passes the same rows to the same write. Both nodes start with the same
+   * parts. An append has the analysed query again at the end.
    */
   static LogicalPlan append(OverwritePartitionsDynamic given) {
     List parts = new ArrayList(java.util.Arrays.asList(parts(given)));
@@ -65,7 +65,7 @@ final class SparkNodes {
     for (int i = 0; i < shared.length; i++) {
       if (part(checked(made, shared[i]), shared[i]) != part(given, shared[i])
           && !part(made, shared[i]).equals(part(given, shared[i]))) {
-        throw new IllegalStateException("AppendData has another " + shared[i]);
+        throw new IllegalStateException("AppendData has a different " + shared[i]);
       }
     }
     return made;
@@ -95,7 +95,7 @@ final class SparkNodes {
     return parts;
   }
 
-  /** By the one constructor that takes these parts, and nothing or options behind them. */
+  /** Creates a node by the constructor that takes these parts, and optionally options. */
   private static LogicalPlan made(Class kind, Object[] parts) {
     Constructor found = null;
     Constructor[] all = kind.getConstructors();
@@ -106,7 +106,7 @@ final class SparkNodes {
       }
     }
     if (found == null) {
-      throw new IllegalStateException("no constructor of " + kind.getName() + " fits");
+      throw new IllegalStateException(kind.getName() + " has no matching constructor");
     }
     Object[] given = new Object[found.getParameterTypes().length];
     for (int i = 0; i < given.length; i++) {

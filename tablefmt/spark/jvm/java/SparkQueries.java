@@ -7,29 +7,29 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.classic.SparkSession$;
 
 /**
- * Seam: sessions and queries of Spark Classic, behind the public Dataset and SparkSession: the plan
- * of a query (Dataset.logicalPlan, queryExecution), a query of a plan (Dataset.ofRows), the analyzer
- * (SessionState.analyzer), copies of sessions.
+ * Access to Spark's internals: sessions and queries of Spark Classic, behind the public Dataset and
+ * SparkSession. This is the plan of a query (Dataset.logicalPlan, queryExecution), a query of a
+ * plan (Dataset.ofRows), the analyzer (SessionState.analyzer), and copies of sessions.
  *
- * All is compiled against Spark: where a method is missing, the classes cannot be compiled, and the
- * session reads and writes through Arrow.
+ * The code is compiled against Spark. If a method is missing, compilation fails, and the session
+ * reads and writes through Arrow.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 final class SparkQueries {
   private SparkQueries() {}
 
-  /** The session that the thread works for. */
+  /** Returns the session of this thread. */
   static SparkSession active() {
     return (SparkSession) SparkSession$.MODULE$.active();
   }
 
-  /** A plan as a query of a session. */
+  /** Returns a plan as a query of a session. */
   static Dataset of(org.apache.spark.sql.SparkSession session, LogicalPlan plan) {
     return Dataset$.MODULE$.ofRows((SparkSession) session, plan);
   }
 
-  /** The plan of a query, as it was made. */
+  /** Returns the plan of a query as it was created. */
   static LogicalPlan plan(org.apache.spark.sql.Dataset rows) {
     return ((Dataset) rows).logicalPlan();
   }
@@ -42,19 +42,19 @@ final class SparkQueries {
     return ((Dataset) rows).queryExecution().optimizedPlan();
   }
 
-  /** A plan with its names resolved. */
+  /** Returns a plan with resolved names. */
   static LogicalPlan resolved(SparkSession session, LogicalPlan plan) {
     return (LogicalPlan) session.sessionState().analyzer().execute(plan);
   }
 
-  /** The rows of a query as it is planned already, as another query. */
+  /** Returns the rows of an already planned query as another query. */
   static Dataset planned(org.apache.spark.sql.Dataset rows, boolean streaming) {
     Dataset given = (Dataset) rows;
     return ((SparkSession) given.sparkSession()).internalCreateDataFrame(
         given.queryExecution().toRdd(), given.schema(), streaming);
   }
 
-  /** The session, or a copy of it where its settings are not those of ANSI. */
+  /** Returns the session, or an ANSI copy of it if its settings are not ANSI. */
   static SparkSession ansi(SparkSession given) {
     if (SparkSettings.isAnsi(given.sessionState().conf())) {
       return given;
@@ -64,7 +64,7 @@ final class SparkQueries {
     return other;
   }
 
-  /** Whether something is cached, in whatever session. */
+  /** Returns true if any session has cached data. */
   static boolean isAnythingCached(org.apache.spark.sql.SparkSession session) {
     return !((SparkSession) session).sharedState().cacheManager().isEmpty();
   }

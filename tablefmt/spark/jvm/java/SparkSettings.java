@@ -4,11 +4,11 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
 
 /**
- * Seam: settings of the session that this thread works for (SQLConf.get, withExistingConf, clone).
- * Spark reads them while it makes expressions, parses text and loads tables.
+ * Access to Spark's internals: settings of this thread's session (SQLConf.get, withExistingConf,
+ * clone). Spark reads them while it builds expressions, parses text and loads tables.
  *
- * All is compiled against Spark: where a method is missing, the classes cannot be compiled, and the
- * session reads and writes through Arrow.
+ * The code is compiled against Spark. If a method is missing, compilation fails, and the session
+ * reads and writes through Arrow.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -40,7 +40,7 @@ final class SparkSettings {
     conf.setConfString(POLICY, "ANSI");
   }
 
-  /** What a function gives under ANSI, and otherwise under the same settings. */
+  /** Calls a function under ANSI, with otherwise the same settings. */
   static Object underAnsi(scala.Function0 work) {
     if (isAnsi()) {
       return work.apply();
@@ -50,20 +50,20 @@ final class SparkSettings {
     return under(other, work);
   }
 
-  /** What a function gives without checks for overflow. */
+  /** Calls a function without overflow checks. */
   static Object withoutAnsi(scala.Function0 work) {
     return with(SQLConf$.MODULE$.get(), ANSI, "false", work);
   }
 
   /**
-   * What a function gives where times are written in UTC: in the session's zone an hour of every
-   * autumn is written twice.
+   * Calls a function with UTC as the time zone. In the session's zone, the texts of one hour each
+   * autumn are ambiguous.
    */
   static Object inUtc(scala.Function0 work) {
     return with(SQLConf$.MODULE$.get(), ZONE, "UTC", work);
   }
 
-  /** What a function gives under settings of which one is another. */
+  /** Calls a function with one changed setting. */
   static Object with(SQLConf conf, String name, String value, scala.Function0 work) {
     SQLConf other = conf.clone();
     other.setConfString(name, value);

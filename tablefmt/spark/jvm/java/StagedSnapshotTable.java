@@ -12,8 +12,9 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A table that is made or replaced, with the rows of a query or without. All of it is one commit:
- * with rows it is made when they are there, so that a query which fails changes nothing.
+ * A table that is created or replaced, with or without the rows of a query. The change is one
+ * commit. With rows, the table is created after the rows are written, so that a failed query
+ * changes nothing.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -27,9 +28,9 @@ public class StagedSnapshotTable extends SnapshotTable implements StagedTable {
   private boolean written;
 
   /**
-   * @param isNew whether the catalog's entry was made for it
-   * @param verb "create", which wants no table there; "replace", which takes its place; "save",
-   *     which overwrites its rows
+   * @param isNew true if the catalog's entry was created for it
+   * @param verb "create", which requires that no table exists; "replace", which replaces the table;
+   *     "save", which overwrites its rows
    */
   public StagedSnapshotTable(SessionCatalog catalog, Identifier identifier, TableIdentifier known,
       boolean isNew, String verb, String uri, Object storage, StructType schema, TableInfo info) {
@@ -62,7 +63,7 @@ public class StagedSnapshotTable extends SnapshotTable implements StagedTable {
     }
   }
 
-  // What is the table's, of all that Spark calls properties.
+  // Returns the table's own properties among those that Spark passes.
   private Map own() {
     Map result = new HashMap();
     Iterator names = properties().keySet().iterator();
@@ -77,7 +78,7 @@ public class StagedSnapshotTable extends SnapshotTable implements StagedTable {
     return result;
   }
 
-  // Janino does not see that the interface has one.
+  // Janino does not see the default method of the interface.
   public CustomTaskMetric[] reportDriverMetrics() {
     return new CustomTaskMetric[0];
   }

@@ -13,16 +13,16 @@ import org.apache.spark.sql.internal.VariableSubstitution;
 import scala.Product;
 
 /**
- * Stands before the parser of a session: DESCRIBE HISTORY and DETAIL, OPTIMIZE, VACUUM and RESTORE of
- * tables of ours are commands; every other text, and these of other tables, the parser reads that
- * was there.
+ * Wraps the parser of a session. It turns DESCRIBE HISTORY and DETAIL, OPTIMIZE, VACUUM and RESTORE
+ * of our tables into commands. The previous parser reads every other text, and these statements on
+ * other tables.
  *
- * A proxy, since what a parser can do differs between releases of Spark.
+ * A proxy, because the methods of a parser differ between releases of Spark.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class StatementParser implements InvocationHandler {
-  // Python reads the text; this only spares the question for nearly all of them.
+  // Python parses the text. This pattern avoids the call for nearly all texts.
   private static final Pattern OURS = Pattern.compile(
       "(?:DESC(?:RIBE)?\\b.*\\b(?:HISTORY|DETAIL)|OPTIMIZE|VACUUM|RESTORE)\\b.*",
       Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
@@ -31,7 +31,7 @@ public class StatementParser implements InvocationHandler {
   private SparkSession session;
   private ParserInterface inner;
 
-  /** Stand before a session's parser; once is enough. */
+  /** Wraps a session's parser, once. */
   public void install(SparkSession session) {
     this.session = session;
     this.inner = session.sessionState().sqlParser();
@@ -46,7 +46,7 @@ public class StatementParser implements InvocationHandler {
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
     if (method.getReturnType() == LogicalPlan.class && arguments != null
         && arguments[0] instanceof String) {
-      // Spark's parser does so too.
+      // Spark's parser does the same.
       String text = variables.substitute((String) arguments[0]);
       if (OURS.matcher(text.substring(begin(text))).matches()) {
         Boolean parameters = Boolean.valueOf(arguments.length > 1 && !isEmpty(arguments[1]));
@@ -70,7 +70,7 @@ public class StatementParser implements InvocationHandler {
     return columns.asText();
   }
 
-  /** Where the first word is: behind blanks and comments, of which those of blocks nest. */
+  /** Returns the start of the first word, after blanks and comments. Block comments nest. */
   private static int begin(String text) {
     int at = 0;
     int depth = 0;
@@ -97,7 +97,7 @@ public class StatementParser implements InvocationHandler {
     return at;
   }
 
-  /** Of parameters, named or in order. */
+  /** Returns true if there are no parameters, named or positional. */
   private static boolean isEmpty(Object parameters) {
     return parameters instanceof Product && ((Product) parameters).productArity() > 0
         && ((Product) parameters).productElement(0) instanceof scala.collection.Iterable

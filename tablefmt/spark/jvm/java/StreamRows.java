@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Range;
 import org.apache.spark.sql.classic.Dataset;
 
 /**
- * Rows of a query as rows of a batch of a stream: Spark plans what is above by that, an aggregate
- * with its state for one.
+ * Marks the rows of a query as rows of a streaming batch. Spark plans the operators above
+ * accordingly, for example an aggregate with its state.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -17,7 +17,7 @@ final class StreamRows {
   static Dataset of(org.apache.spark.sql.Dataset rows) {
     LogicalPlan plan = SparkQueries.analyzed(rows);
     if (aggregates(plan)) {
-      // An aggregate of the rows themselves is no part of the stream's.
+      // An aggregate inside the query must not become part of the stream's plan.
       return SparkQueries.planned(rows, true);
     }
     return SparkQueries.of(

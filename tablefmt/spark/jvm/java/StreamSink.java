@@ -12,12 +12,12 @@ import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Where the rows of a streaming query go: each batch is a commit of Python's.
+ * The sink of a streaming query. Python commits each batch.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class StreamSink implements Sink {
-  /** What the catalog keeps of the storage of the table that this thread has just asked it for. */
+  /** Storage options of the catalog table that this thread has just looked up. */
   private static final ThreadLocal LEFT = new ThreadLocal();
 
   private final Map options;
@@ -29,7 +29,7 @@ public class StreamSink implements Sink {
     this.options = options;
     Object[] left = (Object[]) LEFT.get();
     LEFT.remove();
-    // Spark may have refused the table that was left here, and this be a sink at its path.
+    // Spark may have refused the table that left these options. This sink may be for its path.
     if (left != null && SparkCallers.isStreamToTable() && left[0].equals(options.get("path"))) {
       Map stored = new HashMap((Map) left[1]);
       stored.putAll(options);
@@ -41,15 +41,15 @@ public class StreamSink implements Sink {
         context.sparkSession(), this.mode, options, partitionBy});
   }
 
-  /** Spark tells a sink the path of a catalog's table, and nothing else of it. */
+  /** Leaves storage options for the sink: Spark passes it only the path of a catalog table. */
   static void leave(String uri, Map storage) {
     LEFT.set(new Object[] {uri, storage});
   }
 
   public void addBatch(long number, Dataset data) {
     SparkSession session = data.sparkSession();
-    // The batch was planned for this number of the stream's, state and watermarks included; another
-    // plan of it would be none.
+    // The batch was planned for this batch number, with its state and watermarks. It must not be
+    // planned again.
     Dataset rows = SparkQueries.planned(data, false);
     this.table = (String) Bridge.call("sink_batch", new Object[] {
         session, mode, options, partitionBy, rows, Long.valueOf(number),

@@ -16,14 +16,14 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.DataType;
 
 /**
- * What CREATE, REPLACE and ALTER TABLE say, as maps that go to Python as JSON.
+ * Describes CREATE, REPLACE and ALTER TABLE as maps, which are sent to Python as JSON.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
 final class TableChanges {
   private TableChanges() {}
 
-  /** Of CREATE or REPLACE TABLE: columns, partitioning, properties and constraints. */
+  /** Describes CREATE or REPLACE TABLE: columns, partitioning, properties and constraints. */
   static Map statement(
       Column[] columns, Transform[] partitioning, Map properties, Constraint[] constraints) {
     Map result = new HashMap();

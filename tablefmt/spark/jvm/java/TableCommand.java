@@ -19,9 +19,9 @@ import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /**
- * Statements on tables for which Spark has a plan of its own that a table of ours cannot do:
- * ADD CONSTRAINT … CHECK, where Spark would look for rows that break it in files of its own kind,
- * and CREATE TABLE … LIKE, which makes an entry of the catalog and no table.
+ * Statements for which Spark has its own plan that does not work for our tables. For ADD CONSTRAINT
+ * … CHECK, Spark would search its own kinds of files for violations. For CREATE TABLE … LIKE, it
+ * would create only an entry of the catalog and no table.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -38,11 +38,11 @@ public class TableCommand extends SaveIntoDataSourceCommand {
     this.target = target;
   }
 
-  /** @return null for what is no such statement, is not resolved, or is of another's table */
+  /** @return null for other statements, unresolved ones, and other formats' tables */
   static LogicalPlan of(LogicalPlan plan) {
     if (plan instanceof AddCheckConstraint) {
       DataSourceV2Relation found = SparkScans.relation(((AddCheckConstraint) plan).child());
-      // Spark resolves no query in a condition; Python says that there cannot be one.
+      // Spark does not resolve a query in a condition. Python refuses it.
       return found == null || !plan.resolved() && !queries((AddCheckConstraint) plan)
           ? null : new TableCommand(plan, found);
     }
@@ -61,7 +61,7 @@ public class TableCommand extends SaveIntoDataSourceCommand {
     return SparkExpressions.hasSubquery(plan.checkConstraint().child());
   }
 
-  /** The same of a new table: Spark calls a query in a condition a fault of its own. */
+  /** Checks a new table: Spark reports a query in a condition as an internal error. */
   private static void check(Object said) {
     if (!(said instanceof UnresolvedTableSpec)) {
       return;
@@ -146,7 +146,7 @@ public class TableCommand extends SaveIntoDataSourceCommand {
         known.getTempViewOrPermanentTableMetadata(like.sourceTable()));
   }
 
-  // Nothing in it can change, and a copy would be made by a constructor that it does not have.
+  // Immutable. Spark's copy would need a constructor that this class does not have.
   public LogicalPlan clone() {
     return this;
   }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.DataType$;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A statement on a table as a whole: Python carries it out, and gives the rows that it answers with.
+ * A statement on a table as a whole. Python executes it and returns its result rows.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -23,8 +23,8 @@ public class TableStatement extends SaveIntoDataSourceCommand {
   private final scala.collection.immutable.Seq columns;
 
   /**
-   * @param described what Python is to be told when it runs: see statement_verbs.py
-   * @param columns of the answer, as a StructType in JSON
+   * @param described the statement for Python when it runs: see statement_verbs.py
+   * @param columns the columns of the result, as a StructType in JSON
    */
   TableStatement(String text, String described, String columns) {
     super(new OneRowRelation(), new DefaultSource(), NO_OPTIONS, SaveMode.Append);
@@ -43,7 +43,7 @@ public class TableStatement extends SaveIntoDataSourceCommand {
     return ScalaValues.seq((Object[]) rows.collect());
   }
 
-  // Nothing in it can change, and a copy would be made by a constructor that it does not have.
+  // Immutable. Spark's copy would need a constructor that this class does not have.
   public org.apache.spark.sql.catalyst.plans.logical.LogicalPlan clone() {
     return this;
   }

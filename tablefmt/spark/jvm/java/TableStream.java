@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A table as the source of a stream. Python decides how far a batch goes and what is in it; offsets
- * are its text, and pass through here as they are.
+ * A table as the source of a stream. Python decides the end and the content of a batch. Offsets are
+ * Python's text, and this class passes them on unchanged.
  *
  * Janino compiles this: no lambdas, no generic inference, no default methods of traits.
  */
@@ -25,7 +25,7 @@ public class TableStream implements Source, SupportsTriggerAvailableNow {
     this.described = described;
   }
 
-  /** @param python from an Object[] of what to do and its arguments: see stream_verbs.py */
+  /** @param python takes an Object[] of a step and its arguments: see stream_verbs.py */
   public void setPython(Function python) {
     this.python = python;
   }
@@ -43,7 +43,7 @@ public class TableStream implements Source, SupportsTriggerAvailableNow {
   }
 
   public ReadLimit getDefaultReadLimit() {
-    // Its number is not looked at: Python knows the limits.
+    // The number is not used: Python applies the limits.
     return ReadLimit.maxFiles(1);
   }
 
@@ -65,14 +65,14 @@ public class TableStream implements Source, SupportsTriggerAvailableNow {
   public Dataset getBatch(scala.Option start, Offset end) {
     String first = start.isDefined() ? ((Offset) start.get()).json() : null;
     if (SparkCallers.isRecovery()) {
-      // For the sake of other sources Spark asks once more for the last batch, which is done.
+      // Spark requests the last batch again, which is already committed. Other sources need this.
       first = end.json();
     }
     return StreamRows.of((Dataset) ask(new Object[] {"batch", first, end.json()}));
   }
 
   public scala.Option getOffset() {
-    throw new UnsupportedOperationException("latestOffset() says it");
+    throw new UnsupportedOperationException("call latestOffset() instead");
   }
 
   public org.apache.spark.sql.connector.read.streaming.Offset initialOffset() {
@@ -95,7 +95,7 @@ public class TableStream implements Source, SupportsTriggerAvailableNow {
     return described;
   }
 
-  /** An offset is equal to another one of the same text. */
+  /** An offset that is equal to another one with the same text. */
   private static class TextOffset extends Offset {
     private final String text;
 

@@ -1,6 +1,6 @@
 package tablefmt;
 
-/** An error of Python's, as text that Python can read again. */
+/** An error of Python, as text that Python can parse again. */
 public class TablefmtException extends RuntimeException {
   public TablefmtException(String message) {
     super(message);

@@ -16,20 +16,20 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The target of a MERGE with the columns, and the fields inside, that its clauses name and that
- * only the source has.
+ * Schema evolution of a MERGE: the target with the added columns and nested fields. These are the
+ * ones that the clauses name and that only the source has.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
-class Grown {
+class SchemaEvolution {
   private final LogicalPlan target;
   private final StructType given;
   private final boolean isPlain;
   private StructType columns;
   private StructType added = new StructType();
 
-  /** @param target analysed, as the source is */
-  Grown(LogicalPlan target, LogicalPlan source) {
+  /** @param target an analysed plan, like the source */
+  SchemaEvolution(LogicalPlan target, LogicalPlan source) {
     this.target = target;
     LogicalPlan leaf = target;
     while (leaf instanceof SubqueryAlias) {
@@ -40,7 +40,7 @@ class Grown {
     this.given = source.resolved() ? source.schema() : new StructType();
   }
 
-  /** What the clauses of some rows name. */
+  /** Adds the columns that these clauses name. */
   void add(scala.collection.immutable.Seq actions) {
     for (int i = 0; isPlain && i < actions.size(); i++) {
       Object action = actions.apply(i);
@@ -57,7 +57,7 @@ class Grown {
     return added.length() > 0;
   }
 
-  /** What comes in: a JSON form of Spark's. */
+  /** Returns the added columns as Spark's JSON schema. */
   String added() {
     return added.json();
   }
@@ -93,13 +93,13 @@ class Grown {
     return parts;
   }
 
-  /** Whether the target is called so. */
+  /** Returns true if this is the target's name. */
   private boolean isName(String name) {
     scala.collection.immutable.Seq of = ((Attribute) target.output().head()).qualifier();
     return !of.isEmpty() && name.equalsIgnoreCase((String) of.last());
   }
 
-  /** Whether a value is a column, or field, of that very name. */
+  /** Returns true if the value is a column or field with this name. */
   private static boolean isSame(Expression value, List path) {
     if (!(value instanceof UnresolvedAttribute)) {
       return false;
@@ -136,7 +136,7 @@ class Grown {
     return of;
   }
 
-  /** With what is at a path in the source; null where it cannot be, because there is no struct. */
+  /** Adds the source's column at a path; null if its parent in the target is not a struct. */
   private static StructType with(StructType base, List path, DataType leaf) {
     StructField there = within(base, (String) path.get(0));
     List rest = path.subList(1, path.size());
@@ -173,7 +173,7 @@ class Grown {
     return new StructType(fields);
   }
 
-  /** The target, whose relation has these columns: nobody reads it. */
+  /** Returns the target with these columns. It is only used to resolve names, and not read. */
   LogicalPlan target() {
     return regrown(target);
   }

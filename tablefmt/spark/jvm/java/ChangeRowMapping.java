@@ -13,16 +13,17 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * Rows of files out of which several commits took some, and what happened to each, by file and
- * position: a condition and columns over a scan of the files. They are made of Spark's own classes,
- * so executors need none of ours; a join would have to be told of every row by a query of its own.
+ * Maps the rows that several commits changed in a file to their commits, by file and position. The
+ * mapping is a filter and columns above a scan of the files. They consist of Spark's own classes,
+ * so executors need none of ours. A join would need a separate query that lists every row.
  *
- * Of every 64 rows of a file there are two longs: how many rows of all files before them are meant,
- * and which of the 64 are. So a row has a number, and by that its commit.
+ * There are two longs for every 64 rows of a file. One counts the changed rows of all files before
+ * them, the other marks the changed rows among the 64. This gives a row a number, and the number
+ * gives its commit.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
-public class RowTurns {
+public class ChangeRowMapping {
   private final long[] words;
   private final long[] firsts;
   private final int[] turns;
@@ -30,12 +31,14 @@ public class RowTurns {
   private final long taskBytes;
 
   /**
-   * @param packed little-endian ints: how many files; of each its rows and how many are meant; the
-   *     positions of these, ascending, file by file; and of each the number of its commit
-   * @param marks a line a commit: kind, version and time in microseconds, tabs between
-   * @param taskBytes what may go with every task; above it every executor gets it once
+   * @param packed little-endian ints: the number of files; for each file its rows and the number of
+   *     changed rows; the positions of changed rows, ascending, file by file; and for each of these
+   *     the number of its commit
+   * @param marks a line for each commit: kind, version and time in microseconds, separated by tabs
+   * @param taskBytes the largest array that is sent with every task; every executor gets a larger
+   *     one once
    */
-  public RowTurns(byte[] packed, String marks, long taskBytes) {
+  public ChangeRowMapping(byte[] packed, String marks, long taskBytes) {
     IntBuffer in = ByteBuffer.wrap(packed).order(ByteOrder.LITTLE_ENDIAN).asIntBuffer();
     int[] rows = new int[in.get()];
     int[] counts = new int[rows.length];
@@ -46,7 +49,7 @@ public class RowTurns {
       rows[i] = in.get();
       counts[i] = in.get();
       firsts[i] = length;
-      // Some of the last word is of no row.
+      // The last word may have bits without a row.
       length = Math.addExact(length, 2 * ((rows[i] >>> 6) + 1));
       count += counts[i];
     }
@@ -69,13 +72,13 @@ public class RowTurns {
   }
 
   /**
-   * The rows that are meant, with the marks of their commits instead of their places.
+   * Returns the changed rows, with the columns of their commits instead of their positions.
    *
-   * @param rows of the files; the position in a file and its place are the last two columns
-   * @param names of the columns of marks, tabs between
+   * @param rows rows of the files; the last two columns are the position in a file and its start
+   * @param names the names of the commit columns, separated by tabs
    */
   public Dataset marked(final Dataset rows, final String names) {
-    // Numbers are small: without checks for overflow.
+    // The numbers are small, so overflow checks are not needed.
     LogicalPlan plan = (LogicalPlan) SparkSettings.withoutAnsi(
         new scala.runtime.AbstractFunction0() {
           public Object apply() {
@@ -98,7 +101,7 @@ public class RowTurns {
     Expression word = SparkExpressions.add(begin, SparkExpressions.left(sixth, number(1)));
     Expression all = SparkExpressions.shared(context, words, taskBytes);
     Expression bits = item(all, SparkExpressions.add(word, number(1L)));
-    // A shift looks at the last six bits of how far alone.
+    // A shift uses only the last six bits of the distance.
     Expression meant = SparkExpressions.equal(
         SparkExpressions.bits(SparkExpressions.right(bits, far), number(1L)), number(1L));
     Expression lower =

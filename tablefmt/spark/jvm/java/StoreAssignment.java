@@ -22,29 +22,30 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * What SET or an INSERT gives a column: a value, or values for parts of it. A struct that is set in
- * parts is put together from them and from what was there, as Spark's AssignmentUtils does it.
+ * The value that SET or an INSERT assigns to a column, or the values for parts of the column. A
+ * struct that is set in parts is built from the new parts and its other old fields, as in Spark's
+ * AssignmentUtils.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
-class Assigned {
+class StoreAssignment {
   private final Expression place;
   private final String name;
   private Expression value;
   private final boolean evolves;
   private final Map parts = new LinkedHashMap();
 
-  private Assigned(Expression place, String name, boolean evolves) {
+  private StoreAssignment(Expression place, String name, boolean evolves) {
     this.place = place;
     this.name = name;
     this.evolves = evolves;
   }
 
   /**
-   * By column, the new values.
+   * Groups assignments by column.
    *
-   * @param names gives a column the name that the table has for it
-   * @param inserts whether they are those of an INSERT, which has no parts
+   * @param names maps a column to its name in the table
+   * @param inserts true for an INSERT, which has no parts
    */
   static List of(scala.collection.immutable.Seq given, RowDescription names, boolean inserts) {
     Map columns = new LinkedHashMap();
@@ -63,9 +64,9 @@ class Assigned {
         Bridge.call("refuse", new Object[] {"INSERT of a part of a nested column"});
       }
       String name = names.name((Attribute) at);
-      Assigned column = (Assigned) columns.get(name);
+      StoreAssignment column = (StoreAssignment) columns.get(name);
       if (column == null) {
-        column = new Assigned(at, name, names.evolves);
+        column = new StoreAssignment(at, name, names.evolves);
         columns.put(name, column);
       }
       column.add(path, one.value());
@@ -83,21 +84,21 @@ class Assigned {
     }
     GetStructField first = (GetStructField) path.get(0);
     Integer ordinal = Integer.valueOf(first.ordinal());
-    Assigned part = (Assigned) parts.get(ordinal);
+    StoreAssignment part = (StoreAssignment) parts.get(ordinal);
     if (part == null) {
       StructField field = ((StructType) place.dataType()).fields()[first.ordinal()];
-      part = new Assigned(first, name + "." + field.name(), evolves);
+      part = new StoreAssignment(first, name + "." + field.name(), evolves);
       parts.put(ordinal, part);
     }
     part.add(path.subList(1, path.size()), given);
   }
 
-  /** Of the column. */
+  /** Returns the name of the column. */
   String name() {
     return name;
   }
 
-  /** The new value; if its fields have other names than the column's, of a type of its own. */
+  /** Returns the new value. It keeps its own type if its fields have other names. */
   Expression value() {
     if (value != null) {
       return fitting();
@@ -105,7 +106,7 @@ class Assigned {
     StructField[] fields = ((StructType) place.dataType()).fields();
     Object[] made = new Object[2 * fields.length];
     for (int i = 0; i < fields.length; i++) {
-      Assigned part = (Assigned) parts.get(Integer.valueOf(i));
+      StoreAssignment part = (StoreAssignment) parts.get(Integer.valueOf(i));
       made[2 * i] = Literal$.MODULE$.apply(fields[i].name());
       made[2 * i + 1] = part == null
           ? new GetStructField(place, i, scala.Option.apply(fields[i].name()))
@@ -128,7 +129,7 @@ class Assigned {
     return (Expression) value.transform(new Unasserted());
   }
 
-  // Spark's cast goes by places: it is of use only where all fields have the same names there.
+  // Spark's cast matches fields by position, so it is used only if all field names match there.
   private static boolean names(DataType given, DataType wanted, boolean inOrder) {
     if (given instanceof StructType && wanted instanceof StructType) {
       StructField[] ours = ((StructType) wanted).fields();
@@ -161,7 +162,7 @@ class Assigned {
     return -1;
   }
 
-  /** Whether all of a statement is resolved but for casts of Spark's that take fields by place. */
+  /** Returns true if all is resolved except Spark's casts that match fields by position. */
   static boolean isReady(Expression given) {
     if (given.resolved()) {
       return true;
@@ -176,8 +177,8 @@ class Assigned {
     return ready;
   }
 
-  // The value itself: Spark has put a cast and a check for NULL around it. NULL where there may be
-  // none is for the table to refuse, by name.
+  // Returns the value without the cast and the NULL check that Spark added. The table refuses a
+  // NULL in a NOT NULL column, and names the column.
   private static Expression plain(Expression value) {
     if (value instanceof Cast
         && ((Cast) value).getTagValue(Cast$.MODULE$.BY_TABLE_INSERTION()).isDefined()) {
