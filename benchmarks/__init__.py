@@ -1,1 +1,1 @@
-"""Benchmarks beside peers; see README.md here."""
+"""Benchmarks against peers; README.md in this folder describes them."""

@@ -1,9 +1,10 @@
-"""Small appends on local disk: rate, flatness over a long history, contention; beside deltalake.
+"""Measure small appends on local disk against deltalake: rate, flatness, contention.
 
     python -m benchmarks.appends [--rounds 5] [--rows 3] [--history 5000] [--processes 16]
 
-Everything is durable: tablefmt fsyncs data file, entry and their directories before it answers;
-deltalake runs as it comes (it does not fsync). Each round of a comparison runs the peers in turn.
+Flatness is the rate over a long history. tablefmt fsyncs the data file, the entry and their folders
+before a commit returns. deltalake runs with its defaults, which do not fsync. Each round of a
+comparison runs the peers in turn.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.floa
 
 
 def rows_of(count: int) -> pa.Table:
-    """Rows of three columns."""
+    """Return rows of three columns."""
     values = range(count)
     return pa.table(
         {"id": list(values), "name": [f"n{i}" for i in values], "value": [i / 7 for i in values]},
@@ -48,19 +49,19 @@ class Peers:
         return str(self.root / str(self.made))
 
     def tablefmt_handle(self, appends: int) -> float:
-        """Appends a second through one handle."""
+        """Return appends per second through one handle."""
         table = tablefmt.create(self._folder(), SCHEMA)
         table.append(self.rows)
         return _rate(lambda: table.append(self.rows), appends)
 
     def tablefmt_by_path(self, appends: int) -> float:
-        """Appends a second, opened anew each time."""
+        """Return appends per second, with a new open each time."""
         folder = self._folder()
         tablefmt.create(folder, SCHEMA).append(self.rows)
         return _rate(lambda: tablefmt.open(folder).append(self.rows), appends)
 
     def tablefmt_log_only(self, commits: int) -> float:
-        """Commits a second of entries that name a file which is not written."""
+        """Return commits per second of entries whose data file is not written."""
         table = tablefmt.create(self._folder(), SCHEMA)
         context = table.context
 
@@ -89,7 +90,7 @@ class Peers:
         return _rate(one, commits)
 
     def delta_handle(self, appends: int) -> float:
-        """Appends a second through one handle."""
+        """Return appends per second through one handle."""
         from deltalake import DeltaTable, write_deltalake
 
         folder = self._folder()
@@ -98,7 +99,7 @@ class Peers:
         return _rate(lambda: write_deltalake(table, self.rows, mode="append"), appends)
 
     def delta_by_path(self, appends: int) -> float:
-        """Appends a second, by path each time."""
+        """Return appends per second, by path each time."""
         from deltalake import write_deltalake
 
         folder = self._folder()
@@ -114,7 +115,7 @@ def _rate(action: Callable[[], Any], times: int) -> float:
 
 
 def flatness(root: Path, rows: pa.Table, history: int) -> dict[str, Any]:
-    """Rates of consecutive blocks of 500 appends through one handle."""
+    """Return the rates of consecutive blocks of 500 appends through one handle."""
     table = tablefmt.create(str(root / "history"), SCHEMA)
     table.append(rows)
     rates = [_rate(lambda: table.append(rows), 500) for _ in range(history // 500)]
@@ -144,7 +145,7 @@ def _writer(kind: str, folder: str, appends: int, ready: Any, go: Any, results: 
 
 
 def contention(kind: str, folder: str, processes: int, appends: int) -> dict[str, Any]:
-    """Many processes appending to one table at once, started together."""
+    """Run many processes that append to one table, started together."""
     context = multiprocessing.get_context("spawn")
     ready, go, results = context.Semaphore(0), context.Event(), context.Queue()
     arguments = (kind, folder, appends, ready, go, results)
@@ -165,7 +166,7 @@ def contention(kind: str, folder: str, processes: int, appends: int) -> dict[str
 
 
 def contended_tablefmt(root: Path, processes: int, appends: int) -> dict[str, Any]:
-    """Contention on a fresh table, checked: every row once, versions without a gap."""
+    """Run the contention on a fresh table; check that rows are unique and versions have no gap."""
     folder = str(root / f"contended-{time.monotonic_ns()}")
     table = tablefmt.create(folder, SCHEMA)
     result = contention("tablefmt", folder, processes, appends)
@@ -176,7 +177,7 @@ def contended_tablefmt(root: Path, processes: int, appends: int) -> dict[str, An
 
 
 def contended_delta(root: Path, processes: int, appends: int) -> dict[str, Any]:
-    """The same for deltalake."""
+    """Run the contention on a fresh table of deltalake."""
     from deltalake import write_deltalake
 
     folder = str(root / f"contended-{time.monotonic_ns()}")
@@ -185,7 +186,7 @@ def contended_delta(root: Path, processes: int, appends: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run all and keep the results."""
+    """Run all cases and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=3)

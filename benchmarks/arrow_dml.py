@@ -1,11 +1,11 @@
-"""DELETE, UPDATE and MERGE without Spark on TPC-H's lineitem, beside deltalake.
+"""Measure DELETE, UPDATE and MERGE on TPC-H's lineitem without Spark, against deltalake.
 
     python -m benchmarks.arrow_dml [--scale 1] [--files 32] [--rounds 5] [--only delete_1%,merge_1%]
 
-Every statement runs on a fresh copy of the same table (files are linked, not copied); the peers
-take turns. Printed too: bytes written for each byte of changed rows, a scan after 10 % of the rows
-are gone against one before, the peak memory of a MERGE of 1,000 rows, and 16 pairs of MERGEs of
-different rows that run at once.
+Every statement runs on a fresh copy of the same table (files are linked, not copied), and the peers
+take turns. The program also prints: the bytes written for each byte of changed rows; a scan before
+and after 10 % of the rows are deleted; the peak memory of a MERGE of 1,000 rows; and 16 pairs of
+concurrent MERGEs of different rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tablefmt.errors import ConcurrentModificationException
 OURS, THEIRS = "tablefmt", "deltalake"
 ON = "t.l_orderkey = s.l_orderkey AND t.l_linenumber = s.l_linenumber"
 FAR = 1_000_000_000
-"""Added to a key so that no row has it."""
+"""Added to a key to get a key that no row has."""
 
 DELETES = {"delete_0.01%": 10_000, "delete_1%": 100, "delete_10%": 10}
 UPDATES = {"update_0.1%": 1_000, "update_1%": 100}
@@ -41,7 +41,7 @@ MERGE = "merge_1%"
 
 
 def lineitem(cache: Path, scale: str) -> pa.Table:
-    """The rows, made once per scale."""
+    """Return the rows, generated once per scale."""
     folder = tpch_rows(cache / f"lineitem-{scale}", scale, "-T", "lineitem")
     rows = pq.read_table(next(folder.glob("**/*.parquet")))
     plain = [pa.string() if pa.types.is_string_view(f.type) else f.type for f in rows.schema]
@@ -49,7 +49,7 @@ def lineitem(cache: Path, scale: str) -> pa.Table:
 
 
 def write_both(rows: pa.Table, root: Path, files: int) -> None:
-    """The rows as a table of each, in so many files."""
+    """Write the rows as a table of each peer, in `files` files."""
     import deltalake
 
     step = -(-rows.num_rows // files)
@@ -63,13 +63,13 @@ def write_both(rows: pa.Table, root: Path, files: int) -> None:
 
 
 class Tables:
-    """Fresh copies of the tables, to be changed."""
+    """Fresh copies of the tables for statements to change."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.made = root, 0
 
     def copy(self, which: str) -> str:
-        """A copy whose files are links."""
+        """Copy a table by linking its files."""
         self.made += 1
         target = self.root / f"copy{self.made}"
         shutil.copytree(self.root / which, target, copy_function=os.link)
@@ -77,7 +77,7 @@ class Tables:
 
 
 def timed(tables: Tables, which: str, work: Callable[[Any], Any]) -> float:
-    """Seconds of the work on an open table of a fresh copy."""
+    """Return the seconds of the work on an open table of a fresh copy."""
     folder = tables.copy(which)
     table = opened(which, folder)
     start = time.perf_counter()
@@ -88,19 +88,19 @@ def timed(tables: Tables, which: str, work: Callable[[Any], Any]) -> float:
 
 
 def opened(which: str, folder: str) -> Any:
-    """A handle of either."""
+    """Open a table of either peer."""
     import deltalake
 
     return tablefmt.open(folder) if which == OURS else deltalake.DeltaTable(folder)
 
 
 def delete(every: int) -> Callable[[Any], Any]:
-    """One row group of keys in `every`."""
+    """Delete one of `every` keys."""
     return lambda table: table.delete(f"l_orderkey % {every} = 7")
 
 
 def update(every: int) -> Callable[[Any], Any]:
-    """The same for UPDATE, of a number and a text."""
+    """Update a number and a text of one of `every` keys."""
     values = {"l_quantity": "l_quantity + 1", "l_comment": "'changed'"}
 
     def run(table: Any) -> None:
@@ -114,7 +114,7 @@ def update(every: int) -> Callable[[Any], Any]:
 
 
 def merge(source: pa.Table) -> Callable[[Any], Any]:
-    """Rows that match get the source's values, others come in."""
+    """Merge: matching rows get the source's values, others are inserted."""
 
     def run(table: Any) -> None:
         if isinstance(table, tablefmt.Table):
@@ -128,7 +128,7 @@ def merge(source: pa.Table) -> Callable[[Any], Any]:
 
 
 def source_of(rows: pa.Table, every: int, limit: int | None = None) -> pa.Table:
-    """Rows spread over the table, half of them under keys that it does not have."""
+    """Return rows spread over the table, half of them with keys that it lacks."""
     keys = rows["l_orderkey"]
     remainder = pc.subtract(keys, pc.multiply(pc.divide(keys, every), every))
     found = rows.filter(pc.equal(remainder, 1))
@@ -142,7 +142,7 @@ def source_of(rows: pa.Table, every: int, limit: int | None = None) -> pa.Table:
 
 
 def amplification(tables: Tables, rows: pa.Table) -> dict[str, float]:
-    """Bytes written by an UPDATE of 1 % for each byte that its rows take in a file of their own."""
+    """Return the bytes that an UPDATE of 1 % writes for each byte of its rows in their own file."""
     folder = tables.copy(OURS)
     before = {p: p.stat().st_size for p in Path(folder).rglob("*") if p.is_file()}
     update(100)(tablefmt.open(folder))
@@ -158,7 +158,7 @@ def amplification(tables: Tables, rows: pa.Table) -> dict[str, float]:
 
 
 def scans(tables: Tables, rounds: int) -> dict[str, list[float]]:
-    """Seconds of a scan of all columns, before and after 10 % of the rows are deleted."""
+    """Return seconds of a scan of all columns, before and after 10 % of the rows are deleted."""
     folder = tables.copy(OURS)
     clean = tablefmt.open(str(tables.root / OURS))
     gone = tablefmt.open(folder)
@@ -190,7 +190,7 @@ print(int(status.split("VmHWM:")[1].split()[0]) // 1024)
 
 
 def peak_of_merge(tables: Tables, source: pa.Table) -> int:
-    """MB that a process of its own takes at most for a MERGE, the interpreter included."""
+    """Return the peak MB of a separate process for a MERGE, including the interpreter."""
     folder = tables.copy(OURS)
     file = tables.root / "source.parquet"
     pq.write_table(source, file)
@@ -205,7 +205,7 @@ def peak_of_merge(tables: Tables, source: pa.Table) -> int:
 
 
 def at_once(tables: Tables, rows: pa.Table, pairs: int) -> dict[str, int]:
-    """Two MERGEs of different rows at once, so often; how many of all failed."""
+    """Run pairs of concurrent MERGEs of different rows; return how many failed."""
     folder = tables.copy(OURS)
     failed = []
 
@@ -232,7 +232,7 @@ def at_once(tables: Tables, rows: pa.Table, pairs: int) -> dict[str, int]:
 
 
 def main() -> None:
-    """Run and keep the results."""
+    """Run and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", default="1", help="GB, as tpchgen-cli takes it; 0.1 will do")
     parser.add_argument("--files", type=int, default=32)

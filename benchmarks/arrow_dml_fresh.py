@@ -1,11 +1,11 @@
-"""The first statement of a process: DELETE, UPDATE and MERGE without Spark, beside deltalake.
+"""Measure the first DELETE, UPDATE or MERGE of a process without Spark, against deltalake.
 
     python -m benchmarks.arrow_dml_fresh [--rows 2000000] [--files 8] [--rounds 7] [--only merge_1%]
 
-Every statement runs in a Python process of its own, on a fresh copy of the same table (files are
-linked, not copied); the peers take turns. A process tells two times: `import`, of the package
-alone, and `statement`, from opening the table to the commit, with whatever is imported on the way.
-The source of a MERGE is read between the two, and counts for neither.
+Every statement runs in a separate Python process, on a fresh copy of the same table (files are
+linked, not copied), and the peers take turns. A process reports two times. `import` is the import
+of the package alone. `statement` is the time from opening the table to the commit, with all imports
+on the way. The source of a MERGE is read between the two and counts for neither.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 
 OURS, THEIRS = "tablefmt", "deltalake"
 EVERY = 100
-"""One row in so many is changed."""
+"""One of this many rows is changed."""
 
 KEYS = 10
 FAR = 1_000_000_000
-"""Added to a key so that no row has it."""
+"""Added to a key to get a key that no row has."""
 
 UPDATES = {
     "update_1%": ({"v": "v + 1"}, f"id % {EVERY} = 7"),
@@ -39,12 +39,12 @@ STATEMENTS = (*DELETES, *UPDATES, *MERGES)
 
 
 def keys_of(rows: int) -> list[int]:
-    """Keys spread over the table."""
+    """Return keys spread over the table."""
     return [rows // KEYS * at + 7 for at in range(KEYS)]
 
 
 def write_both(root: Path, count: int, files: int) -> None:
-    """The rows as a table of each, in so many files, and the sources of the MERGEs."""
+    """Write the rows as a table of each peer, and the sources of the MERGEs."""
     import deltalake
     import numpy as np
     import pyarrow as pa
@@ -80,7 +80,7 @@ def write_both(root: Path, count: int, files: int) -> None:
 
 
 def statement(which: str, name: str, folder: str, rows: int) -> dict[str, float]:
-    """Run one here, where nothing was imported yet, and tell the seconds."""
+    """Run one statement in this process before any import, and print the seconds."""
     start = time.perf_counter()
     if which == OURS:
         import tablefmt
@@ -124,7 +124,7 @@ def _source(file: Path) -> Any:
 
 
 def measured(root: Path, which: str, name: str, rows: int) -> dict[str, float]:
-    """The same in a process of its own."""
+    """Run one statement in a separate process."""
     folder = root / "copy"
     shutil.copytree(root / which, folder, copy_function=os.link)
     command = [sys.executable, "-m", "benchmarks.arrow_dml_fresh", "--rows", str(rows)]
@@ -139,7 +139,7 @@ def measured(root: Path, which: str, name: str, rows: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run and keep the results."""
+    """Run and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--files", type=int, default=8)

@@ -1,11 +1,11 @@
-"""What reading lineitem on S3 asks of the store: requests and bytes, beside deltalake and pyarrow.
+"""Count requests and bytes of scans of lineitem on S3, against deltalake and pyarrow.
 
     python -m benchmarks.arrow_requests [--scale 1] [--files 4] [--only CASE,…]
 
-The server is moto in this process, without latency: seconds would tell nothing. Each case opens the
-table anew, ours with its log, which is counted apart. deltalake and pyarrow (through s3fs) read
-files of their own writers with the same rows; all of them are asked for all rows, two columns of
-them, a condition on two columns that 0.7 % of the rows pass, and one key of a sorted column.
+The server is moto in this process, without latency, so seconds would be meaningless. Each case
+opens the table again. Requests for our log are counted separately. deltalake and pyarrow (through
+s3fs) read files of their own writers with the same rows. The queries are: all rows, two columns, a
+condition on two columns that 0.7 % of the rows pass, and one key of a sorted column.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.s3server import S3Server
 
 
 class Counted:
-    """Requests of the server while it is open, and the bytes of their answers' bodies."""
+    """Count the server's requests while open, and the bytes of the response bodies."""
 
     def __init__(self, server: S3Server) -> None:
         self._http = server._server
@@ -70,13 +70,13 @@ class Counted:
 
 
 def ours(uri: str, options: dict[str, Any], query: Query) -> None:
-    """By `Table.scan`."""
+    """Read with `Table.scan`."""
     columns, condition, _ = query
     tablefmt.open(uri, storage_options=options).to_arrow(columns=columns, where=condition)
 
 
 def ours_by_duckdb(uri: str, options: dict[str, Any], query: Query) -> None:
-    """By a view, whose condition is DuckDB's alone."""
+    """Read through a view; DuckDB evaluates the condition."""
     columns, condition, _ = query
     with duckdb.connect() as connection:
         tablefmt.duckdb.attach(connection, "t", uri, storage_options=options)
@@ -85,7 +85,7 @@ def ours_by_duckdb(uri: str, options: dict[str, Any], query: Query) -> None:
 
 
 def ours_by_polars(uri: str, options: dict[str, Any], query: Query) -> None:
-    """By a LazyFrame."""
+    """Read through a LazyFrame."""
     columns, condition, _ = query
     rows = tablefmt.polars.scan(uri, storage_options=options)
     if condition is not None:

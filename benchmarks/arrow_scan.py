@@ -1,17 +1,23 @@
-"""Reading TPC-H's lineitem into Arrow without Spark, beside deltalake, pyarrow, DuckDB and polars.
+"""Measure scans of TPC-H's lineitem into Arrow without Spark, against four peers.
 
     python -m benchmarks.arrow_scan [--scale 1] [--files 16] [--small 2000] [--rounds 5]
         [--only whole,deleted,evolved,one,small]
 
-`whole`: as it was written. `deleted`: 1 % of the rows of every file are gone, in deltalake's table
-too. `evolved`: besides, a column is renamed, one is wider than in the files, one is in none. `one`:
-all rows in one file. `small`: 200,000 rows in many files. Of each all rows, two columns of them, a
-condition on two columns that 0.6 % of all rows pass and no file can be passed over for, one key of
-a sorted column, one value of an unsorted one, and the first 10 rows.
+The peers are deltalake, pyarrow, DuckDB and polars. The tables are:
 
-pyarrow and the engines read the bare files, those of our table and those that pyarrow writes when
-it is not told anything ("plain"); they do without page checksums, and they see all rows. Printed
-too: the peak memory of a process that reads all rows batch by batch.
+- `whole`: as written
+- `deleted`: 1 % of the rows of every file are deleted, in deltalake's table too
+- `evolved`: `deleted`, with a renamed column, a widened column, and a column that no file has
+- `one`: all rows in one file
+- `small`: 200,000 rows in many files
+
+The queries on each are: all rows, two columns, a condition on two columns that 0.6 % of all rows
+pass and that prunes no file, one key of a sorted column, one value of an unsorted column, and the
+first 10 rows.
+
+pyarrow and the engines read the bare files of our table, and files that pyarrow writes with its
+defaults ("plain"). They verify no page checksums, and return deleted rows too. The program also
+prints the peak memory of a process that reads all rows batch by batch.
 """
 
 from __future__ import annotations
@@ -58,7 +64,7 @@ Query = tuple[list[str] | None, str | None, int | None]
 
 
 def queries(key: int, price: str) -> dict[str, Query]:
-    """What is asked, by name."""
+    """Return the queries by name."""
     some = ["l_orderkey", price]
     month = (
         f"l_shipdate >= DATE '{MONTH[0]}' AND l_shipdate < DATE '{MONTH[1]}' AND l_quantity < 24"
@@ -74,7 +80,7 @@ def queries(key: int, price: str) -> dict[str, Query]:
 
 
 def expression(condition: str | None) -> pc.Expression | None:
-    """The same condition for a pyarrow dataset."""
+    """Return the condition for a pyarrow dataset."""
     if condition is None:
         return None
     if "shipdate" in condition:
@@ -85,7 +91,7 @@ def expression(condition: str | None) -> pc.Expression | None:
 
 
 def by_arrow(make_dataset: Callable[[], ds.Dataset], query: Query) -> None:
-    """The answer of a pyarrow dataset, which is made anew."""
+    """Read with a new pyarrow dataset."""
     columns, condition, limit = query
     how = {"columns": columns, "filter": expression(condition)}
     dataset = make_dataset()
@@ -96,7 +102,7 @@ def by_arrow(make_dataset: Callable[[], ds.Dataset], query: Query) -> None:
 
 
 def by_duckdb(paths: Sequence[str], query: Query) -> None:
-    """The answer of DuckDB, as an Arrow table."""
+    """Read with DuckDB into an Arrow table."""
     columns, condition, limit = query
     text = f"SELECT {', '.join(columns or ['*'])} FROM read_parquet({list(paths)!r})"
     text += "" if condition is None else f" WHERE {condition}"
@@ -106,7 +112,7 @@ def by_duckdb(paths: Sequence[str], query: Query) -> None:
 
 
 def by_polars(paths: Sequence[str], query: Query) -> None:
-    """The answer of polars, as its own frame."""
+    """Read with polars into its own frame."""
     columns, condition, limit = query
     rows = polars.scan_parquet(list(paths))
     if condition is not None:
@@ -117,13 +123,13 @@ def by_polars(paths: Sequence[str], query: Query) -> None:
 
 
 def by_us(uri: str, query: Query) -> None:
-    """Ours, of a table that is opened anew."""
+    """Open our table and scan it."""
     columns, condition, limit = query
     tablefmt.open(uri).to_arrow(columns=columns, where=condition, limit=limit)
 
 
 def theirs(rows: pa.Table, root: Path, files: int, deleted: bool) -> str:
-    """The rows as a table of deltalake's."""
+    """Write the rows as a deltalake table."""
     uri = str(root / "delta")
     step = -(-rows.num_rows // files)
     for start in range(0, rows.num_rows, step):
@@ -134,7 +140,7 @@ def theirs(rows: pa.Table, root: Path, files: int, deleted: bool) -> str:
 
 
 def plain(rows: pa.Table, root: Path, files: int) -> list[str]:
-    """The rows as pyarrow writes them by itself."""
+    """Write the rows with pyarrow's defaults."""
     step = -(-rows.num_rows // files)
     (root / "plain").mkdir()
     paths = [str(root / "plain" / f"{at}.parquet") for at in range(files)]
@@ -144,7 +150,7 @@ def plain(rows: pa.Table, root: Path, files: int) -> list[str]:
 
 
 def cases_of(kind: str, rows: pa.Table, root: Path, files: int) -> dict[str, Callable[[], Any]]:
-    """By name, what is measured."""
+    """Return the measured cases by name."""
     table = make(rows, root, kind, files)
     uri, paths = table.uri, table.scan().files()["path"].to_pylist()
     bare = [f"{uri}/{path}" for path in paths]
@@ -171,8 +177,8 @@ def cases_of(kind: str, rows: pa.Table, root: Path, files: int) -> dict[str, Cal
 
 
 def again(case: Callable[[], Any]) -> float:
-    """Seconds of the second of two runs: what the one before left of its memory is its own, and not
-    what another contestant gave back or kept."""
+    """Return the seconds of the second of two runs, so that it reuses its own memory and not that
+    of another contestant."""
     case()
     start = time.perf_counter()
     case()
@@ -180,7 +186,7 @@ def again(case: Callable[[], Any]) -> float:
 
 
 def peak_memory(uri: str) -> int:
-    """MiB of a process that reads all rows as batches."""
+    """Return the peak MiB of a process that reads all rows as batches."""
     run = [sys.executable, "-c", BATCHES, uri]
     return int(subprocess.run(run, stdout=subprocess.PIPE, text=True, check=True).stdout)
 

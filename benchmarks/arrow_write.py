@@ -1,12 +1,12 @@
-"""TPC-H's lineitem written without Spark, beside pyarrow's own writer; and the memory it takes.
+"""Measure writing TPC-H's lineitem without Spark, against pyarrow's writer, and its peak memory.
 
     python -m benchmarks.arrow_write [--scale 1] [--files 16] [--rounds 5]
 
-Compared: an append for each of so many parts, against pyarrow's ParquetWriter with the row groups,
-decimals and checksums of our files and encodings of its own, and all rows in one append. Seconds
-and processor seconds, for other work on the machine moves the former. Peak memory is that of a
-process of its own, above what it had when it began: of a stream that makes its batches anew, and of
-a table that is there.
+One comparison makes an append for each of several parts, the other writes all rows in one append.
+pyarrow's ParquetWriter uses the row groups, decimals and checksums of our files, and its own
+encodings. Figures are seconds and processor seconds, because other work on the machine affects the
+former. Peak memory is that of a separate process, above its starting value: for a stream that
+generates its batches, and for a table in memory.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ BATCH_ROWS = 65_536
 
 
 def ours(parts: list[pa.Table], folder: Path) -> None:
-    """An append a part."""
+    """Make one append for each part."""
     table = tablefmt.create(str(folder), parts[0].schema)
     for part in parts:
         table.append(part)
 
 
 def theirs(parts: list[pa.Table], folder: Path) -> None:
-    """A file a part, but not durable, and with Arrow's own encodings."""
+    """Write one file for each part, not durable, with Arrow's own encodings."""
     folder.mkdir()
     for number, part in enumerate(parts):
         with pq.ParquetWriter(
@@ -57,14 +57,14 @@ def theirs(parts: list[pa.Table], folder: Path) -> None:
 
 
 def compared(rows: pa.Table, files: int, rounds: int, root: Path) -> dict[str, Any]:
-    """Seconds and processor seconds of each, in turn."""
+    """Measure seconds and processor seconds of each case, alternating."""
     step = -(-rows.num_rows // files)
     parts = [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
     cases: dict[str, Callable[[Path], None]] = {
-        "tablefmt, a part at a time": lambda folder: ours(parts, folder),
-        "pyarrow, a part at a time": lambda folder: theirs(parts, folder),
-        "tablefmt, at once": lambda folder: ours([rows], folder),
-        "pyarrow, at once": lambda folder: theirs([rows], folder),
+        "tablefmt, one append per part": lambda folder: ours(parts, folder),
+        "pyarrow, one append per part": lambda folder: theirs(parts, folder),
+        "tablefmt, one append": lambda folder: ours([rows], folder),
+        "pyarrow, one append": lambda folder: theirs([rows], folder),
     }
     processor: dict[str, list[float]] = {name: [] for name in cases}
     sizes: dict[str, int] = {}
@@ -81,7 +81,7 @@ def compared(rows: pa.Table, files: int, rounds: int, root: Path) -> dict[str, A
 
     figures = run_alternating({name: partial(run, name) for name in cases}, rounds)
     ratios = {}
-    for how in ("a part at a time", "at once"):
+    for how in ("one append per part", "one append"):
         pair = f"tablefmt, {how}", f"pyarrow, {how}"
         ratios[how] = {"seconds": ratio(figures, *pair), "processor": ratio(processor, *pair)}
     return {
@@ -93,7 +93,7 @@ def compared(rows: pa.Table, files: int, rounds: int, root: Path) -> dict[str, A
 
 
 def grouped(scale: str) -> Path:
-    """The rows in one file of row groups as ours, so that to read it takes little memory."""
+    """Write the rows as one file with our row groups, so that reading it takes little memory."""
     path = CACHE / f"lineitem-{scale}-grouped.parquet"
     if not path.exists():
         pq.write_table(lineitem(CACHE, scale), path.with_suffix(".tmp"), row_group_size=GROUP_ROWS)
@@ -102,7 +102,7 @@ def grouped(scale: str) -> Path:
 
 
 def peak(kind: str, path: Path) -> dict[str, float]:
-    """MB of memory above the beginning, while all rows are written."""
+    """Return the MB of memory above the start while all rows are written."""
     file = pq.ParquetFile(path, pre_buffer=False)
     shape = file.schema_arrow
     folder = tempfile.mkdtemp(prefix="tablefmt-bench-")
@@ -133,7 +133,7 @@ def _resident() -> float:
 
 
 def main() -> None:
-    """Run all and keep the results; or, in a process of its own, tell one peak."""
+    """Run all cases and save the results; in a child process, report one peak."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", default="1")
     parser.add_argument("--files", type=int, default=16)

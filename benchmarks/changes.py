@@ -1,13 +1,13 @@
-"""Row changes: ten UPDATEs and ten appends on Spark, an UPDATE of 1 % by Arrow.
+"""Measure reading row changes: ten UPDATEs and ten appends on Spark, an UPDATE of 1 % by Arrow.
 
 python -m benchmarks.changes [--rows 8000000] [--rounds 5] [--only spark|arrow|history]
 
-On Spark a table of six columns in eight files. UPDATEs of 10,000 rows each, spread over all files
-or next to each other, and appends of 10,000 rows; then the change feed over all ten: one answer of
-counts and sums by kind, and every column of every row. A scan of the table beside it, in turn.
-By Arrow an UPDATE of 1 % of 6M rows, spread over all files: bytes that the feed reads of the disk,
-over those of the same columns in the files that the UPDATE touched and made.
-And of a history of 10,000 small commits, ten of them: at its end, and elsewhere.
+- Spark: a table of six columns in eight files, with UPDATEs of 10,000 rows each (spread over all
+  files, or consecutive) and appends of 10,000 rows. The change feed over all ten is read as counts
+  and sums by kind, and as every column of every row, alternating with a scan of the table.
+- Arrow: an UPDATE of 1 % of 6M rows, spread over all files. The figure is the bytes that the feed
+  reads from disk, over the bytes of its columns in the files that the UPDATE touched and wrote.
+- History: ten commits of a history of 10,000 small commits, at its end and elsewhere.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def spark(work: Path, rows: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each reading."""
+    """Return the seconds of each read."""
     session = tablefmt.spark.session(master="local[2]")
     session.sparkContext.setLogLevel("ERROR")
     frame = session.range(0, rows, 1, 8).selectExpr(
@@ -129,14 +129,14 @@ def _all(read: Callable[[], Any]) -> None:
 
 
 def _check(name: str, frame: Any) -> None:
-    """Refuse to measure what is wrong."""
+    """Fail if a result is wrong."""
     found = {row[0]: row[1] for row in frame.groupBy("_change_type").count().collect()}
     kinds = ("insert",) if name == "appends" else ("update_preimage", "update_postimage")
     assert found == dict.fromkeys(kinds, COMMITS * EACH), (name, found)
 
 
 def arrow(work: Path, rows: int) -> dict[str, Any]:
-    """Bytes that the feed reads, over those of its columns in the files that were changed."""
+    """Return the bytes that the feed reads, over those of its columns in the changed files."""
     uri = str(work / "arrow")
     table = tablefmt.create(uri, "id BIGINT, a DOUBLE, b STRING, c INT, d DOUBLE, e BIGINT")
     each = rows // 8
@@ -165,7 +165,7 @@ def arrow(work: Path, rows: int) -> dict[str, Any]:
 
 
 def history(work: Path, commits: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds to read ten commits, by where they are; with a fresh handle, and with a warm one."""
+    """Return seconds to read ten commits by position, with a fresh and with a warm handle."""
     uri = str(work / "history")
     table = tablefmt.create(uri, "id BIGINT, v INT")
     for n in range(commits):
@@ -195,7 +195,7 @@ def _column_bytes(path: str, names: list[str]) -> int:
 
 
 def _read_bytes() -> int:
-    """What this process has read so far, from the cache of the system too."""
+    """Return the bytes that this process has read so far, including the system's cache."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("rchar")).split()[1])
 

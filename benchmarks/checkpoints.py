@@ -1,8 +1,8 @@
-"""Tables of many files that are opened at a checkpoint, beside deltalake.
+"""Measure tables of many files that are opened at a checkpoint, against deltalake.
 
-N files, 1,000 partitions, 10 columns with bounds, no data.
+The tables have N files, 1,000 partitions, 10 columns with bounds, and no data.
 
-Every figure is in seconds but the bytes; the fit is t = a + b * N over the sizes given.
+All figures except bytes are in seconds. The fit is t = a + b * N over the given sizes.
 
 python -m benchmarks.checkpoints [--files 10000 100000 1000000] [--rounds 3] [--no-deltalake]
 """
@@ -41,7 +41,7 @@ EACH = 62_500
 
 
 def build(uri: str, files: int) -> None:
-    """Entries with side files of made-up bounds: the first column in the order of the files."""
+    """Write entries with overflow metadata files; bounds of the first column follow file order."""
     names = [f"c{i} BIGINT" for i in range(1, COLUMNS + 1)]
     store = open_store(uri, {})
     create(store, ", ".join([*names, "p INT"]), partition_by=["p"], environment=SYSTEM)
@@ -65,7 +65,7 @@ def build(uri: str, files: int) -> None:
 
 
 def described(ids: Any, version: int, files: int, chance: Any) -> pa.Table:
-    """What an entry says of files: paths with a transaction of 32 digits, and a random part."""
+    """Return the file columns of an entry: paths with a 32-digit transaction and a random part."""
     nonce = f"{version:032x}"
     parts = chance.integers(0, 1 << 62, len(ids)).tolist()
     columns: dict[str, Any] = {
@@ -83,7 +83,7 @@ def described(ids: Any, version: int, files: int, chance: Any) -> pa.Table:
 
 
 def resident() -> int:
-    """Bytes of this process."""
+    """Return the resident bytes of this process."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -91,7 +91,7 @@ def resident() -> int:
 
 
 def plans(files: int) -> dict[str, str]:
-    """Conditions by what they leave."""
+    """Return conditions by the files that they keep."""
     middle = files // 2 * 1000
     return {
         "point, clustered": f"c1 = {middle}",
@@ -101,12 +101,12 @@ def plans(files: int) -> dict[str, str]:
 
 
 def planned(table: tablefmt.Table, where: str) -> pa.Table:
-    """The files that a condition leaves."""
+    """Return the files that a condition keeps."""
     return table.scan(where=where).files()
 
 
 def one(uri: str, files: int) -> dict[str, float]:
-    """Figures of a process that has nothing of the table yet."""
+    """Measure in a process that has not opened the table before."""
     found: dict[str, float] = {}
     warm = tablefmt.open(uri)
     warm.refresh()
@@ -119,7 +119,7 @@ def one(uri: str, files: int) -> dict[str, float]:
     for segment in snapshot.history.segments:
         segment.files.columns(core)
     found["open and core columns"] = time.perf_counter() - start
-    found["memory of core columns, bytes a file"] = (resident() - before) / files
+    found["memory of core columns, bytes per file"] = (resident() - before) / files
     for name, where in plans(files).items():
         cold = tablefmt.open(uri)
         found[f"plan, {name}: cold"] = seconds(partial(planned, cold, where))
@@ -131,7 +131,7 @@ def one(uri: str, files: int) -> dict[str, float]:
 
 
 def in_process(uri: str, files: int) -> dict[str, float]:
-    """`one` in a process of its own."""
+    """Run `one` in a separate process."""
     code = "import json,sys; from benchmarks.checkpoints import one; "
     code += "print(json.dumps(one(sys.argv[1], int(sys.argv[2]))))"
     done = subprocess.run(
@@ -142,7 +142,7 @@ def in_process(uri: str, files: int) -> dict[str, float]:
 
 
 def run(files: int, rounds: int, deltalake: bool) -> dict[str, float]:
-    """All figures of one size, each the least of some rounds."""
+    """Return all figures of one size, each the minimum of the rounds."""
     folder = tempfile.mkdtemp(prefix="checkpoints-")
     try:
         uri = f"{folder}/t"
@@ -151,8 +151,8 @@ def run(files: int, rounds: int, deltalake: bool) -> dict[str, float]:
         table = tablefmt.open(uri)
         found["replay"] = seconds(table.context.view.snapshot)
         report = table.checkpoint()
-        found["write, the first"] = report.seconds
-        found["bytes a file"] = report.written_bytes / files
+        found["first write"] = report.seconds
+        found["bytes per file"] = report.written_bytes / files
         found["write, again: nothing changed"] = table.checkpoint().seconds
         found |= changed(table, files)
         rest = [in_process(uri, files) for _ in range(rounds)]
@@ -166,7 +166,7 @@ def run(files: int, rounds: int, deltalake: bool) -> dict[str, float]:
 
 
 def changed(table: Any, files: int) -> dict[str, float]:
-    """A hundredth of the files goes, as many come."""
+    """Remove one hundredth of the files and add as many."""
     store, view = table.context.store, table.context.view
     view.refresh()
     stored = view.entries_after(view.head.version - 1)[0]
@@ -184,12 +184,12 @@ def changed(table: Any, files: int) -> dict[str, float]:
     report = table.checkpoint()
     return {
         "write, after a change of 1 %": report.seconds,
-        "bytes written after it, a file that came": report.written_bytes / count,
+        "bytes written after it, per added file": report.written_bytes / count,
     }
 
 
 def refreshed(uri: str) -> dict[str, float]:
-    """A handle that is 100 commits behind, and the first plan after it caught up."""
+    """Measure the refresh of a handle 100 commits behind, and its next plan."""
     table, behind = tablefmt.open(uri), tablefmt.open(uri)
     where = f"p = {PARTITIONS // 2}"
     behind.scan(where=where).files()
@@ -198,12 +198,12 @@ def refreshed(uri: str) -> dict[str, float]:
     for _ in range(100):
         table.append(data)
     found = {"refresh of 100 commits": seconds(behind.refresh)}
-    found["plan after it"] = seconds(lambda: behind.scan(where=where).files())
+    found["plan after the refresh"] = seconds(lambda: behind.scan(where=where).files())
     return found
 
 
 def beside(uri: str, files: int, rounds: int) -> dict[str, float]:
-    """deltalake with as many files of as many columns, at a checkpoint."""
+    """Measure deltalake with equal numbers of files and columns, at a checkpoint."""
     import deltalake
 
     names = [f"c{i}" for i in range(1, COLUMNS + 1)]
@@ -234,7 +234,7 @@ def beside(uri: str, files: int, rounds: int) -> dict[str, float]:
     del actions
     deltalake.DeltaTable(uri).create_checkpoint()
     size = sum(path.stat().st_size for path in Path(uri, "_delta_log").glob("*.parquet"))
-    found = {"deltalake: bytes a file": size / files}
+    found = {"deltalake: bytes per file": size / files}
     found["deltalake: open"] = seconds(lambda: deltalake.DeltaTable(uri), rounds)
     table = deltalake.DeltaTable(uri)
     where = f"p = {PARTITIONS // 2}"
@@ -245,7 +245,7 @@ def beside(uri: str, files: int, rounds: int) -> dict[str, float]:
 
 
 def fit(sizes: list[int], values: list[float]) -> tuple[float, float]:
-    """a and b of t = a + b * N."""
+    """Return a and b of t = a + b * N."""
     b, a = np.polyfit(sizes, values, 1)
     return float(a), float(b)
 
@@ -265,7 +265,7 @@ def main() -> None:
     if len(given.files) > 1:
         for name in names:
             a, b = fit(given.files, [results[n][name] for n in given.files])
-            document[name]["a"], document[name]["b, µs a file"] = round(a, 5), round(b * 1e6, 5)
+            document[name]["a"], document[name]["b, µs per file"] = round(a, 5), round(b * 1e6, 5)
     print(json.dumps(document, indent=1))
 
 

@@ -1,11 +1,11 @@
-"""Compaction of many small files, beside deltalake's; and clustering beside its Z-order.
+"""Measure compaction of many small files, and clustering, against deltalake and its Z-order.
 
     python -m benchmarks.compaction [--files 2000] [--rows 5000] [--rounds 3] [--only compact]
 
-The same rows in as many files; each contestant puts its own together, each round on a fresh copy:
-deltalake as it does by itself (zstd at level 4), and at the level at which we write (1). Rows a
-second of the best round, processor seconds, for other work on the machine moves the former, and the
-peak memory of a process that does nothing else, above what it began with.
+Each contestant compacts the same rows in the same number of files, on a fresh copy each round.
+deltalake runs with its default (zstd at level 4) and with our level (1). The figures are rows per
+second of the best round, processor seconds (other work on the machine affects the former), and the
+peak memory of a process that does nothing else, above its starting value.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ORDERS: dict[str, tuple[str, ...]] = {"compact": (), "order": ("amount", "day")}
 
 
 def rows_of(number: int, rows: int) -> pa.Table:
-    """A small file's rows: keys that rise, amounts, a name out of some, a note that is its own."""
+    """Return a small file's rows: ascending keys, amounts, one of few names, a unique note."""
     random = np.random.default_rng(number)
     first = number * rows
     return pa.table(
@@ -51,7 +51,7 @@ def rows_of(number: int, rows: int) -> pa.Table:
 
 
 def make(root: Path, files: int, rows: int) -> None:
-    """Both tables, a commit a file of ours and one commit of theirs."""
+    """Create both tables: ours with a commit per file, theirs with one commit."""
     table = tablefmt.create(root / "ours", rows_of(0, 1).schema)
     for first in range(0, files, 200):
         txn = table.transaction()
@@ -68,7 +68,7 @@ def make(root: Path, files: int, rows: int) -> None:
 
 
 def compact(root: Path, who: str, by: tuple[str, ...] = ()) -> tuple[int, int]:
-    """Do it; gives files before and after."""
+    """Compact a table; return the number of files before and after."""
     if who == "tablefmt":
         table = tablefmt.open(root / "ours")
         before = table.scan().files().num_rows
@@ -90,7 +90,7 @@ def compact(root: Path, who: str, by: tuple[str, ...] = ()) -> tuple[int, int]:
 def compared(
     root: Path, rounds: int, rows: int, by: tuple[str, ...], processor: dict[str, list[float]]
 ) -> dict[str, Any]:
-    """Rows a second of each, in turn, on fresh copies."""
+    """Measure rows per second of each contestant, alternating, on fresh copies."""
     counts: dict[str, tuple[int, int]] = {}
 
     def run(name: str) -> float:
@@ -115,7 +115,7 @@ def compared(
 
 
 def peak(who: str, root: Path) -> dict[str, float]:
-    """MB of memory above the beginning, while all files are put together."""
+    """Return the MB of memory above the start while all files are compacted."""
     most, ended = 0.0, threading.Event()
     start = _resident()
 
@@ -138,7 +138,7 @@ def _resident() -> float:
 
 
 def main() -> None:
-    """Run all and keep the results; or, in a process of its own, tell one peak."""
+    """Run all cases and save the results; in a child process, report one peak."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=2000)
     parser.add_argument("--rows", type=int, default=5000)

@@ -1,9 +1,10 @@
-"""The conflict rules alone: one winner of many files against what a transaction read.
+"""Measure the conflict rules alone: a winning commit of many files against a read set.
 
     python -m benchmarks.conflict_check [--rounds 20] [--files 1000]
 
-No store and no data: winners and read sets are made in memory. A case is one check of a winner that
-may be passed, and the re-base over it, in milliseconds; with what is decoded of an entry's text.
+There is no store and no data: winning commits and read sets are built in memory. A case is one
+check of a winning commit without a conflict, and the rebase onto it, in milliseconds. Decoding the
+needed parts of the entry's text is included.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ from tablefmt.model.positions import encode_positions
 SCHEMA = schema_from("id BIGINT, day DATE, name STRING, value DOUBLE")
 METADATA = Metadata(SCHEMA, partition_by=(2,))
 ROWS = 100_000
-"""In a file."""
+"""Rows in a file."""
 GONE = 100
-"""Of them, taken out by each side."""
+"""Rows of a file that each side deletes."""
 NOWHERE = "day >= DATE '1970-01-05' AND (id < 0 OR name LIKE 'x%') AND value > 3"
 """No added file can match."""
 
 
 def winner_of(files: int, cls: OperationClass) -> ConcurrentCommit:
-    """A winner that adds so many files: new versions and inserts, or outputs of a compaction."""
+    """Return a winning commit with many files: updates and inserts, or compaction outputs."""
     first = files + 1
     every = range(files)
     dropped = encode_positions(BitMap64(range(0, 1000, 7)))
@@ -113,7 +114,7 @@ def winner_of(files: int, cls: OperationClass) -> ConcurrentCommit:
 
 
 def mine_of(files: int, granularity: str) -> PendingCommit:
-    """An UPDATE that read and changed other rows of the same files."""
+    """Return an UPDATE that read and changed other rows of the same files."""
     rows = BitMap64(range(ROWS - GONE, ROWS))
     ids = np.arange(1, files + 1)
     text = "day >= DATE '1970-01-05' AND (id > 10 OR name LIKE 'n%') AND value > 3"
@@ -141,7 +142,7 @@ def mine_of(files: int, granularity: str) -> PendingCommit:
 def timed(
     concurrent: ConcurrentCommit, mine: PendingCommit
 ) -> tuple[Callable[[], float], Callable[[], float]]:
-    """Milliseconds of a check that passes, and of following."""
+    """Return the milliseconds of a check that passes, and of the rebase."""
 
     def checked() -> float:
         start = time.perf_counter()

@@ -1,10 +1,11 @@
-"""What constraints cost a write: rows into a new table with none, with NOT NULL, with a CHECK.
+"""Measure the cost of constraints for a write: a new table with none, with NOT NULL, with a CHECK.
 
     python -m benchmarks.constraints [--rows 6000000] [--rounds 5]
 
-Four columns, all NOT NULL or none; a CHECK that compares a column with a constant, and one that
-computes, for which Arrow needs DuckDB. Arrow writes rows that are in memory, Spark rows that it
-makes. Only the append is timed. Before that, each table has to refuse a row that does not fit.
+The table has four columns, all NOT NULL or none. One CHECK compares a column with a constant. The
+other computes a value, for which Arrow needs DuckDB. Arrow writes rows from memory, Spark writes
+rows that it generates. Only the append is timed. Before that, each table must refuse an invalid
+row.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ MADE = {
 
 @dataclass(frozen=True)
 class Kind:
-    """What a table asks of its rows."""
+    """The constraints of a table."""
 
     not_null: bool = False
     checks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def asks(self) -> bool:
-        """Whether there is anything that a row can break."""
+        """Return True if a row can violate a constraint."""
         return self.not_null or bool(self.checks)
 
     @property
@@ -61,7 +62,7 @@ KINDS = {
     PLAIN: Kind(),
     "not null": Kind(not_null=True),
     "check": Kind(checks={"some": "quantity > 0"}),
-    "check that computes": Kind(checks={"worth": "quantity * price < 1000000"}),
+    "computed check": Kind(checks={"worth": "quantity * price < 1000000"}),
 }
 MISFIT = {"id": [None], "quantity": [-1], "price": [-1e9], "name": ["none of them takes this"]}
 """A row that every kind but `plain` refuses."""
@@ -104,7 +105,7 @@ class Writes:
         }
 
     def made(self, engine: str, kind: Kind) -> Table:
-        """An empty table of this kind."""
+        """Create an empty table of this kind."""
         uri = str(self.root / "table")
         shutil.rmtree(uri, ignore_errors=True)
         table = tablefmt.create(uri, kind.ddl)
@@ -113,7 +114,7 @@ class Writes:
         return table if engine == ARROW else tablefmt.spark.open(self.spark, uri)
 
     def refuses(self, engine: str, kind: Kind) -> bool:
-        """Whether a row that does not fit is kept out."""
+        """Return True if the table refuses an invalid row."""
         try:
             self.made(engine, kind).append(self.misfits[engine])
         except ConstraintViolationError:
@@ -121,7 +122,7 @@ class Writes:
         return False
 
     def case(self, engine: str, kind: Kind) -> Callable[[], float]:
-        """Seconds of one append."""
+        """Return the seconds of one append."""
 
         def run() -> float:
             table = self.made(engine, kind)

@@ -1,11 +1,11 @@
-"""Many processes and one table on local disk, beside deltalake.
+"""Measure many processes that write to one table on local disk, against deltalake.
 
     python -m benchmarks.contention [--rounds 3] [--processes 16 32] [--appends 40] [--long 320]
 
-Appends: each process appends small rows one after the other, all at once. Deletes: each process
-deletes rows of its own, in a partition of its own, or one by one from a file that all share. For
-deltalake every exception counts as a failure: its writers give up after 15 tries of their own.
-tablefmt is durable before it answers; deltalake does not fsync.
+Appends: all processes append small rows at the same time, one after the other. Deletes: each
+process deletes its own rows, in its own partition, or one by one from a file that all share. For
+deltalake every exception counts as a failure, because its writers give up after 15 attempts.
+tablefmt is durable before a commit returns; deltalake does not fsync.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _delta_table(folder: str) -> Any:
 
 
 def contend(work: Work, folder: str, processes: int, pieces: int) -> dict[str, Any]:
-    """All at once; seconds from the start to the end of the last."""
+    """Run all processes; return the seconds from the start to the end of the last."""
     context = multiprocessing.get_context("spawn")
     ready, go, results = context.Semaphore(0), context.Event(), context.Queue()
     workers = [
@@ -246,7 +246,7 @@ def deletes(tables: Tables, given: argparse.Namespace) -> dict[str, Any]:
     """Rows of one's own, in partitions of one's own or in a file that all share."""
     found: dict[str, Any] = {}
     processes, most = given.processes[0], max(1, given.appends // FEWER)
-    for partitioned, where in ((True, "in partitions of their own"), (False, "in one file")):
+    for partitioned, where in ((True, "in separate partitions"), (False, "in one file")):
 
         def ours(name: str, partitioned: bool = partitioned) -> float:
             return tables.ours_delete(processes, most, name, partitioned=partitioned)
@@ -254,7 +254,7 @@ def deletes(tables: Tables, given: argparse.Namespace) -> dict[str, Any]:
         def theirs(name: str, partitioned: bool = partitioned) -> float:
             return tables.theirs_delete(processes, max(1, most // 2), name, partitioned=partitioned)
 
-        name = f"{processes} processes delete rows of their own {where}"
+        name = f"{processes} processes delete their own rows {where}"
         found[name] = compared(given.rounds, ours, theirs, name)
     return found
 

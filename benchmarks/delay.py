@@ -1,8 +1,8 @@
-"""A proxy that makes a server on this machine as far away as one in a data centre.
+"""A proxy that adds the latency of a remote server to a server on this machine.
 
-What the client sends reaches the server half a round trip later, and so do answers on the way
-back; a new connection costs one round trip besides, for its handshake. Bandwidth is not limited,
-and requests on several connections wait side by side, as on a real line.
+Bytes in each direction arrive half a round trip later. A new connection costs one more round trip
+for its handshake. Bandwidth is not limited, and requests on several connections are delayed in
+parallel, as on a real network.
 """
 
 from __future__ import annotations

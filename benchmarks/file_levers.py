@@ -1,14 +1,18 @@
-"""What each way to write TPC-H's lineitem in Parquet costs: decisions 0021 and 0024 in numbers.
+"""Measure each way to write TPC-H's lineitem as Parquet: the figures of decisions 0021 and 0024.
 
     python -m benchmarks.file_levers [--scale 1] [--files 16] [--rounds 4] [--only LEVER,…]
         [--columns 1000000]
 
-Each lever is the one before it and something more, from Arrow's own defaults to files as tablefmt
-writes them, and those with other codecs and row groups. Of each: bytes, processor seconds to write
-(by pyarrow's writer, into memory and out to a file), and processor seconds and seconds, the least
-of the rounds, to read all rows, two columns, 0.7 % of the rows and one key of a sorted column, by
-pyarrow's dataset with page checksums and by DuckDB. Besides, of the first rows (`--columns`, 0 for
-none): what each column takes in each encoding and codec.
+Each lever is the previous one with one more setting, from Arrow's defaults to tablefmt's files;
+further levers have other codecs and row groups. The figures of a lever are:
+
+- bytes
+- processor seconds to write (by pyarrow's writer, into memory and then to a file)
+- processor seconds and seconds, the minimum of the rounds, to read all rows, two columns, 0.7 % of
+  the rows and one key of a sorted column, by pyarrow's dataset with page checksums and by DuckDB
+
+For the first rows (`--columns`, 0 for none) the program also prints the bytes of each column in
+each encoding and codec.
 """
 
 from __future__ import annotations
@@ -53,12 +57,12 @@ BEFORE = {"store_schema": False, "write_page_checksum": True}
 INTEGERS = {**BEFORE, "store_decimal_as_integer": True}
 SMALL_DICTIONARIES = {**INTEGERS, "dictionary_pagesize_limit": 128 << 10}
 LEVERS = {
-    "as before": Lever(BEFORE, 1 << 20),
+    "before": Lever(BEFORE, 1 << 20),
     "decimals as integers": Lever(INTEGERS, 1 << 20),
     "128k rows a group": Lever(INTEGERS),
     "dictionaries of 128 KiB": Lever(SMALL_DICTIONARIES),
     "page index": Lever({**SMALL_DICTIONARIES, "write_page_index": True}),
-    "encodings by a sample": Lever(),
+    "encodings from a sample": Lever(),
     "snappy": Lever(codec="snappy"),
     "lz4": Lever(codec="lz4"),
     "64k rows a group": Lever(group_rows=64 << 10),

@@ -1,4 +1,4 @@
-"""What every benchmark shares: turns, so that drift of the machine hits all alike, and results."""
+"""Shared parts of benchmarks: alternating rounds, so that drift affects every case, and results."""
 
 from __future__ import annotations
 

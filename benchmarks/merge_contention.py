@@ -1,14 +1,16 @@
-"""Two MERGEs, or UPDATEs, of different rows of one table at once: how many of 16 fail.
+"""Count failures of two concurrent MERGEs, or UPDATEs, of different rows of one table.
 
 python -m benchmarks.merge_contention [--tries 16] [--rows 10000] [--jars FOLDER]
                                       [--kinds arrow,deltalake,tablefmt,iceberg,delta]
 
-Each try begins with a table of one file and two writers, who go at the same moment: one changes the
-even keys' every tenth, the other the odd keys', and a MERGE inserts keys of its own besides. So the
-bounds of what they change lie within each other. On Arrow the writers are two processes, deltalake
-beside; on Spark two sessions of one local[2], in threads; Iceberg 1.12 with version 3 and
-merge-on-read, and Delta with deletion vectors, are run if --jars names their jars (README.md).
-What is not refused is counted afterwards: no change may be lost. Seconds are of both together.
+Each of 16 attempts starts with a table of one file and two writers that start at the same moment.
+One changes every tenth of the even keys, the other every tenth of the odd keys. A MERGE also
+inserts its own keys. The bounds of their changes therefore overlap.
+
+On Arrow the writers are two processes, with deltalake as the peer. On Spark they are two sessions
+of one local[2], in threads. Iceberg 1.12 with version 3 and merge-on-read, and Delta with deletion
+vectors, run if --jars names their jars (README.md). After each attempt the program checks that no
+successful change is lost. Seconds are those of both writers together.
 """
 
 from __future__ import annotations

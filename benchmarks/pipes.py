@@ -1,10 +1,10 @@
-"""Pipes by Arrow: the first run beside a plain copy, one new row beside an append of it.
+"""Measure pipes by Arrow: the first run against a plain copy, one new row against its append.
 
 python -m benchmarks.pipes [--rows 4000000] [--rounds 5]
 
-A table of four columns is copied by `tablefmt.write(scan)`, by a pipe, by a pipe with a function
-and by a pipe with keys, into a new table each time. Then one row comes at a time: a pipe takes it,
-a pipe with keys does, and the same row is appended to the target by hand.
+Four programs copy a table of four columns into a new table each time: `tablefmt.write(scan)`, a
+pipe, a pipe with a function, and a pipe with keys. Then the source gets one row at a time. A pipe
+and a pipe with keys copy it, and an append writes the same row to the target directly.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
         f"{name} over {theirs}": ratio(figures, name, theirs)
         for names, theirs in (
             (("first", "first, function", "first, keys"), "copy"),
-            (("one row", "one row, keys", "nothing new"), "append"),
+            (("one row", "one row, keys", "no new rows"), "append"),
         )
         for name in names
     }
@@ -101,7 +101,7 @@ def later(work: Path, source: tablefmt.Table, rounds: int) -> dict[str, list[flo
         works: dict[str, Callable[[], Any]] = {
             "one row": lambda: tablefmt.pipe(source).into(one),
             "one row, keys": lambda: tablefmt.pipe(source).into(two, keys="id"),
-            "nothing new": lambda: tablefmt.pipe(source).into(one),
+            "no new rows": lambda: tablefmt.pipe(source).into(one),
             "append": partial(one.append, row),
         }
         for name, run in works.items():

@@ -1,14 +1,16 @@
-"""DuckDB and polars over tables of lineitem, beside the same engines over the bare Parquet files.
+"""Measure DuckDB and polars over tables of lineitem, against the same engines over the bare files.
 
     python -m benchmarks.python_engines [--scale 1] [--files 16] [--small 2000] [--rounds 5]
         [--only deleted,evolved,small] [--engines duckdb,polars]
 
-`deleted`: 1 % of the rows of every file are gone. `evolved`: besides, a column is renamed, another
-is wider than in the files, and a third is in none. `small`: 200,000 rows in many files, none gone.
-Of each a full scan, two columns, a range of 0.7 % of the rows, and one key of a sorted column. The
-bare files are those of the table, all rows of them. `relation` was made before, as a view is; `new`
-opens the table and makes it each time, with the condition. The same of a LazyFrame of polars, which
-has the condition in both.
+- `deleted`: 1 % of the rows of every file are deleted
+- `evolved`: `deleted`, with a renamed column, a widened column, and a column that no file has
+- `small`: 200,000 rows in many files, without deleted rows
+
+The queries on each are: a full scan, two columns, a range of 0.7 % of the rows, and one key of a
+sorted column. The bare files are all files of the table, with deleted rows. `relation` was created
+before the measurement, like a view. `new` opens the table and creates the relation each time, with
+the condition. A LazyFrame of polars has the condition in both.
 """
 
 from __future__ import annotations

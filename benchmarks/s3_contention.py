@@ -1,11 +1,11 @@
-"""Processes that append to one table on a real S3 server, near and 20 ms away, beside deltalake.
+"""Measure processes that append to one table on a real S3 server, against deltalake.
 
     python -m benchmarks.s3_contention [--rounds 3] [--writers 1 8] [--round-trip 0 20]
 
-The server is versitygw or MinIO: what TABLEFMT_TEST_S3_SERVER names, or one on the PATH.
-Each process appends small rows one after the other, all at once; its first append, which makes
-clients and probes the store, is not counted. For deltalake every exception counts as a failure. The
-machine's load before each run is kept: rates of other runs are not to be compared.
+The server is versitygw or MinIO, near and 20 ms away: TABLEFMT_TEST_S3_SERVER or the PATH names it.
+All processes append small rows at the same time. The first append of each, which creates clients
+and probes the store, is not counted. For deltalake every exception counts as a failure. The result
+has the machine's load before each run: do not compare rates of different runs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reading whole tables from an S3 server behind a delaying proxy, beside deltalake: seconds.
+"""Measure seconds to read whole tables from S3 behind a delaying proxy, against deltalake.
 
-The server has to be there already; AWS_ENDPOINT_URL and the credentials lead to it.
+The server must already run; AWS_ENDPOINT_URL and the credentials select it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""100 appends of 1,000 rows from Spark: seconds each, their spread and drift; plain Parquet beside.
+"""Measure 100 appends of 1,000 rows from Spark against plain Parquet: seconds, spread and drift.
 
 python -m benchmarks.spark_appends [--appends 100] [--rows 1000]
 """

@@ -1,14 +1,16 @@
-"""MERGE, UPDATE and DELETE in SQL, and a scan afterwards: tablefmt, Iceberg v3, Delta on one Spark.
+"""Measure MERGE, UPDATE, DELETE and a scan afterwards in SQL: tablefmt, Iceberg v3 and Delta.
 
 python -m benchmarks.spark_dml --jars FOLDER [--rows 8000000] [--times 3] [--rounds 2]
                                [--formats tablefmt,iceberg,delta]
 
-A table of six columns in eight files. MERGE of 100,000 rows of which half match, all over the
-table; UPDATE of 1 % and DELETE of 1 %, each spread over all files; count and sum of what is left.
-Every repetition takes other rows of the same table. Then a DELETE of one row of a small table,
-again and again. Each format has a JVM of its own, the JVMs run in turn, for several rounds; Iceberg
-1.12 has format version 3 and merge-on-read, Delta has deletion vectors. README.md here says how to
-get the jars.
+The table has six columns in eight files. The statements are a MERGE of 100,000 rows of which half
+match, spread over the table, an UPDATE of 1 %, a DELETE of 1 %, each spread over all files, and
+count and sum of the remaining rows. Every repetition uses other rows of the same table. Then a
+DELETE removes one row of a small table, repeatedly.
+
+Each format has a separate JVM, and the JVMs run in turn for several rounds. Iceberg 1.12 uses
+format version 3 and merge-on-read, Delta uses deletion vectors. README.md in this folder says how
+to get the jars.
 """
 
 from __future__ import annotations

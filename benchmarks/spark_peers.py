@@ -1,12 +1,12 @@
-"""tablefmt, Delta, Iceberg and plain Parquet on one Spark: write, scans, small appends.
+"""Measure tablefmt, Delta, Iceberg and plain Parquet on one Spark: write, scans, small appends.
 
 python -m benchmarks.spark_peers --jars FOLDER [--rows 8000000] [--appends 50] [--rounds 3]
                                  [--formats parquet,tablefmt,delta,iceberg]
 
-The peers need a PySpark they know (4.1 for both); README.md here says how to get their jars. Each
-format has a JVM of its own, because their session extensions do not go together; the JVMs run in
-turn, for several rounds. Everybody writes zstd. Delta is also run with its state in two partitions
-(`delta tuned`) in place of 50, which suits a small machine.
+The peers need a PySpark that they support (4.1 for both). README.md in this folder says how to get
+their jars. Each format has a separate JVM, because their session extensions are incompatible. The
+JVMs run in turn for several rounds. All formats write zstd. Delta also runs with its state in two
+partitions (`delta tuned`) instead of 50, which suits a small machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What Spark plans for a table of many files, none of which is opened: seconds to the splits.
+"""Measure Spark's planning for a table of many files that are not opened: seconds to the splits.
 
-N files at a checkpoint, 1,000 partitions, 10 columns with bounds; a filter keeps 100 of them. Cold:
-the log is read from nothing, in a session that is warm. After an append: the same again when one
-row was appended by another handle.
+The table has N files at a checkpoint, 1,000 partitions, and 10 columns with bounds. A filter keeps
+100 files. Cold: the log is not cached, in a warm session. After an append: the same query after
+another handle appended one row.
 
 python -m benchmarks.spark_plan [--files 100000] [--rounds 5]
 """
@@ -25,7 +25,7 @@ KEPT = 100
 
 
 def splits(spark: Any, uri: str, condition: str | None) -> tuple[float, int]:
-    """Seconds from `read` to the tasks of a query, and how many of these there are."""
+    """Return the seconds from `read` to the tasks of a query, and the number of tasks."""
     start = time.perf_counter()
     frame = tablefmt.spark.read(spark, uri)
     if condition is not None:
@@ -48,17 +48,17 @@ def run(files: int, rounds: int) -> None:
         keeps = f"c1 >= {low} AND c1 < {low + KEPT * 1000}"
         row = {f"c{i}": [0] for i in range(1, COLUMNS + 1)}
         data = pa.table({**row, "p": pa.array([PARTITIONS // 2], pa.int32())})
-        found: dict[str, list[float]] = {"a filter that keeps 100, cold": []}
-        found |= {"the same again": [], "right after an append": [], "no filter": []}
+        found: dict[str, list[float]] = {"filter that keeps 100 files, cold": []}
+        found |= {"filter, second run": [], "filter, after an append": [], "no filter": []}
         splits(spark, uri, keeps)
         for number in range(rounds):
             # Another address: of this one the session knows the log.
             unknown = shutil.copytree(uri, f"{work}/{number}")
-            found["a filter that keeps 100, cold"].append(splits(spark, unknown, keeps)[0])
-            found["the same again"].append(splits(spark, unknown, keeps)[0])
+            found["filter that keeps 100 files, cold"].append(splits(spark, unknown, keeps)[0])
+            found["filter, second run"].append(splits(spark, unknown, keeps)[0])
             splits(spark, uri, keeps)
             writer.append(data)
-            found["right after an append"].append(splits(spark, uri, keeps)[0])
+            found["filter, after an append"].append(splits(spark, uri, keeps)[0])
         for _ in range(min(2, rounds)):
             found["no filter"].append(splits(spark, uri, None)[0])
         save("spark_plan", {"files": files, "seconds": summary(found)})

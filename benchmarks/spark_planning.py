@@ -1,4 +1,4 @@
-"""A table of 20,000 files: seconds from `read` to the first task, plain Parquet by path beside it.
+"""Measure seconds from `read` to the first task for 20,000 files, against plain Parquet by path.
 
 python -m benchmarks.spark_planning [--files 20000] [--rounds 5] [--plain-files 2000]
 """
@@ -28,7 +28,7 @@ ROWS = 100
 
 
 def build(uri: str, files: int) -> tablefmt.Table:
-    """One commit of that many copies of one small file, with made-up bounds that rise."""
+    """Commit many copies of one small file, with invented ascending bounds."""
     given = pa.table({"id": list(range(ROWS)), "v": [i / 2 for i in range(ROWS)]})
     table = tablefmt.create(uri, given.schema)
     context = table.context
@@ -55,14 +55,14 @@ def build(uri: str, files: int) -> tablefmt.Table:
 
 
 class Launches:
-    """When the first task of a query started, by Spark's own clock (milliseconds since 1970)."""
+    """Launch times of first tasks, by Spark's clock (milliseconds since 1970)."""
 
     def __init__(self, spark: Any) -> None:
         self.spark = spark
         self.store = spark._jsparkSession.sparkContext().statusStore()
 
     def first_after(self, moment: float) -> float:
-        """The first launch (time.time) of a stage that was submitted after `moment`."""
+        """Return the first launch (time.time) of a stage submitted after `moment`."""
         self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
         jvm, gateway = self.spark._jvm, self.spark.sparkContext._gateway
         stages = self.store.stageList(
@@ -105,7 +105,7 @@ def run(files: int, rounds: int, plain_files: int) -> None:
     figures = run_alternating(
         {
             "all files": first_task(lambda: tablefmt.spark.read(spark, f"{work}/table")),
-            "one file by a condition": first_task(
+            "one file, filtered": first_task(
                 lambda: tablefmt.spark.read(spark, f"{work}/table"), f"id = {files * ROWS // 2}"
             ),
         },
@@ -124,7 +124,7 @@ def run(files: int, rounds: int, plain_files: int) -> None:
         "spark_planning",
         {
             "files": files,
-            "measured": "read (the log from nothing) to the launch of the first task",
+            "measured": "from read (with an uncached log) to the launch of the first task",
             "seconds": summary(figures | plain),
             "target_seconds": 1.0,
             "plain": f"spark.read.parquet(*paths) of {plain_files} files, once",

@@ -1,10 +1,11 @@
-"""S3 from Spark, both planes: MB/s of a write and a full scan, plain Parquet through s3a beside.
+"""Measure MB/s of writes and scans on S3 from Spark: both backends, and plain Parquet through s3a.
 
 python -m benchmarks.spark_s3 [--rows 2000000] [--rounds 3] [--jars FOLDER]
 
-The server is moto in a process of its own, on this machine and without latency: this tells what a
-plane costs in CPU, not how S3 will feel. A Spark without the jars takes the Arrow plane, so each
-plane has a JVM of its own; they run in turn. MB are those of the table's Parquet files.
+The server is moto in a separate process on this machine, without latency. The figures therefore
+show the processor cost of a backend, and not the speed of S3. A Spark without the jars uses the
+Arrow backend, so each backend has a separate JVM; they run in turn. MB are those of the table's
+Parquet files.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def parquet_settings(options: dict[str, Any]) -> dict[str, str]:
 
 
 def one(way: str, bucket: str, options: dict[str, Any], given: argparse.Namespace) -> Any:
-    """Both measurements of one way in this process, and the bytes of its last table."""
+    """Measure one way in this process, and the bytes of its last table."""
     conf = {
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # moto never says "100 Continue", and S3A would wait seconds for it at every PUT.

@@ -1,9 +1,10 @@
-"""8M rows x 6 columns: write, full scan, one-column aggregate, 0.1 % filter; plain Parquet beside.
+"""Measure 8M rows x 6 columns against plain Parquet: write, scan, aggregate, 0.1 % filter.
 
 python -m benchmarks.spark_scan_write [--rows 8000000] [--rounds 5]
 
-By functions, by format("tablefmt"), and by SQL on a table of the catalog, each against plain
-Parquet reached in the same way. Plain Parquet by path is given its columns, so it infers nothing.
+The table is used by functions, by format("tablefmt"), and by SQL on a catalog table. Each is
+compared with plain Parquet used in the same way. Plain Parquet by path gets its columns, so Spark
+infers no schema.
 """
 
 from __future__ import annotations

@@ -1,14 +1,18 @@
-"""Streams of small commits: into a table, out of it, and how soon a commit is seen.
+"""Measure streams of small commits: into a table, out of it, and their latency.
 
 python -m benchmarks.spark_streams --jars FOLDER [--commits 1000] [--rows 100] [--latency 20]
                                    [--rounds 3] [--formats parquet,tablefmt,delta]
 
-Of each format, in a JVM of its own, the JVMs in turn: a stream of `--commits` batches of `--rows`
-rows into a new table; a stream out of that table, a file a batch, into nothing; and `--latency`
-appends while a stream reads, each until the code of a `foreachBatch` has its rows. Seconds a batch
-are Spark's own `triggerExecution`, of the last nine tenths: the first ones are a JVM warming up.
-Delta needs a PySpark it knows (4.1); README.md here says how to get its jars. It is also run with
-its state in two partitions (`delta tuned`) in place of 50, which suits a small machine.
+Each format has a separate JVM, and the JVMs run in turn. The measurements are:
+
+- a stream of `--commits` batches of `--rows` rows into a new table
+- a stream out of that table, one file per batch, into no sink
+- `--latency` appends while a stream reads, each until the code of a `foreachBatch` has its rows
+
+Seconds per batch are Spark's `triggerExecution` of the last nine tenths: in the first tenth the JVM
+warms up. Delta needs a PySpark that it supports (4.1). README.md in this folder says how to get its
+jars. Delta also runs with its state in two partitions (`delta tuned`) instead of 50, which suits a
+small machine.
 """
 
 from __future__ import annotations

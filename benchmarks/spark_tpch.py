@@ -1,8 +1,8 @@
-"""TPC-H: 22 queries on tables of ours and on plain Parquet, the same rows in as many files.
+"""Run the 22 queries of TPC-H on our tables and on plain Parquet with equal rows and file counts.
 
 python -m benchmarks.spark_tpch [--scale 1] [--rounds 5] [--queries q01,q06] [--cache FOLDER]
 
-The rows come from tpchgen-cli, once per scale and cache folder. Every answer is compared.
+tpchgen-cli generates the rows once per scale and cache folder. Every result is compared.
 """
 
 from __future__ import annotations

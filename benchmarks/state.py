@@ -1,7 +1,6 @@
-"""A table of a million files, without data: what opening, listing, pruning and planning cost.
+"""Measure opening, listing, pruning and planning of a table of a million files without data.
 
-Every figure is in seconds but the bytes; `ratio` is what a look at all files costs over what a
-condition that leaves few of them does.
+All figures except bytes are in seconds.
 
 python -m benchmarks.state [--files 1000000] [--commits 16] [--rounds 5]
 """
@@ -30,14 +29,14 @@ from tablefmt.store.memory_store import MemoryStore
 SCHEMA = "id BIGINT, price DOUBLE, name STRING, p INT"
 CONDITIONS = {
     "one file": "id = {middle}",
-    "a partition": "p = 7",
-    "a range": "id BETWEEN {middle} AND {later}",
-    "nothing tells": "price > 0.5",
+    "one partition": "p = 7",
+    "range": "id BETWEEN {middle} AND {later}",
+    "no pruning": "price > 0.5",
 }
 
 
 def build(store: Any, files: int, commits: int) -> None:
-    """Entries with side files of made-up bounds, then one that removes a file in a hundred."""
+    """Write entries with overflow metadata files, then one that removes 1 % of the files."""
     from tablefmt.commit.environment import SYSTEM
     from tablefmt.operations.create import create
 
@@ -83,7 +82,7 @@ def build(store: Any, files: int, commits: int) -> None:
 
 
 def following(store: Any, stored: StoredEntry, **changes: Any) -> StoredEntry:
-    """The next entry, put into the store."""
+    """Put the next entry into the store."""
     before = stored.entry
     at = before.timestamp + 1
     fields: dict[str, Any] = {
@@ -104,7 +103,7 @@ def following(store: Any, stored: StoredEntry, **changes: Any) -> StoredEntry:
 
 
 def seconds(work: Callable[[], Any], rounds: int = 1) -> float:
-    """The least of some rounds."""
+    """Return the minimum of the rounds."""
     best = float("inf")
     for _ in range(rounds):
         start = time.perf_counter()
@@ -114,7 +113,7 @@ def seconds(work: Callable[[], Any], rounds: int = 1) -> float:
 
 
 def run(files: int, commits: int, rounds: int) -> dict[str, Any]:
-    """All figures, by name."""
+    """Return all figures by name."""
     from tablefmt.expressions.sql_to_predicate import parse_conjuncts
 
     store = MemoryStore("state-benchmark")
@@ -147,7 +146,7 @@ def run(files: int, commits: int, rounds: int) -> dict[str, Any]:
 
 
 def lines(files: int, commits: int) -> dict[str, Any]:
-    """Text to the JVM: seconds and bytes, for all files and for a condition."""
+    """Measure the text for the JVM: seconds and bytes, for all files and for a condition."""
     from tablefmt.spark.backends.native.native_relation import Files, survivors
 
     snapshot = tablefmt.open("memory://state-benchmark").context.view.snapshot()

@@ -1,7 +1,7 @@
-"""What a vacuum would do (a dry run) with as many files dead as live, deltalake beside.
+"""Measure a dry run of vacuum with as many removed files as live ones, against deltalake.
 
-The objects are there, empty, on local disk: half of them were removed by an entry a month ago, and
-half are live. Each figure is of a process of its own that has nothing of the table yet.
+The objects exist on local disk and are empty. An entry of a month ago removed half of them. Each
+figure comes from a separate process that has not opened the table before.
 
 python -m benchmarks.vacuum [--files 100000] [--rounds 5] [--no-deltalake]
 """

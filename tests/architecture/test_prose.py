@@ -27,7 +27,7 @@ CLEAN_PAGES = (
     *("tools/docs/pages/guide/streams.md", "tools/docs/pages/guide/time-travel.md"),
     *("tools/docs/pages/guide/conflicts.md", "tools/docs/pages/guide/stores.md"),
 )
-"""Pages of the repository that use none of the retired words. Add a page once it follows the rule."""
+"""Pages of the repository without retired words. Add a page once it has none."""
 
 OPENERS = frozenset(
     {

@@ -1,1 +1,1 @@
-"""Checks of the repository, and pages that are made of data: each module is a program."""
+"""Checks of the repository, and generators of pages from data. Each module is a program."""

@@ -1,11 +1,11 @@
-"""Test the oldest and the newest dependencies that are declared, each in an environment of its own.
+"""Test the oldest and the newest declared dependencies, each in a separate environment.
 
     python tools/checks/environments.py [--folder FOLDER] [--python PYTHON] [oldest|newest ...]
 
-`oldest` takes every lower bound of pyproject.toml, on the oldest Python that it names and that this
-machine has; `newest` takes what an index gives, on the newest. Each runs `pip check`, and tests of
-every part but Spark. The environments are made in FOLDER (a temporary one unless given) and used
-again the next time. The exit code is 1 if one fails.
+`oldest` installs every lower bound of pyproject.toml, on the oldest supported Python that this
+machine has. `newest` installs the newest releases of an index, on the newest Python. Each runs
+`pip check`, and the tests of every part except Spark. The environments are created in FOLDER (a
+temporary one by default) and reused the next time. The exit code is 1 if one fails.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Run the Spark tests on the older PySparks that are supported, each in an environment of its own.
+"""Run the Spark tests on the older supported PySparks, each in a separate environment.
 
     python tools/checks/old_sparks.py [--smoke] [--folder FOLDER] [--tests TEST ...] [VERSION ...]
 
-A version is a tested minor one, such as 4.1, or one of its releases, such as 4.1.0. Without one,
-all tested minor versions but the newest run, and with --smoke the oldest alone. An environment has
-that PySpark, in front of the packages of this one. It is made in FOLDER (.venv/sparks unless given)
-and used again the next time. What a version fails is printed, then one line a version. The exit
-code is 1 if one did.
+A version is a tested minor version, such as 4.1, or one of its releases, such as 4.1.0. Without a
+version, all tested minor versions except the newest run; with --smoke only the oldest runs. An
+environment has that PySpark in front of the packages of the current one. It is created in FOLDER
+(.venv/sparks by default) and reused the next time. The program prints the failures, then one line
+for each version. The exit code is 1 if a version failed.
 """
 
 from __future__ import annotations

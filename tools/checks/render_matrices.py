@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Render the published matrices for people: spec/matrices/*.json -> spec/matrices/README.md.
+"""Render the published matrices as a page: spec/matrices/*.json -> spec/matrices/README.md.
 
-`python tools/checks/render_matrices.py` writes the page; `--check` says if it is up to date.
+`python tools/checks/render_matrices.py` writes the page; `--check` tells whether it is up to date.
 """
 
 from __future__ import annotations

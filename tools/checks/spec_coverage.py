@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Print which rules of spec/ have a test and code that name them, and which names are no rules.
+"""Print the rules of spec/ without a test or code that names them, and names that are no rules.
 
-A rule is a heading such as `### ENT-1  Bytes`. A test names a rule in its text; a golden case
-names one in its expected.json. Exit code: 0 if every rule has a test, and every name a rule.
+A rule is a heading such as `### ENT-1  Bytes`. A test names a rule in its text; a golden case names
+one in its expected.json. The exit code is 0 if every rule has a test, and every name is a rule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tables of the published conflict matrices for the guide, with what each cell means for a user.
+"""Tables of the published conflict matrices for the guide, with what each rule means for a user.
 
-The verdicts, outcomes and exceptions come from `spec/matrices/*.json`. This module has only the
-sentences; a cell without a sentence is an error.
+The verdicts, outcomes and exceptions come from `spec/matrices/*.json`. This module contains only
+the sentences. A matrix rule without a sentence is an error.
 """
 
 from __future__ import annotations

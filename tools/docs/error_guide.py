@@ -1,7 +1,7 @@
-"""What the troubleshooting page says of each error: one entry for each `kind`.
+"""Entries of the troubleshooting page: one for each `kind` of error.
 
-`tablefmt.errors` has the classes and their tree. This module says, for people, why an error comes
-and what to do. A test checks that no `kind` is missing.
+`tablefmt.errors` has the classes and their tree. This module explains the cause of each error, and
+what to do. A test checks that no `kind` is missing.
 """
 
 from __future__ import annotations

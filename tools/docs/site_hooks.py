@@ -1,7 +1,7 @@
-"""Hooks of the documentation site: pages that lie elsewhere, tables made from data, no network.
+"""Hooks of the documentation site: pages from other folders, tables from data, no network access.
 
 mkdocs calls these functions by name. `pages/` has the guides. The specification and the pages of
-`.github/` stay where they are and are added here.
+`.github/` stay in their folders, and these hooks add them to the site.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The writer of spec/golden and spec/vectors, made from spec/ alone: no code of the package.
+"""The generator of spec/golden and spec/vectors, from spec/ alone, without the package's code.
 
 Run it with `python tools/golden`.
 """

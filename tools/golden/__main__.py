@@ -1,4 +1,4 @@
-"""Make the golden tables that are missing, and the vectors: `python tools/golden`."""
+"""Generate the missing golden tables and the vectors: `python tools/golden`."""
 
 from __future__ import annotations
 

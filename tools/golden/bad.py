@@ -1,4 +1,4 @@
-"""The golden cases of entries, states, paths and files that every reader has to refuse."""
+"""Golden cases of invalid entries, states, paths and files, which every reader must refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The golden cases: which tables `golden.tables` makes, and what must come of each."""
+"""The golden cases: the tables that `golden.tables` generates, and the expected results."""
 
 from __future__ import annotations
 

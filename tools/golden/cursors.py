@@ -1,4 +1,4 @@
-"""Golden tables that take rows from other tables: derived_from, cursors (ENT-15, ENT-16, RPL-7)."""
+"""Golden tables with rows from other tables: derived_from, cursors (ENT-15, ENT-16, RPL-7)."""
 
 from __future__ import annotations
 

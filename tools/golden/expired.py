@@ -1,4 +1,4 @@
-"""Golden cases of logs whose beginning was removed, or may be (LOG-8, ENT-13)."""
+"""Golden cases of logs whose first entries were or may be removed (LOG-8, ENT-13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden tables with their rows at every version, and what ranges of commits did to rows (INC)."""
+"""Golden tables with their rows at every version, and the row changes of version ranges (INC)."""
 
 from __future__ import annotations
 

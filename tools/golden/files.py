@@ -1,4 +1,4 @@
-"""Golden cases of data files in the shapes that writers give them."""
+"""Golden cases of data files in the shapes that writers produce."""
 
 from __future__ import annotations
 

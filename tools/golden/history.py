@@ -1,4 +1,4 @@
-"""Golden tables with blocks: entries many at a time (HIS)."""
+"""Golden tables with compacted log segments (HIS)."""
 
 from __future__ import annotations
 

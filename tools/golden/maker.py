@@ -1,4 +1,4 @@
-"""A writer of golden tables made from spec/ alone: it imports nothing of tablefmt."""
+"""A writer of golden tables, written from spec/ alone: it imports nothing of tablefmt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden cases that show which of two readings of a rule is meant."""
+"""Golden cases that decide between two interpretations of a rule."""
 
 from __future__ import annotations
 

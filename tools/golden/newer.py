@@ -1,4 +1,4 @@
-"""Golden cases of tables that newer versions wrote, and of older versions that were given up."""
+"""Golden cases of tables from newer writers, and of expired versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets of positions as DEL-2 writes them: every kind of container."""
+"""Sets of positions in the format of DEL-2, with every kind of container."""
 
 from __future__ import annotations
 

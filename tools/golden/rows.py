@@ -1,4 +1,4 @@
-"""Golden cases of rows taken out of files, of lineage, and of what is wrong with them."""
+"""Golden cases of deleted rows and lineage, and of errors in them."""
 
 from __future__ import annotations
 

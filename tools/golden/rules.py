@@ -1,4 +1,4 @@
-"""Golden cases of rules about one value: entries that keep them, and entries that break them."""
+"""Golden cases of rules about one value: entries that follow them, and entries that break them."""
 
 from __future__ import annotations
 

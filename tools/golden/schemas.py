@@ -1,4 +1,4 @@
-"""Golden cases of a schema that changes, and of metadata that no table may have."""
+"""Golden cases of schema changes, and of invalid metadata."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Make the golden tables in spec/golden: whole tables, good and broken, and what must come of them.
+"""Generate the golden tables in spec/golden: valid and broken tables, and the expected results.
 
-A writer made from spec/ alone: it imports nothing of tablefmt, so that the package has to read
-what it did not write. Clock, ids and contents are fixed. A case that exists is left alone, for
-released tables must stay readable as they are; delete its folder to have it made anew.
+The writer is made from spec/ alone and imports nothing of tablefmt, so that the package reads
+tables of another writer. Clock, ids and contents are fixed. Existing cases are not changed, because
+released tables must stay readable as they are. To regenerate a case, delete its folder.
 """
 
 from __future__ import annotations

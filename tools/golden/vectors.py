@@ -1,7 +1,7 @@
-"""Make spec/vectors/entry-text.json: entries as other writers may write them, and their readers.
+"""Generate spec/vectors/entry-text.json: entries in the text forms of other writers.
 
-A writer made from spec/ alone, like `golden.tables`. Every vector is the text of version 1 of one
-table, whose version 0 is `first`. Both readers are tested with it.
+The writer is made from spec/ alone, like `golden.tables`. Every vector is a text of version 1 of
+one table, whose version 0 is `first`. Both readers are tested with it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The second reader of tablefmt tables, written from spec/ alone: no code of the package.
+"""The second reader of tablefmt tables, written from spec/ alone, without the package's code.
 
-It reads what can be read of a damaged table, and lists what is wrong by rule id. Run it with
+It reads the readable part of a damaged table, and lists problems by rule id. Run it with
 `python tools/logdump URI`; `tools/logdump.py` is the same command.
-Exit code: 0 sound, 1 findings, 2 usage or no answer from the store, 3 nothing there.
+Exit code: 0 sound, 1 findings, 2 usage error or no response from the store, 3 no table.
 """
 
 from __future__ import annotations

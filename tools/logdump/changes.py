@@ -1,4 +1,4 @@
-"""Which rows an entry took out and brought: written from INC-5 alone.
+"""Find the rows that an entry deleted and added: written from INC-5 alone.
 
 Sets of positions are runs, as in `logdump.rows`.
 """

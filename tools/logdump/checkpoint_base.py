@@ -1,4 +1,4 @@
-"""Checkpoints of a log whose beginning was removed, from spec/ alone.
+"""Read checkpoints of a log whose first entries were removed, from spec/ alone.
 
 Spec: ENT-13, LOG-8, CKP-2, CKP-3, CKP-5.
 """

@@ -1,4 +1,4 @@
-"""How far a table has taken what it takes from others: from spec/ alone."""
+"""Track the cursors of a table: from spec/ alone."""
 
 from __future__ import annotations
 

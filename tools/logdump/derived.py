@@ -1,4 +1,4 @@
-"""Checkpoints beside the state that replay gives: from spec/ alone (CKP-1)."""
+"""Compare checkpoints with the replayed state: from spec/ alone (CKP-1)."""
 
 from __future__ import annotations
 

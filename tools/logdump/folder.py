@@ -1,4 +1,4 @@
-"""Where a table's objects are got from, for logdump: fsspec, and names as spec/ has them."""
+"""Read a table's objects for logdump, with fsspec and the names of spec/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay a table's log, list what is wrong with it by rule id, and print both.
+"""Replay a table's log, list its problems by rule id, and print both.
 
 The state is that of the last version before the first damage. Written from spec/ alone.
 """

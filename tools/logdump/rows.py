@@ -1,6 +1,6 @@
-"""Rows that entries take out of files, from spec/ alone.
+"""Rows that entries delete from files, from spec/ alone.
 
-Sets of positions are runs: lists of (first, end), end not included, rising and apart (DEL-2).
+Sets of positions are runs: ascending, disjoint lists of (first, end), end not included (DEL-2).
 """
 
 from __future__ import annotations

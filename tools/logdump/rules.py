@@ -1,4 +1,4 @@
-"""What the specification demands of one entry, from spec/ alone.
+"""Check one entry against the specification, from spec/ alone.
 
 Bytes to JSON, then names, fields, paths and files. A broken rule is a `Refusal`.
 """

@@ -1,4 +1,4 @@
-"""What the specification demands of metadata, from spec/ alone (SCH)."""
+"""Check metadata against the specification, from spec/ alone (SCH)."""
 
 from __future__ import annotations
 

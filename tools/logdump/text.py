@@ -1,4 +1,4 @@
-"""What logdump found, as text for people."""
+"""Print the findings of logdump as text for people."""
 
 from __future__ import annotations
 

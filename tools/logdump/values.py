@@ -1,4 +1,4 @@
-"""Values of columns as an entry has them, from spec/ alone (VAL)."""
+"""Decode the values of columns in an entry, from spec/ alone (VAL)."""
 
 from __future__ import annotations
 
