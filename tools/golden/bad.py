@@ -35,7 +35,7 @@ def bad_paths() -> Iterator[Maker]:
     for name, path in paths.items():
         maker = three(f"path-{name}")
         maker.append({"x": 5}, change=lambda entry, path=path: entry["add"].update(path=[path]))
-        yield maker.broken("A path that no table may hold.", CORRUPT, (3, "KEY-2"))
+        yield maker.broken("An invalid path.", CORRUPT, (3, "KEY-2"))
 
 
 def bad_states() -> Iterator[Maker]:
@@ -44,16 +44,16 @@ def bad_states() -> Iterator[Maker]:
         maker = three(f"sum-{total.replace('_', '-')}")
         wrong = {total: maker.documents[-1]["totals"][total] + 7}
         maker.append({"x": 5}, change=lambda entry, wrong=wrong: entry["totals"].update(wrong))
-        yield maker.broken("A sum that replay does not have.", CORRUPT, (3, "RPL-3"))
+        yield maker.broken("A table statistic that differs from replay.", CORRUPT, (3, "RPL-3"))
 
     maker = three("removed-twice")
     maker.commit("OVERWRITE", "TRUNCATE", (), (1,))
     maker.commit("OVERWRITE", "TRUNCATE", (), (1,))
-    yield maker.broken("Removes what is not live.", CORRUPT, (4, "RPL-2"), also="RPL-3")
+    yield maker.broken("Removes a file that is not live.", CORRUPT, (4, "RPL-2"), also="RPL-3")
 
     maker = three("removes-its-own")
     maker.append({"x": 5}, change=lambda entry: entry.update(remove=[3]))
-    yield maker.broken("Removes what it adds (ADD-3).", CORRUPT, (3, "RPL-2"), also="RPL-3")
+    yield maker.broken("Removes a file that it adds (ADD-3).", CORRUPT, (3, "RPL-2"), also="RPL-3")
 
     maker = three("path-live")
     path = maker.live[1]["path"]
@@ -63,7 +63,7 @@ def bad_states() -> Iterator[Maker]:
     maker = three("application-falls")
     for version in (2, 1):
         maker.append({"x": 5}, application={"id": "a", "version": version, "digest": None})
-    yield maker.broken("An application goes back.", CORRUPT, (4, "RPL-5"))
+    yield maker.broken("An application version falls.", CORRUPT, (4, "RPL-5"))
 
 
 def bad_entries() -> Iterator[Maker]:
@@ -108,7 +108,7 @@ def bad_files() -> Iterator[Maker]:
     ):
         maker = Maker(name, [field(1, "p", kind), field(2, "x", "long")], (1,))
         maker.append({"p": None, "x": 1}, change=lambda e, v=values: e["add"].update(partition=v))
-        yield maker.broken("Partition values that are none.", CORRUPT, (1, rule))
+        yield maker.broken("Invalid partition values.", CORRUPT, (1, rule))
 
     for name in ("flipped", "missing"):
         maker = Maker(f"side-{name}", LONG)
@@ -117,4 +117,4 @@ def bad_files() -> Iterator[Maker]:
         raw = maker.objects.pop(path)
         if name == "flipped":
             maker.objects[path] = raw[:40] + bytes([raw[40] ^ 1]) + raw[41:]
-        yield maker.broken("A damaged side file.", "CorruptTableError", (1, "ADD-6"))
+        yield maker.broken("A damaged overflow metadata file.", "CorruptTableError", (1, "ADD-6"))

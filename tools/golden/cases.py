@@ -79,21 +79,21 @@ def cases() -> Iterator[Maker]:
 def plain_tables() -> Iterator[Maker]:
     """Tables without partitions."""
     rows: list[Json]
-    yield Maker("empty", LONG).good("Created and never written: a schema, no file, no row.")
-    yield three("appends").good("Two appends; rows of both are there.")
+    yield Maker("empty", LONG).good("Created and never written: a schema, but no file and no row.")
+    yield three("appends").good("Two appends; the table has the rows of both.")
 
     maker = Maker("zero-rows", LONG)
     maker.append(*[], time=START + 1)
-    yield maker.good("A file may hold no row (ADD-1).")
+    yield maker.good("A file may have no rows (ADD-1).")
 
     maker = three("overwrite")
     maker.commit("OVERWRITE", "OVERWRITE", (maker.file([{"x": 9}]),), (1, 2))
-    yield maker.good("The whole table replaced in one entry, which removes first and then adds.")
+    yield maker.good("The whole table is replaced in one entry, which removes before it adds.")
 
     maker = three("truncate")
     maker.commit("OVERWRITE", "TRUNCATE", (), (1, 2))
     maker.append({"x": 5})
-    yield maker.good("Emptied, then written again; ids go on where they were (ADD-2).")
+    yield maker.good("Emptied, then written again; ids continue (ADD-2).")
 
     maker = three("compacted")
     rows = [{"x": n} for n in (1, 2, 3, 4)]
@@ -131,7 +131,7 @@ def plain_tables() -> Iterator[Maker]:
     renamed = [field(1, "y", "long", physical="x"), field(2, "x", "string", physical="x_1")]
     maker.commit("METADATA", "RENAME", metadata=schema_of(renamed, owner="me"))
     maker.append({"x": 5, "x_1": "five"})
-    yield maker.good("A column renamed and its old name given to a new one: ids decide (SCH-3).")
+    yield maker.good("A column is renamed, and a new one gets its old name: ids decide (SCH-3).")
 
     maker = Maker("wide-bounds", [field(1, "s", "string"), field(2, "d", "double")])
     rows = [{"s": "z" * 40, "d": 1.0}, {"s": "\U0010ffff" * 40, "d": float("nan")}]
@@ -160,7 +160,7 @@ def partitioned_tables() -> Iterator[Maker]:
         path = f"{folder}/{names[i % len(names)]}/{i}.parquet"
         files.append(maker.file([row, row | {"x": -i}], path))
     maker.commit("INSERT", "WRITE", tuple(files))
-    why = "NULL is not the empty text; folders mean nothing and nothing is percent-decoded (KEY-3)."
+    why = "NULL is not the empty text; folders have no meaning; nothing is percent-decoded (KEY-3)."
     yield maker.good(why)
 
     maker = Maker("empty-partitioned", [*fields, field(4, "x", "long")], (1, 2, 3))
@@ -197,7 +197,7 @@ def partitioned_tables() -> Iterator[Maker]:
         new = maker.file([{"p": "a", "x": 7}])
         maker.commit("OVERWRITE", "OVERWRITE", (new,), (1,), scope=scope)
         yield maker.good(
-            "One partition replaced, the other kept; `basis.scope` says which (ENT-5)."
+            "One partition is replaced, and the other is kept; `basis.scope` names it (ENT-5)."
         )
 
     maker = Maker("side-file", [field(1, "p", "date"), field(2, "x", "long")], (1,))
@@ -205,7 +205,7 @@ def partitioned_tables() -> Iterator[Maker]:
     files = [maker.file([{"p": day, "x": i}]) for i, day in enumerate(days)]
     maker.commit("INSERT", "WRITE", tuple(files), side=True)
     maker.commit("OVERWRITE", "TRUNCATE", (), (2,), scope={"partitions": [[None]]})
-    yield maker.good("The `add` columns are in a side file (ADD-6); ids count as ever.")
+    yield maker.good("The `add` columns are in an overflow metadata file (ADD-6); ids continue.")
 
 
 def all_types() -> Iterator[Maker]:
@@ -230,7 +230,7 @@ def all_types() -> Iterator[Maker]:
     empty["st"] = {"a": None, "b": None}
     maker.append(row, empty)
     maker.append(dict.fromkeys(row) | {"Ünï cödé/%": "all null"})
-    yield maker.good("Every type, nested ones too, with its NULLs and its ends (SCH-1).")
+    yield maker.good("Every type, also nested, with NULLs and extreme values (SCH-1).")
 
 
 def variants() -> Iterator[Maker]:
@@ -255,7 +255,7 @@ def checked() -> Iterator[Maker]:
     held = {**schema_of(LONG), "constraints": {"it's": check}}
     maker.commit("METADATA", "ADD CONSTRAINT", metadata=held)
     maker.append({"x": 5}, {"x": None})
-    yield maker.good("A CHECK that every row keeps; NULL passes (ENT-10, DAT-13).")
+    yield maker.good("A CHECK that every row satisfies; NULL passes (ENT-10, DAT-13).")
 
 
 def tolerated() -> Iterator[Maker]:
@@ -269,14 +269,14 @@ def tolerated() -> Iterator[Maker]:
     maker = Maker("unknown-fields", LONG)
     maker.append({"x": 1}, change=add_unknown)
     maker.append({"x": 2})
-    yield maker.good("What a later writer calls `x_…` is ignored (VER-2).")
+    yield maker.good("Fields `x_…` of a later writer are ignored (VER-2).")
 
     def spoil_bounds(document: Json) -> None:
         document["add"] |= {"lower": {"1": [9]}, "upper": {"1": [-9]}, "nulls": {"1": [5]}}
 
     maker = three("implausible-bounds")
     maker.append({"x": 1}, change=spoil_bounds)
-    why = "Bounds upside down, and more NULLs than rows, say nothing about the file (PRN-6)."
+    why = "Swapped bounds, and more NULLs than rows, say nothing about the file (PRN-6)."
     yield maker.good(why, remarks=[(3, "ADD-1")])
 
     maker = three("junk")
@@ -286,7 +286,7 @@ def tolerated() -> Iterator[Maker]:
     names += [f"_delta_log/{0:020d}.json", "metadata/v1.metadata.json", "deletion_vector_1.bin"]
     names += ["_log/history/0-15.parquet"]
     maker.objects |= dict.fromkeys(names, b"no part of the table")
-    yield maker.good("Objects of other names are no part of the table (KEY-1, KEY-4).")
+    yield maker.good("Objects with other names are not part of the table (KEY-1, KEY-4).")
 
     hints = {
         "stale": canonical({"table": hex_of("table", "hint-stale"), "version": 0}),
@@ -307,14 +307,14 @@ def last_times() -> Iterator[Maker]:
     maker.append({"x": 1})
     for x in (2, 3):
         maker.append({"x": x}, time=LAST_MICRO)
-    yield maker.good("The last µs of year 9999 twice: after it no time is later (TIM-1).")
+    yield maker.good("The last µs of year 9999 twice: no later time exists (TIM-1).")
 
     maker = Maker("time-stands", LONG)
     maker.append({"x": 1})
 
     for x in (2, 3):
         maker.append({"x": x}, time=LAST_MICRO - 1)
-    why = "The µs before the last one twice: there a time has a later one."
+    why = "The time before the last microsecond twice: a later time exists."
     yield maker.broken(why, CORRUPT, (3, "TIM-1"))
 
 
@@ -331,8 +331,8 @@ def torn_entries() -> Iterator[Maker]:
             "One bit differs.",
             lambda raw: raw[:99] + bytes([raw[99] ^ 1]) + raw[100:],
         ),
-        "not-json": ("A right checksum over no JSON.", lambda raw: seal(b'{"add":}')),
-        "not-utf8": ("Bytes that are no UTF-8.", lambda raw: seal(b'{"a":"\xff"}')),
+        "not-json": ("A right checksum over text that is not JSON.", lambda raw: seal(b'{"add":}')),
+        "not-utf8": ("Bytes that are not UTF-8.", lambda raw: seal(b'{"a":"\xff"}')),
         "twice": ("A key is repeated.", lambda raw: seal(b'{"format":1,' + raw[1:-79] + b"}")),
     }
     for name, (why, change) in spoil.items():
@@ -342,7 +342,7 @@ def torn_entries() -> Iterator[Maker]:
 
     maker = three("entry-flipped-middle")
     maker.objects[maker.key(1)] = maker.objects[maker.key(1)].replace(b"WRITE", b"WRITF", 1)
-    why = "An edit in the middle of the log: the checksum differs, and the chain shows it too."
+    why = "An edit in the middle of the log: the checksum differs, and the chain is broken too."
     yield maker.broken(why, CORRUPT, (1, "ENT-1"), (2, "LOG-1"))
 
     deep: Any = None
@@ -351,7 +351,7 @@ def torn_entries() -> Iterator[Maker]:
     for name, note in (("deep", {"a": deep}), ("wide-integer", {"a": 2**63})):
         maker = three(f"entry-{name}")
         maker.append({"x": 5}, user_metadata=note)
-        yield maker.broken("Beyond the limits of an entry.", CORRUPT, (3, "ENT-2"))
+        yield maker.broken("Exceeds the limits of an entry.", CORRUPT, (3, "ENT-2"))
 
 
 def misplaced_entries() -> Iterator[Maker]:
@@ -362,11 +362,11 @@ def misplaced_entries() -> Iterator[Maker]:
 
     maker = three("missing-middle")
     del maker.objects[maker.key(1)]
-    yield maker.broken("Version 1 is gone, 2 is there.", "LogGapError", (1, "LOG-2"))
+    yield maker.broken("Version 1 is missing, and version 2 exists.", "LogGapError", (1, "LOG-2"))
 
     maker = three("missing-first")
     del maker.objects[maker.key(0)]
-    yield maker.broken("Version 0 is gone (LOG-7).", "LogGapError", (0, "LOG-2"))
+    yield maker.broken("Version 0 is missing (LOG-7).", "LogGapError", (0, "LOG-2"))
 
     maker = three("missing-far")
     for version in range(3, 15):
@@ -382,4 +382,4 @@ def misplaced_entries() -> Iterator[Maker]:
 
     maker = three("chain-broken")
     maker.append({"x": 5}, change=lambda entry: entry.update(previous="0" * 64))
-    yield maker.broken("`previous` names other bytes.", CORRUPT, (3, "LOG-1"))
+    yield maker.broken("`previous` is the digest of other bytes.", CORRUPT, (3, "LOG-1"))

@@ -194,12 +194,12 @@ def checkpoints() -> Iterator[Maker]:
     maker.append({"x": 30, "p": "b"})
     maker.commit("UPDATE", "DELETE", delete={1: ([0], [])})
     times = [[START + version * 3_600_000_000, version] for version in range(8)]
-    yield maker.good("A reader may go on from a checkpoint (CKP-1, CKP-3, CKP-8).", times=times)
+    yield maker.good("A reader may start from a checkpoint (CKP-1, CKP-3, CKP-8).", times=times)
 
     maker = grown("checkpoint-gone-lines")
     checkpoint(maker, gone=True)
     maker.append({"x": 30, "p": "b"})
-    yield maker.good("A segment has lines of files that are not live any more (CKP-3).")
+    yield maker.good("A segment has lines of files that are no longer live (CKP-3).")
 
     maker = grown("checkpoint-other-log")
     root = checkpoint(maker)
@@ -222,6 +222,6 @@ def checkpoints() -> Iterator[Maker]:
     maker = grown("checkpoint-newer")
     put(maker, {**checkpoint(maker), "sorted": [1]})
     yield maker.good(
-        "A root of a newer form is left alone (CKP-2).",
+        "A root in a newer form is ignored (CKP-2).",
         remarks=[[len(maker.documents) - 1, "CKP-2"]],
     )

@@ -48,7 +48,7 @@ def pipes() -> Iterator[Maker]:
     maker.commit("OVERWRITE", "RESTORE", (), (3,), cursors=restored)
     maker.append({"x": 4}, derived_from=derived(HERE, None, 2, "other"))
     yield maker.good(
-        "A restore takes cursors back; one that begins again does so from nothing (ENT-16, RET-3).",
+        "A restore resets cursors; a reset cursor may start again from nothing (ENT-16, RET-3).",
         cursors=[[HERE, "", 3, 5], [HERE, "other", 2, 6], [THERE, "naïve / 2", 0, 2]],
     )
 
@@ -68,8 +68,8 @@ def pipes() -> Iterator[Maker]:
 def spoiled_pipes() -> Iterator[Maker]:
     """Cursors that are none."""
     for name, own, why in (
-        ("elsewhere", derived(HERE, 2, 3), "Takes a source up that it never took."),
-        ("again", derived(HERE, None, 5), "Takes a source from its beginning, twice."),
+        ("elsewhere", derived(HERE, 2, 3), "Continues a source that was never copied."),
+        ("again", derived(HERE, None, 5), "Copies a source from its start twice."),
     ):
         maker = taken(f"pipes-{name}") if name == "again" else three(f"pipes-{name}")
         maker.append({"x": 9}, derived_from=own)
@@ -78,7 +78,7 @@ def spoiled_pipes() -> Iterator[Maker]:
 
     maker = three("pipes-unknown-back")
     maker.commit("OVERWRITE", "RESTORE", cursors=[back(HERE, None)])
-    yield maker.broken("Takes back a cursor that there is not.", CORRUPT, (3, "RPL-7"))
+    yield maker.broken("Resets a cursor that does not exist.", CORRUPT, (3, "RPL-7"))
 
     fields: dict[str, Callable[[Json], object]] = {
         "nothing": lambda one: one.update({"from": 4}),
@@ -93,11 +93,11 @@ def spoiled_pipes() -> Iterator[Maker]:
         own = derived(HERE, None, 4)
         change(own)
         maker.append({"x": 9}, derived_from=own)
-        yield maker.broken("A cursor that is none.", CORRUPT, (3, "ENT-15"), also="ENT-2")
+        yield maker.broken("An invalid cursor.", CORRUPT, (3, "ENT-15"), also="ENT-2")
 
     maker = taken("pipes-bad-both")
     maker.commit("OVERWRITE", "RESTORE", cursors=[back(HERE, 3)], derived_from=derived(HERE, 4, 5))
-    yield maker.broken("Moves a cursor, and takes others back.", CORRUPT, (5, "ENT-15"))
+    yield maker.broken("Moves a cursor and resets others.", CORRUPT, (5, "ENT-15"))
 
     backs: dict[str, tuple[str, list[Json]]] = {
         "order": ("OVERWRITE", [back(THERE, None, "naïve / 2"), back(HERE, 3)]),
@@ -108,5 +108,5 @@ def spoiled_pipes() -> Iterator[Maker]:
     for name, (kind, cursors) in backs.items():
         maker = taken(f"pipes-back-{name}")
         maker.commit(kind, "RESTORE", cursors=cursors)
-        why = "Takes cursors back that are none, or in an entry that has none."
+        why = "Resets invalid cursors, or resets cursors in an entry that must not."
         yield maker.broken(why, CORRUPT, (5, "ENT-16"), also="ENT-15")

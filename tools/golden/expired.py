@@ -14,7 +14,7 @@ FEATURE = {"reader": ["logExpiry"], "writer": ["logExpiry"]}
 
 def expired() -> Iterator[Maker]:
     """Logs whose beginning was removed (LOG-8)."""
-    why = "Entries are gone, and so are the checkpoints that hold their state (LOG-8)."
+    why = "Expired entries and the checkpoints with their state are missing (LOG-8)."
     maker = _expired("expired")
     for version in (1, 2, 3):
         del maker.objects[maker.key(version)]
@@ -22,7 +22,7 @@ def expired() -> Iterator[Maker]:
 
     maker = _expired("expired-not-yet")
     maker.append({"x": 6})
-    yield maker.good("Entries may be removed, and are all there (ENT-13).", oldest=4)
+    yield maker.good("Entries have expired and still exist (ENT-13).", oldest=4)
 
     changes: dict[str, Change] = {
         "one": lambda log: log["checkpoints"].pop(),
@@ -32,12 +32,12 @@ def expired() -> Iterator[Maker]:
     }
     for name, change in changes.items():
         maker = _expired(f"expired-{name}", change)
-        why = "A horizon that lets entries go, and is none."
+        why = "An invalid retention horizon with `log`."
         yield maker.broken(why, CORRUPT, (5, "ENT-13"))
 
     maker = three("expired-feature")
     let_go(maker, 2, lambda e: e["horizon"].update(log=_log(maker, 2)))
-    why = "Entries are let go, and no feature says so."
+    why = "Entries expire without the feature `logExpiry`."
     yield maker.broken(why, CORRUPT, (3, "VER-4"))
 
     yield from without_beginning()
@@ -48,7 +48,7 @@ def without_beginning() -> Iterator[Maker]:
     maker = behind_checkpoints("expired-checkpoints")
     # Version 8 has no time of its own, and is what the time of version 7 shows.
     times = [[START + version * HOUR, max(version, 8)] for version in range(7, 11)]
-    why = "Entries are gone, and two checkpoints hold their state (LOG-8, RET-9, ENT-13)."
+    why = "Expired entries are missing; two checkpoints hold their state (LOG-8, RET-9, ENT-13)."
     yield maker.good(why, oldest=7, times=times)
 
     for name, rule in (("root", "CKP-2"), ("part", "CKP-3")):
@@ -58,22 +58,22 @@ def without_beginning() -> Iterator[Maker]:
             raw = bytearray(maker.objects[path])
             raw[len(raw) // 3] ^= 1
             maker.objects[path] = bytes(raw)
-        why = f"A {name} of one of the two is damaged: the other one holds the same (LOG-8, RET-9)."
+        why = f"A {name} of one of the two is damaged: the other has the same state (LOG-8, RET-9)."
         yield maker.good(why, oldest=7, remarks=[[7, rule]])
 
     maker = behind_checkpoints("expired-old-hint", older=True)
-    why = "The hint names a checkpoint from before the entries went: the newest counts (LOG-6)."
+    why = "The hint names a checkpoint from before the expiry: the newest one counts (LOG-6)."
     yield maker.good(why, oldest=7)
 
     maker = behind_checkpoints("expired-gap")
     del maker.objects[maker.key(9)]
-    why = "Nobody gave version 9 up: it is damage, whatever is gone below (LOG-8)."
+    why = "Version 9 is missing and did not expire: this is damage, whatever expired below (LOG-8)."
     yield maker.broken(why, "LogGapError", (9, "LOG-2"))
 
     maker = behind_checkpoints("expired-lost")
     for path in _roots(maker):
         del maker.objects[path]
-    why = "Both checkpoints are lost that held the state of what is gone (LOG-8)."
+    why = "Both checkpoints with the state of expired entries are lost (LOG-8)."
     yield maker.broken(why, "CorruptTableError", (1, "LOG-8"), (5, "LOG-8"))
 
 

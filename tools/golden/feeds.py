@@ -163,9 +163,9 @@ def kinds_of_entries() -> Maker:
     )
     _ask_of_every_kind(maker)
     return maker.finish(
-        "What every kind of entry did to rows: marks, lineage, files that go whole, equal rows of "
-        "a restore, marks on files of the same entry, and a file that comes back by its path "
-        "(INC-3, INC-5, INC-6)."
+        "The row changes of every kind of entry: deletion vectors, lineage, removed files, equal "
+        "rows of a restore, deletion vectors of files of the same entry, and a file that comes "
+        "back by its path (INC-3, INC-5, INC-6)."
     )
 
 
@@ -239,8 +239,8 @@ def columns() -> Maker:
     maker.ask(old, starting_version=1, ending_version=1)
     rows = [{"x": x, "w": w, "z": z} for x, w, z in ((1, "a", 7), (2, "b", 7), (3, "c", 5))]
     return maker.finish(
-        "A row has the columns of the version before it went, or of the one with which it came; "
-        "columns that were dropped are NULL and not compared (INC-4, INC-6).",
+        "A row has the columns of the version before its delete, or of the version that added it; "
+        "dropped columns are NULL and not compared (INC-4, INC-6).",
         rows=plain_rows(rows),
     )
 
@@ -275,8 +275,8 @@ def values() -> Maker:
     maker.ask(net, "net", after_version=1, ending_version=2)
     maker.ask([maker.marked(r, "", 2) for r in came], "append", after_version=1, ending_version=2)
     return maker.finish(
-        "NULL and NaN equal themselves, 0.0 is not -0.0, at every depth; of equal rows as many "
-        "cancel as there are on both sides, in `net` and in a RESTORE, not in an OVERWRITE (INC-6)."
+        "NULL and NaN equal themselves, 0.0 is not -0.0, at every depth; equal rows cancel one by "
+        "one, in `net` and in a RESTORE, not in an OVERWRITE (INC-6)."
     )
 
 
@@ -304,7 +304,7 @@ def given_up() -> Maker:
     maker.refuse("ChangesExpiredError", starting_time=START)
     maker.refuse("ChangesExpiredError", starting_version=0, ending_version=1)
     return maker.finish(
-        "Versions 0 and 1 were given up: the changes of version 3 are the first that are kept "
-        "(INC-7, ENT-13).",
+        "Versions 0 and 1 expired: the changes of version 3 are the first available ones (INC-7, "
+        "ENT-13).",
         oldest=2,
     )

@@ -46,7 +46,7 @@ def file_shapes() -> Iterator[Maker]:
     maker.commit("UPDATE", "DELETE", delete={1: ([4], []), 2: ([0, 3], []), 3: ([2], [])})
     why = (
         "Decimals as bytes and as integers, one row group and several, with a page index and "
-        "without (DAT-15, DAT-16); positions count through row groups (DEL-1)."
+        "without (DAT-15, DAT-16); positions count across row groups (DEL-1)."
     )
     yield maker.good(why)
 
@@ -83,7 +83,7 @@ def encodings() -> Iterator[Maker]:
     for at, codec in enumerate(CODECS):
         rows = [{"x": at * 10 + n // 4} for n in range(8)]
         maker.commit("INSERT", "WRITE", (maker.file(rows, shape={"compression": codec}),))
-    yield maker.good("Files compressed with every codec of Parquet that is in use (DAT-1).")
+    yield maker.good("Files compressed with every Parquet codec in use (DAT-1).")
 
 
 def _row(n: int) -> Json:
@@ -134,12 +134,12 @@ def damaged() -> Iterator[Maker]:
         }[name]
 
     whys = {
-        "missing": ("The file is not there (DAT-5).", "DAT-5"),
+        "missing": ("The file is missing (DAT-5).", "DAT-5"),
         "short": ("The last byte is missing (DAT-5).", "DAT-5"),
-        "long": ("A byte follows (DAT-5).", "DAT-5"),
-        "no-parquet": ("Of the right length, and not Parquet (DAT-5).", "DAT-5"),
+        "long": ("The file has one more byte (DAT-5).", "DAT-5"),
+        "no-parquet": ("The file has the right length and is not Parquet (DAT-5).", "DAT-5"),
         "page": ("A bit of a value differs: its page has another checksum (DAT-5).", "DAT-5"),
-        "footer": ("A bit of the statistics differs: the end has another checksum.", "ADD-7"),
+        "footer": ("A bit of the statistics differs: the footer has another checksum.", "ADD-7"),
     }
     for name, (why, rule) in whys.items():
         maker = Maker(f"data-{name}", LONG)
@@ -162,7 +162,7 @@ def damaged() -> Iterator[Maker]:
     maker.append({"x": 1}, {"x": 2})
     file = {**maker.file([{"x": 3}, {"x": 4}]), "rows": 3}
     maker.commit("INSERT", "WRITE", (file,))
-    yield _refused(maker, file, "The file holds another number of rows (DAT-5).", "DAT-5")
+    yield _refused(maker, file, "The file has another number of rows (DAT-5).", "DAT-5")
 
 
 def _refused(maker: Maker, file: Json, why: str, rule: str, *, found: bool = True) -> Maker:

@@ -16,24 +16,24 @@ LENGTH = 16
 def blocks() -> Iterator[Maker]:
     """Blocks that are right, and blocks that no reader may believe."""
     maker = _long("history")
-    whys = "Two blocks hold what the entries say: a reader may take either (HIS-1, HIS-2)."
+    whys = "Two compacted log segments repeat the log: a reader may use either (HIS-1, HIS-2)."
     yield maker.finish(whys)
 
     maker = _long("history-flipped")
     name = _name(16, 31)
     raw = maker.objects[name]
     maker.objects[name] = raw[:200] + bytes([raw[200] ^ 1]) + raw[201:]
-    why = "A bit of a block differs: the entries say what they are (HIS-2)."
+    why = "A bit of a compacted log segment differs: the entries count (HIS-2)."
     yield maker.finish(why, remarks=[[16, "HIS-2"]])
 
     maker, other = _long("history-other"), _long("history-of-another-table")
     maker.objects[name] = other.objects[name]
-    why = "A block of another log, which is sound in itself (HIS-2)."
+    why = "A sound compacted log segment of another log (HIS-2)."
     yield maker.finish(why, remarks=[[16, "HIS-2"]])
 
     maker = _long("history-run")
     maker.objects[_name(1, 16)] = maker.objects.pop(_name(0, 15))
-    why = "A block that begins at no multiple of its length (HIS-1)."
+    why = "A compacted log segment that does not start at a multiple of its length (HIS-1)."
     yield maker.finish(why, remarks=[[1, "HIS-1"]])
 
 

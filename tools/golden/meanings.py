@@ -52,8 +52,8 @@ def names() -> Iterator[Maker]:
     maker = Maker("names-apart", [field(i, name, "long") for i, name in enumerate(apart, 1)])
     maker.append({name: at for at, name in enumerate(apart)})
     why = (
-        "Dotless and dotted i, composed and decomposed letters, and pairs that are younger than "
-        "Unicode 13.0 are different names (SCH-2)."
+        "Dotless and dotted i, composed and decomposed letters, and pairs newer than Unicode 13.0 "
+        "are different names (SCH-2)."
     )
     yield maker.good(why)
 
@@ -62,17 +62,17 @@ def levels() -> Iterator[Maker]:
     """Objects as deep as they may be, and one level deeper (ENT-2, SCH-1, SCH-2)."""
     maker = Maker("levels", [field(1, "x", "long"), field(2, "deep", _lists(63))])
     maker.commit("INSERT", "WRITE", user_metadata={"a": _arrays(126)})
-    why = "Types on 64 levels, and an entry on 128: as many as there may be (ENT-2, SCH-2)."
+    why = "A type with 64 levels, and an entry with 128: the maximum (ENT-2, SCH-2)."
     yield maker.good(why)
 
     maker = three("levels-entry")
     maker.append({"x": 5}, user_metadata={"a": _arrays(127)})
-    yield maker.broken("An entry on 129 levels (ENT-2).", CORRUPT, (3, "ENT-2"))
+    yield maker.broken("An entry with 129 levels (ENT-2).", CORRUPT, (3, "ENT-2"))
 
     maker = three("levels-type")
     deep = schema_of([*LONG, field(2, "deep", _lists(64))])
     maker.commit("METADATA", "ALTER", metadata=deep)
-    yield maker.broken("A type on 65 levels (SCH-2).", CORRUPT, (3, "SCH-2"), also="SCH-1")
+    yield maker.broken("A type with 65 levels (SCH-2).", CORRUPT, (3, "SCH-2"), also="SCH-1")
 
     maker = three("struct-without-fields")
     maker.commit("METADATA", "ALTER", metadata=schema_of([*LONG, field(2, "s", {"struct": []})]))
@@ -104,16 +104,16 @@ def times() -> Iterator[Maker]:
     maker.commit("INSERT", "WRITE", application=application, change=carry)
     maker.commit("INSERT", "WRITE", application={**application, "version": 2})
     shown = [(START + 2 * HOUR, 3), (START + 3 * HOUR, 3), (START + 4 * HOUR, 4)]
-    why = "An entry that changes no row and no metadata may carry the time before it (TIM-2)."
+    why = "An entry without changes of rows or metadata may repeat the last time version (TIM-2)."
     yield maker.good(why, times=shown)
 
     maker = three("time-carried-rows")
     maker.append({"x": 5}, change=carry)
-    yield maker.broken("Rows come at a time that is past (TIM-2).", CORRUPT, (3, "TIM-2"))
+    yield maker.broken("Rows are added at an old time version (TIM-2).", CORRUPT, (3, "TIM-2"))
 
     maker = three("time-carried-delete")
     maker.commit("UPDATE", "DELETE", delete={1: ([0], [])}, change=carry)
-    yield maker.broken("A row goes at a time that is past (TIM-2).", CORRUPT, (3, "TIM-2"))
+    yield maker.broken("A row is deleted at an old time version (TIM-2).", CORRUPT, (3, "TIM-2"))
 
     maker = three("time-own-compaction")
     file = maker.file([{"x": x} for x in (1, 2, 3, 4)])
@@ -121,7 +121,7 @@ def times() -> Iterator[Maker]:
     maker.commit(
         "MAJOR_COMPACT", "OPTIMIZE", (file,), (1, 2), change=lambda e: e.update(time_version=own)
     )
-    why = "A compaction has a time version of its own (TIM-2)."
+    why = "A compaction has a new time version (TIM-2)."
     yield maker.broken(why, CORRUPT, (3, "TIM-2"))
 
 
@@ -155,7 +155,7 @@ def types() -> Iterator[Maker]:
             metadata["schema"]["last_id"], maker.metadata["schema"]["last_id"]
         )
         maker.commit(kind, "ALTER", metadata=metadata, scope=scope)
-        why = "A type that SCH-9 does not lead to, and that no restore can bring back."
+        why = "A type that SCH-9 does not allow, and that no restore can bring back."
         yield maker.broken(why, CORRUPT, (1, "SCH-9"))
 
 
@@ -163,14 +163,14 @@ def missing() -> Iterator[Maker]:
     """Versions that are not there (LOG-8)."""
     maker = behind_checkpoints("expired-first")
     del maker.objects[maker.key(0)]
-    why = "Version 0 is never removed, whatever was given up (LOG-8, ENT-13)."
+    why = "Version 0 is never removed, whatever expired (LOG-8, ENT-13)."
     findings = [(0, "LOG-2"), (5, "LOG-8")]
     yield maker.broken(why, "LogGapError", *findings, also="LOG-2")
 
     maker = behind_checkpoints("expired-newest")
     key = maker.key(len(maker.documents) - 1)
     maker.objects[key] = maker.objects[key][:-9]
-    why = "The newest entry would say what was given up, and is damaged (LOG-8)."
+    why = "The newest entry, which has the retention horizon, is damaged (LOG-8)."
     lost = [(1, "LOG-2"), (5, "LOG-2")]
     yield maker.broken(why, CORRUPT, *lost, (len(maker.documents) - 1, "ENT-1"))
 
@@ -183,10 +183,12 @@ def missing() -> Iterator[Maker]:
         maker.objects.pop("_log/hint.json", None)
         del maker.objects[maker.key(2)]
         if name == "horizon-lost":
-            why = "An entry below the horizon is lost, and no checkpoint has the state (LOG-8)."
+            why = (
+                "An entry below the retention horizon is lost; no checkpoint has the state (LOG-8)."
+            )
             yield maker.broken(why, "CorruptTableError", (2, "LOG-8"))
             continue
-        why = "An entry below a horizon without `log` is lost: a checkpoint has the state (LOG-8)."
+        why = "Below a retention horizon without `log`, a checkpoint replaces a lost entry (LOG-8)."
         yield maker.good(why)
 
 

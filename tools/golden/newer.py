@@ -19,17 +19,17 @@ def newer_writers() -> Iterator[Maker]:
 
     maker = three("reader-feature")
     maker.commit("PROTOCOL", "UPGRADE", protocol={"reader": ["zigzag"], "writer": []})
-    why = "A reader feature that nobody knows yet: no reading, no writing."
+    why = "An unknown reader feature: no reading, no writing."
     yield _newer(maker, why, ["zigzag"], (3, "ENT-7"))
 
     maker = three("writer-feature")
     maker.commit("PROTOCOL", "UPGRADE", protocol={"reader": [], "writer": ["zigzag"]})
-    why = "A writer feature that nobody knows yet: reading works, writing is refused (ENT-7)."
+    why = "An unknown writer feature: reading works, writing is refused (ENT-7)."
     yield maker.good(why, write_error=UNSUPPORTED)
 
     maker = three("writer-feature-class")
     maker.commit("INSERT", "WRITE", protocol={"reader": [], "writer": ["zigzag"]})
-    yield maker.broken("A feature comes with an entry of rows.", CORRUPT, (3, "VER-4"))
+    yield maker.broken("An entry with rows adds a feature.", CORRUPT, (3, "VER-4"))
 
     changes: dict[str, tuple[list[str], Change]] = {
         "field": (["field:zebra"], lambda e: e.update(zebra=1)),
@@ -71,7 +71,7 @@ def newer_writers() -> Iterator[Maker]:
     maker = three("newer-both")
     protocol = {"reader": ["zigzag"], "writer": ["zigzag"]}
     maker.commit("PROTOCOL", "UPGRADE", protocol=protocol, change=lambda e: e.update(zig=None))
-    why = "A feature and its field in one entry are both named."
+    why = "The error names both a feature and its field in one entry."
     yield _newer(maker, why, ["field:zig", "zigzag"], (3, "VER-2"))
 
 
@@ -86,7 +86,7 @@ def horizons() -> Iterator[Maker]:
     maker = three("horizon")
     let_go(maker, 2)
     maker.append({"x": 5})
-    why = "Versions 0 and 1 were given up: they are not shown, and the rest is (ENT-13)."
+    why = "Versions 0 and 1 expired: they cannot be read, and the others can (ENT-13)."
     yield maker.good(why, oldest=2)
 
     changes: dict[str, Change] = {
@@ -102,23 +102,23 @@ def horizons() -> Iterator[Maker]:
     for name, change in changes.items():
         maker = three(f"horizon-{name}")
         let_go(maker, 2, change)
-        yield maker.broken("A horizon that is none.", CORRUPT, (3, "ENT-13"), also="ENT-2")
+        yield maker.broken("An invalid retention horizon.", CORRUPT, (3, "ENT-13"), also="ENT-2")
 
     maker = three("horizon-falls")
     let_go(maker, 2)
     maker.oldest = 0
     maker.append({"x": 5})
-    why = "What was given up does not come back."
+    why = "A retention horizon falls."
     yield maker.broken(why, CORRUPT, (4, "ENT-13"))
 
     maker = three("checkpoint")
     maker.objects["_log/checkpoints/00000000000000000002.json"] = b"of a newer version"
-    yield maker.good("A checkpoint beside a whole log is derived: it is not looked at (KEY-1).")
+    yield maker.good("A checkpoint beside a complete log is derived: it is not read (KEY-1).")
 
     maker = three("checkpoint-gap")
     maker.objects["_log/checkpoints/00000000000000000002.json"] = b"of a newer version"
     del maker.objects[maker.key(1)]
-    why = "Nobody gave version 1 up: it is damage, whatever else there is (LOG-8)."
+    why = "Version 1 is missing and did not expire: this is damage, even with a checkpoint (LOG-8)."
     yield maker.broken(why, "LogGapError", (1, "LOG-2"))
 
 
@@ -128,14 +128,14 @@ def dropped() -> Iterator[Maker]:
     end(maker)
     maker.expected = {"error": "TableNotFoundError", "rules": [], "findings": []}
     maker.expected["about"] = ["ENT-14"]
-    maker.why = "The last entry says that the table was dropped: there is none (ENT-14)."
+    maker.why = "The last entry drops the table, so there is no table (ENT-14)."
     yield maker
 
     maker = three("dropped-begun-anew")
     end(maker)
     begin(maker, "dropped-second")
     maker.append({"x": 7})
-    why = "Another table begins where one was dropped: versions go on, and nothing else (ENT-14)."
+    why = "Another table replaces a dropped one: only the versions continue (ENT-14)."
     yield maker.good(why)
 
     ends: dict[str, Change] = {
@@ -146,17 +146,17 @@ def dropped() -> Iterator[Maker]:
     for name, change in ends.items():
         maker = three(f"dropped-{name}")
         end(maker, change)
-        yield maker.broken("A drop that is none.", CORRUPT, (3, "ENT-14"), also="ENT-13")
+        yield maker.broken("An invalid drop.", CORRUPT, (3, "ENT-14"), also="ENT-13")
 
     maker = three("dropped-goes-on")
     end(maker)
     maker.append({"x": 7})
-    yield maker.broken("The table that was dropped goes on.", CORRUPT, (4, "ENT-14"), also="LOG-3")
+    yield maker.broken("A dropped table continues.", CORRUPT, (4, "ENT-14"), also="LOG-3")
 
     maker = three("dropped-no-definition")
     end(maker)
     begin(maker, "dropped-third", lambda e: e.pop("metadata"))
-    why = "Another table begins without saying what it is."
+    why = "Another table begins without metadata."
     yield maker.broken(why, CORRUPT, (4, "ENT-14"), also="ENT-3")
 
 

@@ -61,16 +61,16 @@ def deletes() -> Iterator[Maker]:
         delete={1: (rest, [])},
         change=lambda entry: entry["delete"].update(deleted=texts),
     )
-    yield maker.good("Containers that list positions, bit sets, and runs (DEL-2).")
+    yield maker.good("Containers with lists of positions, bit sets, and runs (DEL-2).")
 
     maker = two_files("deletes-side")
     marks = {1: ([3], []), 2: ([0], [1])}
     maker.commit("UPDATE", "DELETE", delete=marks, delete_side=True)
-    yield maker.good("The `delete` columns are in a side file (DEL-3).")
+    yield maker.good("The `delete` columns are in an overflow metadata file (DEL-3).")
 
     maker = two_files("deletes-all-rows")
     maker.commit("UPDATE", "DELETE", delete={1: (range(4), [])})
-    yield maker.good("A file without a row left may stay live.")
+    yield maker.good("A file may stay live when all of its rows are deleted.")
 
     maker = Maker("keys", [field(1, "k", "string"), field(2, "x", "long")])
     maker.append({"k": "a", "x": 1})
@@ -100,7 +100,7 @@ def rewrites() -> Iterator[Maker]:
     files = (maker.file([{"x": 4}, {"x": 5}, {"x": 6}, {"x": 0}]), maker.file([{"x": 2}, {"x": 3}]))
     lineage = lineage_of((0, 2, 0, 4, [3]), (0, 1, 0, 2, [1]), (1, 1, 2, 2, []))
     maker.commit("MINOR_COMPACT", "OPTIMIZE", files, (1, 2), lineage=lineage)
-    why = "A compaction cuts a file in two and leaves out what was gone (LIN-1, LIN-2, RPL-6)."
+    why = "A compaction splits a file and omits its deleted rows (LIN-1, LIN-2, RPL-6)."
     yield maker.good(why)
 
     maker = two_files("lineage-over-delete")
@@ -109,7 +109,7 @@ def rewrites() -> Iterator[Maker]:
     lineage = lineage_of((0, 1, 0, 4, []), (0, 2, 0, 4, []))
     moved: dict[int, Any] = {3: ([2], [])}
     maker.commit("MAJOR_COMPACT", "OPTIMIZE", (file,), (1, 2), delete=moved, lineage=lineage)
-    why = "A compaction that went on top of a delete takes the row out of its own file (DEL-1)."
+    why = "A compaction that was rebased onto a delete deletes the row from its own file (DEL-1)."
     yield maker.good(why)
 
     maker = two_files("lineage-over-removal")
@@ -118,7 +118,7 @@ def rewrites() -> Iterator[Maker]:
     lineage = lineage_of((0, 1, 0, 4, []), (0, 2, 0, 4, []))
     moved = {3: ([1, 4, 5, 6, 7], [])}
     maker.commit("MINOR_COMPACT", "OPTIMIZE", (file,), (1,), delete=moved, lineage=lineage)
-    why = "A compaction on top of a delete of a whole input takes all its rows out again (CFL-14)."
+    why = "A compaction rebased onto the removal of an input deletes all of its rows (CFL-14)."
     yield maker.good(why)
 
     maker = two_files("lineage-after-compaction")
@@ -128,7 +128,7 @@ def rewrites() -> Iterator[Maker]:
     kept = maker.file([{"x": 0}, {"x": 2}, {"x": 3}])
     taken: dict[int, Any] = {3: ([0, 1, 2, 3], [])}
     maker.commit("UPDATE", "DELETE", (kept,), delete=taken, lineage=lineage_of((0, 3, 0, 4, [1])))
-    why = "A rewrite followed its file into a compaction: it takes the range of its rows (CFL-13)."
+    why = "A rewrite rebased onto a compaction of its file deletes the range of its rows (CFL-13)."
     yield maker.good(why)
 
     maker = two_files("copy-on-write")
@@ -145,7 +145,7 @@ def rewrites() -> Iterator[Maker]:
         "UPDATE", "MERGE", (kept, new), (1, 2), delete=marks, lineage=lineage, change=explain
     )
     yield maker.good(
-        "Marks of files that go with the same entry are for incremental reads (DEL-1)."
+        "Deletion vectors of files that the same entry removes are for incremental reads (DEL-1)."
     )
 
 
@@ -191,12 +191,12 @@ def bad_deletes() -> Iterator[Maker]:
     maker.commit("UPDATE", "DELETE", delete={1: ([0, 2], [])})
     maker.commit("UPDATE", "DELETE", delete={1: ([3], [])})
     maker.commit("UPDATE", "DELETE", delete={1: ([2], [])}, change=lambda e: _add(e, 1))
-    yield maker.broken("A row goes twice.", CORRUPT, (5, "DEL-4"))
+    yield maker.broken("A row is deleted twice.", CORRUPT, (5, "DEL-4"))
 
     maker = two_files("delete-of-removed")
     maker.commit("OVERWRITE", "TRUNCATE", (), (1,))
     maker.commit("UPDATE", "DELETE", delete={1: ([2], [])})
-    yield maker.broken("A row of a file that is not live.", CORRUPT, (4, "DEL-1"))
+    yield maker.broken("A row is deleted from a file that is not live.", CORRUPT, (4, "DEL-1"))
 
     for name, update in (
         ("order", {"keys": [], "set": [2, 1]}),
@@ -206,7 +206,7 @@ def bad_deletes() -> Iterator[Maker]:
     ):
         maker = two_files(f"update-{name}")
         maker.append({"x": 1}, update=update)
-        yield maker.broken("An `update` that is none.", CORRUPT, (3, "ENT-9"), also="ENT-3")
+        yield maker.broken("An invalid `update`.", CORRUPT, (3, "ENT-9"), also="ENT-3")
 
 
 def _add(entry: Json, rows: int) -> Json:
@@ -242,7 +242,7 @@ def bad_positions() -> Iterator[Maker]:
             entry["delete"]["deleted"] = [text]
 
         maker.commit("UPDATE", "DELETE", delete={1: ([0, 2], [])}, change=spoil)
-        yield maker.broken("Bytes that are no set of positions.", CORRUPT, (3, "DEL-2"))
+        yield maker.broken("Bytes that are not a valid set of positions.", CORRUPT, (3, "DEL-2"))
 
 
 def bad_sides() -> Iterator[Maker]:
@@ -262,7 +262,7 @@ def bad_sides() -> Iterator[Maker]:
             maker.objects[path] = raw[:40] + bytes([raw[40] ^ 1]) + raw[41:]
         elif name == "counted":
             maker.objects[path] = raw
-        yield maker.broken("A damaged side file.", "CorruptTableError", (3, "DEL-3"))
+        yield maker.broken("A damaged overflow metadata file.", "CorruptTableError", (3, "DEL-3"))
 
     maker = two_files("delete-side-elsewhere")
     maker.commit(
@@ -272,7 +272,9 @@ def bad_sides() -> Iterator[Maker]:
         delete_side=True,
         change=lambda e: e["delete"]["side"].update(path=f"data/{hex_of(maker.name, 3)}.parquet"),
     )
-    yield maker.broken("A side file outside of its folder.", CORRUPT, (3, "DEL-1"), also="DEL-3")
+    yield maker.broken(
+        "An overflow metadata file in another folder.", CORRUPT, (3, "DEL-1"), also="DEL-3"
+    )
 
 
 def bad_lineage() -> Iterator[Maker]:

@@ -19,12 +19,12 @@ def single_rules() -> Iterator[Maker]:
 
     maker = three("horizon-scope")
     let_go(maker, 2, lambda entry: entry["basis"].update(scope=None))
-    why = "A horizon that conflicts with everything."
+    why = "A retention horizon with a scope that conflicts with everything."
     yield maker.broken(why, CORRUPT, (3, "ENT-13"))
 
     maker = three("newer-format-wide")
     maker.append({"x": 5}, change=lambda entry: entry.update(format=2**63))
-    why = "The number of the format is beyond 64 bits (VER-2)."
+    why = "The format number exceeds 64 bits (VER-2)."
     yield maker.broken(why, CORRUPT, (3, "ENT-2"))
 
 
@@ -51,7 +51,7 @@ def scopes() -> Iterator[Maker]:
     for name, (kind, rule, scope) in bad.items():
         maker = Maker(f"scope-{name}", [field(1, "p", kind), field(2, "x", "long")], (1,))
         maker.commit("OVERWRITE", "TRUNCATE", scope=scope)
-        yield maker.broken("A scope that is none.", CORRUPT, (1, rule))
+        yield maker.broken("An invalid scope.", CORRUPT, (1, rule))
 
 
 def physical_names() -> Iterator[Maker]:
@@ -59,7 +59,7 @@ def physical_names() -> Iterator[Maker]:
     maker = three("schema-physical-twins")
     twins = schema_of([*LONG, field(2, "y", "long", physical="X")])
     maker.commit("METADATA", "ALTER", metadata=twins)
-    yield maker.broken("Two columns of one physical name.", CORRUPT, (3, "SCH-8"))
+    yield maker.broken("Two columns with one physical name.", CORRUPT, (3, "SCH-8"))
 
     maker = three("schema-physical-dropped")
     gone = schema_of([field(2, "y", "long")])
@@ -68,7 +68,7 @@ def physical_names() -> Iterator[Maker]:
     again = schema_of([field(2, "y", "long"), field(3, "z", "long", physical="X")])
     again["schema"]["dropped"] = ["x"]
     maker.commit("METADATA", "ALTER", metadata=again)
-    why = "A new column gets the physical name of one that was dropped."
+    why = "A new column has the physical name of a dropped one."
     yield maker.broken(why, CORRUPT, (4, "SCH-8"))
 
 
@@ -78,7 +78,7 @@ def repartitioned_empty() -> Maker:
     maker = Maker("repartitioned-empty", fields, (2,))
     maker.append({"x": 1, "p": "a"})
     maker.commit("OVERWRITE", "OVERWRITE", (), (1,), metadata=schema_of(fields, (1,)))
-    return maker.good("Partitioned by another column, and emptied: no file has its values (ENT-8).")
+    return maker.good("Repartitioned and emptied: no file has values of the new column (ENT-8).")
 
 
 def values_of_files() -> Iterator[Maker]:
@@ -112,7 +112,7 @@ def values_of_files() -> Iterator[Maker]:
     maker = Maker("side-beside", LONG)
     file = maker.file([{"x": 1}])
     maker.commit("INSERT", "WRITE", (file,), side=True, change=_put("path", [file["path"]]))
-    why = "Files in a side file, and in the entry: readers would take different ones."
+    why = "Files in an overflow metadata file and in the entry: readers would read different ones."
     yield maker.broken(why, CORRUPT, (1, "ADD-6"))
 
 

@@ -56,8 +56,8 @@ def evolved() -> Maker:
         {**late, "d": Decimal("0.0001"), "day": datetime(1970, 1, 1, 1), "x": 8},
     ]
     why = (
-        "Columns renamed, moved, widened, dropped, and added under the name of one that was "
-        "dropped (SCH-3, SCH-8, SCH-9); values of what a file lacks (SCH-7, DAT-12)."
+        "Columns renamed, moved, widened, dropped, and added with the name of a dropped one "
+        "(SCH-3, SCH-8, SCH-9); values for columns that a file lacks (SCH-7, DAT-12)."
     )
     return maker.good(why, rows=plain_rows(rows))
 
@@ -73,7 +73,7 @@ def commented() -> Maker:
     maker.commit("METADATA", "ALTER", metadata={**schema_of(fields), "comment": "de l'été\n"})
     maker.append({"x": 5, "s": {"f": 1}})
     rows: list[Json] = [{"x": n, "s": None} for n in (1, 2, 3, 4)]
-    why = "Comments of the table, of columns and of a field inside one change nothing (ENT-11)."
+    why = "Comments of the table, of columns and of a nested field change nothing (ENT-11)."
     return maker.good(why, rows=[*plain_rows(rows), *plain_rows([{"x": 5, "s": {"f": 1}}])])
 
 
@@ -118,7 +118,7 @@ def kept_ids() -> Iterator[Maker]:
     metadata["schema"]["dropped"] = ["a", "g"]
     maker.commit("METADATA", "ALTER", metadata=metadata)
     after = {"s": {"F": [Decimal(4)], "n": None}, "x": 1, "M": [("k", 2)], "t": {"h": 5}}
-    why = "What is in columns that are renamed, moved and widened keeps its ids (SCH-4)."
+    why = "Parts of renamed, moved and widened columns keep their ids (SCH-4)."
     yield maker.good(why, rows=plain_rows([after]))
     bad: dict[str, list[Json]] = {
         "element-changed": _with_parts(element=13),
@@ -134,7 +134,7 @@ def kept_ids() -> Iterator[Maker]:
         metadata = schema_of(changed)
         metadata["schema"] |= {"last_id": 13, "dropped": ["a"]}
         maker.commit("METADATA", "ALTER", metadata=metadata)
-        why = "An id inside of columns that stay is that of something else (SCH-4)."
+        why = "An id inside a kept column now belongs to another part (SCH-4)."
         yield maker.broken(why, CORRUPT, (1, "SCH-4"))
 
 
@@ -156,8 +156,8 @@ def restored() -> Iterator[Maker]:
     maker.commit("OVERWRITE", "RESTORE", (first, second), (1,), delete=delete, metadata=back)
     rows = [{"x": 2, "y": "b"}, {"x": 3, "y": "c"}]
     why = (
-        "Version 3 comes back: two paths under new ids, one of them with the row gone that was "
-        "gone then, and a column that was dropped (RET-1, RET-3, SCH-8)."
+        "Version 3 is restored: two paths under new ids, one with the row that was deleted at "
+        "version 3, and a dropped column (RET-1, RET-3, SCH-8)."
     )
     yield maker.good(why, rows=plain_rows(rows))
     bad = {"class": ("METADATA", None), "scope": ("OVERWRITE", {"predicate": "x = 1"})}
@@ -165,14 +165,14 @@ def restored() -> Iterator[Maker]:
         maker = Maker(f"restored-{name}", fields)
         maker.commit("METADATA", "ALTER", metadata=metadata)
         maker.commit(kind, "RESTORE", metadata=back, scope=scope)
-        why = "A column that was dropped comes back by what is no RESTORE."
+        why = "An entry that is no RESTORE brings back a dropped column."
         yield maker.broken(why, CORRUPT, (2, "SCH-4"))
     maker = Maker("restored-other", fields)
     maker.commit("METADATA", "ALTER", metadata=metadata)
     other = schema_of([*LONG, field(2, "z", "string")])
     other["schema"]["dropped"] = ["y"]
     maker.commit("OVERWRITE", "RESTORE", metadata=other)
-    yield maker.broken("The id comes back, and not the column.", CORRUPT, (2, "SCH-4"))
+    yield maker.broken("The id comes back with another column.", CORRUPT, (2, "SCH-4"))
 
 
 def repartitioned() -> Iterator[Maker]:
@@ -187,14 +187,14 @@ def repartitioned() -> Iterator[Maker]:
     maker.commit("OVERWRITE", "OVERWRITE", (first, second), (1,), metadata=other)
     rows = [{"x": 2, "p": "a", "q": None}, {"x": 3, "p": "a", "q": "b"}]
     why = (
-        "Files of before another partitioning go with it (ENT-8); those that come lack the column, "
-        "so it has the value of the entry, NULL too (DAT-8)."
+        "Repartitioning removes the older files (ENT-8); new files lack the column, so it has the "
+        "value of the entry, also NULL (DAT-8)."
     )
     yield maker.good(why, rows=plain_rows(rows))
     maker = Maker("repartitioned-kept", fields, (2,))
     maker.append({"x": 1, "p": "a"})
     maker.commit("METADATA", "ALTER", metadata=schema_of(fields, ()))
-    yield maker.broken("A file of before another partitioning stays.", CORRUPT, (2, "ENT-8"))
+    yield maker.broken("A file from before the repartitioning stays live.", CORRUPT, (2, "ENT-8"))
 
 
 def bad_schemas() -> Iterator[Maker]:
