@@ -51,7 +51,7 @@ def test_every_class_of_the_seam_says_what_it_relies_on_and_what_happens_without
     assert len(seam) == 8
     for name in seam:
         head = texts[name].partition("class ")[0]
-        assert "Seam:" in head or name == "SparkInternals", name
+        assert "Access to Spark's internals" in head or name == "SparkInternals", name
 
 
 def test_the_table_names_what_its_users_use() -> None:
