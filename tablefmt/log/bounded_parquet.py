@@ -61,10 +61,16 @@ def footer_of(end: bytes | memoryview) -> pq.FileMetaData:
     Raises:
         pyarrow.ArrowException, OSError, ValueError: there is none, or one that is too long.
     """
-    if len(end) > FOOTER_BYTES_MAX:
+    view = memoryview(end)
+    has_footer = bytes(view[-4:]) == b"PAR1"
+    length = int.from_bytes(view[-8:-4], "little") + 8 if has_footer else len(view)
+    if has_footer and length > FOOTER_BYTES_MAX:
         raise ValueError(f"its footer is longer than {FOOTER_BYTES_MAX} bytes")
     check_end(end)
-    with pq.ParquetFile(pa.BufferReader(end), pre_buffer=False, **_limits(len(end))) as file:
+    # The limits are those of the footer alone, however many bytes before it are in memory.
+    with pq.ParquetFile(
+        pa.BufferReader(view[-length:]), pre_buffer=False, **_limits(length)
+    ) as file:
         return file.metadata
 
 

@@ -17,7 +17,7 @@ Each element of a list takes at least one byte, so no loop runs longer than the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -177,17 +177,21 @@ def check_footer(footer: bytes) -> None:
             raise ValueError("its footer has no row groups")
         at = _after_groups(footer, kind, at, schema.leaves)
         # A repeated field would be read twice.
-        fields(footer, at, last=last)
+        found, _ = fields(footer, at, last=last)
+        _check_lists(footer, found, _FILE_LISTS)
     except IndexError:
         raise ValueError("its footer ends too early") from None
 
 
 def _field_at(footer: bytes, at: int, last: int) -> tuple[int, int, int]:
     """Return the number and the kind of the field whose header is at a byte, and its start."""
-    step, kind = footer[at] >> 4, footer[at] & 15
-    if not step:
-        raise ValueError("its footer lacks a field, or has it in another place")
-    return last + step, kind, at + 1
+    head = footer[at]
+    if not head:
+        raise ValueError("its footer lacks a field")
+    name, start = (last + (head >> 4), at + 1) if head >> 4 else zigzag(footer, at + 1)
+    if not last < name <= _FIELD_MAX:
+        raise ValueError("the fields of a struct do not ascend")
+    return name, head & 15, start
 
 
 def _schema(footer: bytes) -> _Schema:
@@ -220,6 +224,26 @@ def _structs(data: bytes, kind: int, at: int) -> tuple[int, int]:
     return count, at
 
 
+_FILE_LISTS = {5: STRUCT, 7: STRUCT}
+_GROUP_LISTS = {4: STRUCT}
+_COLUMN_LISTS = {2: INT32, 3: BINARY, 8: STRUCT, 13: STRUCT}
+_GEOSPATIAL, _GEOSPATIAL_LISTS = 17, {2: INT32}
+"""Kinds of elements of the lists that Parquet has in a footer, by the list's field. Arrow reads the
+elements as this kind, whatever kind the list claims. So a list that claims another kind would show
+Arrow other fields than this module checks.
+"""
+
+
+def _check_lists(data: bytes, found: Fields, kinds: Mapping[int, int]) -> None:
+    """Check that lists claim the kind of elements that a reader of Parquet expects."""
+    for name, expected in kinds.items():
+        kind, at = found.get(name, (0, 0))
+        if kind == LIST:
+            count, inner, _ = list_header(data, at)
+            if count and inner != expected:
+                raise ValueError("a list in its footer has elements of another kind")
+
+
 def _number(data: bytes, found: Fields, name: int, absent: int, kind: int = INT32) -> int:
     """Return a number of a struct; `absent` if it has none."""
     if name not in found:
@@ -245,8 +269,8 @@ def _leaves(data: bytes, elements: Sequence[Fields]) -> tuple[Leaf, ...]:
     for place, element in enumerate(elements):
         children = _number(data, element, 5, 0)
         repeated = _number(data, element, 3, 0)
-        if children < 0 or not 0 <= repeated <= 2 or len(groups) > SCHEMA_DEPTH_MAX:
-            raise ValueError("its schema is invalid, or too deep")
+        if children < 0 or not 0 <= repeated <= 2:
+            raise ValueError("its schema is invalid")
         levels: tuple[int, int] = (0, 0)
         path: tuple[bytes, ...] = ()
         if place:
@@ -254,6 +278,8 @@ def _leaves(data: bytes, elements: Sequence[Fields]) -> tuple[Leaf, ...]:
                 groups.pop()
             if not groups:
                 raise ValueError("its schema has more columns than it says")
+            if len(groups) > SCHEMA_DEPTH_MAX:
+                raise ValueError("its schema is too deep")
             left, (r, d), names = groups.pop()
             groups.append((left - 1, (r, d), names))
             levels = (r + (repeated == 2), d + (repeated > 0))
@@ -276,6 +302,8 @@ def _name(data: bytes, element: Fields) -> bytes:
 
 def _leaf(data: bytes, element: Fields, levels: tuple[int, int], path: tuple[bytes, ...]) -> Leaf:
     kind = _number(data, element, 1, -1)
+    if not 0 <= kind <= _FIXED:
+        raise ValueError("its schema has a column of an unknown type")
     width = _WIDTHS.get(kind, 0)
     if kind == _FIXED:
         width = max(0, _number(data, element, 2, 0))
@@ -294,7 +322,8 @@ def _after_groups(data: bytes, kind: int, at: int, leaves: Sequence[Leaf]) -> in
             raise ValueError(f"a row group has {chunks} columns, and the schema {len(leaves)}")
         for leaf in leaves:
             at = _after_usual(data, at, leaf) or _after_chunk(data, at, leaf)
-        _, at = fields(data, at, last=1)
+        rest, at = fields(data, at, last=1)
+        _check_lists(data, rest, _GROUP_LISTS)
     return at
 
 
@@ -310,6 +339,10 @@ def _after_chunk(data: bytes, at: int, leaf: Leaf) -> int:
     described, _ = fields(data, at)
     if _number(data, described, 1, -1) != leaf.kind:
         raise ValueError("one of its columns has another type than the schema")
+    _check_lists(data, described, _COLUMN_LISTS)
+    kind, at = described.get(_GEOSPATIAL, (0, 0))
+    if kind == STRUCT:
+        _check_lists(data, fields(data, at)[0], _GEOSPATIAL_LISTS)
     if 12 in described:
         _check_statistics(data, described[12], leaf)
     if 16 in described:
@@ -381,6 +414,9 @@ def _usual(
     before = rb"\x26" + _V + rb"\x1c\x15" + type_
     before += rb"\x19" + _usual_list(INT32, rb"[\x00-\x7f]", 1, 2, 3, 4, 5) + rb"\x19"
     value = rb"\x%02x.{%d}" % (width, width) if 0 < width < 128 else _TEXT
+    if width >= 128:
+        # The length takes more than a byte: walk it.
+        value = rb"(?!)"
     exact = rb"(?:[\x11\x12][\x11\x12])?"
     newer = rb"\x28" + value + rb"\x18" + value + exact
     older = rb"\x18" + value + rb"\x18" + value + rb"\x16" + _V

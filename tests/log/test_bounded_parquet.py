@@ -152,12 +152,14 @@ def test_a_list_in_a_footer_is_no_longer_than_the_footer() -> None:
     with pytest.raises((OSError, ValueError), match=r"Exceeded size limit|footer"):
         footer_of(thrift_list(900_000))
     with pytest.raises(ValueError, match="footer is longer"):
-        footer_of(_Long())
+        footer_of(struct.pack("<I", bounded_parquet.FOOTER_BYTES_MAX - 7) + b"PAR1")
 
 
-class _Long(bytes):
-    def __len__(self) -> int:
-        return bounded_parquet.FOOTER_BYTES_MAX + 1
+def test_a_file_may_be_longer_than_a_footer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STO-24, STO-25: an overflow metadata file has 2 GiB at most, and its footer 256 MiB."""
+    body = packed(FLAT, compression="none")
+    monkeypatch.setattr(bounded_parquet, "FOOTER_BYTES_MAX", len(body) // 2)
+    assert read(body).equals(FLAT)
 
 
 def test_a_footer_of_many_columns_is_read() -> None:

@@ -78,6 +78,8 @@ BAD: dict[str, tuple[Change, str]] = {
     "one column fewer": (lambda f: _drop_column(f), "columns, and the schema"),
     "encrypted": (lambda f: _encrypted(f), "is encrypted"),
     "row groups twice": (lambda f: f[:-1] + b"\x09\x08\x0c\x00", "do not ascend"),
+    "elements of another kind": (lambda f: _two_meanings(f), "elements of another kind"),
+    "an unknown type": (once(b"\x15\x04\x25\x02\x18", b"\x15\x28\x25\x02\x18"), "unknown type"),
     "a cut footer": (lambda f: f[:-20], "ends too early"),
 }
 
@@ -86,6 +88,19 @@ def _drop_column(footer: bytes) -> bytes:
     at = footer.index(b"\x19\x1c\x19") + 4
     _, end = parquet_footer.fields(footer, at)
     return footer[: at - 1] + bytes([footer[at - 1] - 16]) + footer[end:]
+
+
+def _two_meanings(footer: bytes) -> bytes:
+    """A footer with a list of two bytes that Arrow reads as numbers: longer ones.
+
+    What follows the list is a text for one reader, and the rest of another footer for Arrow.
+    """
+    bad = BAD["levels of definition"][0](footer)
+    at, hidden_at = (each.index(b"\x1c\x15\x04\x19") + 4 for each in (footer, bad))
+    path = parquet_footer.skip(footer, at, parquet_footer.LIST)
+    hidden = bad[hidden_at + path - at :]
+    both = b"\x23\x80\x80" + b"\x18" + _varint(len(hidden)) + hidden
+    return footer[:at] + both + footer[parquet_footer.skip(footer, path + 1, 9) :]
 
 
 def _encrypted(footer: bytes) -> bytes:
@@ -105,6 +120,7 @@ def test_a_footer_that_ends_the_process_is_refused(kind: str) -> None:
         footer_of(with_footer(body, change(footer_bytes(body))))
 
 
+@pytest.mark.broken_tables
 @pytest.mark.parametrize("where", [None, "id > 1", "p = 'a'"])
 @pytest.mark.parametrize("kind", [kind for kind in BAD if kind != "a cut footer"])
 def test_a_data_file_that_ends_the_process_is_damage(kind: str, where: str | None) -> None:
@@ -123,6 +139,7 @@ def test_a_data_file_that_ends_the_process_is_damage(kind: str, where: str | Non
         handle(store).to_arrow(where=where)
 
 
+@pytest.mark.broken_tables
 @pytest.mark.parametrize("kind", [kind for kind in BAD if kind != "a cut footer"])
 def test_files_that_arrows_scanner_cannot_read_are_checked_too(kind: str) -> None:
     """STO-26, DAT-5: a column has a name of the scanner's own; a deep check decodes every page."""
@@ -222,6 +239,39 @@ def verdict(footer: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def test_a_short_minimum_of_long_values_is_refused() -> None:
+    """STO-26: of 200 bytes each, whose length takes two bytes."""
+    check_footer(footer_bytes(written(pa.table({"d": pa.array([b"a" * 200], pa.binary(200))}))))
+    short = footer_bytes(written(pa.table({"d": pa.array([b"a" * 4], pa.binary(4))})))
+    footer = once(b"\x15\x0e\x15\x08", b"\x15\x0e\x15\x90\x03")(short)
+    with pytest.raises(ValueError, match="too short"):
+        check_footer(footer)
+
+
+def test_a_number_of_a_field_may_be_written_in_full() -> None:
+    """STO-26: Thrift has two ways to write it, and libraries read both."""
+    body = written(FLAT)
+    footer = footer_bytes(body)
+    assert footer[0] == 0x15
+    whole = with_footer(body, b"\x05\x02" + footer[1:])
+    assert footer_of(whole).equals(footer_of(body))
+
+
+def test_a_footer_has_its_own_limits_and_not_those_of_the_file() -> None:
+    """STO-25: 200,000 bytes before it allow no longer list in it."""
+    body = written(pa.table({"t": ["".join(map(chr, range(65, 91))) * 8000]}), compression="none")
+    footer = footer_bytes(body)
+    assert len(body) > 200_000 > 100 * len(footer)
+    encodings = b"\x19\xf5" + _varint(2000) + bytes(2000)
+    at = footer.index(b"\x1c\x15\x0c\x19") + 3
+    end = parquet_footer.skip(footer, at + 1, 9)
+    long = footer[:at] + encodings + footer[end:]
+    check_footer(long)
+    with pytest.raises(OSError, match="size limit"):
+        footer_of(with_footer(body, long))
+    assert footer_of(body).num_rows == 1
 
 
 def test_the_usual_form_is_what_the_walk_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
