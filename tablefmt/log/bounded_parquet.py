@@ -148,6 +148,8 @@ def read_bounded(
         ValueError: it needs more memory than STO-25 allows, or records impossible lengths.
         pyarrow.ArrowException, OSError: it is damaged.
     """
+    if len(set(names)) < len(names):
+        raise ValueError("it has two columns of one name")
     chosen = list(range(footer.num_row_groups)) if groups is None else list(groups)
     pages = _Pages(source, footer, frozenset(names), chosen)
     source.seek(0)

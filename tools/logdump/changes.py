@@ -119,5 +119,6 @@ def _stays(
 def _updated(entry: Json, added: list[Json], load: Callable[[str], bytes]) -> list[bool]:
     """Of each added file whether its rows are new images of others."""
     add = entry.get("add", {})
-    columns = side_columns(load(add["side"]["path"])) if "side" in add else add
+    side = add.get("side")
+    columns = side_columns(load(side["path"]), side["files"]) if side else add
     return columns.get("updated") or [False] * len(added)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from logdump.rows import common, join, positions, size
-from logdump.rules import files_of, parse, side_columns
+from logdump.changes import without
+from logdump.derived import check_parts, part_of
+from logdump.rows import Runs, join, positions, size
+from logdump.rules import MAX_ROOT_BYTES, add_columns, files_of, parse
 from logdump.schemas import check_metadata
 from logdump.shapes import Json, Refusal, require
 
@@ -53,7 +53,7 @@ def _state(named: Json, raw: dict[int, bytes], load: Load, oldest: int) -> Json:
     root = load(named["path"])
     if "sha256" in named:
         root = _checked(load, named["path"], named["size"], named["sha256"])
-    document, refusals = parse(root)
+    document, refusals = parse(root, MAX_ROOT_BYTES)
     require(document is not None and not refusals, "CKP-2", "is no root")
     assert document is not None
     version = int(named["path"].rsplit("/", 1)[-1][:20])
@@ -63,6 +63,7 @@ def _state(named: Json, raw: dict[int, bytes], load: Load, oldest: int) -> Json:
     require(whole, "LOG-8", "is followed by entries that are not there")
     digest = hashlib.sha256(raw[version]).hexdigest()
     require(document["digest"] == digest, "CKP-5", "is of another log")
+    check_parts(document)
     fields = check_metadata(document["metadata"], None)
     files: dict[int, Json] = {}
     for part in document["segments"]:
@@ -82,9 +83,9 @@ def _checked(load: Load, path: str, length: int, sha256: str) -> bytes:
 
 def _segment(part: Json, load: Load, by: list[int], fields: dict[str, Json]) -> dict[int, Json]:
     """The live files of a segment: all lines but those that are gone."""
-    table = pq.read_table(io.BytesIO(_checked(load, part["path"], part["size"], part["sha256"])))
-    gone = positions(part["gone"])
-    lines = [i for i in range(table.num_rows) if not common([(i, i + 1)], gone)]
+    table = part_of(part, load)
+    whole: Runs = [(0, table.num_rows)]
+    lines = [at for run in without(whole, positions(part["gone"])) for at in range(*run)]
     if not lines:
         return {}
     table = table.take(pa.array(lines))
@@ -93,10 +94,7 @@ def _segment(part: Json, load: Load, by: list[int], fields: dict[str, Json]) -> 
         # Files of entries that say nothing of it lie beside others (ADD-1).
         at = table.column_names.index("updated")
         table = table.set_column(at, "updated", table["updated"].fill_null(False))
-    sink = io.BytesIO()
-    pq.write_table(table.drop_columns(["id", "added"]), sink)
-    columns = side_columns(sink.getvalue())
-    found = files_of(columns, fields, by, [])
+    found = files_of(add_columns(table.drop_columns(["id", "added"])), fields, by, [])
     for file, identity, version in zip(found, ids, added, strict=True):
         partition = {fields[str(i)]["name"]: file["partition"][str(i)] for i in by}
         file |= {"id": identity, "added": version, "partition": partition}
@@ -105,8 +103,7 @@ def _segment(part: Json, load: Load, by: list[int], fields: dict[str, Json]) -> 
 
 def _take_out(part: Json, load: Load, files: dict[int, Json]) -> None:
     """Rows that are gone from live files; what is said of others means nothing."""
-    table = pq.read_table(io.BytesIO(_checked(load, part["path"], part["size"], part["sha256"])))
-    for line in table.to_pylist():
+    for line in part_of(part, load).to_pylist():
         file: Any = files.get(line["file"])
         if file is None:
             continue

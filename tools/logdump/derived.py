@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
-import io
 import itertools
 import re
 import zlib
 from collections.abc import Callable, Iterable
-from typing import Any
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
+from logdump.checked_parquet import BadParquetError, columns_of, footer_of, rows_of
 from logdump.cursors import KEPT
 from logdump.rows import join, positions, size
-from logdump.rules import parse
+from logdump.rules import MAX_ROOT_BYTES, parse
 from logdump.shapes import Json, Refusal, fits, map_of, natural, positive, require, time
 from logdump.values import encode
 
@@ -58,6 +56,12 @@ ROOT = {
     "segments": [SEGMENT],
     "deletes": [PART],
 }
+MAX_BLOCK_BYTES = 64 << 20
+"""Bytes of all entries of a block, without a line end for each (STO-25)."""
+
+MAX_SEGMENT_LINES, MAX_LINES = 1 << 20, 1 << 27
+"""Lines of a segment, and of all parts together (STO-25)."""
+
 COMPARED = ("path", "size", "rows", "deleted", "added", "written")
 
 Load = Callable[[str], bytes]
@@ -84,16 +88,24 @@ def block_problems(
             found.append((first, "HIS-1", f"has the block {name}, which is no run"))
             continue
         entries = [raw.get(version) for version in range(first, last + 1)]
+        wanted = b"".join((each or b"") + b"\n" for each in entries)
         try:
-            # No more is unpacked than the entries take (STO-25).
-            wanted = b"".join((each or b"") + b"\n" for each in entries)
-            with gzip.open(io.BytesIO(load(f"_log/history/{name}"))) as block:
-                same = block.read(len(wanted) + 1) == wanted and None not in entries
-        except (OSError, EOFError, zlib.error):
+            same = _unpacked(load(f"_log/history/{name}"), length) == wanted
+        except (OSError, zlib.error):
             same = False
         if not same and None not in entries:
             found.append((first, "HIS-2", f"has the block {name}, which is not its entries"))
     return found
+
+
+def _unpacked(block: bytes, entries: int) -> bytes | None:
+    """The bytes of so many entries, if a block is one member of gzip and no longer than it may be.
+
+    No more is unpacked than that (STO-25).
+    """
+    gzip = zlib.decompressobj(31)
+    whole = gzip.decompress(block, MAX_BLOCK_BYTES + entries)
+    return whole if gzip.eof and not gzip.unused_data else None
 
 
 def problems(
@@ -109,7 +121,11 @@ def problems(
         state: as `Replay.state` gives it for the version, with `described`; None: there is none.
     """
     try:
-        root, refusals = parse(load(f"_log/checkpoints/{name}"))
+        body = load(f"_log/checkpoints/{name}")
+    except OSError as error:
+        return [("CKP-2", f"has the checkpoint {name}, which cannot be read: {error}")]
+    try:
+        root, refusals = parse(body, MAX_ROOT_BYTES)
         if root is None or refusals:
             return [("CKP-2", f"has the checkpoint {name}, which is damaged")]
         entry = raw.get(version)
@@ -120,13 +136,14 @@ def problems(
         sound = {*root} - {"cursors"} == {*needed, "checksum"} and fits(root, ROOT)
         sound = sound and root.get("cursors") != []
         require(sound and root["version"] == version, "CKP-2", f"has {name}, which is no root")
+        check_parts(root)
         if state is not None:
             _check_state(root, raw, state)
             _check_files(_files(root, load), state)
     except Refusal as refusal:
         rule, message = refusal.args
         return [(rule if rule.startswith("CKP") else "CKP-3", f"{message} (checkpoint {name})")]
-    except OSError as error:
+    except (OSError, KeyError, TypeError, ValueError) as error:
         return [("CKP-3", f"has the checkpoint {name}, of which a part cannot be read: {error}")]
     return []
 
@@ -163,6 +180,8 @@ def _files(root: Json, load: Load) -> dict[int, Json]:
         inside = all(low <= i <= high for i in ids) and max(added) <= segment["added"]
         require(inside, "CKP-3", "has ids or versions outside of what its root says")
         gone = positions(segment["gone"])
+        inside = not gone or gone[-1][1] <= len(ids)
+        require(inside, "CKP-3", "has lines gone of a segment that it has not")
         lost = {at for first, end in gone for at in range(first, end)}
         for at, identity in enumerate(ids):
             if at in lost:
@@ -172,7 +191,7 @@ def _files(root: Json, load: Load) -> dict[int, Json]:
             file |= {"id": identity, "added": added[at], "deleted": 0, "gone": []}
             files[identity] = file | {"partition": [partition[key][at] for key in keys]}
     for part in root["deletes"]:
-        table = _table(part, load)
+        table = part_of(part, load)
         lines = [table[name].to_pylist() for name in ("file", "rows", "deleted", "updated")]
         for identity, rows, *packed in zip(*lines, strict=True):
             if identity in files:
@@ -189,7 +208,7 @@ def _take(file: Json, rows: int, packed: list[bytes | None]) -> None:
 
 
 def _columns(segment: Json, load: Load) -> Json:
-    table = _table(segment, load)
+    table = part_of(segment, load)
     missing = {"id", "added", *COMPARED[:3], "written"} - {*table.column_names}
     require(not missing, "CKP-3", f"has a segment without {sorted(missing)}")
     columns: Json = {"partition": {}}
@@ -202,18 +221,28 @@ def _columns(segment: Json, load: Load) -> Json:
     return columns
 
 
-def _table(part: Json, load: Load) -> Any:
+def check_parts(root: Json) -> None:
+    """Refuse a root whose parts have more lines than any reader may read (STO-25)."""
+    lines = [part["files"] for part in (*root["segments"], *root["deletes"])]
+    longest = max([segment["files"] for segment in root["segments"]], default=0)
+    few = longest <= MAX_SEGMENT_LINES and sum(lines) <= MAX_LINES
+    require(few, "CKP-3", "has parts of too many lines")
+
+
+def part_of(part: Json, load: Load) -> pa.Table:
+    """The columns of a part, which is what its root says (CKP-3)."""
     raw = load(part["path"])
-    end = raw[len(raw) - part["footer"] :]
+    end = raw[max(0, len(raw) - part["footer"]) :]
     same = len(raw) == part["size"] and hashlib.sha256(raw).hexdigest() == part["sha256"]
+    same = same and len(end) == part["footer"]
     same = same and hashlib.sha256(end).hexdigest() == part["footer_sha256"]
     require(same, "CKP-3", f"has the part {part['path']}, which is not what its root says")
     try:
-        table = pq.read_table(io.BytesIO(raw))
-    except ValueError as error:
+        footer = footer_of(end)
+        require(rows_of(footer) == part["files"], "CKP-3", "has a part of other lines")
+        return columns_of(raw, footer)
+    except BadParquetError as error:
         raise Refusal("CKP-3", f"has a part that is not Parquet: {error}") from None
-    require(table.num_rows == part["files"], "CKP-3", "has a part of other lines")
-    return table
 
 
 def _check_files(files: dict[int, Json], state: Json) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
-import struct
 import zlib
 
 import fsspec
-import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 
+from logdump.checked_parquet import BadParquetError, footer_length, footer_of, rows_of
 from logdump.shapes import Json
 
 ENTRY_NAME, MAX_VERSION = re.compile(r"\d{20}\.json\Z", re.ASCII), 2**63 - 1
@@ -34,8 +32,16 @@ def longest(name: str) -> int:
     return next(most for form, most in LENGTHS if re.fullmatch(form, name, re.DOTALL))
 
 
+END_BYTES = 65536
+"""Bytes of the end of a data file that its checksum is of, or all of a longer footer (ADD-7)."""
+
+
 class NotRegularError(OSError):
     """A link, a folder or a pipe has the name of an object (STO-8)."""
+
+
+class TooLongError(OSError):
+    """An object is longer than one of its name may be (STO-24)."""
 
 
 class Folder:
@@ -49,17 +55,30 @@ class Folder:
             self.store, root = fsspec.filesystem("file", **(options or {})), os.path.abspath(uri)
         self.root = root.rstrip("/")
         self.on_disk = isinstance(self.store, LocalFileSystem)
-        self.barred: set[int] = set()
-        """Versions whose name is taken by what is no regular file (STO-8)."""
+        self.barred: dict[int, tuple[str, str]] = {}
+        """Versions of entries that are not read, and why: rule and message (STO-8, STO-24)."""
 
     def get(self, name: str) -> bytes:
-        """The bytes of an object. OSError: the name is taken by what is none (STO-8)."""
+        """The bytes of an object. OSError: it is none, or too long (STO-8, STO-24)."""
+        size = self.size(name)
+        if size > longest(name):
+            raise TooLongError(f"{name} has {size} bytes; {longest(name)} at most")
+        return self.last(name, size, size)
+
+    def size(self, name: str) -> int:
+        """The bytes of an object, which is none of them read. NotRegularError: it is none."""
         if self.on_disk:
             self._check_regular(name)
-        path, most = f"{self.root}/{name}", longest(name)
-        # One byte more than it may have tells an object that is too long (STO-24).
-        long = self.store.size(path) > most
-        data: bytes = self.store.cat_file(path, end=most + 1) if long else self.store.cat_file(path)
+        size: int = self.store.size(f"{self.root}/{name}")
+        return size
+
+    def last(self, name: str, size: int, count: int) -> bytes:
+        """The last bytes of an object of that size: `count`, or all that there are."""
+        if not size:
+            return b""
+        path, start = f"{self.root}/{name}", max(0, size - count)
+        # What grew since has no more bytes than were asked for.
+        data: bytes = self.store.cat_file(path, start=start, end=size)
         return data
 
     def names(self, folder: str) -> list[str]:
@@ -86,8 +105,12 @@ class Folder:
                     found[version] = self.get(f"_log/{version:020d}.json")
                     if version == queue[-1]:
                         queue.append(version + 1)
-            except NotRegularError:
-                self.barred.add(version)
+            except (NotRegularError, TooLongError) as error:
+                long = isinstance(error, TooLongError)
+                why = (
+                    ("ENT-2", f"is too long: {error}") if long else ("STO-8", "is no regular file")
+                )
+                self.barred[version] = why
                 found[version] = b""
             except (FileNotFoundError, NotADirectoryError):
                 continue
@@ -108,19 +131,16 @@ class Folder:
         """What is wrong with the object of a live data file."""
         path = file["path"]
         try:
-            raw = self.get(path)
-            rows = pq.read_metadata(io.BytesIO(raw)).num_rows
+            size = self.size(path)
+            end = self.last(path, size, END_BYTES)
+            if footer_length(end) > len(end):
+                end = self.last(path, size, footer_length(end))
+            rows = rows_of(footer_of(end))
         except FileNotFoundError:
             return [f"added {path!r}, which is missing"]
-        except (OSError, ValueError) as error:
+        except (OSError, BadParquetError) as error:
             return [f"added {path!r}, which is not Parquet: {error}"]
-        if file["footer"] not in (None, _end_checksum(raw)):
+        if file["footer"] not in (None, zlib.crc32(end)):
             return [f"added {path!r}, whose end has another checksum (ADD-7)"]
-        same = (len(raw), rows) == (file["size"], file["rows"])
-        return [] if same else [f"added {path!r}, which has {len(raw)} bytes and {rows} rows"]
-
-
-def _end_checksum(raw: bytes) -> int:
-    """The CRC-32 of the end of a Parquet file (ADD-7)."""
-    footer: int = struct.unpack("<I", raw[-8:-4])[0] + 8
-    return zlib.crc32(raw[-max(footer, 65536) :])
+        same = (size, rows) == (file["size"], file["rows"])
+        return [] if same else [f"added {path!r}, which has {size} bytes and {rows} rows"]

@@ -208,9 +208,8 @@ class Replay:
             raise Refusal("ADD-6", f"names {side['path']}, which cannot be read") from None
         same = len(raw) == side["size"] and hashlib.sha256(raw).hexdigest() == side["sha256"]
         require(same, "ADD-6", "has a side file of another size or SHA-256")
-        files = files_of(side_columns(raw), fields, partition_by, self.remarks)
-        require(len(files) == side["files"], "ADD-6", f"has {len(files)} files in its side file")
-        return files
+        columns = side_columns(raw, side["files"])
+        return files_of(columns, fields, partition_by, self.remarks)
 
     def state(self) -> Json:
         """The state as the document of `read` has it."""
@@ -321,7 +320,7 @@ class Reading:
         """Read the next entry; what is wrong with it."""
         if version in self.folder.barred:
             self.entries.append({"version": version, "size": 0, "added": [], "entry": None})
-            return [found(version, "STO-8", "is no regular file")]
+            return [found(version, *self.folder.barred[version])]
         entry, refusals = parse(data)
         item: Json = {"version": version, "size": len(data), "added": [], "entry": entry}
         if self.changes:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import itertools
 import re
 import struct
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from logdump.rules import DELETE, OPEN, TIMELESS
+from logdump.checked_parquet import BadParquetError, footer_of, names_of, rows_of
+from logdump.checked_parquet import columns_of as parquet_columns
+from logdump.rules import DELETE, MAX_SIDE_FILES, OPEN, TIMELESS
 from logdump.shapes import Json, Refusal, require, strangers
 
 Runs = list[tuple[int, int]]
@@ -171,17 +170,21 @@ def columns_of(entry: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]
 def _side(side: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]]:
     try:
         raw = load(side["path"])
-        table = pq.read_table(io.BytesIO(raw))
-    except (OSError, ValueError) as error:
+        same = len(raw) == side["size"] and hashlib.sha256(raw).hexdigest() == side["sha256"]
+        require(same, "DEL-3", "has a side file of another size or SHA-256")
+        footer = footer_of(raw)
+        same = rows_of(footer) == side["files"] <= MAX_SIDE_FILES
+        require(same, "DEL-3", "has a side file of other files")
+        newer = strangers(dict.fromkeys(names_of(footer)), DELETE, "delete", OPEN)
+        require(not newer, "VER-2", f"needs a newer version, for {side['path']} has {newer}")
+        table = parquet_columns(raw, footer)
+    except (OSError, BadParquetError) as error:
         raise Refusal("DEL-3", f"names {side['path']}, which cannot be read: {error}") from None
-    same = len(raw) == side["size"] and hashlib.sha256(raw).hexdigest() == side["sha256"]
-    require(same, "DEL-3", "has a side file of another size or SHA-256")
-    newer = strangers(dict.fromkeys(table.column_names), DELETE, "delete", OPEN)
-    require(not newer, "VER-2", f"needs a newer version, for {side['path']} has {newer}")
-    same = table.num_rows == side["files"] and {*DELETES} <= {*table.column_names}
-    require(same, "DEL-3", "has a side file with other files or columns")
+    require({*DELETES} <= {*table.column_names}, "DEL-3", "has a side file with other columns")
     columns = {name: table[name].to_pylist() for name in DELETES}
     for name in DELETES[2:]:
+        sound = all(value is None or isinstance(value, bytes) for value in columns[name])
+        require(sound, "DEL-3", f"has a side file whose {name!r} holds no bytes")
         columns[name] = [b and base64.b64encode(b).decode() for b in columns[name]]
     sound = all(type(v) is int and v > 0 for v in columns["file"] + columns["rows"])
     require(sound, "DEL-3", "has a side file with files or rows that are none")

@@ -6,15 +6,15 @@ Bytes to JSON, then names, fields, paths and files. A broken rule is a `Refusal`
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 from collections import Counter
 from typing import Any
 
 import orjson
-import pyarrow.parquet as pq
+import pyarrow as pa
 
+from logdump.checked_parquet import BadParquetError, columns_of, footer_of, names_of, rows_of
 from logdump.cursors import BACK, DERIVED, check_cursors
 from logdump.schemas import METADATA, newer_in
 from logdump.shapes import (
@@ -32,7 +32,8 @@ from logdump.shapes import (
 )
 from logdump.values import check_bounds, decode, encode
 
-MAX_ENTRY_BYTES, MAX_NESTING = 64 * 1024 * 1024, 128
+MAX_ENTRY_BYTES, MAX_ROOT_BYTES, MAX_NESTING = 64 << 20, 256 << 20, 128
+MAX_SIDE_FILES = 1 << 27
 MAX_CONTAINERS, MAX_TEXTS = 1 << 20, 1 << 22
 """Objects and arrays, and texts with names among them, that are parsed (STO-25)."""
 TAIL, TAIL_BYTES = re.compile(rb',"checksum":"([0-9a-f]{64})"\}\Z'), 79
@@ -61,8 +62,8 @@ Remarks = list[tuple[str, str]]
 # --- bytes to JSON (ENT-1, ENT-2) ----------------------------------------------------------------
 
 
-def parse(raw: bytes) -> tuple[Json | None, list[tuple[str, str]]]:
-    """Give the JSON object in the bytes if there is one, and refusals.
+def parse(raw: bytes, most: int = MAX_ENTRY_BYTES) -> tuple[Json | None, list[tuple[str, str]]]:
+    """Give the JSON object in the bytes, `most` of them, if there is one; and refusals.
 
     Any JSON text will do: its checksum is over the bytes as they are (ENT-1).
     """
@@ -74,8 +75,8 @@ def parse(raw: bytes) -> tuple[Json | None, list[tuple[str, str]]]:
         refusals.extend(("ENT-1", f"repeats the key {key!r}") for key in twice)
         return dict(pairs)
 
-    if len(raw) > MAX_ENTRY_BYTES:
-        return None, [("ENT-2", "is larger than 64 MiB")]
+    if len(raw) > most:
+        return None, [("ENT-2", f"is larger than {most >> 20} MiB")]
     tail = TAIL.search(raw[-TAIL_BYTES:])
     if tail is None:
         refusals.append(("ENT-1", "does not end with its checksum"))
@@ -308,12 +309,21 @@ def _implausible(own: Json, rows: int, path: str, fields: dict[str, Json]) -> Re
     return []
 
 
-def side_columns(raw: bytes) -> Json:
-    """The `add` columns in a side file, its values encoded as in an entry (ADD-6)."""
+def side_columns(raw: bytes, files: int) -> Json:
+    """The `add` columns of so many `files` in a side file, as in an entry (ADD-6)."""
+    require(files <= MAX_SIDE_FILES, "ADD-6", f"has a side file of {files} files")
     try:
-        table = pq.read_table(io.BytesIO(raw))
-    except (OSError, ValueError) as error:
+        footer = footer_of(raw)
+        require(rows_of(footer) == files, "ADD-6", f"has not {files} files in its side file")
+        _check_columns(dict.fromkeys(names_of(footer)))
+        table = columns_of(raw, footer)
+    except BadParquetError as error:
         raise Refusal("ADD-6", f"has a side file that is not Parquet: {error}") from None
+    return add_columns(table)
+
+
+def add_columns(table: pa.Table) -> Json:
+    """The `add` columns in a side file or a manifest segment, values encoded as in an entry."""
     add: Json = {}
     for name in table.column_names:
         group, _, key = name.partition(".")
@@ -324,7 +334,12 @@ def side_columns(raw: bytes) -> Json:
             add.setdefault(group, {})[key] = values
         else:
             add[name] = values
-    newer = strangers(add, COLUMNS, "add", OPEN)
-    require(not newer, "VER-2", f"needs a newer version, for its side file has {newer}")
+    _check_columns(add)
     require(fits(add, COLUMNS), "ADD-6", "has a side file with other columns")
     return add
+
+
+def _check_columns(columns: Json) -> None:
+    """Refuse what a newer version wrote, by the names of columns (VER-2)."""
+    newer = strangers({name.partition(".")[0]: None for name in columns}, COLUMNS, "add", OPEN)
+    require(not newer, "VER-2", f"needs a newer version, for its side file has {newer}")

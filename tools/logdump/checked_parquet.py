@@ -1,0 +1,342 @@
+"""Parquet that is not trusted: what is checked before Arrow is given it, from spec/ alone.
+
+Arrow may end the process at a footer that contradicts itself, and take any memory for few bytes.
+So nothing here asks Arrow about bytes before `check_footer`. Spec: STO-25, STO-26.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from logdump.thrift_compact import (
+    BINARY,
+    I32,
+    I64,
+    LIST,
+    NESTING,
+    STRUCT,
+    BadThriftError,
+    Cursor,
+)
+
+FOOTER_BYTES, PAGE_HEADER_BYTES = 256 << 20, 1 << 16
+LIST_MOST, LIST_FREE, ELEMENT_BYTES = 1 << 17, 64, 8
+"""Elements of one list in a footer, at most: in any, in any short one, and bytes for each more."""
+
+MEMORY_FREE, MEMORY_FOR_A_BYTE = 128 << 20, 1024
+"""Bytes that columns may take in memory: always, and for each stored byte."""
+
+BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 15
+LEVELS = 256
+BYTE_ARRAY, FIXED, WIDTHS = 6, 7, {0: 1, 1: 4, 2: 8, 4: 4, 5: 8}
+"""Physical types, and how long a value of each is. INT96 (3) has no order: no bound is read."""
+
+REPEATED = 2
+CODED_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
+
+Column = tuple[int, int, tuple[int, int]]
+"""A column of a schema: physical type, least bytes of a bound, highest level of repetition and of
+definition."""
+
+
+class BadParquetError(ValueError):
+    """What is stored is not Parquet, contradicts itself, or would take too much memory."""
+
+
+def _require(condition: object, message: str) -> None:
+    if not condition:
+        raise BadParquetError(message)
+
+
+# --- footers (STO-26) ----------------------------------------------------------------------------
+
+
+def check_footer(footer: bytes) -> None:
+    """Refuse a footer that no reader may give to Arrow: the bytes of the struct FileMetaData."""
+    most = min(LIST_MOST, LIST_FREE + len(footer) // ELEMENT_BYTES)
+    cursor = Cursor(footer, most)
+    columns: list[Column] | None = None
+    groups = False
+    try:
+        for number, kind in cursor.fields():
+            if number == 2:
+                _require(kind == LIST, "its schema is no list")
+                columns = _columns(cursor)
+            elif number == 4:
+                _require(kind == LIST and columns is not None, "has row groups, and no schema")
+                groups = True
+                for _ in cursor.elements(STRUCT):
+                    _check_group(cursor, columns or [])
+            else:
+                _skip(cursor, kind, {5: STRUCT, 7: STRUCT}.get(number))
+    except BadThriftError as error:
+        raise BadParquetError(f"its footer {error}") from None
+    _require(groups, "its footer has no schema, or no row groups")
+
+
+def _skip(cursor: Cursor, kind: int, inner: int | None, nesting: int = NESTING) -> None:
+    """Pass a field over. Arrow takes a list for one of the kind `inner`, whatever it says it is."""
+    if inner is None or kind != LIST:
+        cursor.skip(kind, nesting)
+        return
+    for each in cursor.elements(inner):
+        cursor.skip(each, nesting - 1)
+
+
+def _columns(cursor: Cursor) -> list[Column]:
+    """Read a schema, whose elements are in the order of a walk; give its columns."""
+    columns: list[Column] = []
+    # Of each group that is open: children that are missing, levels of repetition and definition.
+    open_groups: list[list[int]] = []
+    for place, _ in enumerate(cursor.elements(STRUCT)):
+        element = _element(cursor, named=place > 0)
+        repetition, children = _number(element, 3), _number(element, 5)
+        _require(0 <= repetition <= REPEATED and children >= 0, "its schema has wrong numbers")
+        while place and open_groups and not open_groups[-1][0]:
+            open_groups.pop()
+        _require(not place or open_groups, "its schema has more columns than its groups say")
+        _require(len(open_groups) <= LEVELS, f"its schema has more than {LEVELS} levels")
+        levels = (0, 0)
+        if place:
+            open_groups[-1][0] -= 1
+            _, repeated, defined = open_groups[-1]
+            levels = (repeated + (repetition == REPEATED), defined + (repetition > 0))
+        if 1 in element and not children:
+            kind = _number(element, 1)
+            width = max(0, _number(element, 2)) if kind == FIXED else WIDTHS.get(kind, 0)
+            _require(0 <= kind <= FIXED, "its schema has a column of an unknown type")
+            columns.append((kind, width, levels))
+        else:
+            open_groups.append([children, *levels])
+    missing = any(children for children, _, _ in open_groups)
+    _require(not missing, "its schema has fewer columns than its groups say")
+    return columns
+
+
+def _element(cursor: Cursor, *, named: bool) -> dict[int, int | None]:
+    """Read an element of a schema: its numbers, by field; None: the value is of another kind.
+
+    Fields: type 1, length 2, repetition 3, name 4, number of children 5.
+    """
+    numbers: dict[int, int | None] = {}
+    name = False
+    for number, kind in cursor.fields():
+        if number in (1, 2, 3, 5):
+            numbers[number] = cursor.signed() if kind == I32 else None
+        if number not in (1, 2, 3, 5) or kind != I32:
+            name |= (number, kind) == (4, BINARY)
+            cursor.skip(kind)
+    _require(name or not named, "its schema has a column without a name")
+    return numbers
+
+
+def _number(element: dict[int, int | None], field: int) -> int:
+    """Give a number of an element; 0 if it has none."""
+    number = element.get(field, 0)
+    sound = number is not None and -(2**31) <= number < 2**31
+    _require(sound, f"its schema has another kind of value in field {field}")
+    assert number is not None
+    return number
+
+
+def _check_group(cursor: Cursor, columns: list[Column]) -> None:
+    found = None
+    for number, kind in cursor.fields():
+        if number != 1:
+            _skip(cursor, kind, {4: STRUCT}.get(number))
+            continue
+        _require(kind == LIST, "a row group has no list of columns")
+        found = 0
+        for _ in cursor.elements(STRUCT):
+            _require(found < len(columns), "a row group has more columns than the schema")
+            _check_chunk(cursor, columns[found])
+            found += 1
+    _require(found == len(columns), f"a row group has {found} columns, and not {len(columns)}")
+
+
+def _check_chunk(cursor: Cursor, column: Column) -> None:
+    described = False
+    for number, kind in cursor.fields():
+        _require(number != 8, "a column is encrypted")
+        if number == 3:
+            _require(kind == STRUCT, "a column is not described")
+            described = True
+            _check_description(cursor, column)
+        else:
+            cursor.skip(kind)
+    _require(described, "a column is not described")
+
+
+def _check_description(cursor: Cursor, column: Column) -> None:
+    lists = {2: I32, 3: BINARY, 8: STRUCT, 13: STRUCT}
+    physical = None
+    for number, kind in cursor.fields():
+        if number == 1:
+            _require(kind == I32, "a column has no type")
+            physical = cursor.signed()
+        elif number in (12, 16):
+            _require(kind == STRUCT, "the statistics of a column are none")
+            (_check_statistics if number == 12 else _check_sizes)(cursor, column)
+        elif number == 17 and kind == STRUCT:
+            for inner, what in cursor.fields():
+                _skip(cursor, what, {2: I32}.get(inner), NESTING - 2)
+        else:
+            _skip(cursor, kind, lists.get(number), NESTING - 1)
+    _require(physical == column[0], f"a column has the type {physical}, and not {column[0]}")
+
+
+def _check_statistics(cursor: Cursor, column: Column) -> None:
+    """Refuse a minimum or a maximum that is shorter than its column's values."""
+    for number, kind in cursor.fields():
+        if number not in (1, 2, 5, 6):
+            cursor.skip(kind, NESTING - 2)
+            continue
+        _require(kind == BINARY, "a bound of a column is no text")
+        _require(len(cursor.text()) >= column[1], "a bound of a column is too short")
+
+
+def _check_sizes(cursor: Cursor, column: Column) -> None:
+    """Refuse lengths of what is no text, and counts of levels that a column has not."""
+    physical, _, levels = column
+    for number, kind in cursor.fields():
+        _require(number != 1 or physical == BYTE_ARRAY, "a column of no texts has their length")
+        if number not in (2, 3):
+            cursor.skip(kind, NESTING - 2)
+            continue
+        _require(kind == LIST, "a histogram of levels is no list")
+        count = 0
+        for _ in cursor.elements(I64):
+            cursor.signed()
+            count += 1
+        _require(count in (0, levels[number - 2] + 1), "counts levels that a column has not")
+
+
+# --- reading with Arrow --------------------------------------------------------------------------
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """Whatever Arrow says of bytes is one kind of error."""
+    try:
+        yield
+    except BadParquetError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise BadParquetError((str(error).splitlines() or [type(error).__name__])[0]) from None
+
+
+def footer_length(end: bytes) -> int:
+    """Give how many bytes at the end of a file are its footer, its length and `PAR1`."""
+    _require(len(end) >= 8 and end[-4:] == b"PAR1", "does not end as Parquet does")
+    length = int.from_bytes(end[-8:-4], "little") + 8
+    _require(length <= FOOTER_BYTES, f"has a footer of {length} bytes, which is too long")
+    return length
+
+
+def footer_of(end: bytes) -> pq.FileMetaData:
+    """Give the footer in the last bytes of a file, once it is sound."""
+    length = footer_length(end)
+    _require(length <= len(end), "has a footer that is longer than the file")
+    check_footer(end[-length:-8])
+    with _asking(), pq.ParquetFile(pa.BufferReader(end[-length:]), pre_buffer=False) as file:
+        return file.metadata
+
+
+def rows_of(footer: pq.FileMetaData) -> int | None:
+    """Give the rows of a file, if its row groups have as many together; None otherwise."""
+    with _asking():
+        groups = [footer.row_group(at).num_rows for at in range(footer.num_row_groups)]
+        same = footer.num_rows == sum(groups) and min(groups, default=0) >= 0
+        return footer.num_rows if same else None
+
+
+def names_of(footer: pq.FileMetaData) -> list[str]:
+    """Give the names of a file's columns."""
+    with _asking():
+        names: list[str] = footer.schema.to_arrow_schema().names
+        return names
+
+
+def columns_of(raw: bytes, footer: pq.FileMetaData) -> pa.Table:
+    """Read all columns of a part or an overflow metadata file: its bytes, and their `footer`."""
+    _require(rows_of(footer) is not None, "has other rows than its row groups")
+    with _asking():
+        largest, most = _measured(raw, footer)
+        options = {"metadata": footer, "page_checksum_verification": True, "pre_buffer": False}
+        with pq.ParquetFile(pa.BufferReader(raw), **options) as file:
+            names = file.schema_arrow.names
+            plain = [name for name in names if name not in largest]
+            table = file.read(columns=plain)
+            found, held = dict(zip(plain, table.columns, strict=True)), table.nbytes
+            for name, page in largest.items():
+                kind = file.schema_arrow.field(name).type
+                # A dictionary repeats a text in every row, so that only rows tell what it takes.
+                rows = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, page)))
+                chunks = []
+                for batch in file.iter_batches(rows, columns=[name]):
+                    held += batch.nbytes
+                    _require(held <= most, _too_much(held, raw))
+                    chunks.append(batch.column(0))
+                found[name] = pa.chunked_array(chunks, kind)
+            return pa.table({name: found[name] for name in names})
+
+
+def _too_much(memory: int, raw: bytes) -> str:
+    return f"would take {memory} bytes of memory, and has {len(raw)}"
+
+
+def _measured(raw: bytes, footer: pq.FileMetaData) -> tuple[dict[str, int], int]:
+    """Refuse columns that take too much memory, by their rows and pages, before one is decoded.
+
+    Gives the columns of texts with the length of their largest page, and what all may take.
+    """
+    arrow = footer.schema.to_arrow_schema()
+    columns = [footer.schema.column(at) for at in range(len(footer.schema))]
+    flat = [column.path for column in columns] == arrow.names
+    flat = flat and not any(column.max_repetition_level for column in columns)
+    _require(flat and len({*arrow.names}) == len(columns), "has columns that are not flat")
+    coded = any(pa.types.is_dictionary(kind) for kind in arrow.types)
+    _require(not coded, "has a column of a dictionary")
+    largest: dict[str, int] = {}
+    memory = stored = 0
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        for at, column in enumerate(columns):
+            chunk = group.column(at)
+            pages = list(_pages(raw, chunk))
+            stored += chunk.total_compressed_size
+            if column.physical_type == "BYTE_ARRAY":
+                largest[column.path] = max([largest.get(column.path, 0), *pages])
+            width = CODED_WIDTHS.get(column.physical_type, column.length)
+            memory += max(sum(pages), group.num_rows * width)
+            _require(memory <= MEMORY_FREE + MEMORY_FOR_A_BYTE * stored, _too_much(memory, raw))
+    return largest, MEMORY_FREE + MEMORY_FOR_A_BYTE * stored
+
+
+def _pages(raw: bytes, chunk: Any) -> Iterator[int]:
+    """Read the headers of a column's pages: how many bytes each takes when it is unpacked."""
+    at, coded = chunk.data_page_offset, chunk.dictionary_page_offset
+    at = coded if chunk.has_dictionary_page and 0 < coded < at else at
+    end = at + chunk.total_compressed_size
+    _require(4 <= at <= end <= len(raw), "has a column outside of the file")
+    while at < end:
+        cursor = Cursor(raw[at : min(end, at + PAGE_HEADER_BYTES)], LIST_MOST)
+        sizes: dict[int, int] = {}
+        try:
+            for number, kind in cursor.fields():
+                if number in (2, 3) and kind == I32:
+                    sizes[number] = cursor.signed()
+                else:
+                    cursor.skip(kind)
+        except BadThriftError as error:
+            raise BadParquetError(f"the header of a page {error}") from None
+        unpacked, packed = sizes.get(2, -1), sizes.get(3, -1)
+        # What is small is never much larger when it is compressed.
+        sound = 0 <= packed <= unpacked + unpacked // 16 + 1024
+        at += cursor.at + packed
+        _require(sound and at <= end, "a page has a length that cannot be")
+        yield unpacked
