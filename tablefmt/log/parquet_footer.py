@@ -169,13 +169,17 @@ def check_footer(footer: bytes) -> None:
     try:
         schema = _schema(footer)
         at, last = len(schema.encoded), 2
+        found: Fields = {}
         while last < 4:
             last, kind, at = _field_at(footer, at, last)
             if last < 4:
+                found[last] = (kind, at)
                 at = skip(footer, at, kind)
         if last != 4:
             raise ValueError("its footer has no row groups")
-        at = _after_groups(footer, kind, at, schema.leaves)
+        rows, at = _after_groups(footer, kind, at, schema.leaves)
+        if rows != _row_count(footer, found):
+            raise ValueError("its footer counts other rows than its row groups")
         # A repeated field would be read twice.
         found, _ = fields(footer, at, last=last)
         _check_lists(footer, found, _FILE_LISTS)
@@ -312,8 +316,18 @@ def _leaf(data: bytes, element: Fields, levels: tuple[int, int], path: tuple[byt
     return Leaf(kind, width, levels, head + b"".join(path))
 
 
-def _after_groups(data: bytes, kind: int, at: int, leaves: Sequence[Leaf]) -> int:
-    """Check all row groups; return where their list ends."""
+def _row_count(data: bytes, found: Fields) -> int:
+    """Return the number of rows of a file or of a row group: field 3 of both."""
+    kind, at = found.get(3, (0, 0))
+    rows = number(data, at) if kind == INT64 else -1
+    if not 0 <= rows < 1 << 63:
+        raise ValueError("its footer has an invalid number of rows")
+    return rows
+
+
+def _after_groups(data: bytes, kind: int, at: int, leaves: Sequence[Leaf]) -> tuple[int, int]:
+    """Check all row groups; return their rows, and where their list ends."""
+    rows = 0
     count, at = _structs(data, kind, at)
     for _ in range(count):
         last, kind, at = _field_at(data, at, 0)
@@ -324,7 +338,8 @@ def _after_groups(data: bytes, kind: int, at: int, leaves: Sequence[Leaf]) -> in
             at = _after_usual(data, at, leaf) or _after_chunk(data, at, leaf)
         rest, at = fields(data, at, last=1)
         _check_lists(data, rest, _GROUP_LISTS)
-    return at
+        rows += _row_count(data, rest)
+    return rows, at
 
 
 def _after_chunk(data: bytes, at: int, leaf: Leaf) -> int:

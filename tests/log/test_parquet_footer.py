@@ -79,6 +79,7 @@ BAD: dict[str, tuple[Change, str]] = {
     "encrypted": (lambda f: _encrypted(f), "is encrypted"),
     "row groups twice": (lambda f: f[:-1] + b"\x09\x08\x0c\x00", "do not ascend"),
     "elements of another kind": (lambda f: _two_meanings(f), "elements of another kind"),
+    "rows of a group": (lambda f: _other_rows(f), "counts other rows"),
     "an unknown type": (once(b"\x15\x04\x25\x02\x18", b"\x15\x28\x25\x02\x18"), "unknown type"),
     "a cut footer": (lambda f: f[:-20], "ends too early"),
 }
@@ -88,6 +89,19 @@ def _drop_column(footer: bytes) -> bytes:
     at = footer.index(b"\x19\x1c\x19") + 4
     _, end = parquet_footer.fields(footer, at)
     return footer[: at - 1] + bytes([footer[at - 1] - 16]) + footer[end:]
+
+
+def _other_rows(footer: bytes) -> bytes:
+    """A footer whose last row group has another number of rows than the file."""
+    at = footer.index(b"\x19\x1c\x19") + 3
+    count, _, start = parquet_footer.list_header(footer, at)
+    for _ in range(count):
+        _, start = parquet_footer.fields(footer, start)
+    # The length of the row group in bytes comes before its rows.
+    assert footer[start] == 0x16
+    start = parquet_footer.skip(footer, start + 1, parquet_footer.INT64)
+    assert footer[start] == 0x16
+    return footer[: start + 1] + b"\x00" + footer[start + 2 :]
 
 
 def _two_meanings(footer: bytes) -> bytes:

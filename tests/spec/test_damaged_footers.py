@@ -26,6 +26,7 @@ from logdump.checked_parquet import BadParquetError
 from logdump.folder import Folder, TooLongError
 from logdump.rules import MAX_SIDE_FILES
 from logdump.shapes import Refusal
+from logdump.thrift_compact import STRUCT, Cursor
 
 import tablefmt
 from tablefmt.data.file_verification import check_file
@@ -122,9 +123,15 @@ def test_both_readers_make_the_same_of_many_changed_footers(first_seed: int) -> 
     compared(first_seed, 50_000)
 
 
-def test_a_check_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("check", ["_check_description", "_check_sizes", "_rows"])
+def test_a_check_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch, check: str) -> None:
     """The comparison can fail: it does without a check of one reader."""
-    monkeypatch.setattr(checked_parquet, "_check_statistics", lambda c, _: c.skip(12))
+
+    def nothing(cursor: Cursor, kind: Any) -> int:
+        cursor.skip(kind if check == "_rows" else STRUCT)
+        return 0
+
+    monkeypatch.setattr(checked_parquet, check, nothing)
     with pytest.raises(AssertionError):
         compared(1, 1500)
 

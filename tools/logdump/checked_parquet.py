@@ -61,22 +61,31 @@ def check_footer(footer: bytes) -> None:
     most = min(LIST_MOST, LIST_FREE + len(footer) // ELEMENT_BYTES)
     cursor = Cursor(footer, most)
     columns: list[Column] | None = None
-    groups = False
+    rows = rows_of_groups = None
     try:
         for number, kind in cursor.fields():
             if number == 2:
                 _require(kind == LIST, "its schema is no list")
                 columns = _columns(cursor)
+            elif number == 3:
+                rows = _rows(cursor, kind)
             elif number == 4:
                 _require(kind == LIST and columns is not None, "has row groups, and no schema")
-                groups = True
-                for _ in cursor.elements(STRUCT):
-                    _check_group(cursor, columns or [])
+                groups = [_group(cursor, columns or []) for _ in cursor.elements(STRUCT)]
+                rows_of_groups = sum(groups)
             else:
                 _skip(cursor, kind, {5: STRUCT, 7: STRUCT}.get(number))
     except BadThriftError as error:
         raise BadParquetError(f"its footer {error}") from None
-    _require(groups, "its footer has no schema, or no row groups")
+    _require(rows_of_groups is not None, "its footer has no schema, or no row groups")
+    _require(rows == rows_of_groups, f"has {rows} rows, and {rows_of_groups} in its row groups")
+
+
+def _rows(cursor: Cursor, kind: int) -> int:
+    """Read a number of rows."""
+    rows = cursor.signed() if kind == I64 else -1
+    _require(0 <= rows < 2**63, "has a number of rows that is none")
+    return rows
 
 
 def _skip(cursor: Cursor, kind: int, inner: int | None, nesting: int = NESTING) -> None:
@@ -144,11 +153,15 @@ def _number(element: dict[int, int | None], field: int) -> int:
     return number
 
 
-def _check_group(cursor: Cursor, columns: list[Column]) -> None:
-    found = None
+def _group(cursor: Cursor, columns: list[Column]) -> int:
+    """Read a row group, and check each of its columns; give the number of its rows."""
+    found = rows = None
     for number, kind in cursor.fields():
-        if number != 1:
+        if number == 3:
+            rows = _rows(cursor, kind)
+        if number not in (1, 3):
             _skip(cursor, kind, {4: STRUCT}.get(number))
+        if number != 1:
             continue
         _require(kind == LIST, "a row group has no list of columns")
         found = 0
@@ -157,6 +170,9 @@ def _check_group(cursor: Cursor, columns: list[Column]) -> None:
             _check_chunk(cursor, columns[found])
             found += 1
     _require(found == len(columns), f"a row group has {found} columns, and not {len(columns)}")
+    _require(rows is not None, "a row group has no number of rows")
+    assert rows is not None
+    return rows
 
 
 def _check_chunk(cursor: Cursor, column: Column) -> None:
@@ -247,14 +263,6 @@ def footer_of(end: bytes) -> pq.FileMetaData:
         return file.metadata
 
 
-def rows_of(footer: pq.FileMetaData) -> int | None:
-    """Give the rows of a file, if its row groups have as many together; None otherwise."""
-    with _asking():
-        groups = [footer.row_group(at).num_rows for at in range(footer.num_row_groups)]
-        same = footer.num_rows == sum(groups) and min(groups, default=0) >= 0
-        return footer.num_rows if same else None
-
-
 def names_of(footer: pq.FileMetaData) -> list[str]:
     """Give the names of a file's columns."""
     with _asking():
@@ -264,7 +272,6 @@ def names_of(footer: pq.FileMetaData) -> list[str]:
 
 def columns_of(raw: bytes, footer: pq.FileMetaData) -> pa.Table:
     """Read all columns of a part or an overflow metadata file: its bytes, and their `footer`."""
-    _require(rows_of(footer) is not None, "has other rows than its row groups")
     with _asking():
         largest, most = _measured(raw, footer)
         options = {"metadata": footer, "page_checksum_verification": True, "pre_buffer": False}

@@ -10,7 +10,7 @@ import zlib
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from logdump.checked_parquet import BadParquetError, footer_length, footer_of, rows_of
+from logdump.checked_parquet import BadParquetError, footer_length, footer_of
 from logdump.shapes import Json
 
 ENTRY_NAME, MAX_VERSION = re.compile(r"\d{20}\.json\Z", re.ASCII), 2**63 - 1
@@ -135,7 +135,7 @@ class Folder:
             end = self.last(path, size, END_BYTES)
             if footer_length(end) > len(end):
                 end = self.last(path, size, footer_length(end))
-            rows = rows_of(footer_of(end))
+            rows = footer_of(end).num_rows
         except FileNotFoundError:
             return [f"added {path!r}, which is missing"]
         except (OSError, BadParquetError) as error:

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from logdump.checked_parquet import BadParquetError, footer_of, names_of, rows_of
+from logdump.checked_parquet import BadParquetError, footer_of, names_of
 from logdump.checked_parquet import columns_of as parquet_columns
 from logdump.rules import DELETE, MAX_SIDE_FILES, OPEN, TIMELESS
 from logdump.shapes import Json, Refusal, require, strangers
@@ -173,7 +173,7 @@ def _side(side: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]]:
         same = len(raw) == side["size"] and hashlib.sha256(raw).hexdigest() == side["sha256"]
         require(same, "DEL-3", "has a side file of another size or SHA-256")
         footer = footer_of(raw)
-        same = rows_of(footer) == side["files"] <= MAX_SIDE_FILES
+        same = footer.num_rows == side["files"] <= MAX_SIDE_FILES
         require(same, "DEL-3", "has a side file of other files")
         newer = strangers(dict.fromkeys(names_of(footer)), DELETE, "delete", OPEN)
         require(not newer, "VER-2", f"needs a newer version, for {side['path']} has {newer}")

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from logdump.checked_parquet import BadParquetError, columns_of, footer_of, names_of, rows_of
+from logdump.checked_parquet import BadParquetError, columns_of, footer_of, names_of
 from logdump.cursors import BACK, DERIVED, check_cursors
 from logdump.schemas import METADATA, newer_in
 from logdump.shapes import (
@@ -314,7 +314,7 @@ def side_columns(raw: bytes, files: int) -> Json:
     require(files <= MAX_SIDE_FILES, "ADD-6", f"has a side file of {files} files")
     try:
         footer = footer_of(raw)
-        require(rows_of(footer) == files, "ADD-6", f"has not {files} files in its side file")
+        require(footer.num_rows == files, "ADD-6", f"has not {files} files in its side file")
         _check_columns(dict.fromkeys(names_of(footer)))
         table = columns_of(raw, footer)
     except BadParquetError as error:
