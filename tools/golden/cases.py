@@ -13,6 +13,7 @@ from golden.cursors import pipes
 from golden.expired import expired
 from golden.feeds import feeds
 from golden.files import damaged, encodings, file_shapes, footers
+from golden.footers import contradictions
 from golden.history import blocks
 from golden.maker import (
     CORRUPT,
@@ -73,6 +74,7 @@ def cases() -> Iterator[Maker]:
     yield from encodings()
     yield from footers()
     yield from damaged()
+    yield from contradictions()
     yield from blocks()
 
 
