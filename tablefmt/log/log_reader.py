@@ -510,6 +510,8 @@ def _get_into(
 
     All entries stay in memory until the log is complete, so windows would save no memory.
     """
+    # Nothing follows the last possible version (KEY-1), whose name anybody may store.
+    versions = [version for version in versions if version <= VERSION_MAX]
     window = len(versions) if progress is None else WINDOW_MAX
     for start in range(0, len(versions), max(window, 1)):
         window_versions = versions[start : start + window]

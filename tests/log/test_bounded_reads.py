@@ -102,6 +102,17 @@ def test_a_hint_with_a_far_number_costs_requests_alone() -> None:
             handle(store).verify()
 
 
+def test_an_entry_and_a_hint_with_the_last_number_are_a_gap() -> None:
+    """LOG-2, LOG-6, KEY-1: no name follows theirs."""
+    store = with_history(5)
+    checkpoint = f"_log/checkpoints/{VERSION_MAX:020d}.{'ab' * 16}.json"
+    hint = {"table": "ab" * 16, "version": VERSION_MAX, "checkpoint": checkpoint}
+    store.put("_log/hint.json", orjson.dumps(hint))
+    store.put(entry_key(VERSION_MAX), store.get(entry_key(2)))
+    with little(), pytest.raises(LogGapError, match="version 5"):
+        LogView.open(store)
+
+
 def test_nothing_follows_the_last_version() -> None:
     """KEY-1: asking for what follows it ends, and writing it is refused."""
     store = with_history(3)

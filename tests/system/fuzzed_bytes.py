@@ -1,9 +1,10 @@
 """Tables whose stored bytes somebody changed, opened in a process that may take 1 GB.
 
-    python -m tests.system.fuzzed_bytes SEED CASES [NAME of a gate that is left out]
+    PYTHONPATH=tools python -m tests.system.fuzzed_bytes SEED CASES [GATE to leave out]
 
 Every case changes objects of a real table and reads it in every way. It prints what is neither the
-right rows nor an error of the tree, and ends with 1 if there was any.
+right rows nor an error of the tree, and ends with 1 if there was any. The second reader,
+`tools/logdump`, reads it too, and gives a document whatever the bytes are.
 
 The limit is RLIMIT_DATA: it counts what the process may write to, and neither code nor files that
 are mapped. It is 1 GB beyond what the process has when it is idle: pools of imported libraries
@@ -31,9 +32,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import logdump
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from logdump.text import document_lines
 
 from tablefmt.commit import driver
 from tablefmt.errors import TablefmtError
@@ -50,12 +53,14 @@ from tablefmt.log.object_names import (
 from tablefmt.store import object_store
 from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.shared_commit_queue import SharedEntries
+from tests.places import ROOT
 from tests.tables import handle, memory, new_table, rows
 
 MEMORY_BYTES = 1 << 30
 RESIDENT_BYTES = 700 << 20
 SECONDS = 20.0
 ENVIRONMENT = {
+    "PYTHONPATH": os.pathsep.join((str(ROOT / "tools"), os.environ.get("PYTHONPATH", ""))),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_ARENA_MAX": "2",
     "OMP_NUM_THREADS": "1",
@@ -115,6 +120,7 @@ def look(known: Known, objects: Objects, same: bool) -> None:
     """Read a table in every way; `same`: whatever is answered has to be the right rows."""
     store = store_of(objects)
     table = None
+    _second_reader(store, known, same)
     for work in (_opened, _all, _some, _older, _changes, _history, _verify, _append):
         try:
             table = work(table, store, known, same) or table
@@ -123,6 +129,19 @@ def look(known: Known, objects: Objects, same: bool) -> None:
                 break
     for key in list(objects):
         store.delete(key)
+
+
+def _second_reader(store: MemoryStore, known: Known, same: bool) -> None:
+    try:
+        document = logdump.read(store.uri, files=True, changes=True)
+    except logdump.NothingThereError:
+        return
+    assert document_lines(document)
+    state = document["state"]
+    if same and state is not None:
+        live = sum(file["rows"] - file["deleted"] for file in state["files"])
+        right = known.rows.get(state["version"], [])
+        assert live == len(right), ("second reader", state["version"], live)
 
 
 def _opened(table: Any, store: Any, known: Known, same: bool) -> Any:
