@@ -162,6 +162,25 @@ REFUSED = {
 }  # fmt: skip
 
 
+def _long_list(footer: bytes, more: int) -> bytes:
+    """A footer with a list of as many bytes as its length allows, and some more."""
+    # Field 64, a list of bytes whose number takes two bytes, the list, the end of the footer.
+    bytes_before = len(footer) - 1 + 3 + 2
+    count = next(n for n in range(15, 1 << 14) if n >= (bytes_before + n + 1 + 8) // 8 + 64)
+    count += more
+    head = bytes([count & 127 | 128, count >> 7])
+    return footer[:-1] + b"\x09\x40\xf3" + head + bytes(count) + b"\x00"
+
+
+@pytest.mark.parametrize(("more", "refused"), [(0, False), (2, True)])
+def test_both_readers_allow_the_same_elements_of_a_list(more: int, refused: bool) -> None:
+    """STO-25: one for each 8 bytes of the footer beyond 64."""
+    body = written(COLUMNS)
+    body = with_footer(body, _long_list(footer_bytes(body), more))
+    verdicts = [bool(said(lambda o=o: o(body))) for o in (footer_of, checked_parquet.footer_of)]
+    assert verdicts == [refused] * 2
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_both_readers_take_the_same_forms_of_thrift(form: str) -> None:
     """STO-25, STO-26: forms that writers do not use are read where the protocol has them."""

@@ -1,4 +1,4 @@
-"""Footers of Parquet that contradict themselves (STO-26), with every length and checksum right."""
+"""Golden cases of Parquet footers that contradict themselves, with right checksums (STO-26)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from golden.rows import two_files
 
 PLAIN: Json = {"use_dictionary": False, "compression": "none"}
 LEVELS = (b"\x3c\x29\x06\x19\x26", b"\x3c\x29\x06\x19\x36\x02")
-"""How often a column of INT64 has each level of definition: two numbers, and three."""
+"""Histogram of definition levels of an INT64 column: two numbers, and three."""
 
 SHORT = (b"\x28\x08\x04" + b"\0" * 7, b"\x28\x07\x04" + b"\0" * 6)
-"""The greatest value 4 in 8 bytes, and in 7."""
+"""The maximum 4 in 8 bytes, and in 7."""
 
 TYPE = (b"\x1c\x15\x04\x19", b"\x1c\x15\x02\x19")
-"""A column chunk of INT64, and of INT32."""
+"""A column chunk of type INT64, and of type INT32."""
 
 WHYS = {
     "levels": "A histogram counts levels that its column does not have (STO-26).",
@@ -30,7 +30,7 @@ WHYS = {
 
 
 def damaged_footer(raw: bytes, kind: str) -> bytes:
-    """A file that differs from another one in its footer alone."""
+    """Return the bytes of a file with a damaged footer."""
     length = int.from_bytes(raw[-8:-4], "little")
     footer = _spoilt(raw[-8 - length : -8], kind)
     return raw[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
@@ -40,14 +40,14 @@ def _spoilt(footer: bytes, kind: str) -> bytes:
     if kind == "twice":
         return footer[:-1] + b"\x09\x08\x0c\x00"
     if kind == "groups":
-        # The file has rows, and no row group: the list of one becomes empty.
+        # The list of row groups becomes empty, and the file still counts its rows.
         start = footer.index(b"\x19\x1c\x19")
         return footer[:start] + b"\x19\x0c\x00"
     if kind == "elements":
         hidden = _spoilt(footer, "levels")
         at = footer.index(TYPE[0]) + 4
         end, path = (each.index(b"\x19\x18\x01", at) for each in (footer, hidden))
-        # For Arrow 0x18 ends the first number, and the length of the text is the second.
+        # Arrow reads two numbers: 80 80 18, and the length of the text. Then it reads the text.
         text = hidden[path:]
         return footer[:at] + b"\x23\x80\x80\x18" + _number(len(text)) + text + footer[end + 4 :]
     old, new = {"levels": LEVELS, "bound": SHORT, "type": TYPE}[kind]
@@ -61,7 +61,7 @@ def _number(value: int) -> bytes:
 
 
 def contradictions() -> Iterator[Maker]:
-    """Data files, overflow metadata files and a part of a checkpoint."""
+    """Make tables with such data files, overflow metadata files and parts of a checkpoint."""
     for kind, why in WHYS.items():
         maker = Maker(f"data-footer-{kind}", LONG)
         maker.append({"x": 1}, {"x": 2})
@@ -87,7 +87,7 @@ def contradictions() -> Iterator[Maker]:
         maker = two_files(f"delete-side-footer-{kind}")
         path = f"deletes/{hex_of(maker.name, 3)}.parquet"
         change = _spoil(maker, "delete", path, kind)
-        marks = {1: ([0], [])}
+        marks: Json = {1: ([0], [])}
         maker.commit("UPDATE", "DELETE", delete=marks, delete_side=True, change=change)
         yield maker.broken(why, "CorruptTableError", (3, "DEL-3"))
 
@@ -107,7 +107,10 @@ def contradictions() -> Iterator[Maker]:
 
 
 def _spoil(maker: Maker, place: str, path: str, kind: str) -> Callable[[Json], None]:
-    """Damage the footer of an overflow metadata file; the entry has its length and SHA-256."""
+    """Return a change that damages the footer of an overflow metadata file.
+
+    The entry records the length and the SHA-256 of the damaged file.
+    """
 
     def change(entry: Json) -> None:
         raw = damaged_footer(maker.objects[path], kind)

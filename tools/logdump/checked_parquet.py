@@ -1,7 +1,7 @@
-"""Parquet that is not trusted: what is checked before Arrow is given it, from spec/ alone.
+"""Checks of stored Parquet before Arrow reads it, from spec/ alone.
 
-Arrow may end the process at a footer that contradicts itself, and take any memory for few bytes.
-So nothing here asks Arrow about bytes before `check_footer`. Spec: STO-25, STO-26.
+Arrow may end the process at a footer that contradicts itself. A few bytes may expand to any number
+of bytes in memory. So `check_footer` comes before any call of Arrow. Spec: STO-25, STO-26.
 """
 
 from __future__ import annotations
@@ -26,26 +26,33 @@ from logdump.thrift_compact import (
 
 FOOTER_BYTES, PAGE_HEADER_BYTES = 256 << 20, 1 << 16
 LIST_MOST, LIST_FREE, ELEMENT_BYTES = 1 << 17, 64, 8
-"""Elements of one list in a footer, at most: in any, in any short one, and bytes for each more."""
+"""Maximum elements of a list: in any footer, and in an empty one. More footer allows more elements:
+one for each ELEMENT_BYTES.
+"""
 
 MEMORY_FREE, MEMORY_FOR_A_BYTE = 128 << 20, 1024
-"""Bytes that columns may take in memory: always, and for each stored byte."""
+"""Maximum bytes of columns in memory: of all columns, and for each stored byte in addition."""
 
 BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 15
+"""Maximum size of a batch of texts."""
+
 LEVELS = 256
+"""Maximum levels of a schema below its root."""
+
 BYTE_ARRAY, FIXED, WIDTHS = 6, 7, {0: 1, 1: 4, 2: 8, 4: 4, 5: 8}
-"""Physical types, and how long a value of each is. INT96 (3) has no order: no bound is read."""
+"""Physical types, and the bytes of their values. No reader uses a bound of INT96 (type 3)."""
 
 REPEATED = 2
-CODED_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
+MEMORY_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
 
 Column = tuple[int, int, tuple[int, int]]
-"""A column of a schema: physical type, least bytes of a bound, highest level of repetition and of
-definition."""
+"""A column of a schema: physical type, minimum bytes of a bound, highest repetition and definition
+level.
+"""
 
 
 class BadParquetError(ValueError):
-    """What is stored is not Parquet, contradicts itself, or would take too much memory."""
+    """Stored bytes are not Parquet, contradict themselves, or would take too much memory."""
 
 
 def _require(condition: object, message: str) -> None:
@@ -57,39 +64,45 @@ def _require(condition: object, message: str) -> None:
 
 
 def check_footer(footer: bytes) -> None:
-    """Refuse a footer that no reader may give to Arrow: the bytes of the struct FileMetaData."""
-    most = min(LIST_MOST, LIST_FREE + len(footer) // ELEMENT_BYTES)
+    """Refuse a footer that no reader may give to Arrow.
+
+    `footer` is the struct FileMetaData. Its length and `PAR1` follow it in the file.
+    """
+    most = min(LIST_MOST, LIST_FREE + (len(footer) + 8) // ELEMENT_BYTES)
     cursor = Cursor(footer, most)
     columns: list[Column] | None = None
     rows = rows_of_groups = None
     try:
         for number, kind in cursor.fields():
             if number == 2:
-                _require(kind == LIST, "its schema is no list")
+                _require(kind == LIST, "its schema is not a list")
                 columns = _columns(cursor)
             elif number == 3:
                 rows = _rows(cursor, kind)
             elif number == 4:
-                _require(kind == LIST and columns is not None, "has row groups, and no schema")
+                _require(
+                    kind == LIST and columns is not None,
+                    "its footer has no list of row groups after a schema",
+                )
                 groups = [_group(cursor, columns or []) for _ in cursor.elements(STRUCT)]
                 rows_of_groups = sum(groups)
             else:
                 _skip(cursor, kind, {5: STRUCT, 7: STRUCT}.get(number))
     except BadThriftError as error:
         raise BadParquetError(f"its footer {error}") from None
-    _require(rows_of_groups is not None, "its footer has no schema, or no row groups")
+    _require(rows_of_groups is not None, "its footer has no row groups")
     _require(rows == rows_of_groups, f"has {rows} rows, and {rows_of_groups} in its row groups")
 
 
 def _rows(cursor: Cursor, kind: int) -> int:
     """Read a number of rows."""
     rows = cursor.signed() if kind == I64 else -1
-    _require(0 <= rows < 2**63, "has a number of rows that is none")
+    _require(0 <= rows < 2**63, f"has an invalid number of rows: {rows}")
     return rows
 
 
 def _skip(cursor: Cursor, kind: int, inner: int | None, nesting: int = NESTING) -> None:
-    """Pass a field over. Arrow takes a list for one of the kind `inner`, whatever it says it is."""
+    """Skip a field. Arrow reads the elements of a list as `inner`, so the list must claim that."""
     if inner is None or kind != LIST:
         cursor.skip(kind, nesting)
         return
@@ -98,14 +111,14 @@ def _skip(cursor: Cursor, kind: int, inner: int | None, nesting: int = NESTING) 
 
 
 def _columns(cursor: Cursor) -> list[Column]:
-    """Read a schema, whose elements are in the order of a walk; give its columns."""
+    """Read a schema, depth first, and return its columns."""
     columns: list[Column] = []
-    # Of each group that is open: children that are missing, levels of repetition and definition.
+    # For each open group: missing children, repetition level, definition level.
     open_groups: list[list[int]] = []
     for place, _ in enumerate(cursor.elements(STRUCT)):
         element = _element(cursor, named=place > 0)
         repetition, children = _number(element, 3), _number(element, 5)
-        _require(0 <= repetition <= REPEATED and children >= 0, "its schema has wrong numbers")
+        _require(0 <= repetition <= REPEATED and children >= 0, "its schema has an invalid number")
         while place and open_groups and not open_groups[-1][0]:
             open_groups.pop()
         _require(not place or open_groups, "its schema has more columns than its groups say")
@@ -128,7 +141,7 @@ def _columns(cursor: Cursor) -> list[Column]:
 
 
 def _element(cursor: Cursor, *, named: bool) -> dict[int, int | None]:
-    """Read an element of a schema: its numbers, by field; None: the value is of another kind.
+    """Read an element of a schema; return its numbers by field, None for another kind of value.
 
     Fields: type 1, length 2, repetition 3, name 4, number of children 5.
     """
@@ -145,16 +158,16 @@ def _element(cursor: Cursor, *, named: bool) -> dict[int, int | None]:
 
 
 def _number(element: dict[int, int | None], field: int) -> int:
-    """Give a number of an element; 0 if it has none."""
+    """Return a number of an element; 0 if it has none."""
     number = element.get(field, 0)
     sound = number is not None and -(2**31) <= number < 2**31
-    _require(sound, f"its schema has another kind of value in field {field}")
+    _require(sound, f"its schema has an invalid number in field {field}")
     assert number is not None
     return number
 
 
 def _group(cursor: Cursor, columns: list[Column]) -> int:
-    """Read a row group, and check each of its columns; give the number of its rows."""
+    """Check a row group and each of its columns; return its number of rows."""
     found = rows = None
     for number, kind in cursor.fields():
         if number == 3:
@@ -196,7 +209,7 @@ def _check_description(cursor: Cursor, column: Column) -> None:
             _require(kind == I32, "a column has no type")
             physical = cursor.signed()
         elif number in (12, 16):
-            _require(kind == STRUCT, "the statistics of a column are none")
+            _require(kind == STRUCT, "the statistics of a column are invalid")
             (_check_statistics if number == 12 else _check_sizes)(cursor, column)
         elif number == 17 and kind == STRUCT:
             for inner, what in cursor.fields():
@@ -207,29 +220,34 @@ def _check_description(cursor: Cursor, column: Column) -> None:
 
 
 def _check_statistics(cursor: Cursor, column: Column) -> None:
-    """Refuse a minimum or a maximum that is shorter than its column's values."""
+    """Refuse a minimum or maximum that is shorter than the values of its column."""
     for number, kind in cursor.fields():
         if number not in (1, 2, 5, 6):
             cursor.skip(kind, NESTING - 2)
             continue
-        _require(kind == BINARY, "a bound of a column is no text")
+        _require(kind == BINARY, "a bound of a column is not a text")
         _require(len(cursor.text()) >= column[1], "a bound of a column is too short")
 
 
 def _check_sizes(cursor: Cursor, column: Column) -> None:
-    """Refuse lengths of what is no text, and counts of levels that a column has not."""
+    """Refuse lengths of texts in other columns, and counts of levels that do not exist."""
     physical, _, levels = column
     for number, kind in cursor.fields():
-        _require(number != 1 or physical == BYTE_ARRAY, "a column of no texts has their length")
+        _require(
+            number != 1 or physical == BYTE_ARRAY, "a column without texts has a length of texts"
+        )
         if number not in (2, 3):
             cursor.skip(kind, NESTING - 2)
             continue
-        _require(kind == LIST, "a histogram of levels is no list")
+        _require(kind == LIST, "a histogram of levels is not a list")
         count = 0
         for _ in cursor.elements(I64):
             cursor.signed()
             count += 1
-        _require(count in (0, levels[number - 2] + 1), "counts levels that a column has not")
+        _require(
+            count in (0, levels[number - 2] + 1),
+            "a histogram counts levels that its column does not have",
+        )
 
 
 # --- reading with Arrow --------------------------------------------------------------------------
@@ -237,7 +255,7 @@ def _check_sizes(cursor: Cursor, column: Column) -> None:
 
 @contextmanager
 def _asking() -> Iterator[None]:
-    """Whatever Arrow says of bytes is one kind of error."""
+    """Turn each error that Arrow raises about bytes into BadParquetError."""
     try:
         yield
     except BadParquetError:
@@ -247,7 +265,7 @@ def _asking() -> Iterator[None]:
 
 
 def footer_length(end: bytes) -> int:
-    """Give how many bytes at the end of a file are its footer, its length and `PAR1`."""
+    """Return the bytes of the footer, its length and `PAR1` at the end of a file."""
     _require(len(end) >= 8 and end[-4:] == b"PAR1", "does not end as Parquet does")
     length = int.from_bytes(end[-8:-4], "little") + 8
     _require(length <= FOOTER_BYTES, f"has a footer of {length} bytes, which is too long")
@@ -255,7 +273,7 @@ def footer_length(end: bytes) -> int:
 
 
 def footer_of(end: bytes) -> pq.FileMetaData:
-    """Give the footer in the last bytes of a file, once it is sound."""
+    """Return the footer in the last bytes of a file, after `check_footer`."""
     length = footer_length(end)
     _require(length <= len(end), "has a footer that is longer than the file")
     check_footer(end[-length:-8])
@@ -264,14 +282,14 @@ def footer_of(end: bytes) -> pq.FileMetaData:
 
 
 def names_of(footer: pq.FileMetaData) -> list[str]:
-    """Give the names of a file's columns."""
+    """Return the names of a file's columns."""
     with _asking():
         names: list[str] = footer.schema.to_arrow_schema().names
         return names
 
 
 def columns_of(raw: bytes, footer: pq.FileMetaData) -> pa.Table:
-    """Read all columns of a part or an overflow metadata file: its bytes, and their `footer`."""
+    """Read all columns of a part or an overflow metadata file, whose `footer` is known."""
     with _asking():
         largest, most = _measured(raw, footer)
         options = {"metadata": footer, "page_checksum_verification": True, "pre_buffer": False}
@@ -282,7 +300,7 @@ def columns_of(raw: bytes, footer: pq.FileMetaData) -> pa.Table:
             found, held = dict(zip(plain, table.columns, strict=True)), table.nbytes
             for name, page in largest.items():
                 kind = file.schema_arrow.field(name).type
-                # A dictionary repeats a text in every row, so that only rows tell what it takes.
+                # A dictionary can repeat a text in every row, so only decoded rows show the size.
                 rows = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, page)))
                 chunks = []
                 for batch in file.iter_batches(rows, columns=[name]):
@@ -294,13 +312,13 @@ def columns_of(raw: bytes, footer: pq.FileMetaData) -> pa.Table:
 
 
 def _too_much(memory: int, raw: bytes) -> str:
-    return f"would take {memory} bytes of memory, and has {len(raw)}"
+    return f"its {len(raw)} bytes would take {memory} bytes of memory or more"
 
 
 def _measured(raw: bytes, footer: pq.FileMetaData) -> tuple[dict[str, int], int]:
-    """Refuse columns that take too much memory, by their rows and pages, before one is decoded.
+    """Refuse columns that would take too much memory, by their rows and page headers.
 
-    Gives the columns of texts with the length of their largest page, and what all may take.
+    Return the columns of texts with the bytes of their largest page, and the maximum of memory.
     """
     arrow = footer.schema.to_arrow_schema()
     columns = [footer.schema.column(at) for at in range(len(footer.schema))]
@@ -308,7 +326,7 @@ def _measured(raw: bytes, footer: pq.FileMetaData) -> tuple[dict[str, int], int]
     flat = flat and not any(column.max_repetition_level for column in columns)
     _require(flat and len({*arrow.names}) == len(columns), "has columns that are not flat")
     coded = any(pa.types.is_dictionary(kind) for kind in arrow.types)
-    _require(not coded, "has a column of a dictionary")
+    _require(not coded, "has a column of dictionary type")
     largest: dict[str, int] = {}
     memory = stored = 0
     for group in map(footer.row_group, range(footer.num_row_groups)):
@@ -318,14 +336,14 @@ def _measured(raw: bytes, footer: pq.FileMetaData) -> tuple[dict[str, int], int]
             stored += chunk.total_compressed_size
             if column.physical_type == "BYTE_ARRAY":
                 largest[column.path] = max([largest.get(column.path, 0), *pages])
-            width = CODED_WIDTHS.get(column.physical_type, column.length)
+            width = MEMORY_WIDTHS.get(column.physical_type, column.length)
             memory += max(sum(pages), group.num_rows * width)
             _require(memory <= MEMORY_FREE + MEMORY_FOR_A_BYTE * stored, _too_much(memory, raw))
     return largest, MEMORY_FREE + MEMORY_FOR_A_BYTE * stored
 
 
 def _pages(raw: bytes, chunk: Any) -> Iterator[int]:
-    """Read the headers of a column's pages: how many bytes each takes when it is unpacked."""
+    """Yield the decompressed bytes of each page of a column, from the page headers."""
     at, coded = chunk.data_page_offset, chunk.dictionary_page_offset
     at = coded if chunk.has_dictionary_page and 0 < coded < at else at
     end = at + chunk.total_compressed_size
@@ -342,8 +360,8 @@ def _pages(raw: bytes, chunk: Any) -> Iterator[int]:
         except BadThriftError as error:
             raise BadParquetError(f"the header of a page {error}") from None
         unpacked, packed = sizes.get(2, -1), sizes.get(3, -1)
-        # What is small is never much larger when it is compressed.
+        # Compression never makes a small page much larger.
         sound = 0 <= packed <= unpacked + unpacked // 16 + 1024
         at += cursor.at + packed
-        _require(sound and at <= end, "a page has a length that cannot be")
+        _require(sound and at <= end, "a page has an impossible length")
         yield unpacked
