@@ -243,7 +243,7 @@ def test_no_object_is_read_beyond_its_length(tmp_path: Path) -> None:
         with open(path, "wb") as file:
             file.truncate(20 << 30)
         assert folder_of.longest(name) == most
-        with pytest.raises(folder_of.TooLongError, match=f"{20 << 30} bytes; {most} at most"):
+        with pytest.raises(folder_of.TooLongError, match=f"{20 << 30} bytes; at most {most}"):
             folder.get(name)
     assert folder_of.longest("_log/checkpoints/parts/x.parquet") == 2 << 30
     assert folder_of.longest("data/x.parquet") == 2 << 30

@@ -57,10 +57,10 @@ ROOT = {
     "deletes": [PART],
 }
 MAX_BLOCK_BYTES = 64 << 20
-"""Bytes of all entries of a block, without a line end for each (STO-25)."""
+"""Maximum bytes of all entries of a block, without their line ends (STO-25)."""
 
 MAX_SEGMENT_LINES, MAX_LINES = 1 << 20, 1 << 27
-"""Lines of a segment, and of all parts together (STO-25)."""
+"""Maximum lines of a segment, and of all parts together (STO-25)."""
 
 COMPARED = ("path", "size", "rows", "deleted", "added", "written")
 
@@ -99,9 +99,9 @@ def block_problems(
 
 
 def _unpacked(block: bytes, entries: int) -> bytes | None:
-    """The bytes of so many entries, if a block is one member of gzip and no longer than it may be.
+    """Return the bytes of `entries` entries in a block; None if it is not one whole gzip member.
 
-    No more is unpacked than that (STO-25).
+    Decompress at most the bytes that a block may have (STO-25).
     """
     gzip = zlib.decompressobj(31)
     whole = gzip.decompress(block, MAX_BLOCK_BYTES + entries)
@@ -181,7 +181,7 @@ def _files(root: Json, load: Load) -> dict[int, Json]:
         require(inside, "CKP-3", "has ids or versions outside of what its root says")
         gone = positions(segment["gone"])
         inside = not gone or gone[-1][1] <= len(ids)
-        require(inside, "CKP-3", "has lines gone of a segment that it has not")
+        require(inside, "CKP-3", "has `gone` lines beyond the end of a segment")
         lost = {at for first, end in gone for at in range(first, end)}
         for at, identity in enumerate(ids):
             if at in lost:
@@ -222,15 +222,15 @@ def _columns(segment: Json, load: Load) -> Json:
 
 
 def check_parts(root: Json) -> None:
-    """Refuse a root whose parts have more lines than any reader may read (STO-25)."""
+    """Refuse a root whose parts have more lines than a reader may read (STO-25)."""
     lines = [part["files"] for part in (*root["segments"], *root["deletes"])]
     longest = max([segment["files"] for segment in root["segments"]], default=0)
     few = longest <= MAX_SEGMENT_LINES and sum(lines) <= MAX_LINES
-    require(few, "CKP-3", "has parts of too many lines")
+    require(few, "CKP-3", "has parts with too many lines")
 
 
 def part_of(part: Json, load: Load) -> pa.Table:
-    """The columns of a part, which is what its root says (CKP-3)."""
+    """Return the columns of a part, after comparing the part with its root (CKP-3)."""
     raw = load(part["path"])
     end = raw[max(0, len(raw) - part["footer"]) :]
     same = len(raw) == part["size"] and hashlib.sha256(raw).hexdigest() == part["sha256"]
@@ -239,7 +239,9 @@ def part_of(part: Json, load: Load) -> pa.Table:
     require(same, "CKP-3", f"has the part {part['path']}, which is not what its root says")
     try:
         footer = footer_of(end)
-        require(footer.num_rows == part["files"], "CKP-3", "has a part of other lines")
+        require(
+            footer.num_rows == part["files"], "CKP-3", "has a part with another number of lines"
+        )
         return columns_of(raw, footer)
     except BadParquetError as error:
         raise Refusal("CKP-3", f"has a part that is not Parquet: {error}") from None

@@ -33,7 +33,7 @@ def longest(name: str) -> int:
 
 
 END_BYTES = 65536
-"""Bytes of the end of a data file that its checksum is of, or all of a longer footer (ADD-7)."""
+"""Bytes at the end of a data file that its checksum covers. It covers a longer footer too (ADD-7)."""
 
 
 class NotRegularError(OSError):
@@ -41,7 +41,7 @@ class NotRegularError(OSError):
 
 
 class TooLongError(OSError):
-    """An object is longer than one of its name may be (STO-24)."""
+    """An object is longer than its name allows (STO-24)."""
 
 
 class Folder:
@@ -56,28 +56,28 @@ class Folder:
         self.root = root.rstrip("/")
         self.on_disk = isinstance(self.store, LocalFileSystem)
         self.barred: dict[int, tuple[str, str]] = {}
-        """Versions of entries that are not read, and why: rule and message (STO-8, STO-24)."""
+        """Versions whose entries are not read, with rule and message (STO-8, STO-24)."""
 
     def get(self, name: str) -> bytes:
-        """The bytes of an object. OSError: it is none, or too long (STO-8, STO-24)."""
+        """Return an object. Raises OSError: it is no regular file, or too long (STO-8, STO-24)."""
         size = self.size(name)
         if size > longest(name):
-            raise TooLongError(f"{name} has {size} bytes; {longest(name)} at most")
+            raise TooLongError(f"{name} has {size} bytes; at most {longest(name)}")
         return self.last(name, size, size)
 
     def size(self, name: str) -> int:
-        """The bytes of an object, which is none of them read. NotRegularError: it is none."""
+        """Return the length of an object, without reading it. Raises NotRegularError (STO-8)."""
         if self.on_disk:
             self._check_regular(name)
         size: int = self.store.size(f"{self.root}/{name}")
         return size
 
     def last(self, name: str, size: int, count: int) -> bytes:
-        """The last bytes of an object of that size: `count`, or all that there are."""
+        """Return the last `count` bytes of an object of that size, or all of a shorter one."""
         if not size:
             return b""
         path, start = f"{self.root}/{name}", max(0, size - count)
-        # What grew since has no more bytes than were asked for.
+        # An object that has grown since then gives no more bytes.
         data: bytes = self.store.cat_file(path, start=start, end=size)
         return data
 

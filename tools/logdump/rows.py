@@ -174,7 +174,7 @@ def _side(side: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]]:
         require(same, "DEL-3", "has a side file of another size or SHA-256")
         footer = footer_of(raw)
         same = footer.num_rows == side["files"] <= MAX_SIDE_FILES
-        require(same, "DEL-3", "has a side file of other files")
+        require(same, "DEL-3", "has a side file with another number of files")
         newer = strangers(dict.fromkeys(names_of(footer)), DELETE, "delete", OPEN)
         require(not newer, "VER-2", f"needs a newer version, for {side['path']} has {newer}")
         table = parquet_columns(raw, footer)
@@ -184,7 +184,7 @@ def _side(side: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]]:
     columns = {name: table[name].to_pylist() for name in DELETES}
     for name in DELETES[2:]:
         sound = all(value is None or isinstance(value, bytes) for value in columns[name])
-        require(sound, "DEL-3", f"has a side file whose {name!r} holds no bytes")
+        require(sound, "DEL-3", f"has a side file whose column {name!r} is not binary")
         columns[name] = [b and base64.b64encode(b).decode() for b in columns[name]]
     sound = all(type(v) is int and v > 0 for v in columns["file"] + columns["rows"])
     require(sound, "DEL-3", "has a side file with files or rows that are none")

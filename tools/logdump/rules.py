@@ -63,7 +63,7 @@ Remarks = list[tuple[str, str]]
 
 
 def parse(raw: bytes, most: int = MAX_ENTRY_BYTES) -> tuple[Json | None, list[tuple[str, str]]]:
-    """Give the JSON object in the bytes, `most` of them, if there is one; and refusals.
+    """Return the JSON object in at most `most` bytes, if there is one, and refusals.
 
     Any JSON text will do: its checksum is over the bytes as they are (ENT-1).
     """
@@ -310,11 +310,13 @@ def _implausible(own: Json, rows: int, path: str, fields: dict[str, Json]) -> Re
 
 
 def side_columns(raw: bytes, files: int) -> Json:
-    """The `add` columns of so many `files` in a side file, as in an entry (ADD-6)."""
+    """Return the `add` columns of a side file with `files` files, as in an entry (ADD-6)."""
     require(files <= MAX_SIDE_FILES, "ADD-6", f"has a side file of {files} files")
     try:
         footer = footer_of(raw)
-        require(footer.num_rows == files, "ADD-6", f"has not {files} files in its side file")
+        require(
+            footer.num_rows == files, "ADD-6", f"has a side file that does not hold {files} files"
+        )
         _check_columns(dict.fromkeys(names_of(footer)))
         table = columns_of(raw, footer)
     except BadParquetError as error:
@@ -323,7 +325,7 @@ def side_columns(raw: bytes, files: int) -> Json:
 
 
 def add_columns(table: pa.Table) -> Json:
-    """The `add` columns in a side file or a manifest segment, values encoded as in an entry."""
+    """Return the `add` columns of a side file or a manifest segment, as in an entry."""
     add: Json = {}
     for name in table.column_names:
         group, _, key = name.partition(".")
@@ -340,6 +342,6 @@ def add_columns(table: pa.Table) -> Json:
 
 
 def _check_columns(columns: Json) -> None:
-    """Refuse what a newer version wrote, by the names of columns (VER-2)."""
+    """Refuse columns that a newer version wrote, by their names (VER-2)."""
     newer = strangers({name.partition(".")[0]: None for name in columns}, COLUMNS, "add", OPEN)
     require(not newer, "VER-2", f"needs a newer version, for its side file has {newer}")
