@@ -33,7 +33,7 @@ def longest(name: str) -> int:
 
 
 END_BYTES = 65536
-"""Bytes at the end of a data file that its checksum covers. It covers a longer footer too (ADD-7)."""
+"""Bytes at the end of a data file that its checksum covers, if no footer is longer (ADD-7)."""
 
 
 class NotRegularError(OSError):
