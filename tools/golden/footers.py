@@ -76,7 +76,7 @@ def contradictions() -> Iterator[Maker]:
         maker.expected |= {"damaged": [file["path"]], "findings": [[2, "ADD-5"]]}
         yield maker
 
-    why = "A side file whose footer contradicts itself (STO-26)."
+    why = "The footer of an overflow metadata file contradicts itself (STO-26)."
     for kind in ("type", "twice"):
         maker = Maker(f"side-footer-{kind}", LONG)
         path = f"_log/side/{hex_of(maker.name, 1)}.parquet"
