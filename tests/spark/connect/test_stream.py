@@ -96,6 +96,7 @@ def test_null_where_none_was_allowed_stops_no_stream(
     assert [row[:4] for row in found[1:]] == [(1, "a", "insert", 5), (None, "b", "insert", 5)]
 
 
+@pytest.mark.soak
 def test_null_where_a_stream_was_told_of_none_is_an_error(
     connect: Any, uri: str, tmp_path: Path
 ) -> None:

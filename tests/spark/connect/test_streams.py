@@ -67,6 +67,7 @@ def test_complete_mode_gives_the_whole_table(feed: Feed, uri: str) -> None:
     assert applied(uri) == {"counts": 1}
 
 
+@pytest.mark.soak
 def test_what_cannot_be_is_refused(feed: Feed, uri: str) -> None:
     """STR-10, STR-11, STR-14."""
     feed.put(1)
@@ -107,6 +108,7 @@ def test_partitions_are_those_that_partition_by_says(feed: Feed, uri: str) -> No
     assert_no_other_files(uri)
 
 
+@pytest.mark.soak
 def test_a_name_with_a_comma_is_one_column(feed: Feed, uri: str) -> None:
     feed.put(1, 2)
     frame = feed.batches().selectExpr("id", "p AS `a, b`")

@@ -73,7 +73,7 @@ STATEMENTS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("backend", ["native", "arrow"])
+@pytest.mark.parametrize("backend", ["native", pytest.param("arrow", marks=pytest.mark.soak)])
 def test_statements_whose_version_is_vacuumed_meanwhile_say_so(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:

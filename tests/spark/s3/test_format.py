@@ -24,7 +24,7 @@ from tests.spark.s3.test_native import keys, uploads
 from tests.spark.streams.queries import Feed, ended
 
 
-@pytest.fixture(params=["native", "arrow"])
+@pytest.fixture(params=["native", pytest.param("arrow", marks=pytest.mark.soak)])
 def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "arrow":
         monkeypatch.setattr(s3a, "has_s3a", lambda spark: False)
