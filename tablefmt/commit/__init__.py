@@ -1,1 +1,1 @@
-"""How one entry gets into the log: the pure protocol, its outcomes, and the driver beside it."""
+"""Commit of one log entry: the pure protocol, its outcomes, and the driver that runs it."""

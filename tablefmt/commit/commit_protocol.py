@@ -1,16 +1,19 @@
-"""The commit protocol as one pure function: what to do next after every reply of the store.
+"""The commit protocol as one pure function: the next request for every reply of the store.
 
-Rule 1: no I/O, clock, sleep or randomness in this file. The driver owns those.
-Rule 2: a version that a put was sent for is not left until the store has decided it.
+Rule 1: this file does no I/O and uses no clock, sleep or randomness. The driver does.
+Rule 2: after a put was sent for a version, the protocol stays there until the store decides it.
 
-The driver keeps to these terms. The bytes it puts are a function of the transaction and the
-version alone: a repeated `Put` carries the same bytes. It answers every `Put` and `Get` with
-exactly one reply, and it may answer `Expired` instead of making the request, never after having
-begun it: a request that was interrupted is `NoAnswer`. How an attempt can end is a value here too;
-raising is left to the table.
+The driver must keep these terms:
 
-Spec: CMT-1 .. CMT-10 (spec/commit.md).
-"""
+- The bytes of a put depend on the transaction and the version alone. A repeated `Put` sends the
+  same bytes.
+- Every `Put` and `Get` gets exactly one reply.
+- The driver may answer `Expired` instead of making the request. It must not do so after the request
+  began: an interrupted request is `NoAnswer`.
+
+The ways in which an attempt can end are values here. The table raises the errors.
+
+Spec: CMT-1 .. CMT-10 (spec/commit.md)."""
 
 from __future__ import annotations
 
@@ -40,10 +43,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
-    """An entry that won does not let ours on top. Ours is not in the log and never will be."""
+    """A concurrent commit conflicts with ours. Our entry is not in the log and never will be."""
 
     conflict: Conflict
-    """The verdict on that entry."""
+    """The verdict on the concurrent commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +54,24 @@ class Unknown:
     """The entry may be in the log, or may still arrive. The writer keeps its files."""
 
     version: int
-    """The only ID version at which the entry can be. From a lookup without a version: the least."""
+    """The only ID version at which the entry can be. After a lookup without a version: the
+    lowest."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """What a lookup says of a transaction whose last contested version another entry holds."""
+    """Another entry holds the last contested version: the transaction was not committed."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class Untold:
-    """What a lookup says where the entries that would tell are not kept any more: never more."""
+    """The log no longer keeps the entries that a lookup needs, so the answer is lost for good."""
 
     version: int
-    """ID version of the first that is kept."""
+    """ID version of the first entry that is kept."""
 
 
 # Evaluated at run time, so the unions are spelt for Python 3.10's typing.
@@ -78,29 +82,33 @@ Resolution: TypeAlias = Union[Committed, NotCommitted, Unknown, Untold]  # noqa:
 
 
 BACKOFF_BASE_SECONDS: Final = 0.01
-"""Longest wait before the first repetition; about one round trip to a near object store."""
+"""Upper bound of the wait before the first retry: about one round trip to a near object store."""
 BACKOFF_CAP_SECONDS: Final = 2.0
-"""Longest wait ever: short against any sensible deadline, so a recovered store is found soon."""
+"""Upper bound of every wait. Short against any sensible deadline, so the writer soon finds a
+recovered store."""
 RACE_CAP_SECONDS: Final = 0.32
-"""Longest wait after a lost race. Of 32 writers on a store that takes 30 ms for a put, each then
-sends 7 puts a commit instead of 20, and all together commit as fast as before."""
+"""Upper bound of the wait after a lost race.
+
+With 32 writers on a store with puts of 30 ms, each sends 7 puts a commit instead of 20. Together
+they commit as fast as without the bound."""
 FREE_RACES: Final = 1
-"""Races lost without a wait: the first one may only say that the head was an old one."""
+"""Races lost without a wait. The first lost race may only mean that the known head was old."""
 _DOUBLINGS_MAX: Final = 16
-"""Past this the cap holds anyway; it keeps the power small."""
+"""Most doublings of the wait: a bound for the power. BACKOFF_CAP_SECONDS applies long before."""
 
 DEADLINE: Final = "deadline"
-"""The reason given when time ran out."""
+"""Reason of an outcome after the time ran out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One entry of the log at or above the contested version, judged by the conflict rules."""
+    """One entry of the log at or above the contested version, with its verdict by the conflict
+    rules."""
 
     version: int
     transaction: str
     verdict: Verdict = None
-    """Not looked at if the transaction is our own."""
+    """None for an entry of our own transaction, which is not judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,41 +116,39 @@ class Found:
     """The reply to a `Get` that found the contested version taken."""
 
     concurrent_commits: tuple[Judged, ...]
-    """At least one. Versions are the contested one and on from there, without a gap.
+    """At least one. The versions begin at the contested one and have no gap.
 
-    The driver may read fewer than there are.
-    """
+    The driver may read fewer entries than there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """What is left of the entries that a lookup reads: the first of them were removed (RET-9)."""
+    """The reply to a lookup whose first entries were removed (RET-9): the entries that are left."""
 
     concurrent_commits: tuple[Judged, ...]
-    """At least one, from the first that is kept on."""
+    """At least one, beginning with the first entry that is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
     """The reply to a `Get` that found nothing at the contested version.
 
-    To a look, a `Get` before anything was sent, it says that the version is free.
-    """
+    After a head probe, a `Get` before any put, it means that the version is free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The reply to a `Get` that found the contested version taken, by what nobody can judge here.
+    """The reply to a `Get` that found an entry which this writer cannot judge.
 
-    It is damaged, or a newer version's; in any case other bytes than were put for this version.
-    """
+    The entry is damaged, or written by a newer version of the format. Its bytes differ from the
+    bytes that were put for this version."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Given instead of making the request: the caller's time is up, or it gives up."""
+    """Given instead of making the request: the deadline passed, or the caller gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +157,12 @@ class Put:
 
     version: int
     backoff: bool = False
-    """True: wait `wait_seconds(attempt, ...)` first; the bytes were sent before."""
+    """True: wait `wait_seconds(attempt, ...)` first. The same bytes were sent before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read the log from this version on; as many entries as the driver likes."""
+    """Read the log from this version on. The driver chooses how many entries to read."""
 
     version: int
     backoff: bool = False
@@ -177,24 +183,23 @@ class Attempt:
     version: int
     """The contested ID version. Every lower one is decided against this transaction."""
     reading: bool = False
-    """True if the request under way is a `Get`, False if it is a `Put`."""
+    """True if the current request is a `Get`, False if it is a `Put`."""
     maybe_sent: bool = False
     """True if a put at `version` may have been applied or may still arrive."""
     unanswered: bool = False
     """True if a put at `version` had no answer."""
     backoffs: int = 0
-    """How often a request was repeated at `version`."""
+    """Number of repeated requests at `version`."""
     races: int = 0
-    """Versions lost after a put was sent for them."""
+    """Number of versions lost after a put was sent for them."""
     requests: int = 0
-    """Requests answered so far, at all versions."""
+    """Number of requests answered so far, at all versions."""
 
 
 def start(transaction: str, version: int, *, probe: bool = False) -> tuple[Attempt, Put | Get]:
     """Contest `version` (>= 0) with the entry of `transaction` (not empty). Spec: CMT-2.
 
-    With `probe`, the log is read from that version on before anything is sent.
-    """
+    With `probe`, the first request reads the log from that version on."""
     assert transaction, "a transaction has a nonce"
     assert version >= 0, version
     attempt = Attempt(transaction=transaction, version=version, reading=probe)
@@ -202,11 +207,12 @@ def start(transaction: str, version: int, *, probe: bool = False) -> tuple[Attem
 
 
 def step(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
-    """Decide what follows a reply to the request under way. Spec: CMT-3 .. CMT-8.
+    """Return the next request or the outcome after a reply to the current request. Spec: CMT-3 ..
+    CMT-8.
 
     Returns:
-        The attempt to pass in with the next reply, and the next request or the outcome. After an
-        outcome there is nothing more to feed.
+        The attempt to pass with the next reply, and the next request or the outcome. After an
+        outcome, do not call again.
     """
     if isinstance(reply, Expired):
         return attempt, _give_up(attempt, DEADLINE)
@@ -222,7 +228,7 @@ def _after_put(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
     if isinstance(reply, Written):
         return _answered(attempt), Committed(version)
     if isinstance(reply, Exists):
-        # The client library may have repeated the put by itself and met our own entry.
+        # The client library may have repeated the put by itself and found our own entry.
         return _answered(attempt, reading=True, maybe_sent=True), Get(version)
     assert isinstance(reply, NoAnswer), f"{reply} is no reply to a put"
     attempt = _answered(attempt, maybe_sent=True, unanswered=True, backoffs=attempt.backoffs + 1)
@@ -234,7 +240,7 @@ def _after_get(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
     if isinstance(reply, Found):
         return _after_lost_race(attempt, reply.concurrent_commits)
     if isinstance(reply, Unreadable):
-        # What is damaged may be our own, if one was sent of which we do not know what came of it.
+        # If a put had no answer, the damaged entry may be our own.
         ended = Unknown(version, reply.reason) if attempt.unanswered else Rejected(reply.reason)
         return _answered(attempt), ended
     backoffs = attempt.backoffs + 1
@@ -253,13 +259,13 @@ def _after_lost_race(
     own = _version_of(attempt.transaction, concurrent_commits)
     if own is not None:
         return _answered(attempt), Committed(own)
-    # The first winner holds the contested version, so no put of ours can land there any more.
+    # The first concurrent commit holds the contested version, so our put can no longer land there.
     for concurrent in concurrent_commits:
         if concurrent.verdict is not None:
             return _answered(attempt), outcome_of(concurrent.verdict)
     version = concurrent_commits[-1].version + 1
     races = attempt.races + (1 if attempt.maybe_sent else 0)
-    # What a look found is new: nobody is known to be after the version above it.
+    # A head probe just read these entries, so the version above them is probably free.
     probe = attempt.maybe_sent and races > FREE_RACES
     attempt = _answered(
         attempt,
@@ -274,7 +280,7 @@ def _after_lost_race(
 
 
 def outcome_of(verdict: Stop) -> Outcome:
-    """Return how a commit ends that may not go on top of a concurrent one."""
+    """Return the outcome of a commit that a verdict stops."""
     return Conflicted(verdict) if isinstance(verdict, Conflict) else verdict
 
 
@@ -289,19 +295,20 @@ def _give_up(attempt: Attempt, reason: str) -> Rejected | Unknown:
 def resolve_found(
     transaction: str, version: int | None, reply: Found | Remaining | Missing | NoAnswer
 ) -> Resolution:
-    """Say what became of a transaction whose commit ended as Unknown. Spec: CMT-9.
+    """Return the outcome of a transaction whose commit ended as Unknown. Spec: CMT-9.
 
     Args:
-        transaction: Its nonce.
-        version: The version of the Unknown outcome; every lower one was decided against the
-            transaction. None if that is not known: then absence proves nothing.
-        reply: What a read from `version` on gave; without a version, from any version not above
-            the first one contested.
+        transaction: its nonce.
+        version: the version of the Unknown outcome. Every lower version was decided against the
+            transaction. None if unknown: then absence proves nothing.
+        reply: the result of a read from `version` on. Without a version, the read may begin at any
+            version up to the first contested one.
 
     Returns:
-        Committed if an entry read carries the nonce. NotCommitted if another holds `version`.
-        Untold if that entry was removed. Else Unknown: the entry may still arrive at the version
-        named, or above it if `version` is None.
+        Committed if an entry carries the nonce. NotCommitted if another entry holds `version`.
+        Untold if the entry of `version` was removed from the log.
+        Unknown otherwise: the entry may still arrive at the version in the outcome, or above it if
+            `version` is None.
     """
     if isinstance(reply, NoAnswer):
         return Unknown(version or 0, reply.reason)
@@ -323,14 +330,14 @@ def resolve_found(
 
 
 def backoff_seconds(attempt_number: int, random_fraction: float) -> float:
-    """How long to wait before a request is repeated: full jitter. Spec: CMT-10.
+    """Return the seconds to wait before a request is repeated: full jitter. Spec: CMT-10.
 
     Args:
         attempt_number: 1 for the first repetition at a version (`Attempt.backoffs`).
-        random_fraction: Uniform in [0, 1], drawn anew for every wait.
+        random_fraction: uniform in [0, 1], drawn anew for every wait.
 
     Returns:
-        Seconds, uniform between 0 and a bound that doubles from BACKOFF_BASE_SECONDS up to
+        Seconds, uniform between 0 and a bound. The bound doubles from BACKOFF_BASE_SECONDS up to
         BACKOFF_CAP_SECONDS.
     """
     assert attempt_number >= 1, attempt_number
@@ -340,11 +347,11 @@ def backoff_seconds(attempt_number: int, random_fraction: float) -> float:
 
 
 def wait_seconds(attempt: Attempt, random_fraction: float) -> float:
-    """How long to wait before a request with `backoff` of this attempt. Spec: CMT-10.
+    """Return the seconds to wait before a request of this attempt with `backoff`. Spec: CMT-10.
 
     Args:
         attempt: as returned with the request.
-        random_fraction: Uniform in [0, 1], drawn anew for every wait.
+        random_fraction: uniform in [0, 1], drawn anew for every wait.
     """
     if attempt.backoffs:
         return backoff_seconds(attempt.backoffs, random_fraction)
@@ -360,6 +367,6 @@ def _version_of(transaction: str, concurrent_commits: tuple[Judged, ...]) -> int
 
 
 def _check_contiguous(concurrent_commits: tuple[Judged, ...], version: int) -> None:
-    assert concurrent_commits, "a read that found something has a winner"
+    assert concurrent_commits, "a read that found something has a concurrent commit"
     for expected, concurrent in enumerate(concurrent_commits, version):
         assert concurrent.version == expected, (version, concurrent_commits)

@@ -1,11 +1,13 @@
-"""Queues of commits to one log: threads of this process and processes of this machine take turns.
+"""Queues of commits to one log, among the threads of a process and the processes of a machine.
 
-Whoever waited is handed the entries that came in meanwhile, so its first put does not lose to a
-thread beside it. Every commit stays an entry of its own. An entry that another process met or made
-is taken for read if it follows the head that is known: its `previous` is a SHA-256 of all that came
-before. A courtesy: nothing relies on it, and a thread that waits behind one who does not move goes
-on without its turn. Spec: STO-14.
-"""
+A waiting commit gets the entries that came in meanwhile. So its first put does not lose to another
+thread of the process. Every commit stays an entry of its own.
+
+Entries of another process count as read if they follow the known head: `previous` of an entry is a
+SHA-256 over everything before it.
+
+The queue is only an optimization. A thread continues without its turn if the queue does not move.
+Spec: STO-14."""
 
 from __future__ import annotations
 
@@ -24,18 +26,18 @@ from tablefmt.snapshot.head import Head
 from tablefmt.store.object_store import SharedEntries, Store
 
 PATIENCE_SECONDS = 5.0
-"""A line in which nobody's turn ends for this long is not waited in: its head may hang in a request
-that gets no answer."""
+"""Stop waiting for a queue that has not moved for this long. The commit at its head may hang in a
+request without an answer."""
 
 HANDED_MAX = 1024
-"""Most entries kept for those who wait. Who is further behind reads the log."""
+"""Most entries kept for waiting commits. A commit that is further behind reads the log."""
 
 HANDED_BYTES = 16 << 20
-"""Most bytes of them: entries of large commits are megabytes each."""
+"""Most bytes of these entries. An entry of a large commit has megabytes."""
 
 
 def keep_newest(kept: deque[tuple[int, bytes]], entries: Iterable[tuple[int, bytes]]) -> None:
-    """Add entries, by version, and let go of the oldest: HANDED_MAX and HANDED_BYTES stay."""
+    """Add entries in order of version, and drop the oldest above HANDED_MAX and HANDED_BYTES."""
     size = sum(len(body) for _, body in kept)
     for entry in entries:
         kept.append(entry)
@@ -46,20 +48,20 @@ def keep_newest(kept: deque[tuple[int, bytes]], entries: Iterable[tuple[int, byt
 
 @dataclass(slots=True)
 class Turn:
-    """What one commit gets from those before it in the line, and leaves to those behind."""
+    """The turn of one commit: the entries it gets from earlier commits, and those it leaves."""
 
     found: Sequence[tuple[int, bytes]] = ()
-    """Entries, by version, contiguous: what came in while this one waited, and maybe more."""
+    """Entries by version, without gaps: at least those that came in during the wait."""
     waited: bool = False
-    """Somebody was before it in the line."""
+    """Another commit was in the queue before this one."""
     expired: bool = False
-    """All the time there was is gone, and the turn did not come."""
+    """The time ran out before the turn came."""
     left: list[tuple[int, bytes]] = field(default_factory=list)
-    """Entries that this one read or made, in order."""
+    """Entries that this commit read or made, in order."""
 
 
 class CommitQueue:
-    """First come, first served."""
+    """A queue of the threads of one process, first come, first served."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -70,10 +72,10 @@ class CommitQueue:
 
     @contextmanager
     def turn(self, seconds: float) -> Iterator[Turn]:
-        """Wait for those who came before, `seconds` at most.
+        """Wait for the earlier commits in the queue, at most `seconds`.
 
-        A thread that is in the line already, and commits once more from within, waits for nobody.
-        """
+        A thread that already has a place in the queue, and commits again from within, does not
+        wait."""
         me = threading.get_ident()
         if me in self._threads:
             yield Turn()
@@ -92,7 +94,8 @@ class CommitQueue:
             self._leave(ticket, turn)
 
     def _wait(self, ticket: threading.Event, seconds: float, turn: Turn) -> bool:
-        """Whether the turn came. If not, somebody else has it, or nobody."""
+        """Wait for the turn. Return False if it did not come, because time ran out or the queue is
+        stuck."""
         left = seconds
         while left > 0:
             ended, pause = self._ended, min(left, PATIENCE_SECONDS)
@@ -116,7 +119,7 @@ class CommitQueue:
             last = self._handed[-1][0] if self._handed else -1
             for version, body in turn.left:
                 if version != last + 1:
-                    # Somebody went on without a turn: from here on it is known again.
+                    # A commit went on without its turn, so there is a gap. Start again from here.
                     self._handed.clear()
                     fresh.clear()
                 fresh.append((version, body))
@@ -129,23 +132,25 @@ _LINES: WeakValueDictionary[tuple[int, str], CommitQueue] = WeakValueDictionary(
 
 
 def queue_of(identity: str) -> CommitQueue:
-    """The line for the table in the store of that identity, of this process alone."""
-    # A forked child has no part in its parent's lines: who stood in them is not there to leave.
+    """Return this process's queue for the table in the store with that identity."""
+    # A forked child must not use its parent's queues: the waiting threads do not exist in it.
     key = (os.getpid(), identity)
     line = _LINES.get(key)
     return line if line is not None else _LINES.setdefault(key, CommitQueue())
 
 
 CROWDED = 8
-"""So many commits after the last one that met others a writer still asks for its turn first."""
+"""Number of commits after a lost race that still ask for their turn before the first put."""
 
 
 class MachineQueue:
-    """At most one turn at a time. Ends with the block at the latest."""
+    """One commit's place in the machine's shared commit queue. It has at most one turn at a time.
+
+    Leaving the context ends the turn."""
 
     def __init__(self, store: Store, met: deque[tuple[int, bytes]]) -> None:
         self.had_shared = False
-        """A turn came with a slate."""
+        """A turn came with entries shared by other processes."""
         self.shared: SharedEntries | None = None
         self._store = store
         self._met = met
@@ -160,7 +165,7 @@ class MachineQueue:
         self.end()
 
     def take(self, version: int, seconds: float) -> None:
-        """Wait for the turn, `seconds` at most, unless it is had already."""
+        """Wait for the turn, at most `seconds`. Do nothing if this commit has its turn already."""
         if self._taken:
             return
         self._taken = True
@@ -168,7 +173,7 @@ class MachineQueue:
         self.had_shared = self.had_shared or self.shared is not None
 
     def end(self) -> None:
-        """Leave what was met, and let the next one go on."""
+        """Leave the entries that this commit met, and end the turn."""
         shared, self.shared, self._taken = self.shared, None, False
         self._found = ("", [])
         try:
@@ -178,7 +183,8 @@ class MachineQueue:
             self._turn.close()
 
     def after(self, head: Head) -> list[bytes]:
-        """The entries after `head` that others left, in order; none if they cannot be that."""
+        """Return the shared entries after `head`, in order. Return none if they do not follow
+        it."""
         if self.shared is None:
             return []
         if self._found[0] != head.digest:
@@ -190,14 +196,14 @@ class MachineQueue:
 
 
 def _are_entries(bodies: Sequence[bytes], head: Head) -> bool:
-    """Whether they follow each other and the head, and not a byte of them is another."""
+    """Return whether the bytes are undamaged entries that follow the head without a gap."""
     previous = head.digest
     for version, body in enumerate(bodies, head.version + 1):
         if not follows(body, version, previous):
             return False
         previous = digest(body)
     try:
-        # Each but the last has its digest in the one after it; the last has a checksum.
+        # The next entry holds the digest of each one but the last. The last has its own checksum.
         return not bodies or decode(bodies[-1], head.version + len(bodies)) is not None
     except (CorruptTableError, UnsupportedFeatureError):
         return False

@@ -1,9 +1,8 @@
-"""Concurrent commits that a transaction meets: read, judged in order, and taken in by the view.
+"""Concurrent commits that a transaction meets: read, judged in order, and absorbed by the log view.
 
-The metadata of a winner is all that is read: its entry, and its side files where the rules need
-them. Each winner is judged once, in version order; the transaction follows those that it may go on
-top of. Spec: CMT-4 .. CMT-6 (spec/commit.md), CFL-1.
-"""
+Only metadata is read: the entry of a concurrent commit, and its overflow files if the rules need
+them. Each commit is judged once, in version order. The transaction is rebased onto every commit
+that the rules allow. Spec: CMT-4 .. CMT-6 (spec/commit.md), CFL-1."""
 
 from __future__ import annotations
 
@@ -39,30 +38,31 @@ from tablefmt.store.clocks import Moment
 from tablefmt.store.object_store import Store
 
 _BY_ROWS = NOT_LOGICAL | {OperationClass.UPDATE}
-"""Classes for which it matters what rows a winner took out."""
+"""Classes for which the rules need the rows that a concurrent commit deleted."""
 
 
 class ConflictResolver:
-    """What one transaction has become on top of the winners so far."""
+    """One transaction, rebased onto the concurrent commits so far."""
 
     def __init__(self, store: Store, plan: Plan) -> None:
         self.store = store
         self.plan = plan
         self.pending: PendingCommit = plan.pending
         self.passed: list[RebasedOver] = []
-        """The winners followed, with the rule that let each pass."""
+        """The concurrent commits it was rebased onto, each with the rule that allowed it."""
         self._last = -1
         self._alike: dict[tuple[OperationClass, bool], RebasedOver] = {}
 
     @property
-    def goes_by_headers(self) -> bool:
-        """Whether of winners without metadata and protocol the class alone decides (CFL-3)."""
+    def judges_by_headers(self) -> bool:
+        """Return whether the class alone decides about concurrent commits without metadata and
+        protocol (CFL-3)."""
         facts = self.plan.pending
         says_more = facts.application is not None or facts.derived_from is not None
         return facts.floating and facts.granularity != "transaction" and not says_more
 
     def follow_headers(self, concurrent_commits: Sequence[EntryHeader]) -> None:
-        """Go on top of winners of which nothing but the outside is known."""
+        """Rebase onto concurrent commits of which only the headers are known."""
         for concurrent in concurrent_commits:
             kind = (concurrent.cls, concurrent.blind)
             if kind not in self._alike:
@@ -76,12 +76,13 @@ class ConflictResolver:
             self._last = concurrent.version
 
     def judge(self, entry: Entry) -> Verdict:
-        """Return the verdict on an entry. If it is None, the transaction goes on top of the entry
-        from now on. An entry that was judged before is skipped.
+        """Return the verdict on an entry. None: the transaction is now rebased onto the entry.
+
+        An entry that was judged before is skipped.
 
         Raises:
-            CorruptTableError: what the winner says is damaged, or it dropped the table.
-            StoreError: a side file cannot be read now.
+            CorruptTableError: the contents of the entry are damaged, or it dropped the table.
+            StoreError: an overflow file cannot be read now.
         """
         if entry.version <= self._last:
             return None
@@ -125,7 +126,7 @@ class ConflictResolver:
 
 
 FOLLOWING = 4
-"""Versions asked for at once after a guess that was too low; each that is not there costs one."""
+"""Versions requested at once after a guess that was too low. Each missing one costs a request."""
 
 
 class ConcurrentCommitReader:
@@ -134,46 +135,52 @@ class ConcurrentCommitReader:
     def __init__(self, store: Store, plan: Plan, view: LogView | None) -> None:
         self.resolver = ConflictResolver(store, plan)
         self.head = view.head if view is not None else None
-        """What the next entry goes on top of. The view may be ahead: others use it meanwhile.
+        """The head that the next entry follows. The view may be ahead, because other threads use
+        it.
 
-        After entries that were skipped, `applications` and `cursors` are of one before them."""
+        After skipped entries, `applications` and `cursors` are those of an earlier version."""
         self.read_others = 0
-        """Entries of others that were read from the store."""
+        """Number of entries of other transactions that were read from the store."""
         self.met: deque[tuple[int, bytes]] = deque()
-        """The last sound entries read, or made, on the way, by version."""
+        """The newest sound entries that were read or made on the way, by version."""
         self._store = store
         self._view = view
         self._transaction = plan.transaction
         self._asked: Moment | None = None
 
     def known(self, since: int, last: int) -> tuple[Judged, ...]:
-        """Those above `since`, up to `last`, which the view knew before. Raises as `read`."""
+        """Return the entries above `since`, up to `last`, that the view already knew. Raises as
+        `read`."""
         assert self._view is not None
         return self._judged(self._view.entries_after(since, last))
 
     def read(
         self, version: int, handed: Sequence[bytes] = (), asked: Moment | None = None
     ) -> tuple[Judged, ...]:
-        """The entries from `version` on, taken in by the view and judged; none if it is free.
+        """Read the entries from `version` on, absorb them into the view and judge them.
 
-        No more than a window of them is held at a time, and none is read beyond what decides.
+        At most one window of entries is held at a time. Reading stops after the entry that decides.
 
         Args:
-            version: the one contested.
-            handed: what a neighbour met from there on: read already.
-            asked: the time now; None where it does not count as hearing of the head.
+            version: the contested version.
+            handed: entries from that version on, read by an earlier commit of the queue.
+            asked: the time now. None if this read must not count as news of the head.
+
+        Returns:
+            The judged entries, in order. Empty if the version is free.
 
         Raises:
-            CorruptTableError, UnsupportedFeatureError: the first one cannot be judged, or one is
-                missing below others (LOG-2), so that its place must not be taken.
-            StoreError: it cannot be read now.
+            CorruptTableError, UnsupportedFeatureError: the first entry cannot be judged, or an
+                entry is missing below others (LOG-2), so its version must not be taken.
+            StoreError: the first entry cannot be read now.
         """
         self._asked = asked
         if handed:
             return self._take_in(handed, version)
         concurrent_commits: list[Judged] = []
         try:
-            # As many as last time, and one that is free: with luck one round is all.
+            # Ask for as many entries as last time, and for a free version. Then one round is often
+            # enough.
             others = self._view.others if self._view is not None else 0
             for bodies in tail_windows(self._store, version, 1 + others, FOLLOWING):
                 self.read_others += len(bodies)
@@ -183,13 +190,13 @@ class ConcurrentCommitReader:
                 if decided or len(fresh) < len(bodies):
                     break
         except StoreError:
-            # What was read before counts: the next request meets the rest.
+            # Keep what was read before. The next request reads the rest.
             if not concurrent_commits:
                 raise
         return tuple(concurrent_commits)
 
     def add_own(self, version: int, body: bytes) -> None:
-        """Count one's own entry, now that it is in the log, among those met."""
+        """Add our own committed entry to the entries that were met."""
         if not self.met or self.met[-1][0] < version:
             keep_newest(self.met, [(version, body)])
 
@@ -197,7 +204,8 @@ class ConcurrentCommitReader:
         return concurrent.transaction == self._transaction
 
     def _take_in(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
-        """All of them, or those before the first that cannot be judged; at least one."""
+        """Absorb all entries, or those before the first that cannot be judged. Return at least
+        one."""
         try:
             return self._taken_in(bodies, first)
         except (CorruptTableError, UnsupportedFeatureError):
@@ -227,9 +235,9 @@ class ConcurrentCommitReader:
         same_table(self.head, entries[0])
         head = self.head
         if any(stored.entry.moves_cursors for stored in entries):
-            # Those that were skipped may have moved them too (RPL-7).
+            # Skipped entries may have moved cursors too (RPL-7).
             head = replace(head, cursors=cursors_at(self._view, head.version))
-        # First judged: if that cannot be done now, the head stays where the next request begins.
+        # Judge first. If that fails now, the head stays where the next request begins.
         judged = self._judged(entries)
         for stored in entries:
             if stored.version > head.version:
@@ -241,9 +249,10 @@ class ConcurrentCommitReader:
         return judged
 
     def _skipped(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
-        """The entries after the head, unread but for the last; none if they have to be read."""
+        """Skip the entries after the head, and decode only the last. Return none if they must be
+        read."""
         view, head = self._view, self.head
-        if view is None or head is None or not self.resolver.goes_by_headers:
+        if view is None or head is None or not self.resolver.judges_by_headers:
             return ()
         if first != head.version + 1:
             return ()
@@ -262,7 +271,7 @@ class ConcurrentCommitReader:
         decided = False
         for stored in entries:
             entry = stored.entry
-            # What is above an own entry, or above what stands in the way, decides nothing.
+            # An entry above our own, or above a conflict, decides nothing.
             decided = decided or entry.transaction == self._transaction
             verdict = None if decided else self.resolver.judge(entry)
             decided = decided or verdict is not None

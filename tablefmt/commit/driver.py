@@ -1,8 +1,8 @@
-"""The loop in which the commit protocol meets the store and the clock. Decides nothing itself.
+"""The loop that runs the commit protocol against the store and the clock. It decides nothing
+itself.
 
-Large columns of an entry go to files of their own before the entry is sent.
-Spec: CMT-1 .. CMT-10 (spec/commit.md), TIM-3, ADD-6, DEL-3.
-"""
+Large columns of an entry go to overflow files before the entry is sent.
+Spec: CMT-1 .. CMT-10 (spec/commit.md), TIM-3, ADD-6, DEL-3."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ OVERFLOW_FROM_FILES = 2000
 
 
 class OverflowFileWriter:
-    """The side files of one transaction. What did not change since the last entry stays."""
+    """Writes the overflow files of one transaction. An unchanged file is written once."""
 
     def __init__(self, store: Store, plan: Plan) -> None:
         self.store = store
@@ -89,10 +89,10 @@ class OverflowFileWriter:
         self._delete: tuple[RowDeletes, RowDeletes | OverflowFile] | None = None
 
     def entry(self, entry: Entry) -> Entry:
-        """The entry with side files in place of what is large; they are durable then.
+        """Return the entry with its large columns moved to overflow files, which are durable.
 
         Raises:
-            StoreError: a side file cannot be written.
+            StoreError: an overflow file cannot be written.
         """
         add, delete = entry.add, entry.delete
         if isinstance(add, AddedFiles) and len(add) >= OVERFLOW_FROM_FILES:
@@ -101,13 +101,13 @@ class OverflowFileWriter:
             entry = replace(entry, add=self._add[1])
         if isinstance(delete, RowDeletes) and _size(delete) > DELETES_ABOVE_BYTES:
             if self._delete is None or self._delete[0] != delete:
-                side = write_deletes(self.store, self.plan.transaction, delete)
-                self._delete = (delete, side)
+                overflow = write_deletes(self.store, self.plan.transaction, delete)
+                self._delete = (delete, overflow)
             entry = replace(entry, delete=self._delete[1])
         return entry
 
     def _added(self, add: AddedFiles) -> AddedFiles | OverflowFile:
-        # The entry may bring the metadata that its files were written under.
+        # The entry may contain the metadata that its files were written under.
         metadata = self.plan.staged.metadata or self.plan.staged.written_under
         if metadata is None or len(orjson.dumps(dict(add.columns))) <= OVERFLOW_ABOVE_BYTES:
             return add
@@ -115,7 +115,7 @@ class OverflowFileWriter:
 
 
 def _size(deletes: RowDeletes) -> int:
-    """Characters of the columns in an entry, about."""
+    """Return roughly the number of characters that the columns take in an entry."""
     texts = (len(text) for column in (deletes.deleted, deletes.updated) for text in column if text)
     return sum(texts) + 24 * len(deletes)
 
@@ -123,7 +123,7 @@ def _size(deletes: RowDeletes) -> int:
 logger = logging.getLogger(__name__)
 
 DEADLINE_SECONDS = 600.0
-"""How long a commit goes on by default when the store is silent or the table is contended."""
+"""Default time limit of a commit while the store is silent or the table is contended."""
 
 CLOCK_AHEAD_MAX_US = 600_000_000
 """TIM-3: ten minutes."""
@@ -133,27 +133,28 @@ SENT_WITHIN_US = 600_000_000
 
 
 _UNREADABLE = (CorruptTableError, UnsupportedFeatureError, VersionNotFoundError)
-"""What is in the way cannot be judged, or is not there any more."""
+"""Errors of an entry in the way that cannot be judged, or is no longer there."""
 
 
 @dataclass(slots=True)
 class Done:
-    """How it ended, and what the way there was."""
+    """Result of running a commit: the outcome, and what happened on the way."""
 
     outcome: Outcome
     entry: StoredEntry | None = None
-    """The entry as committed; None unless `outcome` is Committed."""
+    """The entry as committed. None unless `outcome` is Committed."""
     rebased_over: list[RebasedOver] = field(default_factory=list)
-    """The winners since the version that was read that this commit went on top of."""
+    """Concurrent commits since the read version that this commit was rebased onto."""
     left_out: list[str] = field(default_factory=list)
-    """Objects of this commit that nobody needs: files of groups that other compactions have done,
-    and an entry whose version was given up."""
+    """Unneeded objects of this commit: output files of groups that other compactions did, and an
+    entry whose version was given up."""
     refused: TablefmtError | None = None
-    """Why no entry could be made, or what is wrong with one in the way; None: neither ended it."""
+    """Why no entry could be made, or the damage of an entry in the way. None if neither ended the
+    commit."""
 
 
 class Driver:
-    """Brings one plan into the log."""
+    """Commits one plan to the log."""
 
     def __init__(
         self,
@@ -173,13 +174,13 @@ class Driver:
         self.expires = environment.monotonic() + limit
         self.refused: TablefmtError | None = None
         self.written = False
-        """The last put was answered with Written."""
+        """True if the reply to the last put was Written."""
         self.entries: dict[int, tuple[bytes, StoredEntry]] = {}
         self.machine_queue: MachineQueue | None = None
-        """The turn of this commit, once it contests a version."""
+        """This commit's place in the shared commit queue, once it contests a version."""
         now = environment.moment(store) if view is None else view.freshness.now()
         self.heard = self.asked = now
-        """When this commit last heard of the head, and when its last request was sent (RET-9)."""
+        """Times of the last news of the head, and of this commit's last request (RET-9)."""
 
     def run(self) -> Done:
         """Contest versions until one is decided. See `commit`."""
@@ -188,7 +189,7 @@ class Driver:
             return Done(Rejected(problem))
         if self.view is None:
             return self._contest(0)
-        # Threads of one process take turns: they would only race each other for one version.
+        # Threads of one process queue up. Otherwise they would race each other for one version.
         queue = queue_of(self.store.identity)
         with queue.turn(self.expires - self.environment.monotonic()) as turn:
             late = turn.waited and self.environment.monotonic() >= self.expires
@@ -202,7 +203,7 @@ class Driver:
                 self.heard = self.view.freshness.heard_at
                 early = self._overtaken(head)
             except _UNREADABLE as error:
-                # Nothing of ours was sent.
+                # Nothing was sent yet.
                 return Done(Rejected(_text(error)), refused=error)
             except StoreError as error:
                 return Done(Rejected(_text(error)))
@@ -211,12 +212,13 @@ class Driver:
         return done
 
     def _head(self, view: LogView) -> Head:
-        """What to go on top of. Where cursors matter, every entry up to it was read (RPL-7)."""
+        """Return the head to commit after. If cursors matter, every entry up to it is read
+        (RPL-7)."""
         reads = self.plan.pending.derived_from is not None or self.plan.staged.restoring is not None
         return view.read_head if reads else view.head
 
     def _take_over(self, view: LogView, handed: Sequence[tuple[int, bytes]]) -> None:
-        """Take in what other threads of this process met or made while this one waited."""
+        """Absorb entries that other threads of this process read or made during the wait."""
         head = view.head
         bodies = [body for version, body in handed if version > head.version]
         if not bodies or handed[0][0] > head.version + 1:
@@ -226,7 +228,9 @@ class Driver:
             view.absorb(entries)
 
     def _overtaken(self, head: Head) -> Outcome | None:
-        """CMT-6: what this handle took in since the transaction read counts like a lost race."""
+        """Judge entries that this handle absorbed since the transaction's read version (CMT-6).
+
+        They count like a lost race."""
         if self.plan.staged.read_version is None:
             return None
         try:
@@ -251,8 +255,8 @@ class Driver:
                     self.machine_queue.end()
                     self._wait(attempt)
                 if isinstance(following, Get):
-                    # There are others: read and create undisturbed where the store can (STO-14).
-                    # Half the time that is left is kept for the request itself.
+                    # There are other writers: take a turn to read and put undisturbed, if the store
+                    # can (STO-14). Keep half of the remaining time for the request itself.
                     left = self.expires - self.environment.monotonic()
                     self.machine_queue.take(version, max(0.0, left / 2))
                 attempt, following = step(attempt, self._request(attempt, following))
@@ -270,14 +274,15 @@ class Driver:
         try:
             late = self._late(following.version, attempt)
             if late is not None:
-                # Below the horizon readers do not see it (LOG-8), and nobody is on top of it.
-                gone = [entry_key(following.version)] if isinstance(late, Rejected) else []
-                return Done(late, rebased_over=passed, left_out=gone)
+                # Readers do not see an entry below the retention horizon (LOG-8), and no entry
+                # follows it.
+                unneeded = [entry_key(following.version)] if isinstance(late, Rejected) else []
+                return Done(late, rebased_over=passed, left_out=unneeded)
             stored = self._committed(following.version)
         except StoreError as error:
             return Done(Unknown(following.version, _text(error)), rebased_over=passed)
         except _UNREADABLE as error:
-            # Below it is what nobody here had read.
+            # An entry that this writer had not read is below our own.
             unknown = Unknown(following.version, _text(error))
             return Done(unknown, rebased_over=passed, refused=error)
         add = self.plan.staged.add
@@ -286,23 +291,23 @@ class Driver:
         return Done(following, stored, passed, [paths[index] for index in dropped])
 
     def _late(self, version: int, attempt: Attempt) -> Outcome | None:
-        """Look at the log before a success is believed that came long after the head was heard of
-        (RET-9). None: the entry is in the log.
-        """
+        """Check the log before reporting a success long after the last news of the head (RET-9).
+
+        Return None if the entry is in the log."""
         view, known = self.view, self.entries.get(version)
         if view is None or not view.freshness.is_long_since(self.heard):
             return None
         follows = None if known is None else is_followed(self.store, version, known[1].digest)
         if follows:
             return None
-        lost = f"version {version} is among those that were given up while this writer stood still"
-        # A put that was sent just now cannot have been accepted before they were given up.
+        lost = f"version {version} was given up while this writer was paused"
+        # A put that was sent just now cannot have been accepted before its version was given up.
         just_sent = view.freshness.seconds_since(self.asked) < ENTRY_SECONDS_MIN
-        told = just_sent and self.written and not attempt.unanswered
-        if follows is None and not (told and self.store.get_many([entry_key(version)]) != [None]):
-            # Where its entry is gone too, an expiry may have removed both that named its danger.
+        sure = just_sent and self.written and not attempt.unanswered
+        if follows is None and not (sure and self.store.get_many([entry_key(version)]) != [None]):
+            # If the entry is missing too, log expiry may have removed every trace of this danger.
             return Unknown(version, lost)
-        return Rejected(f"{lost}: open the table anew")
+        return Rejected(f"{lost}: open the table again")
 
     def _wait(self, attempt: Attempt) -> None:
         pause = wait_seconds(attempt, self.environment.fraction())
@@ -314,8 +319,8 @@ class Driver:
         if self.view is not None:
             self.asked = self.view.freshness.now()
         if isinstance(request, Put):
-            if self._stood_still(attempt):
-                return Refused("this writer stood still, and its newest version may be an old one")
+            if self._has_old_head(attempt):
+                return Refused("this writer was paused, and its newest known version may be old")
             if self._is_stale(request.version):
                 if attempt.maybe_sent:
                     return Expired()
@@ -325,7 +330,7 @@ class Driver:
             except StoreError as error:
                 return Refused(_text(error))
             except TablefmtError as error:
-                # No entry of ours can go on this head: nothing of it was sent (CMT-7).
+                # No entry of ours fits this head, so nothing was sent (CMT-7).
                 self.refused = error
                 return Refused(_text(error))
             reply = self.store.put_if_absent(entry_key(request.version), body)
@@ -337,39 +342,40 @@ class Driver:
             return Missing()
         return self._concurrent_commits(request.version)
 
-    def _stood_still(self, attempt: Attempt) -> bool:
-        """Return whether the head is too old to be the base of a first put (RET-9)."""
+    def _has_old_head(self, attempt: Attempt) -> bool:
+        """Return whether the known head is too old for a first put (RET-9)."""
         view = self.view
         return (
             view is not None and not attempt.maybe_sent and view.freshness.is_long_since(self.heard)
         )
 
     def _is_known_free(self) -> bool:
-        """Whether those who take turns left nothing new, and nobody else was met of late."""
+        """Return whether the queue left no new entries, and no other writer was met recently."""
         queue, view, head = self.machine_queue, self.view, self.concurrent_commits.head
         if queue is None or queue.shared is None or view is None or head is None:
             return False
         return view.others + self.concurrent_commits.read_others == 0 and not queue.after(head)
 
     def _bytes(self, version: int) -> bytes:
-        """The bytes of this version: made once, so that a repeated put sends the same (CMT-3)."""
+        """Return the bytes of this version, encoded once so that a repeated put sends the same
+        (CMT-3)."""
         if version not in self.entries:
             head = self.concurrent_commits.head
             if head is not None:
                 check_writable(head)
                 if self.plan.began is not None:
-                    # An ALTER that it goes on top of may allow less time (CFL-5).
+                    # A concurrent ALTER may allow less time (CFL-5).
                     now = self.environment.moment(self.store)
                     check_age(seconds_between(self.plan.began, now), head.metadata)
             entry = self._entry_on(head)
             if entry.timestamp > MICROS_MAX:
-                raise StoreError("the commit would be after the year 9999; set the clock right.")
+                raise StoreError("the commit would be after the year 9999; correct the clock.")
             entry = self.overflow_files.entry(entry)
             assert entry.version == version, (entry.version, version)
             body = encode(entry)
             stored = StoredEntry(entry, digest(body))
             if head is not None:
-                # Nothing is sent that a reader would refuse.
+                # Check that readers will accept the entry before it is sent.
                 advance(head, stored)
             self.entries = {version: (body, stored)}
         return self.entries[version][0]
@@ -384,18 +390,21 @@ class Driver:
         operation = restored.measured(plan.staged.operation, plan.staged.restoring)
         staged = replace(plan.staged, add=restored.added, operation=operation)
         plan = replace(plan, staged=staged, cursors=restored.cursors)
-        removed = removed_from(restored.goes)
+        removed = removed_from(restored.removed)
         return entry_on(plan, restored.pending(pending), head, removed, self._now_us())
 
     def _is_stale(self, version: int) -> bool:
-        """CMT-8: an entry stamped long ago is not sent, or a settled range would grow (INC-2)."""
+        """Return whether the entry's timestamp is too old to send it (CMT-8).
+
+        An old entry would extend a time range that readers take as settled (INC-2)."""
         known = self.entries.get(version)
         if known is None:
             return False
         return self._now_us() - known[1].entry.timestamp > SENT_WITHIN_US
 
     def _now_us(self) -> int:
-        """The later of this clock and the store's: a slow clock must not write into the past."""
+        """Return the later of this clock and the store's. A slow clock must not write into the
+        past."""
         return max(self.environment.now_us(), self.store.server_time_us() or 0)
 
     def _removed(self) -> Removed:
@@ -413,7 +422,7 @@ class Driver:
         return removed_from(chosen)
 
     def _concurrent_commits(self, version: int) -> Reply:
-        # What follows a head of long ago may have been put there by others who were late (RET-9).
+        # After a long time, late writers may have put entries above the known head (RET-9).
         late = self.view is not None and self.view.freshness.is_long_since(self.heard)
         try:
             queue, head = self.machine_queue, self.concurrent_commits.head
@@ -429,7 +438,8 @@ class Driver:
             return self._unreadable(version, error)
 
     def _unreadable(self, version: int, error: TablefmtError) -> Reply:
-        """What is ours is committed, whatever is wrong above it (CMT-4)."""
+        """Return the reply for entries that cannot be read: our own is committed despite them
+        (CMT-4)."""
         known = self.entries.get(version)
         try:
             if known is not None and self.store.get_many([entry_key(version)]) == [known[0]]:
@@ -446,7 +456,7 @@ class Driver:
         else:
             stored = decode(self.store.get(entry_key(version)), version)
         if not self.written:
-            # Met, not answered: the name may be there and not durable yet (STO-3).
+            # Found without a reply to our put: the name may exist and not be durable yet (STO-3).
             self.store.sync([entry_key(version)])
         if self.view is not None:
             self.view.absorb([stored])
@@ -454,12 +464,14 @@ class Driver:
         return stored
 
     def _far_clock(self) -> str | None:
-        """TIM-3: a clock far ahead of the store's would bind every later timestamp."""
+        """Return the problem of a clock far ahead of the store's. None: the clock is fine (TIM-3).
+
+        Every later timestamp would have to follow the clock."""
         theirs = self.store.server_time_us()
         ahead = self.environment.now_us() - theirs if theirs is not None else 0
         if ahead <= CLOCK_AHEAD_MAX_US:
             return None
-        return f"this machine's clock is {ahead // 1_000_000} s ahead of the store's; set it right"
+        return f"this machine's clock is {ahead // 1_000_000} s ahead of the store's; correct it"
 
 
 def _text(error: TablefmtError) -> str:
@@ -473,17 +485,17 @@ def commit(
     view: LogView | None,
     deadline_seconds: float | None = None,
 ) -> Done:
-    """Bring `plan` into the log on top of what `view` knows, or find out why not.
+    """Commit `plan` after the head that `view` knows, or find out why that is impossible.
 
     Args:
         store: where the log is.
-        plan: the transaction; its data files exist already (ADD-5).
-        environment: clock, nonces, waiting.
-        view: the log as known; None to create version 0. It is brought up to the commit.
+        plan: the transaction. Its data files exist already (ADD-5).
+        environment: clock, nonces and waiting.
+        view: the log as known; None to create version 0. It is advanced to the commit.
         deadline_seconds: give up after this long; by default DEADLINE_SECONDS.
 
     Returns:
-        One of the outcomes of commit/commit_protocol.py. What the store does, or what is in the
-        log, raises nothing: an entry that cannot be judged is in `Done.refused`.
+        One of the outcomes of commit_protocol.py. Errors of the store and of entries in the log are
+        not raised: `Done.refused` has the error of an entry that cannot be judged.
     """
     return Driver(store, plan, environment, view, deadline_seconds).run()

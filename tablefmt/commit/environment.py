@@ -1,4 +1,4 @@
-"""What the outside world gives a writer: time, randomness, patience. Injected: tests own it."""
+"""Clock, randomness and waiting of a writer. They are injected so that tests control them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _nonce() -> str:
 
 
 def _aside(work: Callable[[], None]) -> None:
-    # No daemon: at its end the interpreter waits for what was begun.
+    # Not a daemon thread: at exit, the interpreter waits for work that began.
     threading.Thread(target=work, name="tablefmt-aside", daemon=False).start()
 
 
@@ -27,19 +27,19 @@ class Environment:
     """The clock, nonces and waiting of one process."""
 
     now_us: Callable[[], int] = wall_us
-    """Wall clock, µs since 1970 UTC. May jump: of ages it is one witness among others."""
+    """Wall clock, µs since 1970 UTC. It may jump, so ages are checked with other clocks too."""
     nonce: Callable[[], str] = _nonce
     """32 lower-case hex digits, never the same twice."""
     monotonic: Callable[[], float] = elapsed
-    """Seconds that only rise, for deadlines; they go on while the machine sleeps."""
+    """Monotonic seconds for deadlines. They include the time that the machine sleeps."""
     sleep: Callable[[float], None] = time.sleep
     fraction: Callable[[], float] = random.random
     """Uniform in [0, 1)."""
     aside: Callable[[Callable[[], None]], None] = _aside
-    """Runs a work that nobody waits for; RuntimeError where nothing new is begun any more."""
+    """Run work in the background. RuntimeError if the interpreter no longer starts threads."""
 
     def moment(self, store: Store) -> Moment:
-        """Return what these clocks and the store's say now."""
+        """Return the time now by these clocks and the store's."""
         return Moment(self.monotonic(), self.now_us(), store.server_time_us())
 
 

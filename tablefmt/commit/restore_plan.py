@@ -1,8 +1,8 @@
-"""What an older version needs to be the newest one again, on top of a given parent. Pure.
+"""Plan of a restore: the changes that make an older version the newest again. Pure.
 
-Files that are there as they were stay; others go, and those that went come back under new ids, with
-the rows gone from them that were gone then. Decided anew on every parent. Spec: RET-1 .. RET-3.
-"""
+Files that are unchanged since that version stay. Newer files are removed. Files that were removed
+since come back under new ids, with the rows deleted that were deleted then. The plan is computed
+anew on every parent. Spec: RET-1 .. RET-3."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from tablefmt.snapshot.segments import Mask
 from tablefmt.snapshot.table_state import Snapshot
 
 _OF_ITS_ENTRY = frozenset({"id", "added", "deleted", "updated", "keys"})
-"""Columns that do not come back: they are of the entry that added the file, or are counted anew."""
+"""Columns that do not come back: they belong to the entry that added the file, or are computed
+anew."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,44 +37,44 @@ class Restoring:
     """A RESTORE of the whole table."""
 
     snapshot: Snapshot
-    """The version that comes back."""
+    """The version to restore."""
     metadata: Metadata
-    """What the table is from then on."""
+    """The table's metadata after the restore."""
     cursors: Cursors = field(default_factory=dict)
-    """How far pipes had come at that version."""
+    """The cursors of pipes at that version."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Restored:
-    """What one RESTORE comes to on one parent."""
+    """The changes of one RESTORE on one parent."""
 
-    goes: pa.Table
-    """Live files that are taken away: `id`, `rows`, `size`, `deleted` at least."""
+    removed: pa.Table
+    """Live files to remove, with at least `id`, `rows`, `size` and `deleted`."""
     added: AddedFiles | None
     deletes: Mapping[int, Marks]
-    """By `own_file`: rows gone from files that come back."""
+    """By `own_file`: rows deleted from files that come back."""
     cursors: tuple[CursorBack, ...] = ()
 
     def pending(self, pending: PendingCommit) -> PendingCommit:
-        """The facts with the rows that this takes out."""
+        """Return the pending commit with the rows that this restore deletes."""
         return replace(pending, deletes=self.deletes)
 
     def measured(self, operation: Operation, restoring: Restoring) -> Operation:
-        """The operation with Delta's metric names."""
+        """Return the operation with Delta's metric names."""
         _, _, size = restoring.snapshot.totals
         metrics = {
             "tableSizeAfterRestore": size,
             "numOfFilesAfterRestore": restoring.snapshot.sums.files,
             "numRestoredFiles": 0 if self.added is None else len(self.added),
             "restoredFilesSize": 0 if self.added is None else self.added.bytes,
-            "numRemovedFiles": self.goes.num_rows,
-            "removedFilesSize": pc.sum(self.goes["size"]).as_py() or 0,
+            "numRemovedFiles": self.removed.num_rows,
+            "removedFilesSize": pc.sum(self.removed["size"]).as_py() or 0,
         }
         return replace(operation, metrics={**operation.metrics, **metrics})
 
 
 def check_kept(version: int, oldest: int, latest: int) -> None:
-    """Refuse a version whose files may be gone.
+    """Refuse a version whose files may have been removed.
 
     Args:
         version: to be restored.
@@ -88,15 +89,16 @@ def check_kept(version: int, oldest: int, latest: int) -> None:
 
 
 def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
-    """The difference between a parent and the version that comes back.
+    """Return the difference between a parent and the version to restore.
 
     Args:
         restoring: the version.
-        parent: the head it goes on top of, up to which every entry was read.
-        live: the state at that.
+        parent: the head that the restore follows. Every entry up to it was read.
+        live: the state at the parent.
 
     Raises:
-        VersionNotFoundError: RET-2. CorruptEntryError: DEL-1, DEL-2, DEL-4.
+        VersionNotFoundError: RET-2.
+        CorruptEntryError: DEL-1, DEL-2, DEL-4.
     """
     snapshot, now = restoring.snapshot, live.files
     stays, kept = _unchanged(restoring, parent, live)
@@ -113,18 +115,19 @@ def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
 
 
 def restores_nothing(restoring: Restoring, parent: Head, live: Snapshot) -> bool:
-    """Whether the parent holds just the files of the version, and its cursors. Arguments and errors
-    as of `restored_on`.
-    """
+    """Return whether the parent holds exactly the files and cursors of the version.
+
+    Arguments and errors are those of `restored_on`."""
     stays, kept = _unchanged(restoring, parent, live)
     same_cursors = not taken_back(parent.cursors, restoring.cursors)
     return bool(stays.all() and kept.all()) and same_cursors
 
 
 def _unchanged(restoring: Restoring, parent: Head, other: Snapshot) -> tuple[Mask, Mask]:
-    """Masks of the files that both have with the same rows gone, whatever their ids. Of one id as
-    many are the same ones: rows that went never come back.
-    """
+    """Return masks of the files that both versions have with the same deleted rows, whatever their
+    ids.
+
+    For one id, equal counts mean the same rows: deleted rows never come back."""
     one = restoring.snapshot
     check_kept(one.version, parent.totals.oldest, parent.version)
     files, others = one.files, other.files
@@ -148,7 +151,7 @@ def _none(files: pa.Table) -> Mask:
 
 
 def _again(files: pa.Table, metadata: Metadata) -> AddedFiles:
-    """Files as an entry adds them, in the types of the metadata that is in force with it."""
+    """Return files as an entry adds them, in the types of the restored metadata."""
     types: dict[int, Type] = {f.id: f.type for f in metadata.schema.fields}
     columns: dict[str, list[Any]] = {}
     typed = typed_bounds(files, metadata.schema.fields)
@@ -162,7 +165,8 @@ def _again(files: pa.Table, metadata: Metadata) -> AddedFiles:
 
 
 def _says_something(name: str, files: pa.Table, metadata: Metadata) -> bool:
-    """Whether a column is one of the table's; one of NULLs alone is absent, unknown (VAL-4)."""
+    """Return whether a column belongs to the table. A column of NULLs alone is left out: unknown
+    (VAL-4)."""
     group, dot, field_id = name.partition(".")
     if not dot:
         return name in ("path", "size", "rows") or files[name].null_count < files.num_rows

@@ -1,10 +1,10 @@
-"""What one transaction wants to commit, and the entry that says it on top of a given parent. Pure.
+"""Plan of one transaction, and the entry it becomes on a given parent. Pure.
 
-Everything that depends on the parent is computed here, and nowhere else: version, times, sums, ids,
-and what an OVERWRITE removes. A re-base is this function on another parent, with the transaction's
-facts as the winners left them. A transaction that is too old is refused: no entry names its files
-yet. Spec: CMT-2, TIM-1, TIM-2, ENT-6, CFL-3, RET-6.
-"""
+Everything that depends on the parent is computed only here: version, times, statistics, ids, and
+the files that an OVERWRITE removes. A rebase runs this function on another parent, with the pending
+commit as the concurrent commits left it. A transaction that is too old is refused, because vacuum
+may have removed its files: no entry refers to them yet.
+Spec: CMT-2, TIM-1, TIM-2, ENT-6, CFL-3, RET-6."""
 
 from __future__ import annotations
 
@@ -58,18 +58,17 @@ from tablefmt.store.clocks import Moment
 
 @dataclass(frozen=True, slots=True)
 class Replacing:
-    """An OVERWRITE's removals: the live files whose partition values make `predicate` true.
+    """Removals of an OVERWRITE: the live files whose partition values make `predicate` true.
 
-    None stands for the whole table. Decided anew on every parent (CFL-3). An UPDATE has it where a
-    table is replaced from its own rows (SCH-12), beside the removals that it read.
-    """
+    None means the whole table. The files are chosen anew on every parent (CFL-3). An UPDATE that
+    replaces a table from its own rows (SCH-12) has it too, beside the removals that it read."""
 
     predicate: Predicate | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What an operation did at the version it read, whatever it is to be committed with."""
+    """The work of an operation at the version it read, independent of how it is committed."""
 
     transaction: str
     operation: Operation
@@ -83,26 +82,27 @@ class Staged:
     add: AddedFiles | None = None
     replacing: Replacing | None = None
     restoring: Restoring | None = None
-    """An older version that comes back: what is added and removed is decided on the parent."""
+    """An older version to restore. Added and removed files are computed on the parent."""
     reads: tuple[Read, ...] = ()
     removes: Ids = field(default_factory=lambda: NO_IDS)
-    """Files that go whole, by an UPDATE. Ascending."""
+    """Files that an UPDATE removes whole. Ascending."""
     deletes: Mapping[int, Marks] = field(default_factory=dict)
-    """Rows taken out of files that stay; and of `removes`, which rows were updated or deleted."""
+    """Rows deleted from files that stay. For files in `removes`: which rows were updated or
+    deleted."""
     groups: tuple[Group, ...] = ()
-    """Of a compaction."""
+    """Groups of a compaction."""
     copied: tuple[Output, ...] = ()
     """See `PendingCommit.copied`."""
     update: RowUpdate | None = None
     horizon: Horizon | None = None
-    """Older versions are given up, unless a winner gave up as much."""
+    """Older versions are given up, unless a concurrent commit gave up as many."""
     ends: bool = False
     """The table is dropped."""
     recorded: bool = False
-    """It is a version though it has nothing to say: for people."""
+    """The entry makes a version although it changes nothing, because users want to see it."""
     protocol: ProtocolFeatures | None = None
     metadata: Metadata | None = None
-    """The table's from then on, and what the files were written under; None: as it was."""
+    """The table's new metadata, under which the files were written. None: unchanged."""
     adds_constraints: bool = False
     """See `PendingCommit.adds_constraints`."""
     replaces: bool = False
@@ -110,7 +110,7 @@ class Staged:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to say but an application version, or a cursor."""
+        """Return whether the transaction has at most an application version or a cursor."""
         return (
             self.add is None
             and self.replacing is None
@@ -134,7 +134,7 @@ def pending_of(
     application: Application | None = None,
     derived_from: DerivedFrom | None = None,
 ) -> PendingCommit:
-    """Return what the conflict rules have to know of staged work; arguments as the fields."""
+    """Return the facts that the conflict rules need about staged work. Arguments as the fields."""
     return PendingCommit(
         cls=staged.operation.cls,
         granularity=granularity,
@@ -159,47 +159,47 @@ def pending_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One transaction, fixed but for its place in the log."""
+    """One transaction, complete except for its place in the log."""
 
     staged: Staged
-    """What it did."""
+    """The work that it did."""
     pending: PendingCommit
-    """The same to the conflict rules, before any concurrent commit."""
+    """The same work for the conflict rules, before any concurrent commit."""
     table: str | None = None
     """The id of a table that is being created; None for one that exists."""
     cursors: tuple[CursorBack, ...] = ()
-    """Those that a RESTORE takes back on the parent."""
+    """Cursors that a RESTORE sets back on the parent."""
     began: Moment | None = None
-    """When its work began; None: whoever made the plan has checked its age (RET-6)."""
+    """Start of the work. None: the maker of the plan has checked its age (RET-6)."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, staged: Staged, *, floating: bool = False, table: str | None = None) -> Plan:
-        """Return the plan of staged work at the default levels; arguments as the fields."""
+        """Return the plan of staged work at the default levels. Arguments as the fields."""
         return cls(staged=staged, pending=pending_of(staged, floating=floating), table=table)
 
     @property
     def transaction(self) -> str:
-        """The id that its entry and its files carry."""
+        """Return the id in its entry and in the names of its files."""
         return self.staged.transaction
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Live files that an entry takes out of the table."""
+    """Live files that an entry removes from the table."""
 
     ids: Sequence[int] = ()
     rows: int = 0
     bytes: int = 0
     deleted: int = 0
-    """Rows of theirs that were taken out before."""
+    """Rows of these files that were deleted before."""
 
 
 NOTHING = Removed()
 
 
 def removed_from(files: pa.Table) -> Removed:
-    """Removals for live files with the columns `id`, `rows`, `size` and `deleted`."""
+    """Return the removals for live files with the columns `id`, `rows`, `size` and `deleted`."""
     if files.num_rows == 0:
         return NOTHING
     return Removed(
@@ -209,7 +209,7 @@ def removed_from(files: pa.Table) -> Removed:
 
 
 def removed_ids(pending: PendingCommit) -> Ids:
-    """The files that go by their ids, whatever the parent holds besides. Ascending."""
+    """Return the ids of the files to remove that do not depend on the parent. Ascending."""
     if not pending.groups:
         return pending.removes
     parts = [pending.removes, *(group.inputs for group in pending.groups)]
@@ -217,20 +217,21 @@ def removed_ids(pending: PendingCommit) -> Ids:
 
 
 def is_overtaken(plan: Plan, pending: PendingCommit) -> bool:
-    """Whether winners did all of a compaction already, so that there is nothing left to commit."""
+    """Return whether concurrent commits did all of a compaction, so that nothing is left to
+    commit."""
     return bool(plan.staged.groups) and not pending.groups and plan.pending.application is None
 
 
 def entry_on(
     plan: Plan, pending: PendingCommit, parent: Head | None, removed: Removed, now_us: int
 ) -> Entry:
-    """The entry of `plan` right after `parent`; version 0 for None.
+    """Return the entry of `plan` right after `parent`. Without a parent it is version 0.
 
     Args:
         plan: the transaction.
-        pending: its facts as the winners followed left them.
-        parent: the head it goes on top of.
-        removed: what `plan.staged.replacing` and `removed_ids` come to on that parent.
+        pending: its pending commit after the rebases so far.
+        parent: the head that it follows.
+        removed: the files of `plan.staged.replacing` and `removed_ids` on that parent.
         now_us: the writer's clock.
     """
     version = 0 if parent is None else parent.version + 1
@@ -276,7 +277,10 @@ def entry_on(
 
 
 def _horizon(wanted: Horizon | None, oldest: int) -> Horizon | None:
-    """What is left of it where a winner gave up as much, or more (RET-5, RET-9)."""
+    """Return the retention horizon to commit, given the oldest version that the parent keeps
+    (RET-5, RET-9).
+
+    A concurrent commit may have given up as much or more."""
     if wanted is None or wanted.version > oldest:
         return wanted
     return None if wanted.log is None else replace(wanted, version=oldest)
@@ -291,12 +295,12 @@ def _totals(
     deletes: RowDeletes | None,
     horizon: Horizon | None,
 ) -> Totals:
-    """The sums after the entry (ENT-6)."""
+    """Return the table statistics after the entry (ENT-6)."""
     count, rows, size = (len(add), add.rows, add.bytes) if add is not None else (0, 0, 0)
     defines = plan.staged.metadata is not None or plan.staged.protocol is not None
     oldest = before.oldest if horizon is None else horizon.version
     if plan.staged.ends or plan.table is not None:
-        # Where a table ends, or begins, nothing of before is kept (ENT-14).
+        # The first and the last entry of a table keep nothing from before (ENT-14).
         oldest = version
     sums = {
         "rows": before.rows + rows - removed.rows,
@@ -314,12 +318,12 @@ def _totals(
 
 
 def _check_fit(sums: Mapping[str, int], version: int) -> None:
-    """Refuse sums that no entry can hold, before anybody writes them (ENT-6)."""
+    """Refuse statistics that no entry can hold, before they are written (ENT-6)."""
     for name, value in sums.items():
         if value > INTEGER_MAX:
             raise CorruptTableError(
                 f"with this commit the table would have {value} {name}, more than 2**63 - 1: an "
-                "entry before counts a file that cannot be so large",
+                "earlier entry states an impossible size of a file",
                 key=entry_key(version - 1) if version else "",
                 rule="ENT-6",
                 advice="Find the file with `tablefmt files`, and delete or overwrite its rows, "
@@ -331,7 +335,7 @@ _EMPTY = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
 
 
 def left_out(plan: Plan, pending: PendingCommit) -> list[int]:
-    """Return the indices of added files that do not come: the outputs of dropped groups."""
+    """Return the indices of added files that are dropped: the outputs of dropped groups."""
     if not plan.staged.groups:
         return []
     kept = {index for group in pending.groups for index, _ in group.outputs}
@@ -341,7 +345,7 @@ def left_out(plan: Plan, pending: PendingCommit) -> list[int]:
 def _added(
     plan: Plan, pending: PendingCommit, first_id: int
 ) -> tuple[AddedFiles | None, dict[int, int]]:
-    """The files that come, and by `own_file` the ids that they get."""
+    """Return the files to add, and their new ids by `own_file`."""
     if plan.staged.add is None:
         return None, {}
     dropped = frozenset(left_out(plan, pending))
@@ -354,7 +358,7 @@ def _added(
 
 
 def _taken_out(deletes: RowDeletes | None, removed: Removed) -> int:
-    """Rows taken out of files that stay."""
+    """Return the number of rows deleted from files that stay."""
     if deletes is None:
         return 0
     whole = frozenset(removed.ids)
@@ -383,7 +387,7 @@ def _lineage(pending: PendingCommit, names: Mapping[int, int], first_id: int) ->
 def _measured(
     plan: Plan, add: AddedFiles | None, deletes: RowDeletes | None, removed: Removed
 ) -> Operation:
-    """The operation with Delta's metric names; removals are known only on a parent."""
+    """Return the operation with Delta's metric names. Removals are known only on a parent."""
     metrics = dict(plan.staged.operation.metrics)
     changes_rows = plan.staged.operation.cls is OperationClass.UPDATE
     rows, size = (add.rows, add.bytes) if add is not None else (0, 0)
@@ -406,11 +410,11 @@ def _measured(
 
 
 def check_age(seconds: float, metadata: Metadata) -> None:
-    """Refuse what vacuum may have taken the files of.
+    """Refuse a transaction so old that vacuum may have removed its files.
 
     Args:
         seconds: how long ago the work began.
-        metadata: of the version that it read, or that it goes on top of.
+        metadata: of the version that it read, or of the parent.
 
     Raises:
         CommitRejectedError: RET-6.
@@ -419,5 +423,5 @@ def check_age(seconds: float, metadata: Metadata) -> None:
     if seconds > allowed:
         raise CommitRejectedError(
             f"the transaction began {int(seconds)} s ago, and {int(allowed)} s are allowed (half "
-            "of deletedFileRetentionDuration, an hour at least): its files may be gone"
+            "of deletedFileRetentionDuration, at least an hour): vacuum may have removed its files"
         )

@@ -313,7 +313,7 @@ def test_a_clock_far_ahead_of_the_stores_is_refused() -> None:
     late = behind(table, timed)
     assert late.append(rows(2)).version == 2
     timed.behind_us += 1_000_000
-    with pytest.raises(CommitRejectedError, match=r"clock is 601 s ahead.*set it right"):
+    with pytest.raises(CommitRejectedError, match=r"clock is 601 s ahead.*correct it"):
         late.append(rows(3))
     timed.behind_us = -(10**15)
     assert late.append(rows(4)).version == 3

@@ -328,7 +328,7 @@ def test_an_attempt_that_stalled_is_rejected_where_its_version_was_given_up(know
     """
     store, slept, clock, sound = stalled(known, "kept")
     files, entries = data_files(store), log_versions(store)
-    with pytest.raises(CommitRejectedError, match="given up while this writer stood still"):
+    with pytest.raises(CommitRejectedError, match="given up while this writer was paused"):
         slept.append(rows(99))
     assert (data_files(store), log_versions(store)) == (files, entries)
     fresh = handle(store, clock)
@@ -342,7 +342,7 @@ def test_an_attempt_of_which_an_answer_was_lost_stays_unknown() -> None:
     """RET-9, CMT-1: the first put may have been accepted before its version was given up."""
     store, slept, clock, sound = stalled(3, "lost")
     files = data_files(store)
-    told = r"became of the commit at version 4 \(version 4 is among those that were given up while"
+    told = r"became of the commit at version 4 \(version 4 was given up while"
     with pytest.raises(CommitUnknownError, match=told):
         slept.append(rows(99))
     assert 4 in log_versions(store)
@@ -390,11 +390,13 @@ def test_nobody_goes_on_top_of_an_entry_whose_version_was_given_up() -> None:
 
     for each in both:
         each.context.store = each.context.view.store = Stalling(each)
-    with pytest.raises(CommitUnknownError, match="given up while this writer stood still") as late:
+    with pytest.raises(CommitUnknownError, match="given up while this writer was paused") as late:
         both[0].append(rows(98))
     entries = log_versions(store)
     assert entries[:3] == [0, 4, 29]
-    with pytest.raises(CommitRejectedError, match="stood still, and its newest version may be"):
+    with pytest.raises(
+        CommitRejectedError, match="was paused, and its newest known version may be"
+    ):
         both[1].append(rows(99))
     with pytest.raises(TableReplacedError, match="expired since"):
         both[1].append(rows(99))
@@ -423,7 +425,7 @@ def test_files_stay_of_a_commit_that_an_expiry_took_for_old_at_once() -> None:
             return reply
 
     table.context.store = table.context.view.store = Stalling(store)
-    with pytest.raises(CommitUnknownError, match="given up while this writer stood still"):
+    with pytest.raises(CommitUnknownError, match="given up while this writer was paused"):
         table.append(rows(1))
     assert ids(handle(store, clock)) == [*range(1, 12)]
 
