@@ -13,7 +13,8 @@ The driver must keep these terms:
 
 The ways in which an attempt can end are values here. The table raises the errors.
 
-Spec: CMT-1 .. CMT-10 (spec/commit.md)."""
+Spec: CMT-1 .. CMT-10 (spec/commit.md).
+"""
 
 from __future__ import annotations
 
@@ -85,12 +86,14 @@ BACKOFF_BASE_SECONDS: Final = 0.01
 """Upper bound of the wait before the first retry: about one round trip to a near object store."""
 BACKOFF_CAP_SECONDS: Final = 2.0
 """Upper bound of every wait. Short against any sensible deadline, so the writer soon finds a
-recovered store."""
+recovered store.
+"""
 RACE_CAP_SECONDS: Final = 0.32
 """Upper bound of the wait after a lost race.
 
 With 32 writers on a store with puts of 30 ms, each sends 7 puts a commit instead of 20. Together
-they commit as fast as without the bound."""
+they commit as fast as without the bound.
+"""
 FREE_RACES: Final = 1
 """Races lost without a wait. The first lost race may only mean that the known head was old."""
 _DOUBLINGS_MAX: Final = 16
@@ -118,7 +121,8 @@ class Found:
     concurrent_commits: tuple[Judged, ...]
     """At least one. The versions begin at the contested one and have no gap.
 
-    The driver may read fewer entries than there are."""
+    The driver may read fewer entries than there are.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,8 @@ class Remaining:
 class Missing:
     """The reply to a `Get` that found nothing at the contested version.
 
-    After a head probe, a `Get` before any put, it means that the version is free."""
+    After a head probe, a `Get` before any put, it means that the version is free.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +146,8 @@ class Unreadable:
     """The reply to a `Get` that found an entry which this writer cannot judge.
 
     The entry is damaged, or written by a newer version of the format. Its bytes differ from the
-    bytes that were put for this version."""
+    bytes that were put for this version.
+    """
 
     reason: str
 
@@ -199,7 +205,8 @@ class Attempt:
 def start(transaction: str, version: int, *, probe: bool = False) -> tuple[Attempt, Put | Get]:
     """Contest `version` (>= 0) with the entry of `transaction` (not empty). Spec: CMT-2.
 
-    With `probe`, the first request reads the log from that version on."""
+    With `probe`, the first request reads the log from that version on.
+    """
     assert transaction, "a transaction has a nonce"
     assert version >= 0, version
     attempt = Attempt(transaction=transaction, version=version, reading=probe)

@@ -7,7 +7,8 @@ Entries of another process count as read if they follow the known head: `previou
 SHA-256 over everything before it.
 
 The queue is only an optimization. A thread continues without its turn if the queue does not move.
-Spec: STO-14."""
+Spec: STO-14.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from tablefmt.store.object_store import SharedEntries, Store
 
 PATIENCE_SECONDS = 5.0
 """Stop waiting for a queue that has not moved for this long. The commit at its head may hang in a
-request without an answer."""
+request without an answer.
+"""
 
 HANDED_MAX = 1024
 """Most entries kept for waiting commits. A commit that is further behind reads the log."""
@@ -75,7 +77,8 @@ class CommitQueue:
         """Wait for the earlier commits in the queue, at most `seconds`.
 
         A thread that already has a place in the queue, and commits again from within, does not
-        wait."""
+        wait.
+        """
         me = threading.get_ident()
         if me in self._threads:
             yield Turn()
@@ -146,7 +149,8 @@ CROWDED = 8
 class MachineQueue:
     """One commit's place in the machine's shared commit queue. It has at most one turn at a time.
 
-    Leaving the context ends the turn."""
+    Leaving the context ends the turn.
+    """
 
     def __init__(self, store: Store, met: deque[tuple[int, bytes]]) -> None:
         self.had_shared = False

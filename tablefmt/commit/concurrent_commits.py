@@ -2,7 +2,8 @@
 
 Only metadata is read: the entry of a concurrent commit, and its overflow files if the rules need
 them. Each commit is judged once, in version order. The transaction is rebased onto every commit
-that the rules allow. Spec: CMT-4 .. CMT-6 (spec/commit.md), CFL-1."""
+that the rules allow. Spec: CMT-4 .. CMT-6 (spec/commit.md), CFL-1.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +139,8 @@ class ConcurrentCommitReader:
         """The head that the next entry follows. The view may be ahead, because other threads use
         it.
 
-        After skipped entries, `applications` and `cursors` are those of an earlier version."""
+        After skipped entries, `applications` and `cursors` are those of an earlier version.
+        """
         self.read_others = 0
         """Number of entries of other transactions that were read from the store."""
         self.met: deque[tuple[int, bytes]] = deque()

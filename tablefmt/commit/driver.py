@@ -2,7 +2,8 @@
 itself.
 
 Large columns of an entry go to overflow files before the entry is sent.
-Spec: CMT-1 .. CMT-10 (spec/commit.md), TIM-3, ADD-6, DEL-3."""
+Spec: CMT-1 .. CMT-10 (spec/commit.md), TIM-3, ADD-6, DEL-3.
+"""
 
 from __future__ import annotations
 
@@ -230,7 +231,8 @@ class Driver:
     def _overtaken(self, head: Head) -> Outcome | None:
         """Judge entries that this handle absorbed since the transaction's read version (CMT-6).
 
-        They count like a lost race."""
+        They count like a lost race.
+        """
         if self.plan.staged.read_version is None:
             return None
         try:
@@ -293,7 +295,8 @@ class Driver:
     def _late(self, version: int, attempt: Attempt) -> Outcome | None:
         """Check the log before reporting a success long after the last news of the head (RET-9).
 
-        Return None if the entry is in the log."""
+        Return None if the entry is in the log.
+        """
         view, known = self.view, self.entries.get(version)
         if view is None or not view.freshness.is_long_since(self.heard):
             return None
@@ -396,7 +399,8 @@ class Driver:
     def _is_stale(self, version: int) -> bool:
         """Return whether the entry's timestamp is too old to send it (CMT-8).
 
-        An old entry would extend a time range that readers take as settled (INC-2)."""
+        An old entry would extend a time range that readers take as settled (INC-2).
+        """
         known = self.entries.get(version)
         if known is None:
             return False
@@ -466,7 +470,8 @@ class Driver:
     def _far_clock(self) -> str | None:
         """Return the problem of a clock far ahead of the store's. None: the clock is fine (TIM-3).
 
-        Every later timestamp would have to follow the clock."""
+        Every later timestamp would have to follow the clock.
+        """
         theirs = self.store.server_time_us()
         ahead = self.environment.now_us() - theirs if theirs is not None else 0
         if ahead <= CLOCK_AHEAD_MAX_US:

@@ -2,7 +2,8 @@
 
 Files that are unchanged since that version stay. Newer files are removed. Files that were removed
 since come back under new ids, with the rows deleted that were deleted then. The plan is computed
-anew on every parent. Spec: RET-1 .. RET-3."""
+anew on every parent. Spec: RET-1 .. RET-3.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from tablefmt.snapshot.table_state import Snapshot
 
 _OF_ITS_ENTRY = frozenset({"id", "added", "deleted", "updated", "keys"})
 """Columns that do not come back: they belong to the entry that added the file, or are computed
-anew."""
+anew.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +119,8 @@ def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
 def restores_nothing(restoring: Restoring, parent: Head, live: Snapshot) -> bool:
     """Return whether the parent holds exactly the files and cursors of the version.
 
-    Arguments and errors are those of `restored_on`."""
+    Arguments and errors are those of `restored_on`.
+    """
     stays, kept = _unchanged(restoring, parent, live)
     same_cursors = not taken_back(parent.cursors, restoring.cursors)
     return bool(stays.all() and kept.all()) and same_cursors
@@ -127,7 +130,8 @@ def _unchanged(restoring: Restoring, parent: Head, other: Snapshot) -> tuple[Mas
     """Return masks of the files that both versions have with the same deleted rows, whatever their
     ids.
 
-    For one id, equal counts mean the same rows: deleted rows never come back."""
+    For one id, equal counts mean the same rows: deleted rows never come back.
+    """
     one = restoring.snapshot
     check_kept(one.version, parent.totals.oldest, parent.version)
     files, others = one.files, other.files

@@ -4,7 +4,8 @@ Everything that depends on the parent is computed only here: version, times, sta
 the files that an OVERWRITE removes. A rebase runs this function on another parent, with the pending
 commit as the concurrent commits left it. A transaction that is too old is refused, because vacuum
 may have removed its files: no entry refers to them yet.
-Spec: CMT-2, TIM-1, TIM-2, ENT-6, CFL-3, RET-6."""
+Spec: CMT-2, TIM-1, TIM-2, ENT-6, CFL-3, RET-6.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ class Replacing:
     """Removals of an OVERWRITE: the live files whose partition values make `predicate` true.
 
     None means the whole table. The files are chosen anew on every parent (CFL-3). An UPDATE that
-    replaces a table from its own rows (SCH-12) has it too, beside the removals that it read."""
+    replaces a table from its own rows (SCH-12) has it too, beside the removals that it read.
+    """
 
     predicate: Predicate | None
 
@@ -280,7 +282,8 @@ def _horizon(wanted: Horizon | None, oldest: int) -> Horizon | None:
     """Return the retention horizon to commit, given the oldest version that the parent keeps
     (RET-5, RET-9).
 
-    A concurrent commit may have given up as much or more."""
+    A concurrent commit may have given up as much or more.
+    """
     if wanted is None or wanted.version > oldest:
         return wanted
     return None if wanted.log is None else replace(wanted, version=oldest)

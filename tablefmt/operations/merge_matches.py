@@ -324,7 +324,7 @@ def _by_keys(merge: PreparedMerge, chunk: pa.Table, keys: KeyJoin) -> Match | No
     if pairs is None:
         return None
     target, source = pairs
-    if merge.analysis.looks_at_all_targets:
+    if merge.analysis.reads_all_targets:
         alone = np.ones(chunk.num_rows, np.bool_)
         alone[target] = False
         target = np.concatenate([target, np.flatnonzero(alone)])
@@ -338,7 +338,7 @@ def _by_keys(merge: PreparedMerge, chunk: pa.Table, keys: KeyJoin) -> Match | No
 
 def _by_engine(merge: PreparedMerge, chunk: pa.Table) -> Match:
     needed = sorted(h for h in _used(merge) if h.startswith(merge.source.relation.prefix))
-    outer = merge.analysis.looks_at_all_targets
+    outer = merge.analysis.reads_all_targets
     clause = merge.first_clause(Side.MATCHED)
     if outer:
         rest = merge.first_clause(Side.NOT_MATCHED_BY_SOURCE)

@@ -62,7 +62,7 @@ def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
         raise InvalidRangeError("give a version or a timestamp to restore, one of them")
     number = None if version is None else whole_number(version)
     if version is not None and number is None:
-        hint = "; a time goes into timestamp" if isinstance(version, str) else ""
+        hint = "; pass a time as a timestamp" if isinstance(version, str) else ""
         raise InvalidRangeError(f"version {version!r:.100} is not a whole number{hint}")
     micros = None if timestamp is None else to_micros(timestamp)
     time = None if micros is None else show_time(micros)

@@ -1,1 +1,3 @@
-"""What verbs share: the open table, its pinned snapshot, staging, row changes, MERGE semantics."""
+"""Code that all operations share: the open table, transaction snapshots, staging, row changes,
+MERGE.
+"""

@@ -1,6 +1,6 @@
-"""Checkpoints of what a view knows, written on demand or aside after commits, and their hint.
+"""Checkpoints of the known state of a table, written on demand or in the background after commits.
 
-No commit waits for a checkpoint. Spec: CKP-7, CKP-8.
+No commit waits for a checkpoint. The hint names the newest one. Spec: CKP-7, CKP-8.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from tablefmt.store.object_store import Store
 logger = logging.getLogger(__name__)
 
 REUSED_SECONDS = 3600.0
-"""How long parts are named again of a checkpoint that is known: then they may be gone (RET-10)."""
+"""Longest time for which a new checkpoint reuses parts of a known one. Later, vacuum may have
+removed them (RET-10).
+"""
 
 Nonce = Callable[[], str]
 
@@ -35,16 +37,17 @@ Nonce = Callable[[], str]
 def checkpoint_of(
     view: LogView, nonce: Nonce, before: Known | None = None, *, afresh: bool = False
 ) -> Checkpoint:
-    """Write a checkpoint of the newest version that a view knows, and tell of it in the hint.
+    """Write a checkpoint of the newest version that a view knows, and name it in the hint.
 
     Args:
         view: of the log.
-        nonce: gives 32 hex digits that nobody else has.
-        before: what was written last; by default what the view stands on.
+        nonce: gives 32 hex digits, never the same twice.
+        before: the last checkpoint that was written; by default the checkpoint base of the view.
         afresh: write every part anew, so that it shares no object with any other checkpoint.
 
     Raises:
-        StoreError: the store does not do it. CorruptTableError: the log is damaged.
+        StoreError: a request failed.
+        CorruptTableError: the log is damaged.
     """
     head = view.read_head
     version = head.version
@@ -61,14 +64,15 @@ def checkpoint_of(
             break
         except LostCheckpointError as lost:
             files, afresh = view.instead(lost, version), True
-    tell_of(view.store, head.table, written)
+    write_newer_hint(view.store, head.table, written)
     since = view.base.version if before is None else before.root.head.version
     _pack(view.store, max(since, head.totals.oldest - 1), version)
     return written
 
 
 def _earlier(view: LogView) -> Known | None:
-    """The newest checkpoint that is known, or that there is if that is known from long ago."""
+    """Return the newest known checkpoint. If the view is old, look for the newest one in the
+    store."""
     base = view.base
     if view.freshness.age > REUSED_SECONDS:
         base = next(usable_bases(view.store, view.read_head.version), NOTHING)
@@ -76,25 +80,26 @@ def _earlier(view: LogView) -> Known | None:
 
 
 def _pack(store: Store, since: int, last: int) -> None:
-    """Put the entries since the last checkpoint together (HIS-3); nobody needs it to be done."""
+    """Write compacted log segments for the entries since the last checkpoint (HIS-3). Best
+    effort."""
     try:
         write_blocks(store, since, last)
     except TablefmtError as error:
-        logger.warning("entries were not put together: %s", error)
+        logger.warning("could not write compacted log segments: %s", error)
 
 
 def checkpoint_at(store: Store, version: int, nonce: Nonce, *, afresh: bool = False) -> Checkpoint:
-    """Write a checkpoint of any version whose entries are there.
+    """Write a checkpoint of any version that still has its entries.
 
-    Arguments and errors as of `checkpoint_of`.
+    Arguments and errors are those of `checkpoint_of`.
     """
     base = next(usable_bases(store, version), NOTHING)
     entries = list(read_range(store, base.version + 1, version))
     return checkpoint_of(LogView(store, entries, base), nonce, afresh=afresh)
 
 
-def tell_of(store: Store, table: str, written: Checkpoint) -> None:
-    """Name a checkpoint in the hint, unless that names a newer one."""
+def write_newer_hint(store: Store, table: str, written: Checkpoint) -> None:
+    """Name a checkpoint in the hint, unless the hint names a newer one."""
     hint = read_hint(store.get_many([HINT])[0])
     if checkpoint_named(store, hint, written.version) < written.version:
         version = written.version if hint is None else max(hint.version, written.version)
@@ -102,10 +107,10 @@ def tell_of(store: Store, table: str, written: Checkpoint) -> None:
 
 
 def checkpoint_named(store: Store, hint: Hint | None, known: int) -> int:
-    """The version of the checkpoint that a hint names; -1 for none.
+    """Return the version of the checkpoint that a hint names; -1 for none.
 
-    A hint is anybody's word (LOG-6): one above the newest version that is known counts only if the
-    log has come so far. A request then, none otherwise.
+    A hint may be wrong (LOG-6). If it names a version above the newest known one, one request
+    checks that the log has this version. Otherwise there is no request.
     """
     version = -1 if hint is None or hint.checkpoint is None else root_version(hint.checkpoint)
     if version is None or (version > known and store.get_many([entry_key(version)]) == [None]):
@@ -114,27 +119,27 @@ def checkpoint_named(store: Store, hint: Hint | None, known: int) -> int:
 
 
 MANY_FILES = 1 << 16
-"""An entry that adds so many files is followed by a checkpoint at once."""
+"""An entry that adds at least this many files is followed by a checkpoint at once."""
 
 LATE_STEPS = 4
-"""Into so many parts an interval is cut to say who writes a checkpoint that is late."""
+"""Parts of an interval. The writer of each part's last version may write a late checkpoint."""
 
 REST = 10
-"""A writer rests so many times as long as its last checkpoint took: it has other work."""
+"""A writer pauses for this many times the duration of its last checkpoint."""
 
 
 def is_due(version: int, last: int, interval: int, added: int) -> bool:
-    """Whether the writer of a version should write a checkpoint. Pure.
+    """Return whether the writer of a version should write a checkpoint. Pure.
 
-    Of many writers it is the one whose version is a multiple of the interval. If that writer did
-    not, a checkpoint is late once as many versions again have gone by. Then it is the writer of
-    every LATE_STEPS-th part of the interval: all who commit at that moment would write one each.
+    It is the writer of every version that is a multiple of the interval. A checkpoint is late after
+    a further interval without one. Then it is the writer of every LATE_STEPS-th part of the
+    interval. So the many writers that commit at that moment do not write one each.
 
     Args:
-        version: that was committed.
-        last: of the newest checkpoint that is known; 0: of none.
+        version: the committed version.
+        last: version of the newest known checkpoint; 0 for none.
         interval: `checkpointInterval`.
-        added: files that the version added.
+        added: number of files that the version added.
     """
     if added >= MANY_FILES:
         return version > last
@@ -144,7 +149,7 @@ def is_due(version: int, last: int, interval: int, added: int) -> bool:
 
 
 class Checkpointer:
-    """Writes the checkpoints that are due by the commits of one handle, one at a time."""
+    """Writes the checkpoints that commits of one handle make due, one at a time."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -155,17 +160,17 @@ class Checkpointer:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Whatever the parent is writing, it goes on writing there."""
+        """Forget that a checkpoint is being written: the parent process goes on with it."""
         self._busy = threading.Lock()
 
     def committed(self, view: LogView, version: int, added: int, environment: Environment) -> None:
-        """See to it that a checkpoint is written if the commit of a version makes one due.
+        """Write a checkpoint in the background if the commit of a version makes one due.
 
         Args:
             view: of the log, up to the version.
-            version: that was committed.
-            added: files that it added.
-            environment: what works aside, and a clock.
+            version: the committed version.
+            added: number of files that it added.
+            environment: runs background work, and has a clock.
         """
         last = max(self._last, view.base.version)
         interval = int(get_property(view.head.metadata.properties, "checkpointInterval"))
@@ -179,12 +184,13 @@ class Checkpointer:
                 due = partial(is_due, version, interval=interval, added=added)
                 environment.aside(lambda: self._write(view, busy, due, environment))
             except RuntimeError as error:
-                # The interpreter is about to end and starts no thread any more.
+                # The interpreter is about to exit, so it starts no more threads.
                 logger.debug("no checkpoint: %s", error)
                 busy.release()
 
     def write(self, view: LogView, environment: Environment) -> Checkpoint:
-        """Write one of the newest version that a view knows, on what this handle wrote before.
+        """Write a checkpoint of the newest version that a view knows. Reuse parts of this handle's
+        last one.
 
         Raises: as `checkpoint_of`.
         """
@@ -208,15 +214,15 @@ class Checkpointer:
         began = environment.monotonic()
         try:
             self._last = max(self._last, newest_checkpoint(view))
-            # Only here a writer among many learns of the last one. It asks again, or all of them
-            # would write one while that of the writer whose turn it is has not been told of.
+            # The hint may name a checkpoint of another writer. Check again, or every one of many
+            # writers would write a checkpoint before the first one is in the hint.
             if not due(self._last):
                 return
             written = self.write(view, environment)
             logger.info("checkpoint of version %d: %s", written.version, written.path)
         except (TablefmtError, OSError, RuntimeError) as error:
-            # The table is what it is without one, and the next commit that makes one due tries.
-            logger.warning("no checkpoint was written: %s", error)
+            # Readers do not need it. The next commit that makes a checkpoint due tries again.
+            logger.warning("could not write a checkpoint: %s", error)
         finally:
             now = environment.monotonic()
             self._rests_until = now + REST * (now - began)
@@ -224,8 +230,10 @@ class Checkpointer:
 
 
 def newest_checkpoint(view: LogView) -> int:
-    """The version of the newest checkpoint that a view stands on, or that the hint names: others
-    write them too. 0 for none. One request; two if the hint names one above the view's head.
+    """Return the version of the newest checkpoint of the view or the hint; 0 for none.
+
+    The hint counts because other writers write checkpoints too. It costs one request, or two if the
+    hint names a version above the view's head.
     """
     (body,) = view.store.get_many([HINT])
     hinted = checkpoint_named(view.store, read_hint(body), view.head.version)

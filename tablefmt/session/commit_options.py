@@ -1,4 +1,4 @@
-"""What every commit takes, by keywords: checked before anything is done."""
+"""Options of every commit, given as keywords and checked before any work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tablefmt.model.log_entry import Application, DerivedFrom
 
 
 class CommitKeywords(TypedDict, total=False):
-    """The keywords of every commit. What they mean: `CommitOptions`."""
+    """The keywords of every commit. See `CommitOptions`."""
 
     application: tuple[str, int] | None
     user_metadata: Mapping[str, Any]
@@ -25,31 +25,32 @@ class CommitKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
-    """What every operation that commits takes."""
+    """Options of every operation that commits."""
 
     application: tuple[str, int] | None = None
-    """Application id and version: applied at most once."""
+    """Application id and version. The commit is applied at most once for them."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Kept in the entry; JSON values."""
+    """JSON values to keep in the entry."""
     deadline: float | None = None
-    """Seconds after which to give up."""
+    """Seconds after which the commit gives up."""
     derived_from: DerivedFrom | None = None
-    """What is taken of another table: no keyword of callers'."""
+    """The batch range taken from another table. Not a keyword for callers."""
 
     @property
     def is_recorded(self) -> bool:
-        """Whether an application version or a cursor makes it a version (CFL-7, CFL-24)."""
+        """Return whether an application version or a cursor makes a version without changes (CFL-7,
+        CFL-24)."""
         return self.application is not None or self.derived_from is not None
 
     def __post_init__(self) -> None:
         try:
             kept = orjson.loads(orjson.dumps(dict(self.user_metadata)))
-            # Level 2: an entry's outermost object is around it.
+            # Level 2, because these values are inside the outermost object of an entry.
             check_limits(kept, 2)
             if kept != self.user_metadata:
-                raise ValueError("it would be kept as something else (NaN, dates, tuples, …)")
+                raise ValueError("a value would change (NaN, dates, tuples, …)")
         except CorruptEntryError as error:
-            raise InvalidArgumentError(f"user_metadata is refused: {error.detail}") from None
+            raise InvalidArgumentError(f"invalid user_metadata: {error.detail}") from None
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"user_metadata cannot be written as JSON: {error}"
@@ -60,13 +61,13 @@ class CommitOptions:
             return
         if not (isinstance(self.deadline, Real) and self.deadline >= 0):
             raise InvalidArgumentError(
-                f"deadline {self.deadline!r} is not a number of seconds from 0"
+                f"expected a deadline in seconds, at least 0, got {self.deadline!r}"
             )
         try:
             object.__setattr__(self, "deadline", float(self.deadline))
         except OverflowError:
             raise InvalidArgumentError(
-                "the deadline is more seconds than a float can hold"
+                "the deadline has more seconds than a float can hold"
             ) from None
 
 
@@ -75,38 +76,36 @@ def _checked_application(application: Any) -> tuple[str, int]:
     number = whole_number(pair[1]) if len(pair) == 2 else None
     if number is None or not isinstance(pair[0], str):
         raise InvalidArgumentError(
-            f"application={application!r} is not a pair of a text and a whole number"
+            f"expected application=(text, whole number), got {application!r}"
         )
     checked = str(pair[0]), number
     try:
         check_limits(list(checked))
         checked[0].encode()
     except CorruptEntryError as error:
-        raise InvalidArgumentError(
-            f"application={application!r} is refused: {error.detail}"
-        ) from None
+        raise InvalidArgumentError(f"invalid application={application!r}: {error.detail}") from None
     except UnicodeEncodeError as error:
-        raise InvalidArgumentError(f"application={application!r} is refused: {error}") from None
+        raise InvalidArgumentError(f"invalid application={application!r}: {error}") from None
     return checked
 
 
 def commit_options(given: Mapping[str, object]) -> CommitOptions:
-    """The keywords that every operation takes.
+    """Return the commit options of an operation's keywords.
 
     Raises:
-        InvalidArgumentError: a keyword that is not one of them, or a value of the wrong kind.
+        InvalidArgumentError: an unknown keyword, or a value of the wrong kind.
     """
     unknown = sorted(given.keys() - CommitKeywords.__annotations__.keys())
     if unknown:
         raise InvalidArgumentError(
-            f"unknown argument {', '.join(unknown)}; there are "
+            f"unknown argument {', '.join(unknown)}; expected one of "
             f"{', '.join(CommitKeywords.__annotations__)}"
         )
     return CommitOptions(**cast(CommitKeywords, given))
 
 
 def application_of(options: CommitOptions, digest: str | None) -> Application | None:
-    """The `application` field of the entry."""
+    """Return the `application` field of the entry."""
     if options.application is None:
         return None
     application_id, version = options.application

@@ -46,35 +46,36 @@ SCHEMA = pa.schema(
         ("no_op", pa.bool_()),
     ]
 )
-"""Of a commit as a row."""
+"""Schema of a commit as a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit(ArrowReport):
-    """The result of an operation that commits. The log is the truth.
+    """The result of an operation that commits. The log holds the same facts.
 
-    `to_arrow` has one row; pandas, polars and DuckDB take the commit itself.
+    `to_arrow` returns one row. pandas, polars and DuckDB take the commit itself.
     """
 
     version: int
-    """The ID version made; for a no-op the one it was decided on."""
+    """The ID version of the commit. For a no-op, the version at which there was nothing to do."""
     timestamp: datetime
-    """Of that version, aware, UTC."""
+    """Timestamp of that version: aware, UTC."""
     transaction: str
-    """32 hex digits; "" where another commit had applied it."""
+    """32 hex digits; "" if an earlier commit had applied it."""
     operation: str
-    """Its name, as `history` has it."""
+    """Name of the operation, as in `history`."""
     metrics: Mapping[str, int] = field(default_factory=dict)
-    """By Delta's names: counts, bytes, and milliseconds where a name ends so."""
+    """Metrics by Delta's names: counts, bytes, and milliseconds in names that end in `Ms`."""
     rebased_over: tuple[RebasedOver, ...] = ()
-    """Versions since the one that was read that this commit went on top of, and why it might."""
+    """Concurrent commits since the read version that this commit was rebased onto, with the
+    rules."""
     already_applied: bool = False
-    """The same application version was in the table already; nothing was written."""
+    """The table already had this application version, so nothing was written."""
     no_op: bool = False
-    """Nothing to do, so no version was made."""
+    """There was nothing to do, so no version was made."""
 
     def to_arrow(self) -> pa.Table:
-        """Return one row, a column for each field. Concurrent commits are structs of a list."""
+        """Return one row with a column for each field. Concurrent commits are a list of structs."""
         row = {field.name: getattr(self, field.name) for field in fields(self)}
         row["metrics"] = list(self.metrics.items())
         row["rebased_over"] = [vars(over) for over in self.rebased_over]
@@ -82,12 +83,13 @@ class Commit(ArrowReport):
 
 
 def commit_result(plan: Plan, done: Done, view: LogView | None) -> Commit:
-    """Return the commit, or raise what its outcome is. Deletes nothing: see `remove_leftovers`.
+    """Return the commit, or raise the error of its outcome. Deletes nothing: see
+    `remove_leftovers`.
 
     Raises:
-        CommitRejectedError, ConcurrentModificationException, CommitUnknownError; what says why no
-        entry could be made, or what is wrong with one in the way: UnsupportedFeatureError (ENT-2,
-        ENT-7), CorruptTableError.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError: the outcome.
+        UnsupportedFeatureError, CorruptTableError: no entry could be made, or an entry in the way
+            cannot be judged (ENT-2, ENT-7).
     """
     outcome = done.outcome
     if isinstance(outcome, Committed):

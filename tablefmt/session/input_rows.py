@@ -1,8 +1,9 @@
-"""The rows a statement is given: how they are read, again if need be, and what of the table they
-themselves were read from.
+"""Input rows of a statement: how they are read, maybe twice, and what they read of the table
+itself.
 
-Rows of this table at the version a handle was at are a read of that version to the conflict rules;
-of a version that somebody asked for by number or time they are a constant. Spec: CFL-5, CFL-22.
+Input rows may come from this table. At the version of the handle, the conflict rules count them as
+a read of that version. At a version that was requested by number or time, they are constants.
+Spec: CFL-5, CFL-22.
 """
 
 from __future__ import annotations
@@ -42,47 +43,47 @@ class Repeatable:
     """Rows that can be read more than once."""
 
     rows: Callable[[], Any]
-    """All rows from the first one on, as a source; of several readers only the last may be read."""
+    """Gives all rows from the first one on. Of several readers, read only from the last."""
     kept: Kept | None = None
-    """Where rows of a stream are kept that can be read only once."""
+    """Spill buffer for a stream that can be read only once."""
 
     @property
     def lost(self) -> bool:
-        """They cannot be read again after all: the disk would not take them."""
+        """Return whether the rows cannot be read again, because the disk refused them."""
         return self.kept is not None and self.kept.lost
 
 
 def is_in_memory(source: Any) -> bool:
-    """Whether whoever gave the rows holds all of them as Arrow data."""
+    """Return whether the caller holds all rows as Arrow data."""
     return isinstance(source, pa.Table | pa.RecordBatch)
 
 
 def without_handles(source: Any) -> Any:
-    """The same; but for a handle on a table, the scan of all its rows that it stands for."""
+    """Return the source. For a handle, return the scan of all its rows."""
     return source.scan() if isinstance(source, ReadableTable) else source
 
 
 def source_reader(source: Any, schema: Schema | None = None) -> pa.RecordBatchReader:
-    """Rows as a stream: tabular data, a table, or a scan or changes of any table.
+    """Return a stream of rows from tabular data, a table, or a scan or changes of any table.
 
     Args:
         source: the rows.
-        schema: of the table that they are for: Python's values become its types where they fit.
+        schema: of the target table. Python values become its types where they fit.
 
     Raises:
         SchemaMismatchError: it is none of these.
     """
     source = without_handles(source)
-    # Not by the stream protocol: what goes wrong would lose its class on the way.
+    # Not through the stream protocol, because an error would lose its class on the way.
     return source.to_reader() if isinstance(source, BatchSource) else as_reader(source, schema)
 
 
 @contextmanager
 def repeatable(source: Any) -> Iterator[Repeatable]:
-    """Rows that can be read more than once, while the block lasts.
+    """Provide rows that can be read more than once within the context.
 
-    What somebody holds in memory, or can be scanned again, is not kept here. Of a stream it is what
-    was read, on disk beyond a limit. Raises as `source_reader`.
+    Rows in memory, and scans, are not copied. The rows of a stream are kept as they are read, on
+    disk beyond a limit. Raises as `source_reader`.
     """
     source = without_handles(source)
     if isinstance(source, BatchSource):
@@ -98,9 +99,10 @@ def repeatable(source: Any) -> Iterator[Repeatable]:
 
 
 def own_scan(view: LogView, source: Any) -> Scan | None:
-    """The scan that a source is, if it is one of this table at a version that nobody asked for.
+    """Return the source if it is a scan of this table at a version that was not requested
+    explicitly.
 
-    A copy of the table counts as the table as far as their logs are one.
+    A copy of the table counts as the table up to the version where their logs differ.
     """
     if not isinstance(source, Scan) or source.asked:
         return None
@@ -115,21 +117,21 @@ def own_scan(view: LogView, source: Any) -> Scan | None:
 
 
 def read_of(scan: Scan, txn: TransactionSnapshot) -> Read:
-    """What the conflict rules learn of a scan of the table, as a read of the pinned version.
+    """Return a scan of the table as a read of the transaction's version, for the conflict rules.
 
     Raises:
-        ConcurrentModificationException: the scan is of another version, and between the two there
-            is a commit that makes a difference to it.
+        ConcurrentModificationException: the scan is of another version, and a commit between the
+            two versions changes its result.
     """
     target = condition_of(scan.selection)
-    # What its rows hold goes on into others: a new value matters in any column of theirs.
+    # Its rows become values of other rows, so a new value of any column matters.
     if scan.version <= txn.version:
         read = replace(target.read(scan.survivors), columns=None)
     elif scan.snapshot.metadata == txn.metadata:
         files = txn.snapshot.matching(target.predicate)
         read = replace(target.read(files), columns=None)
     else:
-        # Its columns are not those of the condition: the change of metadata is in the way.
+        # The change of metadata conflicts, so the columns of the condition do not matter.
         read = Read(by_row=False)
     if scan.version == txn.version:
         return read
@@ -139,15 +141,15 @@ def read_of(scan: Scan, txn: TransactionSnapshot) -> Read:
 
 
 def read_of_all(txn: TransactionSnapshot) -> Read:
-    """Return what the conflict rules learn of a query that read the table: every row of it."""
+    """Return a query that read every row of the table as a read, for the conflict rules."""
     return Read(by_row=False, files=np.sort(txn.snapshot.files["id"].to_numpy()))
 
 
 def _unchanged(txn: TransactionSnapshot, read: Read, first: int, last: int) -> Read:
-    """The read of version `first` as one of `last`.
+    """Return the read of version `first` as a read of `last`.
 
-    Who reads two versions at once stands between them, so no order of commits explains an insert
-    that one of the reads saw and the other did not: judged as at Serializable.
+    The statement reads two versions. No order of commits explains an insert that only one of the
+    reads saw, so the commits between them are judged as at Serializable.
     """
     view = txn.view
     scanned = Staged(
@@ -177,12 +179,12 @@ def _unchanged(txn: TransactionSnapshot, read: Read, first: int, last: int) -> R
 
 
 def with_reads(staged: Staged, reads: Sequence[Read], txn: TransactionSnapshot) -> Staged:
-    """The work of an operation whose source read the table: INSERT and OVERWRITE become UPDATE.
+    """Return the work of an operation that read the table: INSERT and OVERWRITE become UPDATE.
 
-    An OVERWRITE then keeps the removals it has at the pinned version.
+    An OVERWRITE then keeps its removals at the transaction's version.
     """
     operation, replacing = staged.operation, staged.replacing
-    # Rows that came meanwhile would stay, and have none of the new columns.
+    # With other columns, concurrently added rows would stay without the new columns.
     replaces_columns = staged.metadata is not None and replacing is not None
     removes, metrics, all_reads = staged.removes, dict(operation.metrics), [*staged.reads, *reads]
     if replacing is not None:
@@ -201,7 +203,7 @@ def with_reads(staged: Staged, reads: Sequence[Read], txn: TransactionSnapshot) 
         operation=operation,
         scope=scope,
         blind=False,
-        # A compaction meanwhile has put rows that go into files that are not known here.
+        # A concurrent compaction has moved rows to files that are unknown here.
         replacing=replacing if replaces_columns else None,
         reads=tuple(all_reads),
         removes=removes,
@@ -210,7 +212,7 @@ def with_reads(staged: Staged, reads: Sequence[Read], txn: TransactionSnapshot) 
 
 
 def _scope_of_reads(reads: Sequence[Read], staged: Staged, metadata: Metadata) -> Scope:
-    """The partitions that were read or written."""
+    """Return the partitions that were read or written."""
     conditions = [read.predicate for read in reads]
     if staged.add is not None and metadata.partition_by:
         conditions.append(partitions_of(staged.add, staged.metadata or metadata))

@@ -1,4 +1,4 @@
-"""What an operation took: times, and requests of the store. It goes into the commit's metrics."""
+"""Measurements of an operation for the commit's metrics: times, and requests to the store."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from tablefmt.store.clocks import Moment, wall_us
 from tablefmt.store.object_store import Request, Store
 
 SCAN, REWRITE = "scanTimeMs", "rewriteTimeMs"
-"""Looking for rows, and writing files; where one pass does both, it counts as the second."""
+"""Names of the time to find rows, and to write files. A pass that does both counts as the
+second.
+"""
 
 PROGRESS_SECONDS = 5.0
-"""A statement that takes longer than this says how far it is, and again after as much."""
+"""Interval of progress messages in the log of a long statement."""
 
 _Part = TypeVar("_Part", bound=LocatedRows)
 
@@ -25,30 +27,30 @@ _log = logging.getLogger("tablefmt.progress")
 
 @dataclass(slots=True)
 class Measured:
-    """One operation under way, in one thread."""
+    """Measurement of one operation in one thread."""
 
     clock: Callable[[], float]
-    """Seconds that only rise."""
+    """Monotonic seconds."""
     store: Store
     started: float
     before: Mapping[Request, int]
     began: Moment
     """The same time as `started`, by every clock (RET-6)."""
     spans: dict[str, float] = field(default_factory=dict)
-    """Seconds by SCAN, REWRITE."""
+    """Seconds by SCAN and REWRITE."""
 
     @staticmethod
     def start(
         clock: Callable[[], float], store: Store, now_us: Callable[[], int] = wall_us
     ) -> Measured:
-        """From now on."""
+        """Start a measurement now."""
         started = clock()
         began = Moment(started, now_us(), store.server_time_us())
         return Measured(clock, store, started, store.tally.sums(), began)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """What is done inside counts as SCAN or REWRITE."""
+        """Count the time inside the context as SCAN or REWRITE."""
         began = self.clock()
         try:
             yield
@@ -56,12 +58,12 @@ class Measured:
             self.spans[name] = self.spans.get(name, 0.0) + self.clock() - began
 
     def reported(self, parts: Iterator[_Part], what: str, files: int) -> Iterator[_Part]:
-        """The same rows; on the way the log hears how far they are, if they take long.
+        """Yield the same rows, and log the progress from time to time.
 
         Args:
             parts: in the order of their files.
-            what: the statement, for people.
-            files: how many there are.
+            what: name of the statement in the messages.
+            files: number of files.
         """
         began = last_report = self.clock()
         rows = 0
@@ -77,11 +79,12 @@ class Measured:
             yield part
 
     def metrics(self) -> dict[str, int]:
-        """So far, with one more put: that of the entry which says so.
+        """Return the metrics so far, plus the put of the entry that will contain them.
 
-        `executionTimeMs`; and `numPutRequests`, `numGetRequests`, `numListRequests`,
-        `numDeleteRequests`, those there were: of this process, through the table's handle, by all
-        of its threads; not what Arrow or Spark read and wrote by themselves.
+        They are `executionTimeMs`, and those of `numPutRequests`, `numGetRequests`,
+        `numListRequests` and `numDeleteRequests` that are not 0. Requests are those of the table's
+        handle in this process, of all its threads. Requests that Arrow or Spark make directly do
+        not count.
         """
         asked = {kind: n - self.before[kind] for kind, n in self.store.tally.sums().items()}
         asked[Request.PUT] += 1
@@ -89,7 +92,7 @@ class Measured:
         return {"executionTimeMs": _millis(self.clock() - self.started), **requests}
 
     def span_metrics(self) -> dict[str, int]:
-        """`scanTimeMs` and `rewriteTimeMs`."""
+        """Return `scanTimeMs` and `rewriteTimeMs`."""
         return {name: _millis(self.spans.get(name, 0.0)) for name in (SCAN, REWRITE)}
 
 

@@ -1,10 +1,12 @@
-"""Analysis of a MERGE, whoever wrote it down and whatever engine carries it out. Pure.
+"""Analysis of a MERGE, independent of its form and of the engine that runs it. Pure.
 
-Which rows it looks at, which columns its clauses really set, by which columns rows have a key. The
-engines fill it in, and find pairs of rows, work out expressions and write rows; nothing else. A
-MERGE written as text is read here too. Text that cannot be understood, or what is no text, says
-nothing: it costs a look at every file, and at files instead of rows. Spec: MRG-1 .. MRG-5, CFL-8,
-CFL-17, CFL-18, CFL-21.
+It states the target rows that the MERGE reads, the columns that its clauses really change, and the
+key columns. An engine fills it in, finds pairs of rows, evaluates expressions and writes rows. A
+MERGE as text is analyzed here too.
+
+Text that cannot be understood, and conditions that are not text, tell nothing. Then the MERGE opens
+every file, and conflicts are found by file instead of by row.
+Spec: MRG-1 .. MRG-5, CFL-8, CFL-17, CFL-18, CFL-21.
 """
 
 from __future__ import annotations
@@ -42,33 +44,34 @@ NAME = "MERGE"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EquatedColumn:
-    """`field = expression over the source`, one of the AND-ed parts of ON.
+    """One `field = expression over the source` of the AND-ed parts of ON.
 
-    Only of types for which `are_comparable`.
+    The types must satisfy `are_comparable`.
     """
 
     field: Field
     """The target's column."""
     source: Hashable
-    """Which expression: equal ones, in ON and in clauses, come to the same value for a row."""
+    """Identity of the expression. Equal ones, in ON and in clauses, have the same value for a
+    row."""
     value: Any
-    """The expression as the engine has it."""
+    """The expression in the engine's form."""
     null_safe: bool = False
     """The operator is `<=>`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AnalyzedClause:
-    """One WHEN."""
+    """One WHEN clause."""
 
     side: Side
     action: Action
     condition: str | None = None
-    """Its text, for people; None: always."""
+    """Text for messages and the history; None: the clause always applies."""
     values: tuple[tuple[Field, Hashable | None], ...] = ()
-    """Columns set, and to which expression, as `EquatedColumn.source`; None: to another."""
+    """Columns set, each with its expression as `EquatedColumn.source`; None: another expression."""
     rows: AnalyzedCondition | None = None
-    """Of a clause about rows not matched by the source, and of no other: which rows it means."""
+    """Rows of a NOT MATCHED BY SOURCE clause; None for every other clause."""
 
     def __post_init__(self) -> None:
         assert (self.rows is not None) == (self.side is Side.NOT_MATCHED_BY_SOURCE)
@@ -76,34 +79,35 @@ class AnalyzedClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MergeAnalysis:
-    """A MERGE, as far as it is understood; without its source's rows."""
+    """A MERGE without the rows of its source, as far as it is understood."""
 
     on: AnalyzedCondition
-    """Of ON, what it says of the target's rows alone."""
+    """The part of ON about the target's rows alone."""
     equated: tuple[EquatedColumn, ...]
     clauses: tuple[AnalyzedClause, ...]
     only_equates: bool = False
-    """ON says nothing but that `equated` are equal."""
+    """ON says only that `equated` are equal."""
 
     def of(self, side: Side) -> tuple[AnalyzedClause, ...]:
-        """The clauses about these rows, in order."""
+        """Return the clauses about these rows, in order."""
         return tuple(clause for clause in self.clauses if clause.side is side)
 
     @property
-    def looks_at_all_targets(self) -> bool:
-        """Rows of the target are looked at that no source row matches."""
+    def reads_all_targets(self) -> bool:
+        """Return whether the MERGE reads target rows that no source row matches."""
         return bool(self.of(Side.NOT_MATCHED_BY_SOURCE))
 
     @property
     def joins_by_keys(self) -> bool:
-        """Rows match if their keys are the same values, none of them NULL."""
+        """Return whether rows match exactly if their keys are equal and without NULL."""
         return self.only_equates and not any(
             each.null_safe or is_float(each.field.type) for each in self.equated
         )
 
     @property
     def deletes_always(self) -> bool:
-        """Every matched row goes, so several source rows may ask for it (MRG-4)."""
+        """Return whether every matched row is deleted, so several source rows may match it
+        (MRG-4)."""
         matched = self.of(Side.MATCHED)
         return (
             len(matched) == 1
@@ -113,8 +117,10 @@ class MergeAnalysis:
 
     @property
     def set_columns(self) -> tuple[int, ...]:
-        """Ids, ascending, of the columns that UPDATE clauses set to something that ON does not say
-        already (MRG-5, CFL-17)."""
+        """Return the ids, ascending, of the columns that UPDATE clauses may change (MRG-5, CFL-17).
+
+        A column that is set to the value which ON equates it to does not change.
+        """
         same = {(e.field.id, e.source) for e in self.equated if not is_float(e.field.type)}
         return tuple(
             sorted(
@@ -132,9 +138,11 @@ class MergeAnalysis:
 
     @property
     def key_parts(self) -> tuple[int, ...]:
-        """Places in `equated` of the columns by which rows have a key, by id (ADD-8); none if rows
-        with other keys are looked at too."""
-        if self.looks_at_all_targets:
+        """Return the places in `equated` of the key columns, in the order of their ids (ADD-8).
+
+        There are none if the MERGE also reads rows with other keys.
+        """
+        if self.reads_all_targets:
             return ()
         first: dict[int, int] = {}
         for at, each in enumerate(self.equated):
@@ -144,14 +152,14 @@ class MergeAnalysis:
 
     @property
     def key_fields(self) -> tuple[Field, ...]:
-        """The target's columns that are a key, in the order of the hash."""
+        """Return the key columns of the target, in the order of the hash."""
         return tuple(self.equated[at].field for at in self.key_parts)
 
     def looked_at(self, values: Sequence[SourceValues]) -> AnalyzedCondition:
-        """The target's rows that the statement looks at (MRG-3).
+        """Return the target's rows that the statement reads (MRG-3).
 
         Args:
-            values: of each of `equated`, what the source holds.
+            values: the source's values for each of `equated`.
         """
         bounds = predicate_of_source(
             [
@@ -161,19 +169,19 @@ class MergeAnalysis:
         )
         matching = [p for p in (self.on.predicate, bounds) if p is not None and p != TRUE]
         rest = [clause.rows for clause in self.clauses if clause.rows is not None]
-        looks = [self.on, *rest]
+        reads = [self.on, *rest]
         return AnalyzedCondition(
             self.on.text,
-            _any_of([all_of(matching) if matching else None, *(look.predicate for look in rest)]),
+            _any_of([all_of(matching) if matching else None, *(read.predicate for read in rest)]),
             None,
             exact=False,
-            reasoned=all(look.by_row for look in looks),
-            columns=_union([look.looked_at for look in looks]),
+            reasoned=all(read.by_row for read in reads),
+            columns=_union([read.looked_at for read in reads]),
         )
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The clauses, as Delta's history shows them."""
+        """The clauses in the form of Delta's history."""
         shown: dict[str, Any] = {}
         for clause in self.clauses:
             action = {"actionType": clause.action.value}
@@ -191,20 +199,25 @@ _PARAMETERS = {
 
 
 def are_comparable(field: Field, source: Type | None) -> bool:
-    """Whether equal values of a column and of an expression are the same value in the column."""
+    """Return whether equal values of a column and an expression are the same value in the
+    column."""
     if source is None or is_nested(field.type):
         return False
     return field.type == source or (is_integer(field.type) and is_integer(source))
 
 
 def check_may_change(metadata: Metadata, clauses: Sequence[Clause | AnalyzedClause]) -> None:
-    """An append-only table takes a MERGE that only inserts. Raises ConstraintViolationError."""
+    """Refuse to change rows of an append-only table. A MERGE that only inserts is allowed.
+
+    Raises:
+        ConstraintViolationError: property appendOnly.
+    """
     if any(clause.action is not Action.INSERT for clause in clauses):
         check_may_remove(metadata)
 
 
 def merge_fingerprint(statement: MergeStatement) -> tuple[str, ...]:
-    """The statement's texts but for its name, all that decides what it does. Spec: CFL-23."""
+    """Return the texts that decide what the statement does: all but its name. Spec: CFL-23."""
     decisive = (
         statement.on,
         statement.source_alias,
@@ -217,8 +230,8 @@ def merge_fingerprint(statement: MergeStatement) -> tuple[str, ...]:
 def _clause_text(clause: Clause) -> str:
     condition = None if clause.condition is None else str(clause.condition)
     values = None if clause.values is None else [[n, str(v)] for n, v in clause.values.items()]
-    said = [clause.side.value, clause.action.value, condition, values]
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    decisive = [clause.side.value, clause.action.value, condition, values]
+    return json.dumps(decisive, ensure_ascii=False, separators=(",", ":"))
 
 
 def _any_of(bounds: Sequence[Predicate | None]) -> Predicate | None:
@@ -238,22 +251,22 @@ EVERY_ROW = AnalyzedCondition("TRUE", None, None, True)
 
 @dataclass(frozen=True, slots=True)
 class StatementReader:
-    """What names and times in the text of a MERGE mean."""
+    """Resolves the names and times in the text of a MERGE."""
 
     target: Relation
-    """The table as it is read."""
+    """The table as the MERGE reads it."""
     source: Relation
     time_zone: str = "UTC"
-    """Of times without one (SQL-4)."""
+    """Time zone of times that have none (SQL-4)."""
     now_us: int = 0
-    """The statement's time."""
+    """Time of the statement."""
 
     def analyze(self, statement: MergeStatement, steps: Sequence[Step]) -> MergeAnalysis:
-        """The statement, as far as it is understood.
+        """Return the analysis of a statement, as far as it is understood.
 
         Args:
-            statement: expressions are SQL text, or what only an engine knows.
-            steps: its clauses as of `resolve_clauses`.
+            statement: its expressions are SQL text, or objects of an engine.
+            steps: its clauses from `resolve_clauses`.
 
         Returns:
             An analysis in which `EquatedColumn.value` is an `Equality`.
@@ -310,7 +323,8 @@ class StatementReader:
         return _analyzed(condition, understood)
 
     def _expression(self, field: Field, value: Any) -> str | None:
-        """What a column is set to, as `EquatedColumn.source`; None where that is not known."""
+        """Return the identity of a column's new value as `EquatedColumn.source`; None if
+        unknown."""
         if not isinstance(value, str):
             return None
         try:
@@ -321,7 +335,7 @@ class StatementReader:
 
 
 def not_understood(condition: Any) -> AnalyzedCondition:
-    """A condition of which nothing is known but how it is shown."""
+    """Return a condition of which only the text is known."""
     return AnalyzedCondition(kept_text(str(condition)), None, None, False, reasoned=False)
 
 

@@ -1,6 +1,7 @@
 """Pairs of target and source rows that a MERGE found, and keys of the rows that it inserts.
 
-Pairs are pure, over arrays of one length; what found them makes no difference. A row changes once.
+Pairs are arrays of equal length, independent of the engine that found them. The code is pure. A
+MERGE changes each row at most once.
 Spec: MRG-4, ADD-8, CFL-18.
 """
 
@@ -23,7 +24,7 @@ from tablefmt.model.schema import Field
 from tablefmt.session.merge_analysis import MergeAnalysis
 
 KEPT, DELETED, UPDATED = range(3)
-"""What becomes of a target row."""
+"""Outcomes of a target row."""
 
 ACTIONS = {Action.DELETE: DELETED, Action.UPDATE: UPDATED}
 
@@ -32,40 +33,40 @@ NO_SOURCE = -1
 Places = NDArray[np.int32] | NDArray[np.int64]
 
 KEYS_SHOWN = 10
-"""A refusal names so many keys at most."""
+"""Most keys in the message of an error."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Pairs of rows, and target rows that no source row matches but a clause applies to."""
+    """Pairs of rows. A target row without a source row has a pair if a clause applies to it."""
 
     file: Places
-    """Place of the target row's file among the files opened."""
+    """Index of the target row's file among the opened files."""
     position: NDArray[np.int64]
-    """Of the target row in its file."""
+    """Position of the target row in its file."""
     source: NDArray[np.int64]
     """Number of the source row; NO_SOURCE: none matches."""
     action: NDArray[np.int64]
-    """What the first clause that applies does: KEPT, DELETED or UPDATED."""
+    """Action of the first clause that applies: KEPT, DELETED or UPDATED."""
 
     def __len__(self) -> int:
         return len(self.file)
 
     def target_rows(self, chosen: NDArray[np.bool_], ids: NDArray[np.int64]) -> dict[int, BitMap64]:
-        """The target rows of some pairs, as positions by file id.
+        """Return the target rows of some pairs, as positions by file id.
 
         Args:
-            chosen: which pairs.
-            ids: of the files opened.
+            chosen: mask of the pairs.
+            ids: of the opened files.
         """
         return positions_by_file(self.file[chosen], self.position[chosen], ids)
 
 
 def changed_twice(pairs: Pairs) -> NDArray[np.int64]:
-    """Of each target row that several source rows would change, the second such pair.
+    """Return the second pair of every target row that several source rows would change.
 
     Returns:
-        Places among the pairs; the target rows ascend by file and position.
+        Indices of pairs, in order of the target rows' file and position.
     """
     changing = np.flatnonzero((pairs.action != KEPT) & (pairs.source != NO_SOURCE))
     rows = pairs.file[changing], pairs.position[changing]
@@ -78,23 +79,23 @@ def changed_twice(pairs: Pairs) -> NDArray[np.int64]:
 
 
 def must_not_change(analysis: MergeAnalysis, pairs: Pairs) -> NDArray[np.int64]:
-    """The pairs for which the statement is refused, as of `changed_twice`; empty if it is not."""
+    """Return the pairs for which the MERGE must fail, in the order of `changed_twice`."""
     if analysis.deletes_always:
         return np.zeros(0, np.int64)
     return changed_twice(pairs)
 
 
 def several_changes(rows: int, keys: Sequence[dict[str, Any]]) -> MergeCardinalityError:
-    """The refusal.
+    """Return the error for target rows that several source rows would change.
 
     Args:
-        rows: how many rows of the table several source rows would change, at least.
+        rows: number of the target rows, at least.
         keys: of some of them.
     """
     shown = "; ".join(", ".join(f"{n}={v!r:.100}" for n, v in key.items()) for key in keys)
     return MergeCardinalityError(
-        f"{rows} rows of the table or more match several source rows that would change them: "
-        f"{shown}. Nothing was changed; make the source's rows differ in what ON compares",
+        f"at least {rows} rows of the table match several source rows that would change them: "
+        f"{shown}. Nothing was changed; remove source rows with the same values for ON",
         list(keys),
     )
 
@@ -102,11 +103,11 @@ def several_changes(rows: int, keys: Sequence[dict[str, Any]]) -> MergeCardinali
 def positions_by_file(
     files: Places, rows: NDArray[np.int64], ids: NDArray[np.int64]
 ) -> dict[int, BitMap64]:
-    """Sets of positions by file id, from pairs in any order.
+    """Return sets of positions by file id, from pairs in any order.
 
     Args:
-        files: places among `ids`.
-        rows: positions, as many.
+        files: indices into `ids`.
+        rows: positions, one for each of `files`.
         ids: ids of files.
     """
     if not len(files):
@@ -128,14 +129,14 @@ def source_keys(
     *,
     later: bool = False,
 ) -> Keys | None:
-    """The keys that the source holds (CFL-18); None if nothing can be said by them.
+    """Return the keys of the source (CFL-18); None if keys do not tell the rows that were read.
 
     Args:
         analysis: the statement.
-        rows: how many the source has.
-        columns: gives the values of `key_parts`, of the types of `key_fields`.
-        later: it can be asked when the statement is done too. Then it is when a winner is to be
-            judged: hardly ever.
+        rows: number of source rows.
+        columns: gives the values of `key_parts`, in the types of `key_fields`.
+        later: `columns` may be called after the statement too. Then it is called only to judge a
+            concurrent commit, which is rare.
     """
     fields = analysis.key_fields
     if not fields or rows > KEYS_MAX:
@@ -147,12 +148,12 @@ def source_keys(
 
 
 def key_hashes(columns: Sequence[pa.ChunkedArray], fields: Sequence[Field]) -> NDArray[np.uint64]:
-    """The hashes of the keys that rows have, as of ADD-8."""
+    """Return the hashes of the rows' keys (ADD-8)."""
     return hash_keys([column.combine_chunks() for column in columns], [f.type for f in fields])
 
 
 class _LaterKeys(Keys):
-    """Keys whose hashes are worked out when somebody asks for them."""
+    """Keys with hashes that are computed on first use."""
 
     __slots__ = ("_hash", "_hashes")
     _hash: Callable[[], NDArray[np.uint64]]
@@ -164,8 +165,8 @@ class _LaterKeys(Keys):
 
     @property
     def hashes(self) -> NDArray[np.uint64]:
-        """As of `Keys`."""
+        """Hashes as in `Keys`."""
         if self._hashes is None:
             object.__setattr__(self, "_hashes", self._hash())
-        assert self._hashes is not None, "it was worked out above"
+        assert self._hashes is not None, "computed above"
         return self._hashes

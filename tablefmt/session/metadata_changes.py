@@ -1,6 +1,7 @@
-"""Metadata with other columns: what the verbs of `alter` and writers that evolve a schema make.
+"""Changes of columns in the metadata, for `alter` and for writers that evolve the schema. Pure.
 
-Pure. What else of the metadata names columns follows, or stands in the way. Spec: SCH-7 .. SCH-9.
+Other parts of the metadata that name columns are changed too, or forbid the change.
+Spec: SCH-7 .. SCH-9.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from tablefmt.model.schema_rules import number_fields
 
 
 def column_of(name: str, kind: Any, default: Any = None, *, required: bool = False) -> Field:
-    """A column as a schema of its own has it; `default` is that of rows there are and of new ones.
+    """Return a new column. `default` is its value in existing and in new rows.
 
     Args:
         name: of the column, or the path of a field.
-        kind: DDL text, a pyarrow.DataType, or a Spark DataType; or a `Type`.
+        kind: DDL text, a pyarrow.DataType, a Spark DataType, or a `Type`.
         default: a value of the type; None for NULL.
         required: NOT NULL, whatever `kind` says.
 
@@ -43,19 +44,19 @@ def column_of(name: str, kind: Any, default: Any = None, *, required: bool = Fal
     value = fitted_default(default_of(default, column.type, name), column.text, name)
     if not column.nullable and value is None:
         raise SchemaMismatchError(
-            f"column {name!r} cannot be NOT NULL: it is NULL in all rows there are; give a default",
+            f"column {name!r} cannot be NOT NULL: existing rows would have NULL; give a default",
             [name],
         )
     return replace(column, default=value, initial=value)
 
 
 def type_of(name: str, kind: Any) -> Type:
-    """The type of a column that is to change. Raises SchemaMismatchError."""
+    """Return the new type of a column. Raises SchemaMismatchError."""
     return _one_column(name, kind).type
 
 
 def wider_of(name: str, kind: Any) -> Field:
-    """A column as it is to become: its type and length count. Raises SchemaMismatchError."""
+    """Return a column with its new type and length. Raises SchemaMismatchError."""
     return _one_column(name, kind)
 
 
@@ -70,7 +71,9 @@ def _one_column(name: str, kind: Any) -> Field:
         schema = schema_from({"type": "struct", "fields": [json]})
     else:
         raise SchemaMismatchError(
-            f"{kind!r} is no type; give DDL text, a pyarrow.DataType or a Spark DataType", [name]
+            "expected a type as DDL text, a pyarrow.DataType or a Spark DataType, got "
+            f"{kind!r:.100}",
+            [name],
         )
     if len(schema.fields) != 1 or schema.fields[0].name != name:
         raise SchemaMismatchError(f"{kind!r:.100} is not the type of one column", [name])
@@ -78,26 +81,27 @@ def _one_column(name: str, kind: Any) -> Field:
 
 
 def added(metadata: Metadata, name: str, column: Field, after: str | None, first: bool) -> Metadata:
-    """With one more column or field. Raises SchemaMismatchError."""
+    """Return the metadata with one more column or field. Raises SchemaMismatchError."""
     schema = schema_evolution.with_field(metadata.schema, name, column, after=after, first=first)
     return with_schema(metadata, schema)
 
 
 def renamed(metadata: Metadata, name: str, to: str) -> Metadata:
-    """With another name for a column or field.
+    """Return the metadata with a new name for a column or field.
 
     Raises:
-        SchemaMismatchError: as for `alter`; a constraint looks at it.
+        SchemaMismatchError: as for `alter`; a constraint uses the column.
     """
     _check_unused(metadata, name, "renamed")
     return with_schema(metadata, schema_evolution.renamed(metadata.schema, name, to))
 
 
 def dropped(metadata: Metadata, name: str) -> Metadata:
-    """Without a column or field.
+    """Return the metadata without a column or field.
 
     Raises:
-        SchemaMismatchError: as for `alter`; a constraint looks at it, or partitioning.
+        SchemaMismatchError: as for `alter`; a constraint uses the column, or it is a partition
+            column.
     """
     _check_not_partition(metadata, name, "dropped")
     _check_unused(metadata, name, "dropped")
@@ -105,17 +109,18 @@ def dropped(metadata: Metadata, name: str) -> Metadata:
 
 
 def moved(metadata: Metadata, name: str, after: str | None, first: bool) -> Metadata:
-    """With a column or field at another place. Raises SchemaMismatchError."""
+    """Return the metadata with a column or field at another place. Raises SchemaMismatchError."""
     return with_schema(
         metadata, schema_evolution.moved(metadata.schema, name, after=after, first=first)
     )
 
 
 def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
-    """With the type and the length of `wider`.
+    """Return the metadata with the type and length of `wider`.
 
     Raises:
-        SchemaMismatchError: as for `alter`; a constraint looks at it, or partitioning.
+        SchemaMismatchError: as for `alter`; a constraint uses the column, or it is a partition
+            column.
     """
     _check_not_partition(metadata, name, "widened")
     _check_unused(metadata, name, "widened")
@@ -124,12 +129,17 @@ def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
 
 
 def with_default(metadata: Metadata, name: str, value: Any) -> Metadata:
-    """With another default for rows to come. Raises SchemaMismatchError."""
+    """Return the metadata with another default for new rows. Raises SchemaMismatchError."""
     return with_schema(metadata, schema_evolution.with_default(metadata.schema, name, value))
 
 
 def with_comment(metadata: Metadata, name: str | None, comment: str | None) -> Metadata:
-    """With another comment, as of `checked_comment`, of the table, or of a column or field.
+    """Return the metadata with another comment of the table, or of a column or field.
+
+    Args:
+        metadata: of the table.
+        name: of the column or field; None for the table.
+        comment: from `checked_comment`.
 
     Raises:
         SchemaMismatchError: no such column.
@@ -140,7 +150,8 @@ def with_comment(metadata: Metadata, name: str | None, comment: str | None) -> M
 
 
 def with_nullable(metadata: Metadata, name: str, nullable: bool) -> Metadata:
-    """With a top-level column that may be NULL, or never is. Raises SchemaMismatchError."""
+    """Return the metadata with a top-level column that is nullable or NOT NULL. Raises
+    SchemaMismatchError."""
     schema = metadata.schema
     field = schema.find(checked_name(name))
     if field is None:
@@ -153,7 +164,9 @@ def with_nullable(metadata: Metadata, name: str, nullable: bool) -> Metadata:
 
 
 def merged(metadata: Metadata, incoming: Schema) -> Metadata:
-    """With what rows of `incoming` have beyond the table; itself if that is nothing.
+    """Return the metadata with the columns and wider types that only `incoming` has.
+
+    It is `metadata` itself if there are none.
 
     Raises:
         SchemaMismatchError: SCH-2.
@@ -167,16 +180,17 @@ def merged(metadata: Metadata, incoming: Schema) -> Metadata:
 def replaced(
     metadata: Metadata, incoming: Schema, partition_by: str | Sequence[str] | None = None
 ) -> Metadata:
-    """With the columns of `incoming` in place of all others.
+    """Return the metadata with the columns of `incoming` in place of all others.
 
     Args:
         metadata: of the table.
         incoming: the columns, in their order.
-        partition_by: names of columns to partition by, or one; None: those that the table has.
+        partition_by: names of columns to partition by, or one name; None: keep the partition
+            columns.
 
     Raises:
-        SchemaMismatchError: SCH-2; a partition column that is not there, or is nested; a column
-            that a constraint looks at goes, or gets another name or type.
+        SchemaMismatchError: SCH-2; a partition column is missing or nested; a constraint uses a
+            column that is removed, or gets another name or type.
     """
     schema = replaced_schema(metadata.schema, incoming)
     staying = {f.id: f.name for f in schema.fields}
@@ -191,7 +205,7 @@ def replaced(
         if column is None or is_nested(column.type):
             reason = "is not among the new columns" if column is None else "is nested"
             raise SchemaMismatchError(
-                f"the table is to be partitioned by {name!r}, which {reason}", [name]
+                f"cannot partition the table by column {name!r}, which {reason}", [name]
             )
         columns.append(column.id)
     if len(set(columns)) != len(columns):
@@ -204,11 +218,11 @@ def replaced(
 
 
 def redefined(metadata: Metadata, definition: Metadata) -> Metadata:
-    """With all that another definition of the table says, in place of all that this one does.
+    """Return the metadata with everything that another definition says.
 
     Args:
         metadata: of the table.
-        definition: of a table of its own, with ids of its own.
+        definition: of another table, with its own column ids.
 
     Raises:
         SchemaMismatchError: SCH-2.
@@ -218,13 +232,13 @@ def redefined(metadata: Metadata, definition: Metadata) -> Metadata:
 
 
 def afresh(metadata: Metadata) -> Metadata:
-    """The same definition for another table, without a history."""
+    """Return the same definition for another table, without a history."""
     fields = [replace(field, initial=None) for field in metadata.schema.fields]
     return _renumbered(metadata, number_fields(fields))
 
 
 def _renumbered(metadata: Metadata, schema: Schema) -> Metadata:
-    """The metadata over the same columns, in the same order, under other ids."""
+    """Return the metadata over the same columns, in the same order, under other ids."""
     pairs = zip(metadata.schema.fields, schema.fields, strict=True)
     ids = {old.id: new.id for old, new in pairs}
     return replace(
@@ -239,7 +253,11 @@ def _renumbered(metadata: Metadata, schema: Schema) -> Metadata:
 
 
 def with_properties(metadata: Metadata, changed: Mapping[str, str]) -> Metadata:
-    """With other values of some properties. Raises SchemaMismatchError: no such column."""
+    """Return the metadata with other values of some properties.
+
+    Raises:
+        SchemaMismatchError: a property names a column that does not exist.
+    """
     problem = stats_problem(metadata.schema, changed)
     if problem is not None:
         raise problem
@@ -247,7 +265,7 @@ def with_properties(metadata: Metadata, changed: Mapping[str, str]) -> Metadata:
 
 
 def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None) -> Metadata:
-    """The metadata with another schema; properties that name columns go by the new names."""
+    """Return the metadata with another schema. Properties that name columns get the new names."""
     before = metadata.schema if before is None else before
     if schema == metadata.schema:
         return metadata
@@ -265,9 +283,9 @@ def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None
 
 
 def rebound(added: AddedFiles, before: Schema, after: Schema) -> AddedFiles:
-    """Files written under one schema as an entry with another one has them.
+    """Return files that were written under one schema as an entry with another schema has them.
 
-    Bounds of columns that got another type are unknown (VAL-4).
+    Bounds of columns with a new type are unknown (VAL-4).
     """
     types = {f.id: f.type for f in before.fields}
     other = {f.id for f in after.fields if f.id in types and types[f.id] != f.type}
@@ -276,7 +294,7 @@ def rebound(added: AddedFiles, before: Schema, after: Schema) -> AddedFiles:
 
 
 def _check_unused(metadata: Metadata, name: str, what: str) -> None:
-    """Refuse to change a column that a constraint looks at: its text names it."""
+    """Refuse to change a column that a constraint uses, because the constraint's text names it."""
     column = metadata.schema.find(path_of(metadata.schema, name)[0])
     users = [
         constraint
@@ -285,8 +303,8 @@ def _check_unused(metadata: Metadata, name: str, what: str) -> None:
     ]
     if users:
         raise SchemaMismatchError(
-            f"the constraint {users[0]!r} looks at column {name!r}, so it cannot be {what}; drop "
-            "the constraint first",
+            f"the constraint {users[0]!r} uses column {name!r}, so the column cannot be {what}; "
+            "drop the constraint first",
             [name],
         )
 

@@ -1,8 +1,9 @@
-"""Row changes of DELETE, UPDATE and MERGE: rows of live files selected, rewritten and planned.
+"""Row changes of DELETE, UPDATE and MERGE: selected rows of live files, rewritten and planned.
 
-Data files are read at the pinned version, and new ones written, in either delete mode; from then on
-all is metadata. The plan is the one place that decides how rows taken out and rows written become a
-commit, on whatever engine. Spec: DEL-1, LIN-1, ENT-9, ADD-8, CFL-17, CFL-18.
+Data files are read at the transaction's version, and new ones are written, in either delete mode.
+After that, only metadata is used. This plan alone decides how deleted and written rows become a
+commit, on every engine.
+Spec: DEL-1, LIN-1, ENT-9, ADD-8, CFL-17, CFL-18.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from tablefmt.session.statement_scope import AnalyzedCondition, partitions_of, s
 from tablefmt.session.transaction_snapshot import TransactionSnapshot, joined
 
 AHEAD_BYTES = 64 << 20
-"""Of files, as they are stored, that are decoded ahead."""
+"""Most bytes of stored files that are decoded ahead."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,16 +49,17 @@ class Selected:
 
     target: AnalyzedCondition
     files: pa.Table
-    """Every file opened, with the snapshot's columns."""
+    """Every opened file, with the snapshot's columns."""
     rows: Mapping[int, BitMap64]
-    """By file id; files without such rows are not there."""
+    """Positions by file id, without files that have none."""
 
 
 def select(txn: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
-    """The live rows for which the condition is true; reads the files that may hold some.
+    """Select the live rows for which the condition is true. Read the files that may hold such rows.
 
     Raises:
-        CorruptDataError: DAT-5. InvalidPredicateError: Arrow cannot evaluate the condition.
+        CorruptDataError: DAT-5.
+        InvalidPredicateError: Arrow cannot evaluate the condition.
     """
     snapshot = txn.snapshot
     files = snapshot.matching(target.predicate)
@@ -75,18 +77,18 @@ def select(txn: TransactionSnapshot, target: AnalyzedCondition) -> Selected:
 def select_and_read(
     txn: TransactionSnapshot, target: AnalyzedCondition, columns: Sequence[Field]
 ) -> tuple[Selected, Iterator[pa.RecordBatch]]:
-    """The same, and the rows themselves, in order.
+    """Select as `select`, and return the rows too, in order.
 
     Args:
         txn: the version.
         target: the condition.
-        columns: of the rows.
+        columns: of the returned rows.
 
     Returns:
-        What is selected, which is known when the last of the rows has come; and the rows.
+        The selection, which is complete after the last row was read; and the rows.
     """
     if target.rows is None or txn.store.remote:
-        # Bytes are dear: files without such rows give no more than what the condition looks at.
+        # Reading bytes is expensive: read only the condition's columns of files without such rows.
         selected = select(txn, target)
         files = live_files(txn, sorted(selected.rows))
         return selected, _located(txn, files, target, columns, {})
@@ -102,7 +104,7 @@ def _located(
     columns: Sequence[Field],
     rows: dict[int, BitMap64],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of files that are selected; `rows` gets where they are."""
+    """Yield the selected rows of files, and add their positions to `rows`."""
     ids, looked = files["id"].to_pylist(), txn.snapshot.with_vectors(files)
     parts = locate_rows(
         txn.store,
@@ -118,13 +120,14 @@ def _located(
 
 
 def files_ahead(files: pa.Table) -> int:
-    """How many files are decoded ahead where whole rows are read: wide ones take much memory."""
+    """Return how many files to decode ahead when whole rows are read. Large files take much
+    memory."""
     largest = pc.max(files["size"]).as_py() or 1
     return max(1, min(READAHEAD, AHEAD_BYTES // largest))
 
 
 def live_files(txn: TransactionSnapshot, ids: Ids | Sequence[int]) -> pa.Table:
-    """The live files of those ids, in that order."""
+    """Return the live files of those ids, in that order."""
     files = txn.snapshot.files
     known, wanted = files["id"].to_numpy(), np.asarray(ids, np.int64)
     places = np.searchsorted(known, wanted)
@@ -136,25 +139,25 @@ COPY_ON_WRITE = "copy-on-write"
 
 CHUNK_ROWS = 131_072
 CHUNK_BYTES = 32 << 20
-"""New values are worked out for so many rows at once, about."""
+"""Compute new values for about this many rows or bytes at once."""
 
 Change = Callable[[pa.Table], pa.Table]
-"""New rows for old ones, one for one; columns by name."""
+"""Function from old rows to new rows, one for one, with columns by name."""
 
 
 def change_rows(
     txn: TransactionSnapshot, old: Iterable[pa.RecordBatch], change: Change, shape: pa.Schema
 ) -> AddedFiles | None:
-    """Write the new versions of rows, marked as such (ENT-9); None if there are no rows.
+    """Write the new versions of rows, flagged as updated (ENT-9). Return None if there are no rows.
 
     Args:
-        txn: the version that they are rows of.
-        old: the rows, what `change` looks at of them.
-        change: makes the new ones.
-        shape: of what it gives.
+        txn: the version that the rows are read at.
+        old: the rows, with the columns that `change` uses.
+        change: makes the new rows.
+        shape: schema of the new rows.
 
     Raises:
-        SchemaMismatchError, ConstraintViolationError: what `change` gives does not fit.
+        SchemaMismatchError, ConstraintViolationError: the new rows do not fit.
     """
 
     def changed() -> Iterator[pa.RecordBatch]:
@@ -172,7 +175,7 @@ def change_rows(
 
 
 def _in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows, not too few at once: to work out new values costs milliseconds a time."""
+    """Yield the same rows in larger pieces, because each evaluation costs milliseconds."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -186,18 +189,18 @@ def _in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def flagged(added: AddedFiles, *, updated: bool) -> AddedFiles:
-    """The files, said to hold new versions of older rows, or not."""
+    """Return the files, flagged as new versions of older rows or not."""
     return AddedFiles({**added.columns, "updated": [updated] * len(added)})
 
 
 def runs_of(
     inputs: Iterable[tuple[int, int, BitMap64]], outputs: Sequence[int]
 ) -> tuple[tuple[Run, ...], ...]:
-    """The runs of rows that each output is made of, if the rows of all inputs come in order. Pure.
+    """Return the runs of rows of each output, if all inputs are written in order. Pure.
 
     Args:
-        inputs: id, rows as written, and the positions left out.
-        outputs: rows of each output; together as many as the inputs have left.
+        inputs: id, number of rows as written, and dropped positions of each input.
+        outputs: rows of each output. Their sum is the number of rows that are not dropped.
     """
     runs: list[list[Run]] = [[] for _ in outputs]
     at, budget = 0, outputs[0] if outputs else 0
@@ -212,7 +215,7 @@ def runs_of(
                 budget = outputs[at]
             count = min(budget, len(left) - taken)
             taken, budget = taken + count, budget - count
-            # Rows left out between two outputs belong to the earlier one.
+            # Rows dropped between two outputs belong to the earlier one.
             end = rows if taken == len(left) else left[taken]
             runs[at].append(Run(file, start, end - start, dropped & row_span(start, end)))
             start = end
@@ -222,12 +225,12 @@ def runs_of(
 def copy_rows(
     txn: TransactionSnapshot, files: Ids, selected: Mapping[int, BitMap64]
 ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
-    """Write the live rows of files again but for those selected, each file's apart.
+    """Write the live rows of files again without the selected rows. Each file gets its own output.
 
     Args:
-        txn: the version they are read at.
-        files: ids of live files; each has a row left.
-        selected: positions that do not come along, for every one of the files.
+        txn: the version that the files are read at.
+        files: ids of live files. Each has a row left.
+        selected: positions to leave out, for every one of the files.
     """
     snapshot = txn.snapshot
     columns = snapshot.schema.fields
@@ -241,7 +244,7 @@ def copy_rows(
         batches = read_files(txn.store, one, snapshot.schema, columns)
         with txn.measured.timed(REWRITE):
             added = txn.write(pa.RecordBatchReader.from_batches(shape, batches), copied=True)
-        assert added is not None, "a file that does not go whole has rows left"
+        assert added is not None, "a file that is not removed has rows left"
         runs = runs_of([(file, one["rows"][0].as_py(), dropped)], added.columns["rows"])
         copied.extend(enumerate(runs, len(copied)))
         parts.append(flagged(added, updated=False))
@@ -252,71 +255,72 @@ Rows = Mapping[int, BitMap64]
 """Positions by file id. No set is empty."""
 
 CopyRows = Callable[[TransactionSnapshot, Ids, Rows], tuple[AddedFiles | None, tuple[Output, ...]]]
-"""Writes the live rows of files again, without the rows given; each file's apart.
+"""Writes the live rows of files again without the given rows, each file separately.
 
-Outputs are counted from 0, and every file given has a row left."""
+Outputs are counted from 0. Every given file has a row left.
+"""
 
 HASHES_MAX = 1_000_000
-"""Hashes of keys in one entry, all files together: 11 MB of text."""
+"""Most hashes of keys in one entry, for all files together: 11 MB of text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Changed:
-    """What the statement read, what it takes out and what it wrote."""
+    """Rows that a statement read, deleted and wrote."""
 
     target: AnalyzedCondition
-    """The rows it is about: text, pruning predicate, how far the condition is understood."""
+    """The condition of the statement, as far as it is understood."""
     files: pa.Table
-    """Every file opened: columns `id`, `rows`, `deleted` at least."""
+    """Every opened file, with at least the columns `id`, `rows` and `deleted`."""
     read: Rows | None = None
-    """Rows that matched, whether anything became of them or not; None: those taken out."""
+    """Rows that matched, changed or not; None: the deleted and updated rows."""
     deleted: Rows = field(default_factory=dict)
     updated: Rows = field(default_factory=dict)
-    """Rows whose new versions are in `updated_files`; none is in `deleted`."""
+    """Rows with new versions in `updated_files`. None of them is in `deleted`."""
     updated_files: AddedFiles | None = None
     inserted_files: AddedFiles | None = None
     set_columns: tuple[int, ...] | None = ()
-    """Ids of the columns that were set to something new, ascending; None: any."""
+    """Ids of the columns that were set to a new value, ascending; None: any column."""
     keys: Keys | None = None
-    """Of the source: target rows with other keys were not looked at."""
+    """Keys of the source. Target rows with other keys were not read."""
     inserted_hashes: NDArray[np.uint64] | None = None
-    """Of the keys (columns as in `keys`) of all rows inserted, ascending; None: not known."""
+    """Hashes of the keys (columns as in `keys`) of all inserted rows, ascending; None: unknown."""
     metrics: Mapping[str, int] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Of the operation, besides `predicate`."""
+    """Parameters of the operation, besides `predicate`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Out:
-    """How rows leave: fields of a plan."""
+    """Removed rows and files: fields of a plan."""
 
     removes: Ids
     deletes: Mapping[int, Marks]
-    carried_files: AddedFiles | None = None
+    copied_files: AddedFiles | None = None
     copied: tuple[Output, ...] = ()
 
 
 def stage_changes(
-    txn: TransactionSnapshot, name: str, changed: Changed, carry: CopyRows = copy_rows
+    txn: TransactionSnapshot, name: str, changed: Changed, copy: CopyRows = copy_rows
 ) -> Staged:
-    """The commit of it; empty if no row was changed.
+    """Return the commit of the changes. It is empty if no row changed.
 
     Args:
         txn: the version that was read.
         name: DELETE, UPDATE or MERGE.
-        changed: what was found out. A file of which every live row goes is removed.
-        carry: called if the table's deleteMode is copy-on-write.
+        changed: the rows. A file without a remaining live row is removed.
+        copy: called if the table's deleteMode is copy-on-write.
     """
     target = changed.target
-    out = _taken_out(txn, changed, carry)
+    out = _taken_out(txn, changed, copy)
     updated, inserted = changed.updated_files, _keyed(changed)
-    parts = [out.carried_files, updated, inserted]
+    parts = [out.copied_files, updated, inserted]
     added = joined(
         [None if p is None else flagged(p, updated=p is updated) for p in parts]
         if updated is not None or inserted is not None
         else parts
     )
-    says = updated is not None or inserted is not None
+    writes = updated is not None or inserted is not None
     keys = changed.keys.columns if changed.keys is not None else ()
     hashed = inserted is not None and "keys" in inserted.columns
     rows = _union(changed.deleted, changed.updated) if changed.read is None else changed.read
@@ -338,7 +342,7 @@ def stage_changes(
         removes=out.removes,
         deletes=out.deletes,
         copied=out.copied,
-        update=RowUpdate(changed.set_columns, keys if hashed else ()) if says else None,
+        update=RowUpdate(changed.set_columns, keys if hashed else ()) if writes else None,
         metadata=txn.evolved,
     )
 
@@ -346,39 +350,39 @@ def stage_changes(
 def written_scope(
     predicate: Predicate | None, added: AddedFiles | None, metadata: Metadata
 ) -> Scope:
-    """The partitions read by a condition or written."""
+    """Return the partitions that a condition reads, or that were written."""
     if predicate is None or added is None or not metadata.partition_by:
         return scope_of(predicate, metadata)
     return scope_of(any_of([predicate, partitions_of(added, metadata)]), metadata)
 
 
-def _taken_out(txn: TransactionSnapshot, changed: Changed, carry: CopyRows) -> _Out:
+def _taken_out(txn: TransactionSnapshot, changed: Changed, copy: CopyRows) -> _Out:
     leaving = _union(changed.deleted, changed.updated)
     live = _live_rows(changed.files, leaving)
     touched = np.array(sorted(leaving), np.int64)
     whole = np.array([f for f in sorted(leaving) if len(leaving[f]) == live[f]], np.int64)
     rewrites = txn.property("deleteMode") == COPY_ON_WRITE
-    # A row that goes with its file is deleted unless something else is said of it.
-    unsaid = () if rewrites else [f for f in whole.tolist() if f not in changed.updated]
+    # A row of a removed file counts as deleted if the entry does not list it.
+    unlisted = () if rewrites else [f for f in whole.tolist() if f not in changed.updated]
     nothing = BitMap64()
     marks = {
         file: Marks(changed.deleted.get(file, nothing), changed.updated.get(file, nothing))
         for file in touched.tolist()
-        if file not in unsaid
+        if file not in unlisted
     }
     if not rewrites:
         return _Out(whole, marks)
     stays = np.setdiff1d(touched, whole)
-    files, outputs = carry(txn, stays, leaving) if len(stays) else (None, ())
+    files, outputs = copy(txn, stays, leaving) if len(stays) else (None, ())
     return _Out(touched, marks, files, outputs)
 
 
 def _live_rows(files: pa.Table, leaving: Rows) -> dict[int, int]:
-    """By file that rows go of, how many it has."""
+    """Return the number of live rows of each file that loses rows."""
     ids, rows, deleted = (files[n].to_numpy() for n in ("id", "rows", "deleted"))
     here = np.isin(ids, np.fromiter(leaving, np.int64, len(leaving)))
     live = dict(zip(ids[here].tolist(), (rows - deleted)[here].tolist(), strict=True))
-    assert live.keys() == leaving.keys(), "rows go of files that were opened"
+    assert live.keys() == leaving.keys(), "removed rows are in opened files"
     return live
 
 
@@ -390,7 +394,7 @@ def _union(one: Rows, other: Rows) -> dict[int, BitMap64]:
 
 
 def _keyed(changed: Changed) -> AddedFiles | None:
-    """The inserted files; every one with the keys of all of them: more than it holds is allowed."""
+    """Return the inserted files, each with the keys of all of them. Extra keys are allowed."""
     files, hashes = changed.inserted_files, changed.inserted_hashes
     if files is None or hashes is None or "keys" in files.columns:
         return files
@@ -400,16 +404,16 @@ def _keyed(changed: Changed) -> AddedFiles | None:
 
 
 def _metrics(name: str, changed: Changed, out: _Out) -> dict[str, int]:
-    """Delta's names; what a caller gives stands."""
+    """Return metrics by Delta's names. The statement's own metrics take precedence."""
     deleted = sum(map(len, changed.deleted.values()))
     updated = sum(map(len, changed.updated.values()))
-    copied = 0 if out.carried_files is None else out.carried_files.rows
+    copied = 0 if out.copied_files is None else out.copied_files.rows
     inserted = 0 if changed.inserted_files is None else changed.inserted_files.rows
     metrics = target_rows(inserted, updated, deleted, copied)
     if name == "MERGE":
         metrics["numTargetFilesAdded"] = sum(
             len(part)
-            for part in (out.carried_files, changed.updated_files, changed.inserted_files)
+            for part in (out.copied_files, changed.updated_files, changed.inserted_files)
             if part is not None
         )
         metrics["numTargetFilesRemoved"] = len(out.removes)
@@ -422,7 +426,8 @@ def _metrics(name: str, changed: Changed, out: _Out) -> dict[str, int]:
 
 
 def target_rows(inserted: int, updated: int, deleted: int, copied: int) -> dict[str, int]:
-    """What every operation of class UPDATE says of rows, beside Delta's own names for it."""
+    """Return the row counts that every operation of class UPDATE has besides Delta's own
+    metrics."""
     return {
         "numTargetRowsInserted": inserted,
         "numTargetRowsUpdated": updated,
@@ -432,8 +437,10 @@ def target_rows(inserted: int, updated: int, deleted: int, copied: int) -> dict[
 
 
 def _vector_metrics(files: pa.Table, out: _Out) -> dict[str, int]:
-    """Files of which rows were gone before: more are now, which counts as a vector in place of
-    another, or the file goes with its vector.
+    """Return the counts of changed and removed deletion vectors.
+
+    A file with deleted rows that loses more rows counts as a vector replaced by another. A removed
+    file counts as a removed vector.
     """
     had = files["id"].to_numpy()[files["deleted"].to_numpy() > 0]
     marked = np.fromiter(out.deletes, np.int64, len(out.deletes))

@@ -1,7 +1,7 @@
-"""From a statement to a commit: was it applied, do its work, commit what came of it or nothing.
+"""Path of a statement to a commit: check if it was applied, do its work, commit the result.
 
-A statement by itself and one of a `Transaction` take the same way: it is staged on a pinned
-version, and what is staged becomes one plan when it is committed.
+A single statement and a statement of a `Transaction` share this path. It is staged on a transaction
+snapshot. The staged work becomes one plan when it is committed.
 """
 
 from __future__ import annotations
@@ -51,40 +51,42 @@ from tablefmt.snapshot.log_view import cursors_at
 from tablefmt.store.clocks import Moment, seconds_between
 
 ATTEMPTS = 16
-"""Changes of the table's metadata that `commit_anew` begins again after."""
+"""Times that `commit_anew` tries again after the table's metadata changed."""
 
 NO_OPTIONS = CommitOptions()
 
 
 class OpenTransaction:
-    """One pinned version, what statements staged on it, and what they read of it."""
+    """One transaction snapshot, with the work that statements staged on it and their reads."""
 
     def __init__(self, context: TableContext, txn: TransactionSnapshot) -> None:
         self.context = context
         self.txn = txn
         self.staged: Staged | None = None
         self.reads: list[Read] = []
-        """Of scans and of sources, beside what is in `staged`."""
+        """Reads by scans and sources, besides those in `staged`."""
         self._digests: list[str | None] = []
 
     @property
     def digest(self) -> str | None:
-        """Of the content of all statements; None if that of one is not known."""
+        """Return the digest of all statements' content; None if one is unknown."""
         return digest_of_all(self._digests)
 
     def execute(self, statement: Statement, rows: Any, content: Content | None) -> None:
-        """Do the work of a statement, in place of what is staged; if it fails, that stays.
+        """Do the work of a statement, and stage the result. A failure keeps the previously staged
+        work.
 
         Args:
-            statement: one that takes `staged` into what it gives, if there is some.
-            rows: what it takes.
-            content: the same and its text, if its digest is asked for.
+            statement: its result includes the work that is staged already.
+            rows: its input rows.
+            content: its rows and text, if the digest is needed.
 
         Raises:
             OtherVersionRead: a query of an engine reads another version of the table.
-            ConcurrentModificationException: its source is a scan of another version of the table,
-                and that makes a difference (CFL-8). CommitRejectedError: the store refused a file.
-                What `statement.stage` raises.
+            ConcurrentModificationException: the source is a scan of another version of the table,
+                and the difference matters (CFL-8).
+            CommitRejectedError: the store refused a file.
+            Any error of `statement.stage`.
         """
         own = own_scan(self.context.view, statement.source)
         reads = [] if own is None else [read_of(own, self.txn)]
@@ -94,7 +96,7 @@ class OpenTransaction:
         self._digests.append(None if content is None else content.digest())
 
     def stage(self, stage: Stage) -> None:
-        """Any work, of which no digest is known. Raises as `execute`."""
+        """Stage work without a known digest. Raises as `execute`."""
         given_up = told_if_given_up(self.context.store, self.txn.version)
         with given_up, self.txn.staging():
             self.staged = stage(self.txn)
@@ -108,19 +110,21 @@ def autocommit(
     refresh: bool = True,
     begun: Begun | None = None,
 ) -> Commit:
-    """Carry out a statement in a transaction of its own: the one door to a commit, on every engine.
+    """Run a statement in its own transaction and commit it. Every engine commits through this
+    function.
 
     Args:
         context: the table.
-        statement: what to do. Where its source is a scan or a query of the table, at the version
-            that this reads.
-        options: what every commit takes.
-        refresh: begin from the newest version there is, not from the newest that is known.
-        begun: the transaction, if its files exist already; they are removed if anything fails.
+        statement: the work. If its source is a scan or query of the table, the transaction uses the
+            version that the source reads.
+        options: of the commit.
+        refresh: begin from the newest version in the store, not from the newest known one.
+        begun: the transaction, if its files exist already. They are removed on any failure.
 
     Raises:
-        IdempotenceError: CFL-7. What the statement raises; its files are removed.
-        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+        IdempotenceError: CFL-7.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError: of the commit.
+        Any error of the statement. Its files are removed.
     """
     if begun is not None:
         return _ended(context, statement, options, begun)
@@ -139,8 +143,7 @@ def autocommit(
 
 
 def newest(context: TableContext) -> Head:
-    """Return the newest version of a table that is to be written, to be looked at. No statement
-    begins with it.
+    """Return the newest version of a table to write, for inspection. No statement begins with it.
 
     Raises:
         As `TableContext.begin`.
@@ -149,17 +152,17 @@ def newest(context: TableContext) -> Head:
 
 
 def newest_snapshot(context: TableContext) -> TransactionSnapshot:
-    """Return the same version with its files. Raises as `newest`."""
+    """Return a snapshot of the newest version with its files. Raises as `newest`."""
     return context.pin(newest(context).version)
 
 
 def _ended(
     context: TableContext, statement: Statement, options: CommitOptions, begun: Begun
 ) -> Commit:
-    """Carry out a statement whose files were written before.
+    """Commit a statement whose files were written before.
 
-    The table may have been made, or the same work applied, since then: as in a lost race the whole
-    digest counts.
+    Since then the table may have been created, or the same work applied. As after a lost race, the
+    whole digest is compared.
     """
     files = TransactionFiles(context.store, begun.transaction)
     with files.discarded_on_failure():
@@ -190,7 +193,7 @@ def _committed(
     options: CommitOptions,
     txn: TransactionSnapshot,
 ) -> Commit:
-    """Carry out a statement on a pinned version. Raises as `autocommit`, and OtherVersionRead."""
+    """Run a statement on a transaction snapshot. Raises as `autocommit`, and OtherVersionRead."""
     engine = statement.engine
     text = (statement.name, *statement.text(txn.metadata))
     rows, content = statement.rows(txn.target.schema), None
@@ -221,21 +224,21 @@ def applied_before(
     text: tuple[str, ...],
     engine: EngineRows | None = None,
 ) -> Commit | None:
-    """Return the commit that carries a statement's application version already, if there is one.
+    """Return the commit that already has a statement's application version, if there is one.
 
     Args:
         context: the table, ready to write (`begin`).
-        options: what every commit takes, with an application version.
-        rows: what the statement takes. They are read here only if the version is the last one
-            applied, to be compared with what was.
-        text: the statement's name, and the rest of its text.
-        engine: the rows of an engine, if the statement takes these.
+        options: of the commit, with an application version.
+        rows: input rows of the statement. They are read here only if the version is the last one
+            applied, to compare the content.
+        text: name of the statement, and the rest of its text.
+        engine: the rows of an engine, if the statement takes them.
 
     Raises:
         IdempotenceError: CFL-7.
     """
     if engine is not None:
-        # Another run of a stream's query may repeat a batch (STR-12).
+        # Another run of a streaming query may repeat a batch (STR-12).
         return context.applied(options, without_run(engine.digest), text[0])
     if rows is None:
         return context.applied(options, digest_of(None, *text), text[0])
@@ -257,22 +260,21 @@ def commit_staged(
     measured: Measured | None = None,
     began: Moment | None = None,
 ) -> Commit:
-    """Commit what was staged; where there is nothing to do, only for an application version or a
-    cursor.
+    """Commit staged work. Without changes, commit only an application version or a cursor.
 
     Args:
         context: the table.
-        staged: the work, with files that exist already under the transaction's folder.
-        options: what every commit takes.
-        digest: of the content, where it is known.
-        alone: it is a statement by itself, so that a blind append goes on top of other metadata
-            that its files fit (CFL-5).
-        measured: the measurement of the whole operation; None: the commit tells no times.
-        began: when the operation began, if that is not in `measured`; None: its age is not checked.
+        staged: the work. Its files exist already under the transaction's folder.
+        options: of the commit.
+        digest: of the content, if known.
+        alone: the statement is its own transaction. A blind append may then be rebased onto new
+            metadata that its files fit (CFL-5).
+        measured: measurement of the whole operation; None: the commit has no times.
+        began: start of the operation, if it is not in `measured`; None: its age is not checked.
 
     Raises:
         CommitRejectedError, ConcurrentModificationException: the files are removed.
-        CommitUnknownError: they are kept.
+        CommitUnknownError: the files are kept.
     """
     floating = alone and staged.blind and staged.metadata is None
     with _discarded_on_failure(context, staged):
@@ -295,18 +297,20 @@ def commit_anew(
     stage: Callable[[Head, TransactionSnapshot], Staged | None],
     options: CommitOptions = NO_OPTIONS,
 ) -> Commit:
-    """Commit what relies on nothing that was read: after a change of the metadata, once more on
-    the newest version there is then.
+    """Commit work that does not depend on earlier reads. After a metadata change, stage it again.
+
+    It then starts from the newest version.
 
     Args:
         context: the table.
-        stage: says what is to be committed on a head, in a new transaction; None: there is nothing
-            to do, and no version is made.
-        options: what every commit takes.
+        stage: stages the work on a head, in a new transaction; None: there is nothing to do, and no
+            version is made.
+        options: of the commit.
 
     Raises:
-        What `stage` raises. CommitRejectedError, CommitUnknownError.
+        CommitRejectedError, CommitUnknownError: of the commit.
         ConcurrentModificationException: the metadata changed again and again.
+        Any error of `stage`.
     """
     for attempt in range(1, ATTEMPTS + 1):
         measured = context.measure()
@@ -325,7 +329,9 @@ def commit_anew(
 
 
 def check_cursor(context: TableContext, staged: Staged, derived: DerivedFrom) -> None:
-    """Refuse what another run took already, before winners are asked: they come later (CFL-24).
+    """Refuse a batch range that another run committed already (CFL-24).
+
+    This check comes before concurrent commits are judged, which are later.
 
     Raises:
         ConcurrentTransactionException: CFL-24.
@@ -348,8 +354,10 @@ def check_cursor(context: TableContext, staged: Staged, derived: DerivedFrom) ->
 
 
 def _deadline(options: CommitOptions, staged: Staged) -> float | None:
-    """Return how long the commit itself may take, seconds: it ends before a vacuum may take its
-    files for left over (RET-6), whatever the caller allows.
+    """Return the seconds that the commit may take.
+
+    Whatever the caller allows, it ends before a vacuum may remove the transaction's files as unused
+    (RET-6).
     """
     if options.deadline is None or staged.written_under is None:
         return options.deadline
@@ -358,7 +366,8 @@ def _deadline(options: CommitOptions, staged: Staged) -> float | None:
 
 @contextmanager
 def _discarded_on_failure(context: TableContext, staged: Staged) -> Iterator[None]:
-    """Around what is done before the log is asked for anything: the commit is not in it."""
+    """Remove the files if the context fails. Nothing was sent to the log, so the commit is not in
+    it."""
     try:
         yield
     except BaseException:
@@ -375,7 +384,7 @@ def _plan(
     floating: bool,
     began: Moment | None,
 ) -> Plan:
-    """Return all that is to be known but the place in the log."""
+    """Return the complete transaction, except for its place in the log."""
     view = context.view
     read_under = staged.written_under or view.head.metadata
     settings = {name: get_property(read_under.properties, name) for name in DECISIVE}
@@ -406,9 +415,9 @@ def _with_metrics(staged: Staged, measured: Measured) -> Staged:
 
 
 def _added(context: TableContext, staged: Staged) -> AddedFiles | None:
-    """The files, each with the version of the metadata that it was written under (ADD-9).
+    """Return the files, each with the metadata version that it was written under (ADD-9).
 
-    Those of a commit that brings metadata were written under that, whatever its version.
+    Files of a commit with new metadata were written under that metadata.
     """
     added = staged.add
     if added is None or staged.metadata is not None or staged.read_version is None:
@@ -420,11 +429,11 @@ def _added(context: TableContext, staged: Staged) -> AddedFiles | None:
 
 
 def _replaces_nothing(context: TableContext, staged: Staged) -> bool:
-    """Whether an OVERWRITE brings no rows, takes none away, and leaves the schema, at the newest
-    version that there is: what goes is decided when it commits (CFL-3), and what a
-    RESTORE brings back too (RET-1).
+    """Return whether an OVERWRITE or RESTORE would change nothing at the newest version.
 
-    The table is refreshed only where nothing is to go at the version that was read.
+    An OVERWRITE qualifies if it adds and removes no rows and keeps the schema. Its removals, and
+    the changes of a RESTORE, are decided at the commit (CFL-3, RET-1). The table is refreshed only
+    if nothing is to be removed at the read version.
     """
     if (
         staged.operation.cls is not OperationClass.OVERWRITE
@@ -443,6 +452,6 @@ def _replaces_nothing(context: TableContext, staged: Staged) -> bool:
     if view.snapshot(staged.read_version).in_scope(scope).num_rows:
         return False
     view.refresh()
-    # Under another schema the condition may mean something else; the commit says so.
+    # Under another schema the condition may mean something else, which the commit checks.
     same = view.head.metadata == staged.written_under
     return same and view.snapshot().in_scope(scope).num_rows == 0

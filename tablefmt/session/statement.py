@@ -1,9 +1,10 @@
-"""A statement: a verb with its arguments, and the digest that tells one call from another.
+"""A statement, which is an operation with its arguments, and the digest that identifies its
+content.
 
-Equal content, equal digest. Rows go in by their values, in their order: columns by name, case
-ignored, whatever their places. How Arrow holds a value makes no difference: chunks, slices,
-dictionaries, views, widths, units, metadata, and what lies beneath a NULL. Numbers are equal across
-integers, floats and decimals where their values are; there is one zero and one NaN.
+Equal content has an equal digest. Rows count by their values, in their order. Columns count by
+name, ignoring case and position. The form of an Arrow value does not matter: chunks, slices,
+dictionaries, views, widths, units, metadata, and bytes beneath a NULL. Numbers are equal across
+integers, floats and decimals if their values are. There is one zero and one NaN.
 Spec: CFL-6, CFL-7, CFL-23.
 """
 
@@ -32,22 +33,24 @@ from tablefmt.session.transaction_snapshot import TransactionFiles, TransactionS
 from tablefmt.store.clocks import Moment
 
 PIECE_ROWS = 65_536
-"""Rows whose parts are laid out at once: bounds memory. The digest does not depend on it."""
+"""Rows hashed at once. It bounds memory, and does not change the digest."""
 
 
 class ContentDigest:
-    """Of rows, read once, and of the statement's text."""
+    """Digest of rows, read once, and of the statement's text."""
 
     def __init__(self) -> None:
         self._columns: dict[tuple[str, int], _Values] = {}
         self._rows = 0
 
     def through(self, reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """The same rows; they are in the digest once they were read to the end."""
+        """Return a reader of the same rows. They are in the digest after they were read to the
+        end."""
         return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
 
     def of(self, *parameters: str) -> str:
-        """The digest: its form, and 64 hex digits, of the rows read and the statement's text."""
+        """Return the digest of the rows read and the statement's text: its form, and 64 hex
+        digits."""
         whole = hashlib.sha256(self._rows.to_bytes(8, "little"))
         for (name, at), values in sorted(self._columns.items(), key=lambda pair: pair[0]):
             whole.update(_framed(f"{name}\0{at}".encode()))
@@ -74,19 +77,19 @@ class ContentDigest:
 
 _NULL, _BOOL, _INTEGER, _FLOAT, _DECIMAL, _STRING, _BINARY = range(7)
 _DATE, _INSTANT, _INSTANT_NS, _LOCAL, _LOCAL_NS, _LIST, _STRUCT, _MAP, _OTHER = range(7, 16)
-"""What a value is."""
+"""Kinds of values."""
 
 _EXACT = pa.decimal256(76, 38)
-"""Every decimal that a column can have, exactly."""
+"""Holds every decimal that a column can have, exactly."""
 
 _DIGITS_OF_INT64 = 18
 _WHOLE = pa.decimal256(38, 0)
 
 
 class _Values:
-    """The values of a column, or of a part of one: for each what it is, and by kinds what it says.
+    """Hash of the values of a column or a part of one: the kind of each value, and values by kind.
 
-    Each is a stream of bytes to which the values of a batch are added, so batches leave no trace.
+    Each kind has one stream of bytes over all batches, so the bounds of batches do not matter.
     """
 
     def __init__(self) -> None:
@@ -95,12 +98,12 @@ class _Values:
         self._known = False
 
     def digest(self) -> bytes:
-        """Of all values taken."""
+        """Return the digest of all values taken."""
         whole = hashlib.sha256()
         for name, stream in sorted(self._streams.items()):
             whole.update(_framed(name.encode()) + stream.digest())
         for name, part in sorted(self._parts.items()):
-            # A field that is NULL throughout is as good as none.
+            # A field that is always NULL counts as a missing field.
             if part._known:
                 whole.update(_framed(b"." + name.encode()) + part.digest())
         return whole.digest()
@@ -126,7 +129,7 @@ class _Values:
         return self._parts.setdefault(name, _Values())
 
     def _present(self, values: pa.Array) -> int | NDArray[np.uint8]:
-        """Take the values that are not NULL; gives what they are, one by one or all of them."""
+        """Add the values that are not NULL. Return their kinds, or the one kind of all of them."""
         kind = values.type
         if pa.types.is_struct(kind):
             fields = values.drop_null().flatten()
@@ -172,7 +175,7 @@ class _Values:
             return _DATE
         if pa.types.is_timestamp(kind):
             return self._times(values)
-        # No column has such values, so nothing of them was ever applied.
+        # No column has values of this type, so they were never applied.
         self._add(f"other {kind}", np.ones(len(values), np.uint8))
         return _OTHER
 
@@ -205,7 +208,7 @@ class _Values:
         try:
             exact = values.cast(_EXACT)
         except pa.ArrowInvalid:
-            # Of more digits than a column can have.
+            # More digits than a column can have.
             self._add(f"other {values.type}", np.ones(len(values), np.uint8))
             return _OTHER
         cut = exact.cast(_WHOLE, safe=False)
@@ -220,7 +223,8 @@ class _Values:
         return kinds.astype(np.uint8)
 
     def _short_decimals(self, values: pa.Array) -> NDArray[np.uint8]:
-        """What `_decimals` takes of decimals whose unscaled values are 64-bit integers, faster."""
+        """Add decimals as `_decimals` does, faster, if their unscaled values are 64-bit
+        integers."""
         kind = pa.decimal128(_DIGITS_OF_INT64, values.type.scale)
         values = values.cast(kind)
         halves = np.frombuffer(values.buffers()[1], "<i8")[2 * values.offset :]
@@ -250,7 +254,7 @@ class _Values:
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """The values themselves, not places in a dictionary, runs, or what an extension makes of it."""
+    """Return the plain values of dictionaries, run-end encoded arrays and extension types."""
     while True:
         if isinstance(values, pa.ExtensionArray):
             values = values.storage
@@ -274,7 +278,7 @@ def _framed(part: bytes) -> bytes:
 
 
 def digest_of(rows: pa.RecordBatchReader | None, *parameters: str) -> str:
-    """Of a statement's text and of the rows that it takes, if it takes some: these are read."""
+    """Return the digest of a statement's text and of its input rows, if any. Reads the rows."""
     if rows is None:
         return f"{TEXT}:{hashlib.sha256(chr(0).join(parameters).encode()).hexdigest()}"
     content = ContentDigest()
@@ -284,7 +288,8 @@ def digest_of(rows: pa.RecordBatchReader | None, *parameters: str) -> str:
 
 
 def digest_of_all(digests: list[str | None]) -> str | None:
-    """Of several statements in their order; None if one is not known, or there is none."""
+    """Return the digest of several statements in order; None if there is none, or one is
+    unknown."""
     known = [digest for digest in digests if digest is not None]
     if len(known) < len(digests) or not known:
         return None
@@ -294,36 +299,37 @@ def digest_of_all(digests: list[str | None]) -> str | None:
 
 
 Stage = Callable[[TransactionSnapshot], Staged]
-"""Reads the pinned version, writes data files through it, and says what is to be committed."""
+"""Reads the transaction snapshot, writes data files through it, and returns the work to commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRows:
-    """Rows that an engine reads and writes by itself: their values are not known here."""
+    """Rows that an engine reads and writes by itself. Their values are unknown here."""
 
     digest: str | None = None
-    """Stands for their content: of a stream's batch. None: not known."""
+    """Identifies the content of a streaming batch. None: unknown."""
     version_read: Callable[[TransactionSnapshot], int | None] = lambda txn: None
-    """Gives the version of the table that their query reads, all of it; None: it reads none."""
+    """Gives the table version that the engine's query reads in full; None: it does not read the
+    table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A verb with its arguments."""
+    """An operation with its arguments."""
 
     name: str
     stage: Callable[[TransactionSnapshot, Any], Staged]
-    """Its work on the pinned version, and on the rows that it takes: a reader, or None."""
+    """Does the work on a transaction snapshot and the input rows, which are a reader or None."""
     text: Callable[[Metadata], tuple[str, ...]] = lambda metadata: ()
-    """The rest of its text: all that decides what it does to a table with this metadata. Raises
-    for what can be refused before any work."""
+    """Gives the rest of the text: everything that decides what the statement does to a table with
+    this metadata. Raises errors that need no work to be found."""
     takes_rows: bool = False
     source: Any = None
-    """Where the rows come from, if it takes some: see `source_reader`."""
+    """Source of the input rows, if there are any: see `source_reader`."""
     replaces_columns: bool = False
-    """The columns of the rows take the place of the table's."""
+    """The columns of the rows replace those of the table."""
     engine: EngineRows | None = None
-    """The rows of an engine, which `stage` takes by itself; None: it takes none of these."""
+    """Rows of an engine, which `stage` handles by itself; None: no such rows."""
     files_of: Callable[[TransactionSnapshot], TransactionFiles] | None = None
     """Gives the files that an engine wrote; None: `stage` writes them in this process."""
 
@@ -331,7 +337,7 @@ class Statement:
         object.__setattr__(self, "source", without_handles(self.source))
 
     def rows(self, schema: Schema) -> pa.RecordBatchReader | None:
-        """Return the rows that it takes, for a table of these columns; None if it takes none.
+        """Return the input rows for a table with these columns; None if the statement has none.
 
         Raises as `source_reader`.
         """
@@ -342,19 +348,19 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A transaction whose files were written before its statement is carried out."""
+    """A transaction with files that were written before its statement runs."""
 
     transaction: str
     version: int
-    """The one that it read."""
+    """The version that it read."""
     measured: Measured | None = None
-    """The measurement since then; None: another process began it."""
+    """Measurement since the start; None: another process began the transaction."""
     began: Moment | None = None
-    """When that was, if another process began it; None: not known."""
+    """Start of the transaction, if another process began it; None: unknown."""
 
 
 class Content:
-    """What a statement was given: its text, and its rows as they are read."""
+    """Content of a statement: its text, and its rows as they are read."""
 
     def __init__(
         self,
@@ -368,7 +374,7 @@ class Content:
         self.rows = rows if self._digest is None or rows is None else self._digest.through(rows)
 
     def digest(self) -> str | None:
-        """Return the digest of text and rows, once all rows were read; None: not known."""
+        """Return the digest of text and rows, after all rows were read; None: unknown."""
         if self._engine is not None:
             return self._engine.digest
         if self._digest is None:

@@ -34,11 +34,11 @@ from tablefmt.model.scalar_values import decode_value, encode
 from tablefmt.model.schema import Field, Schema
 
 SCOPE_PARTITIONS_MAX = 1000
-"""An entry names at most this many partitions as its scope; beyond, the whole table."""
+"""Most partitions in the scope of an entry. Beyond, the scope is the whole table."""
 
 
 def partitions_of(added: AddedFiles, metadata: Metadata) -> Predicate:
-    """True exactly for the partitions that the files are in."""
+    """Return a predicate that is true exactly for the partitions of the files."""
     columns = [metadata.schema.by_id(i) for i in metadata.partition_by]
     encoded = [added.columns[f"partition.{c.id}"] for c in columns]
     distinct = list(dict.fromkeys(zip(*encoded, strict=True)))
@@ -50,14 +50,15 @@ def partitions_of(added: AddedFiles, metadata: Metadata) -> Predicate:
 
 
 def _is(column: Field, encoded: Any) -> Predicate:
-    """`column` holds exactly this partition value, NULL included."""
+    """Return a predicate that a column has exactly this partition value, NULL included."""
     if encoded is None:
         return IsNull(column)
     return Comparison(column, "=", decode_value(encoded, column.type))
 
 
 def partition_scope(added: AddedFiles | None, metadata: Metadata) -> Scope:
-    """The partitions that the files are in; None, the whole table, without partitioning."""
+    """Return the partitions of the files as a scope; None, the whole table, without
+    partitioning."""
     if not metadata.partition_by or added is None:
         return None
     columns = [added.columns[f"partition.{i}"] for i in metadata.partition_by]
@@ -66,7 +67,7 @@ def partition_scope(added: AddedFiles | None, metadata: Metadata) -> Scope:
 
 
 def scope_of(predicate: Predicate | None, metadata: Metadata) -> Scope:
-    """The partitions that rows for which the condition holds can be in; None: all."""
+    """Return the partitions that may hold rows with a true condition; None: all."""
     if predicate is None or not metadata.partition_by:
         return None
     over = over_columns(predicate, frozenset(metadata.partition_by))
@@ -74,7 +75,8 @@ def scope_of(predicate: Predicate | None, metadata: Metadata) -> Scope:
 
 
 def scope_of_files(files: pa.Table, metadata: Metadata) -> Scope:
-    """The partitions of live files, as columns `partition.<id>`; None if there are too many."""
+    """Return the partitions of live files (columns `partition.<id>`); None if there are too
+    many."""
     if not metadata.partition_by:
         return None
     columns = [
@@ -86,7 +88,7 @@ def scope_of_files(files: pa.Table, metadata: Metadata) -> Scope:
 
 
 TEXT_MAX = 1000
-"""Characters that an entry keeps of a text that is not written anew from what is understood."""
+"""Most characters of a text that an entry keeps as the user wrote it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,33 +97,34 @@ class AnalyzedCondition:
 
     text: str
     predicate: Predicate | None
-    """TRUE for every row that is selected; None: nothing is known of them, or all are."""
+    """TRUE for every selected row; None: unknown, or every row is selected."""
     rows: RowFilter | None
     """None selects every row."""
     exact: bool
     """`predicate` is TRUE for no other row."""
     reasoned: bool | None = None
-    """Whether the condition goes by the values of `columns` alone, always in the same way, so that
-    the conflict rules may look at rows; None: as `exact`."""
+    """The condition depends only on the values of `columns`, so conflicts can be judged by row.
+    None: as `exact`."""
     columns: frozenset[int] | None = None
-    """Ids of the columns that the condition looks at; None: those of an exact `predicate`."""
+    """Ids of the columns that the condition uses; None: those of an exact `predicate`."""
 
     def decided_by(self, partition_ids: frozenset[int]) -> bool:
-        """Whether files are selected as a whole, by their partition values."""
+        """Return whether partition values alone decide which files are selected."""
         if not self.exact:
             return False
         return self.predicate is None or decided_by_partitions(self.predicate, partition_ids)
 
     def read_nothing(self) -> Read:
-        """A choice among files by their metadata: no row was looked at, and more may match."""
+        """Return the read of a choice among files by metadata. It read no row, and more files may
+        match."""
         return Read(predicate=self.predicate, by_row=self.by_row, rows={}, columns=self.looked_at)
 
     def read(self, files: pa.Table, rows: Mapping[int, BitMap64] | None = None) -> Read:
-        """A look at `files` (column `id`), those that may hold such rows.
+        """Return the read of `files` (column `id`), which are those that may hold selected rows.
 
         Args:
-            files: the files opened.
-            rows: positions that were selected, by file; None: the rows of all files were looked at.
+            files: the opened files.
+            rows: selected positions by file; None: the rows of all files were read.
         """
         return Read(
             predicate=self.predicate,
@@ -133,12 +136,12 @@ class AnalyzedCondition:
 
     @property
     def by_row(self) -> bool:
-        """Whether the conflict rules may look at rows, as of `reasoned`."""
+        """Return whether conflicts can be judged by row, as in `reasoned`."""
         return self.exact if self.reasoned is None else self.reasoned
 
     @property
     def looked_at(self) -> frozenset[int] | None:
-        """Ids of the columns that decide which rows are selected; None: any may."""
+        """Return the ids of the columns that decide which rows are selected; None: any column."""
         if self.columns is not None:
             return self.columns
         if not self.exact:
@@ -147,7 +150,7 @@ class AnalyzedCondition:
 
 
 def analyzed_condition(where: Condition, schema: Schema) -> AnalyzedCondition:
-    """The rows of a condition; all for None.
+    """Return the analysis of a condition. None selects all rows.
 
     Raises:
         InvalidPredicateError, UnsupportedFeatureError: as `select_rows`.
@@ -166,12 +169,13 @@ def analyzed_condition(where: Condition, schema: Schema) -> AnalyzedCondition:
 
 
 def kept_text(text: str, whole: bytes | None = None) -> str:
-    """A text as an entry keeps it: different ones stay different, and so do their
-    digests, however long they are (CFL-23).
+    """Return the form of a text that an entry keeps.
+
+    Different texts stay different, and so do their digests, however long they are (CFL-23).
 
     Args:
         text: a condition.
-        whole: all that it stands for, if the text does not tell it.
+        whole: everything that decides its meaning, if the text alone does not.
     """
     if whole is None:
         if len(text) <= TEXT_MAX:
@@ -181,7 +185,7 @@ def kept_text(text: str, whole: bytes | None = None) -> str:
 
 
 def condition_of(selection: RowSelection, text: str = "") -> AnalyzedCondition:
-    """The condition that selects those rows; its text only for who shows it."""
+    """Return the condition that selects those rows. Its text is for display only."""
     predicate, rows, exact, columns = (
         selection.predicate, selection.rows, selection.exact, selection.columns
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One open table as the operations see it: its store, what is known of its log, its environment."""
+"""One open table for the operations: its store, the known part of its log, and its environment."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class TableContext:
         self.view = view
         self.environment = environment
         self.version = view.head.version
-        """The version this handle reads. What is known of the log may be ahead of it."""
+        """The version that this handle reads. The known log may be ahead of it."""
         self.changed: Callable[[str, Schema, Schema], None] | None = None
-        """Told of commits of this handle that give the table other columns: its id, the columns
-        before and after."""
+        """Called after a commit of this handle changed the columns, with the table's id, the
+        columns before and the columns after."""
         self.afterwards: Callable[[Entry], None] | None = None
-        """Told of commits of this handle that are in the log; never raises, and does not wait."""
+        """Called after every commit of this handle. It must not raise or wait."""
         self.shared_folders = SharedFolders()
         self._moving = ForkedLock()
         self.checkpointer = Checkpointer()
@@ -57,12 +57,12 @@ class TableContext:
         self._move_to(self.view.head.version)
 
     def _move_to(self, version: int) -> None:
-        """Never back: another thread may have come further meanwhile."""
+        """Move the handle forward only, because another thread may have moved it further."""
         with self._moving:
             self.version = max(self.version, version)
 
     def begin(self, *, refresh: bool = True) -> Head:
-        """Get ready to write: a store that keeps its promise, the newest version, known features.
+        """Prepare to write: check the store and the table's features, and find the newest version.
 
         Raises:
             UnsafeStoreError: the store ignores put-if-absent.
@@ -70,11 +70,11 @@ class TableContext:
             TableReplacedError: ENT-14, the table was dropped.
         """
         ensure_safe(self.store, self.environment.nonce(), self.environment.sleep)
-        # Who has not heard of the log for long may go by a version that is long gone.
+        # A stale view may know only versions that were removed long ago.
         refresh = refresh or self.view.freshness.is_stale
         if refresh:
             self.view.refresh()
-        # What is judged at commit is all that follows: what comes before has to be known.
+        # The commit judges only later entries, so all earlier ones must be known.
         head = self.view.read_head if refresh else self.view.head
         if head.ended:
             raise dropped(head.version)
@@ -82,10 +82,10 @@ class TableContext:
         return head
 
     def resolve_point(self, version: int | None = None, timestamp: Time | None = None) -> int:
-        """The version to read; the handle's own by default.
+        """Return the version to read; by default the handle's own.
 
         Raises:
-            InvalidRangeError: both are given, or the time cannot be read.
+            InvalidRangeError: both arguments are given, or one is invalid.
             VersionNotFoundError: TIM-4, outside the history.
         """
         if version is not None and timestamp is not None:
@@ -98,7 +98,7 @@ class TableContext:
             return self.version
         number = whole_number(version)
         if number is None:
-            hint = "; a time goes into timestamp" if isinstance(version, str) else ""
+            hint = "; pass a time as `timestamp`" if isinstance(version, str) else ""
             raise InvalidRangeError(f"version {version!r:.100} is not a whole number{hint}")
         if number > self.view.head.version:
             self.view.refresh()
@@ -113,7 +113,7 @@ class TableContext:
         if options.application is None:
             return None
         application_id, version = options.application
-        # What another thread's append passed over may have it.
+        # An entry that another thread's append skipped may have it.
         known = self.view.read_head.applications.get(application_id)
         if known is None or version > known[0].version:
             return None
@@ -126,7 +126,7 @@ class TableContext:
         try:
             when = from_micros(self.view.timestamp_at(at))
         except VersionNotFoundError:
-            # Its entry was removed; it is as old as the oldest that is kept, or older.
+            # Its entry was removed. The version is at most as new as the oldest kept one.
             when = from_micros(self.view.timestamp_at(self.view.head.totals.oldest))
         return Commit(
             version=at, timestamp=when, transaction="", operation=name, already_applied=True
@@ -151,13 +151,13 @@ class TableContext:
         shared_folder: str | None = None,
         transaction: str | None = None,
     ) -> TransactionSnapshot:
-        """Pin a version, by default the newest known, for a transaction.
+        """Take a transaction's snapshot of a version, by default the newest known.
 
         Args:
-            version: which one.
-            measured: the measurement of the operation; None: it starts now.
-            shared_folder: the transaction in whose folder a lone small file may go.
-            transaction: the id of one whose files exist; None: a new one.
+            version: the version.
+            measured: measurement of the operation; None: it starts now.
+            shared_folder: the transaction whose folder may take a single small file.
+            transaction: id of a transaction with existing files; None: a new one.
         """
         return TransactionSnapshot(
             self.store,
@@ -169,11 +169,11 @@ class TableContext:
         )
 
     def finish(self, plan: Plan, deadline: float | None = None) -> Commit:
-        """Commit the plan; remove its files if the entry certainly is not in the log (CMT-1).
+        """Commit the plan. Remove its files if the entry certainly is not in the log (CMT-1).
 
         Args:
             plan: complete.
-            deadline: seconds after which to give up.
+            deadline: seconds after which the commit gives up.
 
         Raises:
             CommitRejectedError, ConcurrentModificationException, CommitUnknownError.

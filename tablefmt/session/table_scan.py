@@ -1,8 +1,8 @@
-"""Reads of a table: the handle at one version, its scans, and the error of a version given up.
+"""Reads of a table: the handle at one version, its scans, and the error for an expired version.
 
-A scan is planned from metadata, then read as Arrow batches. Data that cannot be read because its
-version was given up is told as that here and nowhere else, and not as damage. Reads pass through
-it, and so does all work of a statement on the version that it is pinned to, by whatever engine.
+A scan is planned from metadata, then read as Arrow batches. Vacuum may remove the files of the
+version that is read. Then the error names the version instead of damage. Only this module decides
+that, for all reads, and for all work of a statement on its snapshot, on every engine.
 Spec: DAT-5, ENT-13, ENT-14.
 """
 
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def told_if_given_up(store: Store, version: int) -> Iterator[None]:
-    """What is read inside is of a version that was kept when it was chosen.
+    """Turn errors about missing data into errors about the version, if a vacuum gave it up.
 
     Args:
-        store: the table's root. Asked for the log only where a file cannot be read.
-        version: the one read; of a range the first.
+        store: the table's root. The log is read only after a file could not be read.
+        version: the version read inside the context; of a range, the first.
 
     Raises:
-        VersionNotFoundError: ENT-13, a vacuum gave the version up meanwhile.
-        TableNotFoundError: ENT-14, the table was dropped meanwhile, with its data.
-        CorruptDataError: DAT-5, it is damage.
+        VersionNotFoundError: ENT-13, a vacuum gave up the version in the meantime.
+        TableNotFoundError: ENT-14, the table was dropped with its data in the meantime.
+        CorruptDataError: DAT-5, a data file is damaged.
     """
     try:
         yield
@@ -70,9 +70,9 @@ def told_if_given_up(store: Store, version: int) -> Iterator[None]:
 
 
 class Scan(BatchSource):
-    """A read of one snapshot. Nothing is read until one of the methods asks for it.
+    """A read of one snapshot. Nothing is read before one of the methods is called.
 
-    What reads rows raises CorruptDataError (DAT-5) if a data file is not what was written.
+    Methods that read rows raise CorruptDataError (DAT-5) if a data file is not what was written.
     """
 
     def __init__(
@@ -88,11 +88,12 @@ class Scan(BatchSource):
         self.store = store
         self.snapshot = snapshot
         self.asked = asked
-        """Somebody asked for this version, by number or time: its rows are a constant (CFL-22)."""
+        """True if the caller requested this version by number or time: its rows are constants
+        (CFL-22)."""
         self.columns = chosen_columns(snapshot.schema, columns)
         self.limit = checked_limit(limit)
         self.selection = select_rows(where, snapshot.schema)
-        """The rows asked for, as the condition was then: a list may be another one later."""
+        """Selection by the condition at the time of the call. A list may change later."""
         self.predicate, self._condition = self.selection.predicate, self.selection.rows
 
     @property
@@ -102,7 +103,7 @@ class Scan(BatchSource):
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the answer."""
+        """Schema of the result."""
         return answer_schema(self.columns)
 
     @cached_property
@@ -115,19 +116,20 @@ class Scan(BatchSource):
         return self.snapshot.with_vectors(self.survivors)
 
     def files(self) -> pa.Table:
-        """The files that would be read: id, path, size, rows, deleted, version, partition values.
+        """Return the files to read: id, path, size, rows, deleted, version, partition values.
 
-        `rows` is as written, `deleted` how many of them are gone, `version` the one that added the
-        file; `partition` is a struct with the partition columns' names, absent if unpartitioned.
+        `rows` counts rows as written, `deleted` those of them that were deleted. `version` is the
+        one that added the file. `partition` is a struct of the partition columns, absent without
+        partitioning.
         """
         return describe_files(self.survivors, self.snapshot)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches in the order of the files' ids; at most `limit` rows in all."""
+        """Yield batches in the order of the files' ids, with at most `limit` rows in all."""
         return self._batches()
 
     def to_arrow(self) -> pa.Table:
-        """All rows as one table."""
+        """Return all rows as one table."""
         return pa.Table.from_batches(list(self._batches(kept=True)), self.schema)
 
     def _batches(self, kept: bool = False) -> Iterator[pa.RecordBatch]:
@@ -137,7 +139,7 @@ class Scan(BatchSource):
         files, schema = self._readable, self.snapshot.schema
         if left is not None and self._condition is None:
             files = first_files(files, left)
-        # Where a condition decides, how many files it takes to have so many rows is not known.
+        # With a condition, the number of files that give enough rows is unknown.
         eager = left is None or self._condition is None
         batches = read_files(
             self.store,
@@ -160,18 +162,18 @@ class Scan(BatchSource):
                     return
 
     def count(self) -> int:
-        """Rows; without a condition from metadata alone."""
+        """Return the number of rows. Without a condition it comes from metadata alone."""
         files = self.survivors if self._condition is None else self._readable
         with told_if_given_up(self.store, self.version):
             rows = count_rows(self.store, files, self.snapshot.schema, self._condition)
         return rows if self.limit is None else min(rows, self.limit)
 
     def explain(self) -> str:
-        """What would be read, of how much, and why."""
+        """Return a text about the files, rows and bytes to read, and the reason for pruning."""
         total, rows, size = self.snapshot.totals
         kept = self.survivors
         sums = (int(pc.sum(kept[c]).as_py() or 0) for c in ("rows", "deleted", "size"))
-        kept_rows, kept_gone, kept_bytes = sums
+        kept_rows, kept_deleted, kept_bytes = sums
         if self.predicate is not None:
             why = f"pruned by {to_sql(self.predicate)}"
         elif self._condition is not None:
@@ -180,19 +182,19 @@ class Scan(BatchSource):
             why = "no condition"
         return (
             f"version {self.version}: {kept.num_rows} of {total} files, "
-            f"{kept_rows - kept_gone} of {rows} rows, {kept_bytes} of {size} bytes; {why}; "
+            f"{kept_rows - kept_deleted} of {rows} rows, {kept_bytes} of {size} bytes; {why}; "
             f"columns {', '.join(f.name for f in self.columns)}"
         )
 
 
 def first_files(files: pa.Table, rows: int) -> pa.Table:
-    """As many files as hold so many rows, or all of them."""
+    """Return the first files that together hold `rows` live rows, or all files."""
     live = files["rows"].to_numpy() - files["deleted"].to_numpy()
     return files.slice(0, int(np.searchsorted(np.cumsum(live), rows)) + 1)
 
 
 def describe_files(files: pa.Table, snapshot: Snapshot) -> pa.Table:
-    """Files for people: see `Scan.files`."""
+    """Return files in the form of `Scan.files`."""
     columns = {name: files[name] for name in ("id", "path", "size", "rows", "deleted")}
     columns["version"] = files["added"]
     if snapshot.metadata.partition_by:
@@ -203,7 +205,7 @@ def describe_files(files: pa.Table, snapshot: Snapshot) -> pa.Table:
 
 
 class RowKeywords(TypedDict, total=False):
-    """Which rows and columns. What they mean: `ReadableTable.scan`."""
+    """Keywords for rows and columns. See `ReadableTable.scan`."""
 
     columns: Sequence[str] | None
     where: Condition
@@ -218,9 +220,9 @@ class ScanKeywords(RowKeywords, total=False):
 
 
 class ReadableTable:
-    """The address of a table, its definition and its rows at one version.
+    """The address of a table, its definition, and its rows at one version.
 
-    The handle itself stands for all rows of its version where the Arrow stream protocol is spoken:
+    Through the Arrow C stream interface, the handle gives all rows of its version:
     `pa.table(table)`, `polars.DataFrame(table)`, `FROM table` in DuckDB.
     """
 
@@ -229,12 +231,12 @@ class ReadableTable:
 
     @property
     def uri(self) -> str:
-        """Where the table is; holds no secret."""
+        """Location of the table, without secrets."""
         return self.context.store.uri
 
     @property
     def id(self) -> str:
-        """The table's own id, 32 hex digits: stays when the table is moved."""
+        """The table's own id, 32 hex digits. It stays the same when the table is moved."""
         return self.context.view.head.table
 
     @property
@@ -244,12 +246,12 @@ class ReadableTable:
 
     @property
     def oldest_version(self) -> int:
-        """The earliest ID version that can be read, as far as is known here (ENT-13)."""
+        """The earliest ID version that can be read, as far as this handle knows (ENT-13)."""
         return self.context.view.head.totals.oldest
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, as Arrow types; comments are b"comment" in the metadata of fields."""
+        """The columns as Arrow types. Comments are b"comment" in the metadata of fields."""
         return to_arrow(self._metadata.schema)
 
     @property
@@ -264,7 +266,7 @@ class ReadableTable:
 
     @property
     def comment(self) -> str | None:
-        """What people say of the table; None for nothing."""
+        """The comment of the table; None: no comment."""
         return self._metadata.comment
 
     @property
@@ -285,21 +287,21 @@ class ReadableTable:
         timestamp: Time | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """A read of one version: the handle's, or the one asked for. Nothing is read yet.
+        """Plan a read of the handle's version, or of the given one. Nothing is read yet.
 
         Args:
-            columns: names of top-level columns, in the order of the answer; all for None.
-            where: rows for which it is TRUE: SQL text (PRN-3); filter tuples, as pyarrow.parquet
-                takes them: `[("id", ">", 1)]`; or a pyarrow expression (PRN-15).
+            columns: names of top-level columns, in the order of the result; None: all.
+            where: rows for which it is TRUE. SQL text (PRN-3); filter tuples as in pyarrow.parquet:
+                `[("id", ">", 1)]`; or a pyarrow expression (PRN-15).
             version: the ID version.
-            timestamp: or a time, for the newest version of then (TIM-4): an aware datetime, or
+            timestamp: read the newest version at this time instead (TIM-4). An aware datetime, or
                 ISO 8601 text, UTC without a zone.
-            limit: the most rows, from 0.
+            limit: most rows, at least 0.
 
         Raises:
             VersionNotFoundError: no such version, or a time before the first.
-            InvalidRangeError: a version and a time; what is neither; the limit.
-            SchemaMismatchError: a column that is not there.
+            InvalidRangeError: both a version and a time; an invalid one; an invalid limit.
+            SchemaMismatchError: a column that does not exist.
             InvalidPredicateError, UnsupportedFeatureError: the condition.
         """
         asked = version is not None or timestamp is not None
@@ -314,33 +316,37 @@ class ReadableTable:
         )
 
     def to_arrow(self, **how: Unpack[ScanKeywords]) -> pa.Table:
-        """`scan(...)` as one Arrow table. Raises as `scan`, and CorruptDataError (DAT-5)."""
+        """Return `scan(...)` as one Arrow table. Raises as `scan`, and CorruptDataError (DAT-5)."""
         return self.scan(**how).to_arrow()
 
     def to_reader(self, **how: Unpack[ScanKeywords]) -> pa.RecordBatchReader:
-        """`scan(...)` as a stream, read as it is asked for. Raises as `to_arrow`."""
+        """Return `scan(...)` as a stream that is read on demand. Raises as `to_arrow`."""
         return self.scan(**how).to_reader()
 
     def to_pandas(self, **how: Unpack[ScanKeywords]) -> Any:
-        """`scan(...)` as a pandas frame. Raises as `to_arrow`, and UnsupportedFeatureError where
-        pandas is not installed.
+        """Return `scan(...)` as a pandas DataFrame.
+
+        Raises as `to_arrow`, and UnsupportedFeatureError if pandas is not installed.
         """
         return self.scan(**how).to_pandas()
 
     def to_polars(self, **how: Unpack[ScanKeywords]) -> Any:
-        """`scan(...)` as a polars DataFrame. Raises as `to_arrow`, and UnsupportedFeatureError
-        where polars is not installed.
+        """Return `scan(...)` as a polars DataFrame.
+
+        Raises as `to_arrow`, and UnsupportedFeatureError if polars is not installed.
         """
         return self.scan(**how).to_polars()
 
     def count(self, **how: Unpack[ScanKeywords]) -> int:
-        """How many rows `scan(...)` gives; without a condition no data file is read. Raises as
-        `to_arrow`.
+        """Return the number of rows of `scan(...)`. Without a condition no data file is read.
+
+        Raises as `to_arrow`.
         """
         return self.scan(**how).count()
 
     def head(self, n: int = 5, **how: Unpack[RowKeywords]) -> pa.Table:
-        """The first `n` rows of `scan(...)`, or all if there are fewer. Raises as `to_arrow`."""
+        """Return the first `n` rows of `scan(...)`, or all if there are fewer. Raises as
+        `to_arrow`."""
         return self.scan(**how, limit=n).to_arrow()
 
     def __arrow_c_schema__(self) -> Any:

@@ -1,13 +1,15 @@
-"""One version of a table as a statement sees it, and the files that the statement writes.
+"""One version of a table for a statement, and the files that the statement writes.
 
-The files go if what was to write them fails, if the transaction is given up, and if it certainly is
-not in the table (CMT-1). They stay where the outcome is unknown. Of several attempts at one task,
-those of the attempt that won stay. All of it is best effort: what is left by a store that refuses
-this too, or by a process that is killed, is named by no entry, and vacuum finds it by its folder.
+The files are removed if writing fails, if the transaction is given up, or if it certainly is not in
+the table (CMT-1). They stay if the outcome is unknown. Of several attempts at one task, the files
+of the successful one stay.
 
-On stores where a folder is work, the only file of a small write goes into the folder of a
-transaction that was committed through the same handle (DAT-1): it is there, with its name durable,
-and no failure removes it. A write that finds it gone makes it again.
+Removal is best effort. The store may refuse it, or the process may be killed. No entry names the
+files that are left, and vacuum finds them by their folder.
+
+On stores where creating a folder is expensive, a single file of a small write reuses a folder. It
+is the folder of an earlier transaction of the same handle (DAT-1). It exists, its name is durable,
+and no failure removes it. If it is missing after all, the write creates it again.
 """
 
 from __future__ import annotations
@@ -45,22 +47,23 @@ ALL = ("",)
 """Prefixes of every name."""
 
 FIRST = "0-"
-"""What the names begin with that a transaction's first write gives."""
+"""Prefix of the names that a transaction's first write gives."""
 
 _FAILURES = (Exception, KeyboardInterrupt, SystemExit, GeneratorExit)
-"""All that Python leaves a block with."""
+"""All exceptions with which Python leaves a block."""
 
 
 def shared_key_among(added: object, transaction: str) -> str | None:
-    """Of the files that a transaction adds, its own one in the folder of another."""
+    """Return the transaction's own file in the folder of another one, among the files that it
+    adds."""
     paths = added.columns["path"] if isinstance(added, AddedFiles) else ()
     return next((path for path in paths if shared_folder_transaction(path) == transaction), None)
 
 
 class TransactionFiles:
-    """What is in the store under the name of one transaction.
+    """Objects in the store under the name of one transaction.
 
-    An engine that leaves more than data files behind has a class of its own.
+    An engine that leaves more than data files has its own subclass.
     """
 
     def __init__(
@@ -75,21 +78,23 @@ class TransactionFiles:
         self.transaction = transaction
         self.folder = data_folder(transaction)
         self.shared = shared
-        """Others write there now: a folder stays, though it be empty for a moment."""
+        """Others write to the folder now, so it stays even if it is empty for a moment."""
         self.shared_key = shared_key
-        """A file of it in the folder of another one, that may be there: of its first write."""
+        """Key of a file of its first write in the folder of another transaction. It may not
+        exist."""
 
     def discard(self) -> None:
-        """Remove all of it, side files too. For what certainly is not in the table."""
+        """Remove all objects, overflow files too. The transaction must certainly not be in the
+        table."""
         if self.remove():
             delete_keys(self.store, [overflow_key(self.transaction), deletes_key(self.transaction)])
 
     def remove(self, prefixes: Sequence[str] = ALL, keep: Collection[str] = ()) -> bool:
-        """Remove data files; whether all of them could be.
+        """Remove data files. Return whether all could be removed.
 
         Args:
-            prefixes: what their names begin with, in the transaction's folder.
-            keep: paths of some that stay.
+            prefixes: of their names in the transaction's folder.
+            keep: paths of files that stay.
         """
         names = tuple(self.folder + prefix for prefix in prefixes)
         try:
@@ -109,17 +114,17 @@ class TransactionFiles:
         return True
 
     def keep_only(self, added: AddedFiles | None, prefix: str = "") -> None:
-        """Remove what attempts at tasks wrote that lost: the files that are not in `added`.
+        """Remove the files of failed attempts at tasks, which are not in `added`.
 
         Args:
-            added: what the attempts wrote that won; None: nothing.
-            prefix: what the names of all files of those tasks begin with.
+            added: the files of the successful attempts; None: no files.
+            prefix: of the names of all files of those tasks.
         """
         self.remove((prefix,), frozenset() if added is None else frozenset(added.columns["path"]))
 
     @contextmanager
     def removed_on_failure(self, prefixes: Sequence[str] = ALL) -> Iterator[None]:
-        """Remove the data files whose names begin with `prefixes` if the block fails.
+        """Remove the data files with these prefixes if the context fails.
 
         Raises:
             CommitRejectedError: the store refused a file.
@@ -134,7 +139,8 @@ class TransactionFiles:
 
     @contextmanager
     def discarded_on_failure(self) -> Iterator[None]:
-        """Remove all of it if the block fails, side files too: the commit is not in the log."""
+        """Remove all objects if the context fails, overflow files too. The commit is not in the
+        log."""
         try:
             yield
         except _FAILURES:
@@ -143,13 +149,13 @@ class TransactionFiles:
 
 
 def remove_leftovers(store: Store, plan: Plan, done: Done) -> None:
-    """Remove what a commit wrote that no entry names, nor ever will (CMT-1).
+    """Remove the objects of a commit that no entry names or will ever name (CMT-1).
 
-    All files stay if the outcome is unknown: the entry may still arrive.
+    All objects stay if the outcome is unknown, because the entry may still arrive.
     """
     if isinstance(done.outcome, Unknown):
         return
-    # An entry goes before the files that it names.
+    # Delete an entry before the files that it names.
     delete_keys(store, done.left_out)
     if not isinstance(done.outcome, Committed):
         shared_key = shared_key_among(plan.staged.add, plan.transaction)
@@ -157,7 +163,7 @@ def remove_leftovers(store: Store, plan: Plan, done: Done) -> None:
 
 
 def delete_keys(store: Store, keys: Sequence[str]) -> None:
-    """Delete objects, best effort, in order up to the first that cannot be."""
+    """Delete objects in order, until one cannot be deleted."""
     try:
         for key in keys:
             store.delete(key)
@@ -166,11 +172,13 @@ def delete_keys(store: Store, keys: Sequence[str]) -> None:
 
 
 SHARED_FILES_MAX = 1000
-"""Files in the folder of another transaction; then the next one has a folder of its own."""
+"""Most files in the folder of another transaction. Then the next transaction makes its own
+folder.
+"""
 
 
 class SharedFolders:
-    """What one handle remembers of the folders that its commits made."""
+    """The data folder that small commits of one handle share."""
 
     def __init__(self) -> None:
         self.open: str | None = None
@@ -178,7 +186,7 @@ class SharedFolders:
         self._shared_files = 0
 
     def take(self, transaction: str, added: AddedFiles) -> None:
-        """Learn of files that were committed. Of threads at once any may be the one counted."""
+        """Count files that were committed. Concurrent threads may count in any order."""
         first = added.columns["path"][0]
         if shared_folder_transaction(first) == transaction:
             self._shared_files += 1
@@ -189,7 +197,8 @@ class SharedFolders:
 
 
 class TransactionSnapshot:
-    """A version that stays, whatever commits meanwhile; and the folder of one transaction."""
+    """A fixed version of the table, unaffected by concurrent commits, and one transaction's
+    folder."""
 
     def __init__(
         self,
@@ -205,21 +214,22 @@ class TransactionSnapshot:
         self.version = version
         self.transaction = transaction
         self.measured = measured or Measured.start(lambda: 0.0, store)
-        """What is done on it; without one, times are not taken."""
+        """Measurement of the work on it. Without one, no times are taken."""
         self.metadata: Metadata = view.metadata_at(version)
         self.target: Metadata = self.metadata
-        """What files are written under, and what the commit makes of the table's metadata."""
+        """The metadata that files are written under, and that the commit gives the table."""
         self._shared_key = (
             None if shared_folder is None else shared_folder_key(shared_folder, transaction)
         )
-        """Where a lone small file may go: the folder of an earlier transaction is there already."""
+        """Key for a single small file in the folder of an earlier transaction, which exists
+        already."""
         self._writes = 0
         self.files_of: Callable[[TransactionSnapshot], TransactionFiles] | None = None
         """Gives the files of the transaction if an engine writes them; None: this process does."""
 
     @property
     def files(self) -> TransactionFiles:
-        """The files that the transaction wrote, and what its engine left beside them."""
+        """The files that the transaction wrote, and other objects that its engine left."""
         if self.files_of is not None:
             return self.files_of(self)
         return TransactionFiles(self.store, self.transaction, shared_key=self._shared_key)
@@ -231,22 +241,23 @@ class TransactionSnapshot:
 
     @property
     def evolved(self) -> Metadata | None:
-        """What an entry says of the metadata: nothing where it stays."""
+        """The metadata to put into the entry; None if it is unchanged."""
         return None if self.target == self.metadata else self.target
 
     def property(self, name: str) -> str:
-        """The table property in force at `version`."""
+        """Return the table property in force at `version`."""
         return get_property(self.metadata.properties, name)
 
     def write(
         self, reader: pa.RecordBatchReader, *, copied: bool = False, in_memory: bool = False
     ) -> AddedFiles | None:
-        """Write rows, columns by name, to files of the transaction; None if there are none.
+        """Write rows, columns by name, to files of the transaction. Return None if there are no
+        rows.
 
         Args:
             reader: the rows.
-            copied: they are in the table as they are, so constraints were checked (DAT-13).
-            in_memory: as of `write_data`.
+            copied: the rows are unchanged rows of the table, so constraints were checked (DAT-13).
+            in_memory: as in `write_data`.
 
         Raises:
             SchemaMismatchError, ConstraintViolationError: as `write_data`.
@@ -266,14 +277,15 @@ class TransactionSnapshot:
         )
 
     def next_prefix(self) -> str:
-        """What the names of the files of one more write begin with. Not for several threads."""
+        """Return the name prefix for the files of one more write. Not thread safe."""
         self._writes += 1
         return f"{self._writes - 1}-"
 
     @contextmanager
     def staging(self) -> Iterator[None]:
-        """If the block fails, remove the files that it wrote and take `target` back. Files of
-        earlier blocks stay.
+        """If the context fails, remove the files that it wrote and reset `target`.
+
+        Files of earlier contexts stay.
 
         Raises:
             CommitRejectedError: the store refused a file.
@@ -285,16 +297,16 @@ class TransactionSnapshot:
             self.target = target
             if isinstance(error, OtherVersionRead) and not error.wrote:
                 raise
-            # An engine names its files by itself; its statement is the only one of a transaction.
+            # An engine names its files by itself. Its statement is the only one of a transaction.
             prefixes = [f"{number}-" for number in range(first, self._writes)] if first else ALL
             with self.files.removed_on_failure(prefixes):
                 raise
 
 
 class OtherVersionRead(Exception):
-    """A query of a statement reads the table at another version than the pinned one.
+    """A query of a statement reads another version of the table than the transaction.
 
-    The statement is done again on a pin of that version.
+    The statement runs again on a snapshot of that version.
     """
 
     def __init__(self, version: int, *, wrote: bool) -> None:
@@ -305,26 +317,26 @@ class OtherVersionRead(Exception):
 
 
 def check_may_remove(metadata: Metadata) -> None:
-    """Refuse to take rows out of an append-only table.
+    """Refuse to remove rows from an append-only table.
 
     Raises:
         ConstraintViolationError: property appendOnly.
     """
     if get_property(metadata.properties, "appendOnly") == "true":
         raise ConstraintViolationError(
-            "the table is append-only (property appendOnly): rows may be added, never replaced"
+            "the table is append-only (property appendOnly): rows cannot be removed or changed"
         )
 
 
 def live_rows(files: pa.Table) -> int:
-    """Rows of live files that are not gone."""
+    """Return the number of rows of live files that are not deleted."""
     return int(pc.sum(files["rows"]).as_py() or 0) - int(pc.sum(files["deleted"]).as_py() or 0)
 
 
 def joined(parts: Sequence[AddedFiles | None]) -> AddedFiles | None:
-    """The files of all parts in order; what a part does not say of its files is unknown.
+    """Return the files of all parts in order. A column that a part lacks is unknown for its files.
 
-    Files that are not said to hold new versions of rows hold none.
+    Files without the `updated` column hold no new versions of older rows.
     """
     known = [part for part in parts if part is not None]
     if len(known) <= 1:

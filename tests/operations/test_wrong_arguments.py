@@ -88,7 +88,7 @@ WRONG: dict[str, tuple[Wrong, type[TablefmtError], str]] = {
     "restore": (
         lambda t: t.restore("2024-01-01"),  # type: ignore[arg-type]
         InvalidRangeError,
-        "'2024-01-01' is not a whole number; a time goes into timestamp",
+        "'2024-01-01' is not a whole number; pass a time as a timestamp",
     ),
 }
 

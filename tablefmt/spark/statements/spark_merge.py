@@ -257,7 +257,7 @@ class _Work:
         The same pass writes the new versions of updated rows.
         """
         merge = self.merge
-        outer = merge.analysis.looks_at_all_targets
+        outer = merge.analysis.reads_all_targets
         names = [FILE, ROW, SOURCE, ACTION]
         if files.num_rows == 0 or (self.source.count == 0 and not outer):
             shape = pa.schema([(name, pa.int64()) for name in names])

@@ -577,7 +577,7 @@ def test_swapped_arguments_are_refused_with_what_was_expected(spark: Any, uri: s
         (lambda: table.overwrite(rows, 5), "expected SQL text, .* got int"),
         (lambda: table.append("id = 2"), "pass the rows before the condition"),
         (lambda: table.merge("s.id = t.id", rows).when_matched_delete().execute(), "expected rows"),
-        (lambda: table.restore("2024-01-01"), "a time goes into timestamp"),
+        (lambda: table.restore("2024-01-01"), "pass a time as a timestamp"),
     ):
         with pytest.raises(tablefmt.errors.TablefmtError, match=said):
             change()
