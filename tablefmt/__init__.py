@@ -1,9 +1,9 @@
 """tablefmt: a log-structured table format on object storage.
 
-One commit is one atomic put-if-absent; there is no server, no catalog, no lock service.
+One commit is one atomic put-if-absent. There is no server, no catalog and no lock service.
 `tablefmt.create`, `tablefmt.write`, `tablefmt.open`, `tablefmt.exists` and `tablefmt.drop` work
-with Arrow data in this process; `tablefmt.spark` works with PySpark, `tablefmt.duckdb` and
-`tablefmt.polars` with those.
+with Arrow data in this process. `tablefmt.spark`, `tablefmt.duckdb` and `tablefmt.polars` work with
+these engines.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _HOMES = {
     "pipe": "tablefmt.pipes.pipe:pipe",
     "write": "tablefmt.table:write",
 }
-"""Where the public names are: pyarrow and the rest are imported when one is first used."""
+"""Locations of the public names. pyarrow and other modules are imported on first use."""
 
 _EXTRAS = ("duckdb", "polars", "spark")
 """Modules that each need an extra."""
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, whether they were used or not."""
+    """List the public names, imported or not."""
     return sorted({*globals(), *__all__, *_EXTRAS})
 
 

@@ -1,4 +1,4 @@
-"""`python -m tablefmt` is the command `tablefmt`."""
+"""Run the command `tablefmt` as `python -m tablefmt`."""
 
 from tablefmt.cli.main import main
 

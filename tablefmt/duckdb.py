@@ -1,15 +1,16 @@
 """Tables in DuckDB: `pip install 'tablefmt[sql]'`. DuckDB's own reader reads the live files.
 
-What a table was at one version is what is read, however it moves on. Before a relation or view is
-made, every live file is looked at: it is there, has the length and the number of rows of the log,
-and its footer is the one that was written (DAT-5, ADD-7). DuckDB does not verify the checksums of
-pages: what is damaged there may come out as other values. `Table.scan` and `verify(deep=True)` do.
+A relation or view reads the table at one version, even after later commits. Every live file is
+checked before it is made. The file must exist, have the length and row count of the log, and have
+the footer that was written (DAT-5, ADD-7). DuckDB does not verify page checksums, so damaged pages
+may give wrong values. `Table.scan` and `verify(deep=True)` verify them.
 
-A row that is gone is left out by its position in the file. DuckDB may evaluate a condition of the
-query before that: one that fails on such a row fails the query (write TRY_CAST for CAST).
+Deleted rows are filtered out by their position in the file. DuckDB may evaluate a condition of the
+query before that filter. If a condition fails on a deleted row, the query fails (write TRY_CAST for
+CAST).
 
-A relation reads files of a local disk as DuckDB reads any, and those of other stores by ranges
-through the store of the table; credentials are in no text.
+DuckDB opens files on a local disk directly. It reads files of other stores as byte ranges through
+the table's store. No SQL text contains credentials.
 """
 
 from __future__ import annotations

@@ -2,16 +2,16 @@
 
 TablefmtError
 ├── TableNotFoundError  TableExistsError  VersionNotFoundError  ChangesExpiredError
-│   ForeignTableError                 the question does not fit this table
-├── InvalidRangeError (a ValueError)  a version, a time or a range that makes no sense
-│   └── InvalidArgumentError          another argument or option that makes no sense
-├── ConcurrentModificationException   nothing was committed: read again, do it again
+│   ForeignTableError                 the request does not fit this table
+├── InvalidRangeError (a ValueError)  an invalid version, time or range
+│   └── InvalidArgumentError          another invalid argument or option
+├── ConcurrentModificationException   nothing was committed: read again, run again
 │   ├── ConcurrentAppendException  ConcurrentDeleteReadException
 │   │   ConcurrentDeleteDeleteException  ConcurrentWriteException
 │   └── MetadataChangedException  ProtocolChangedException  ConcurrentTransactionException
 ├── CommitUnknownError                it may be in the table: resolve(); files are kept
 ├── CommitRejectedError               it is not and will not be in the table
-├── CorruptTableError                 stop: a person has to look
+├── CorruptTableError                 stop: an administrator must decide
 │   └── CorruptEntryError  LogGapError  CorruptDataError  TableReplacedError
 │       LostCheckpointError
 ├── UnsupportedFeatureError  UnsafeStoreError
@@ -20,9 +20,9 @@ TablefmtError
     InvalidPredicateError  IdempotenceError  TransactionStateError
 
 Every class has a stable `kind`, its name in words without Error or Exception: `table_not_found`.
-It keeps what it was built with as attributes; nobody has to read a message to decide. Messages end
-with what to do next. No secret ever enters an error. Errors pickle and copy with their text, all
-attributes and their notes; `__cause__` and the traceback stay behind, as Python has it.
+The facts of an error are attributes, so a program need not parse its message. Messages end with
+advice. Errors never contain secrets. They pickle and copy with their text, attributes and notes,
+but without `__cause__` and traceback, as usual in Python.
 """
 
 from __future__ import annotations
@@ -35,28 +35,30 @@ from tablefmt.printable import printable, printable_lines
 
 
 class TablefmtError(Exception):
-    """The base of every error this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose."""
 
     kind: ClassVar[str] = "tablefmt"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild from the finished text and the attributes; a constructor would word it again."""
+        """Rebuild from the finished text and the attributes, because a constructor would change the
+        text."""
         made = (type(self), *self.args)
         return copyreg.__newobj__, made, self.__dict__  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
-        """Return the message in one line; what it quotes drives no terminal (SEC-1)."""
+        """Return the message in one line, with escapes for control characters (SEC-1)."""
         return printable(super().__str__())
 
 
 class TableNotFoundError(TablefmtError):
-    """There is no table at this place, or it was dropped; `found` says what is there instead."""
+    """There is no table at this place, or it was dropped. `found` describes what is there
+    instead."""
 
     kind = "table_not_found"
 
     def __init__(self, uri: str, detail: str = "", found: str = "") -> None:
         extra = f" ({detail})" if detail else ""
-        advice = "Check the path, or make one with tablefmt.create()."
+        advice = "Check the path, or create a table with tablefmt.create()."
         if found:
             extra = f": {found}" + extra
             advice = (
@@ -69,7 +71,7 @@ class TableNotFoundError(TablefmtError):
 
 
 class TableExistsError(TablefmtError):
-    """A table is at this place already."""
+    """There is a table at this place already."""
 
     kind = "table_exists"
 
@@ -86,8 +88,8 @@ class ForeignTableError(TableExistsError):
     """Files of another table format, or data files of another program, are at this place.
 
     Attributes:
-        found: What is there, such as "a Delta table".
-        where: The file that shows it.
+        found: description of the files, such as "a Delta table".
+        where: the file that shows it.
     """
 
     kind = "foreign_table"
@@ -109,8 +111,8 @@ class VersionNotFoundError(TablefmtError):
     """A version or a time outside the table's history (TIM-4).
 
     Attributes:
-        requested: what was asked for, in words.
-        oldest, latest: what there is, both inclusive: versions, or times as text.
+        requested: the requested version or time, in words.
+        oldest, latest: the bounds of the history, both inclusive: versions, or times as text.
     """
 
     kind = "version_not_found"
@@ -118,7 +120,7 @@ class VersionNotFoundError(TablefmtError):
     def __init__(self, requested: object, oldest: object, latest: object) -> None:
         super().__init__(
             f"{requested} is outside the table's history: it goes from {oldest} to {latest}, "
-            "both included. Ask for something in between."
+            "both included. Choose a value in between."
         )
         self.requested = requested
         self.oldest = oldest
@@ -126,7 +128,8 @@ class VersionNotFoundError(TablefmtError):
 
 
 class ChangesExpiredError(TablefmtError):
-    """The changes asked for are past retention; `earliest_version` can still be read."""
+    """The requested changes are no longer kept. `earliest_version` is the first that can be
+    read."""
 
     kind = "changes_expired"
 
@@ -145,31 +148,31 @@ class ChangesExpiredError(TablefmtError):
 
 
 class InvalidRangeError(TablefmtError, ValueError):
-    """A range or a point that makes no sense: begin after end, two starts, an unreadable time."""
+    """An invalid range or point: begin after end, two starts, an unreadable time."""
 
     kind = "invalid_range"
 
 
 class InvalidArgumentError(InvalidRangeError):
-    """An argument or an option that makes no sense, where no range is meant.
+    """An invalid argument or option other than a range. Also a ValueError.
 
-    It is below `InvalidRangeError` because that class stood for these cases before: whoever
-    catches it still does. A ValueError too.
+    It derives from `InvalidRangeError`, which was raised for these cases in the past. So existing
+    handlers still catch it.
     """
 
     kind = "invalid_argument"
 
 
 class ConcurrentModificationException(TablefmtError):
-    """Another commit made this one impossible. Nothing of it is in the table.
+    """A concurrent commit conflicts with this one. Nothing of this one is in the table.
 
     Attributes:
-        winner_version: ID version of the commit that stands in the way.
-        winner_operation: Its operation's name.
-        rule: Id of the rule in spec/conflicts.md that decided.
-        cell: The cell of the matrices that applied, in words; None where none was asked.
-        evidence: What both touched, with counts; at most 10 items a kind.
-        advice: What to do next, one sentence.
+        winner_version: ID version of the winning commit.
+        winner_operation: name of its operation.
+        rule: id of the rule in spec/conflicts.md that decided.
+        cell: the matrix rule that applied, in words; None if no matrix was used.
+        evidence: what both commits touched, with counts; at most 10 items of each kind.
+        advice: one sentence about what to do next.
     """
 
     kind = "concurrent_modification"
@@ -188,8 +191,8 @@ class ConcurrentModificationException(TablefmtError):
     ) -> None:
         self.advice = advice or self.default_advice
         super().__init__(
-            f"{reason} (winner: version {winner_version}, {winner_operation}; rule {rule}). "
-            f"Nothing was committed. {self.advice}"
+            f"{reason} (winning commit: version {winner_version}, {winner_operation}; rule "
+            f"{rule}). Nothing was committed. {self.advice}"
         )
         self.reason = reason
         self.winner_version = winner_version
@@ -199,21 +202,22 @@ class ConcurrentModificationException(TablefmtError):
         self.evidence = dict(evidence or {})
 
     def explain(self) -> str:
-        """The whole story for a person, several lines."""
+        """Return a full explanation in several lines."""
         lines = [
             f"{type(self).__name__}: {self.reason}.",
-            f"  winner    version {self.winner_version}, {self.winner_operation}",
-            f"  rule      {self.rule} (spec/conflicts.md)",
+            _fact("winning commit", f"version {self.winner_version}, {self.winner_operation}"),
+            _fact("rule", f"{self.rule} (spec/conflicts.md)"),
         ]
         if self.cell is not None:
-            lines.append(f"  cell      {self.cell}")
+            lines.append(_fact("matrix rule", self.cell))
         for name, items in self.evidence.items():
             if not name.endswith("_count"):
-                lines.append(f"  {name:<9} {_listed(items, self.evidence.get(name + '_count'))}")
-        return printable_lines([*lines, f"  advice    Nothing was committed. {self.advice}"])
+                lines.append(_fact(name, _listed(items, self.evidence.get(name + "_count"))))
+        lines.append(_fact("advice", f"Nothing was committed. {self.advice}"))
+        return printable_lines(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for a machine."""
+        """Return the same facts for programs."""
         return {
             "kind": self.kind,
             "reason": self.reason,
@@ -226,8 +230,13 @@ class ConcurrentModificationException(TablefmtError):
         }
 
 
+def _fact(name: str, text: str) -> str:
+    """Return a line of an explanation."""
+    return f"  {name:<14}  {text}"
+
+
 def _listed(items: Any, count: int | None) -> str:
-    """Items with how many more there are."""
+    """Return items as text, with the number of further ones."""
     if not isinstance(items, list):
         return str(items)
     more = f" and {count - len(items)} more" if count is not None and count > len(items) else ""
@@ -235,59 +244,59 @@ def _listed(items: Any, count: int | None) -> str:
 
 
 class ConcurrentAppendException(ConcurrentModificationException):
-    """The winner added rows where this operation read."""
+    """The winning commit added rows that this operation would have read."""
 
     kind = "concurrent_append"
 
 
 class ConcurrentDeleteReadException(ConcurrentModificationException):
-    """The winner deleted something this operation read."""
+    """The winning commit deleted rows or files that this operation read."""
 
     kind = "concurrent_delete_read"
 
 
 class ConcurrentDeleteDeleteException(ConcurrentModificationException):
-    """Both delete the same thing."""
+    """Both commits delete the same row or file."""
 
     kind = "concurrent_delete_delete"
 
 
 class ConcurrentWriteException(ConcurrentModificationException):
-    """A failing cell of the `transaction` matrix."""
+    """The `transaction` matrix does not allow both commits."""
 
     kind = "concurrent_write"
 
 
 class MetadataChangedException(ConcurrentModificationException):
-    """The winner changed schema, properties or partitioning."""
+    """The winning commit changed schema, properties or partitioning."""
 
     kind = "metadata_changed"
-    default_advice = "Open the table again, fit the data to its new schema, and write again."
+    default_advice = "Open the table again, adapt the data to its new schema, and write again."
 
 
 class ProtocolChangedException(ConcurrentModificationException):
-    """The winner created, replaced or upgraded the table."""
+    """The winning commit created, replaced or upgraded the table."""
 
     kind = "protocol_changed"
-    default_advice = "Open the table that is there now and start over from it."
+    default_advice = "Open the new table and start again."
 
 
 class ConcurrentTransactionException(ConcurrentModificationException):
-    """The winner carries the same application id."""
+    """The winning commit has the same application id."""
 
     kind = "concurrent_transaction"
     default_advice = "Make sure that only one writer runs under this application id."
 
 
 class CommitUnknownError(TablefmtError):
-    """The store did not say whether the entry was written. It may be in the table.
+    """The store did not say if the entry was written. The commit may be in the table.
 
-    No file is deleted. `table.resolve(transaction, version)` decides later (CMT-9).
+    No file is deleted. Call `table.resolve(transaction, version)` later (CMT-9).
 
     Attributes:
         transaction: the nonce, 32 hex digits.
-        version: the ID version that it tried for last.
-        detail: what the store did, in words.
+        version: the last ID version that it contested.
+        detail: the store's failure, in words.
     """
 
     kind = "commit_unknown"
@@ -295,16 +304,22 @@ class CommitUnknownError(TablefmtError):
     def __init__(
         self, transaction: str, version: int, detail: str = "", *, kept_from: int | None = None
     ) -> None:
-        """`kept_from`: the entries that would tell are gone, and the log begins there."""
+        """Build the error.
+
+        Args:
+            transaction, version, detail: the attributes.
+            kept_from: given if the entries that would tell were removed: the first version that the
+                log still has.
+        """
         extra = f" ({detail})" if detail else ""
         super().__init__(
-            f"it is not known what became of the commit at version {version}{extra}: it may be in "
-            f"the table, or may still arrive. Its files are kept. "
+            f"the outcome of the commit at version {version} is unknown{extra}: it may be in the "
+            f"table, or may still arrive. Its files are kept. "
             f'Call resolve("{transaction}", {version}) before writing the same data again.'
             if kept_from is None
-            else f"what became of transaction {transaction} cannot be told any more: entries of "
-            f"the log are kept from version {kept_from} on, and none of them is its own. Look "
-            "whether its rows are in the table before writing the same data again."
+            else f"the outcome of transaction {transaction} can no longer be found: the log keeps "
+            f"entries from version {kept_from} on, and none of them is its entry. Check if its "
+            "rows are in the table before writing the same data again."
         )
         self.transaction = transaction
         self.version = version
@@ -318,19 +333,19 @@ class CommitRejectedError(TablefmtError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"the commit was rejected: {reason}. Nothing of it is in the table; mend the cause "
+            f"the commit was rejected: {reason}. Nothing of it is in the table; fix the cause "
             "and run the operation again."
         )
         self.reason = reason
 
 
 class CorruptTableError(TablefmtError):
-    """What is stored is not what was written. Nothing is read past the damage.
+    """Stored bytes are not what was written. Nothing is read past the damage.
 
     Attributes:
-        key: the object's, relative to the table; "" where it is not one object.
-        rule: id of the rule in spec/ that is broken; "" where none is named.
-        detail: what is wrong, without the rest of the message.
+        key: of the object, relative to the table; "" if it is not a single object.
+        rule: id of the broken rule in spec/; "" if there is none.
+        detail: the damage, without the rest of the message.
     """
 
     kind = "corrupt_table"
@@ -350,19 +365,19 @@ class CorruptTableError(TablefmtError):
 
 
 class LostCheckpointError(CorruptTableError):
-    """A part of a checkpoint is missing or damaged, and nothing else says what it said."""
+    """A part of a checkpoint is missing or damaged, and nothing else has its contents."""
 
     kind = "lost_checkpoint"
 
 
 class CorruptEntryError(CorruptTableError):
-    """A log entry that is torn, flipped, foreign, or breaks a rule of the format."""
+    """A log entry that is torn, altered, foreign, or breaks a rule of the format."""
 
     kind = "corrupt_entry"
 
 
 class LogGapError(CorruptTableError):
-    """An entry is missing between two that exist: version `missing`, while `found` is there."""
+    """An entry is missing below another one: version `missing`, while `found` exists."""
 
     kind = "log_gap"
 
@@ -379,14 +394,15 @@ class CorruptDataError(CorruptTableError):
 
 
 class TableReplacedError(CorruptTableError):
-    """Another table is at this place than the one that was opened."""
+    """The table at this place is not the one that was opened."""
 
     kind = "table_replaced"
     default_advice = "Open the table again."
 
 
 class UnsupportedFeatureError(TablefmtError):
-    """The table, or the call, needs something this version does not do. `features` names it."""
+    """The table or the call needs something that this version does not support. `features` names
+    it."""
 
     kind = "unsupported_feature"
 
@@ -396,16 +412,17 @@ class UnsupportedFeatureError(TablefmtError):
 
 
 class UnsafeStoreError(TablefmtError):
-    """The store does not honour put-if-absent: two writers could destroy each other's commits."""
+    """The store does not honour put-if-absent, so two writers could destroy each other's
+    commits."""
 
     kind = "unsafe_store"
 
 
 class StoreError(TablefmtError):
-    """The store cannot do what was asked; the message says what and what to do.
+    """The store cannot do the request. The message says what failed and what to do.
 
     Attributes:
-        retryable: True if the same request may succeed later without anybody mending anything.
+        retryable: True if the same request may succeed later without any change.
     """
 
     kind = "store"
@@ -416,7 +433,7 @@ class StoreError(TablefmtError):
 
 
 class SchemaMismatchError(TablefmtError):
-    """Data or a schema that does not fit. `columns` names the offenders."""
+    """Data or a schema that does not fit. `columns` names the columns at fault."""
 
     kind = "schema_mismatch"
 
@@ -428,7 +445,7 @@ class SchemaMismatchError(TablefmtError):
 class ConstraintViolationError(TablefmtError):
     """Rows that break NOT NULL, a CHECK (`constraint` is its name), or `appendOnly`.
 
-    `row` is one that breaks it, the columns that tell something; None where it is not known.
+    `row` is an example of such a row, with its informative columns; None if unknown.
     """
 
     kind = "constraint_violation"
@@ -442,7 +459,7 @@ class ConstraintViolationError(TablefmtError):
 
 
 class MergeCardinalityError(TablefmtError):
-    """Several source rows would change one target row. `keys` shows up to ten such rows."""
+    """Several source rows would change one target row. `keys` has up to ten such target rows."""
 
     kind = "merge_cardinality"
 
@@ -452,18 +469,18 @@ class MergeCardinalityError(TablefmtError):
 
 
 class TransactionStateError(TablefmtError):
-    """A transaction that was committed or aborted, or that holds another operation already."""
+    """The transaction was committed or aborted, or holds another operation already."""
 
     kind = "transaction_state"
 
 
 class InvalidPredicateError(TablefmtError, ValueError):
-    """A condition that cannot be parsed, or names what is not there."""
+    """A condition that cannot be parsed, or names a column that does not exist."""
 
     kind = "invalid_predicate"
 
 
 class IdempotenceError(TablefmtError):
-    """An application version was used before, for other content."""
+    """An application version that was used before for other content."""
 
     kind = "idempotence"

@@ -1,13 +1,15 @@
-"""Tables in polars: `pip install 'tablefmt[polars]'`. Its own reader reads live files of a disk.
+"""Tables in polars: `pip install 'tablefmt[polars]'`. Its own reader reads live files on a disk.
 
-What a table was at one version is what is read, however it moves on. Before files are read they are
-looked at: each is there, has the length and the number of rows of the log, and its footer is the
-one that was written (DAT-5, ADD-7). polars does not verify the checksums of pages: what is damaged
-there may come out as other values. `Table.scan` and `verify(deep=True)` do.
+A scan reads the table at one version, even after later commits. Files are checked before they are
+read. Each must exist, have the length and row count of the log, and have the footer that was
+written (DAT-5, ADD-7). polars does not verify page checksums, so damaged pages may give wrong
+values. `Table.scan` and `verify(deep=True)` verify them.
 
-A row that is gone is left out by its position in the file. polars may evaluate a condition of the
-query before that: one that fails on such a row fails the query. Files that are on no disk, and
-columns that polars would read otherwise than they are, come through Arrow as of `Table.scan`.
+Deleted rows are filtered out by their position in the file. polars may evaluate a condition of the
+query before that filter. If a condition fails on a deleted row, the query fails.
+
+Files that are not on a disk come through Arrow, as in `Table.scan`. So do columns that polars would
+read with other values or types.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Table: what the user holds. Every method hands over to the room that does the work."""
+"""Table: the main object of the API. Every method calls the package that does the work."""
 
 from __future__ import annotations
 
@@ -59,22 +59,28 @@ if TYPE_CHECKING:
 
 
 class Table(ReadableTable):
-    """A handle on one table, at one version.
+    """A handle on one table at one version.
 
-    Scans see the handle's version until `refresh()` or a write of its own moves it; writes,
-    `changes` and `history` go by the newest version, whatever the handle's. Safe to share between
-    threads.
+    Scans read the handle's version until `refresh()` or a write of the handle moves it. Writes,
+    `changes` and `history` use the newest version. A handle is safe to share between threads.
 
-    Methods that write take `commit`: application=(id, version), applied at most once (CFL-7);
-    user_metadata={}, JSON values that the entry keeps; deadline, seconds from 0, 600 by default
-    (CMT-8). They raise, besides what they name:
+    Methods that write take `commit`, which are these options:
 
-        CommitRejectedError, CommitUnknownError: CMT-1. ConcurrentModificationException: CFL-1.
-        IdempotenceError: CFL-7. InvalidArgumentError: an argument of the commit makes no sense.
-        UnsafeStoreError: STO-12. UnsupportedFeatureError: ENT-7, it needs a newer writer.
+    - application=(id, version): applied at most once (CFL-7).
+    - user_metadata={}: JSON values to keep in the entry.
+    - deadline: seconds, at least 0, by default 600 (CMT-8).
 
-    Whatever asks the store raises StoreError where that does not answer, and CorruptTableError or
-    TableReplacedError where the log is not what was written (LOG-1 .. LOG-3).
+    Besides the errors that they name, they raise:
+
+        CommitRejectedError, CommitUnknownError: CMT-1.
+        ConcurrentModificationException: CFL-1.
+        IdempotenceError: CFL-7.
+        InvalidArgumentError: an invalid option of the commit.
+        UnsafeStoreError: STO-12.
+        UnsupportedFeatureError: ENT-7, the table needs a newer writer.
+
+    Every method that uses the store may raise StoreError if the store fails. It may raise
+    CorruptTableError or TableReplacedError if the log is not what was written (LOG-1 .. LOG-3).
     """
 
     def __init__(self, context: TableContext) -> None:
@@ -91,14 +97,14 @@ class Table(ReadableTable):
 
     @property
     def timestamp(self) -> datetime:
-        """Commit timestamp of `version`, aware, UTC."""
+        """Commit timestamp of `version`: aware, UTC."""
         return from_micros(self.context.view.timestamp_at(self.version))
 
     def refresh(self) -> Table:
         """Move the handle to the newest version, and return it. One request if nothing is new.
 
         Raises:
-            TableReplacedError, CorruptTableError: the log is not what it was.
+            TableReplacedError, CorruptTableError: the log was replaced or damaged.
         """
         self.context.refresh()
         return self
@@ -106,23 +112,24 @@ class Table(ReadableTable):
     def append(
         self, data: Any, *, merge_schema: bool = False, **commit: Unpack[CommitKeywords]
     ) -> Commit:
-        """Add rows; columns by name (DAT-2). No rows and no application: no version is made.
+        """Add rows, columns by name (DAT-2). Without rows and application version, no version is
+        made.
 
         Args:
-            data: a pyarrow Table or reader, pandas (of the index, levels with a name are columns),
-                polars, or anything with `__arrow_c_stream__` or `__arrow_c_array__`; a dict of
-                columns, or a list of dicts, where a key that is missing is the column's default, or
-                NULL; or a table, or a scan of one, which of this one, at a version that was not
-                asked for, is a read of it (CFL-8).
-            merge_schema: columns that the table lacks are added in the same commit, and types
-                become wider where the data's are (SCH-9).
+            data: a pyarrow Table or reader, pandas, polars, or any object with
+                `__arrow_c_stream__` or `__arrow_c_array__`. Named index levels of pandas are
+                columns. Or a dict of columns, or a list of dicts, in which a missing key means the
+                column's default or NULL. Or a table, or a scan of one. A scan of this table counts
+                as a read of it, unless its version was requested explicitly (CFL-8).
+            merge_schema: add missing columns in the same commit, and widen types to those of the
+                data (SCH-9).
             commit: see the class.
 
         Raises:
-            SchemaMismatchError: columns that the table lacks, lack of one that is NOT NULL, or a
-                type that is not cast without loss.
-            ConstraintViolationError: DAT-3, DAT-13. UnsupportedFeatureError: a CHECK that only
-                Spark can evaluate.
+            SchemaMismatchError: columns that the table lacks, a missing NOT NULL column, or a type
+                that cannot be cast without loss.
+            ConstraintViolationError: DAT-3, DAT-13.
+            UnsupportedFeatureError: a CHECK that only Spark can evaluate.
         """
         return append(self.context, data, commit_options(commit), merge_schema=merge_schema)
 
@@ -139,19 +146,21 @@ class Table(ReadableTable):
         """Replace the whole table, the rows of a condition, or the partitions of the new rows.
 
         Args:
-            data: as of `append`.
-            where: as of `scan`: the rows that go, and every new row has to make it TRUE (MRG-6).
-            dynamic_partitions: the partitions that `data` has rows of go, and no other.
-            overwrite_schema: the columns of `data` take the place of the table's; for the whole
-                table alone.
-            partition_by: with `overwrite_schema`, the columns to partition by from then on, none
-                for no partitions; None: those that partition the table now.
+            data: as in `append`.
+            where: as in `scan`. Selects the rows to replace, and must be TRUE for every new row
+                (MRG-6).
+            dynamic_partitions: replace only the partitions that `data` has rows of.
+            overwrite_schema: replace the table's columns by those of `data`. Only for the whole
+                table.
+            partition_by: with `overwrite_schema`, the new partition columns, [] for none; None:
+                keep the partition columns.
             commit: see the class.
 
         Raises:
-            InvalidPredicateError: the condition; or two of the arguments that say what goes.
-            ConstraintViolationError: as `append`; a new row does not make `where` TRUE; the table
-                is append-only. SchemaMismatchError, UnsupportedFeatureError: as `append`.
+            InvalidPredicateError: the condition, or two arguments that select the rows to replace.
+            ConstraintViolationError: as `append`; `where` is not TRUE for a new row; the table is
+                append-only.
+            SchemaMismatchError, UnsupportedFeatureError: as `append`.
         """
         return overwrite(
             self.context,
@@ -164,14 +173,17 @@ class Table(ReadableTable):
         )
 
     def truncate(self, where: Condition = None, **commit: Unpack[CommitKeywords]) -> Commit:
-        """Overwrite with nothing. `where` and errors as of `overwrite`; no such row: no version."""
+        """Remove all rows, or those of `where`. Without such rows, no version is made.
+
+        `where` and errors are those of `overwrite`.
+        """
         return truncate(self.context, commit_options(commit), where=where)
 
     def delete(self, where: Condition = None, **commit: Unpack[CommitKeywords]) -> Commit:
-        """Take out the rows for which the condition is TRUE; all of them for None (DEL-1).
+        """Delete the rows for which the condition is TRUE; all rows for None (DEL-1).
 
         Args:
-            where: as of `scan`.
+            where: as in `scan`.
             commit: see the class.
 
         Raises:
@@ -187,17 +199,17 @@ class Table(ReadableTable):
         where: Condition = None,
         **commit: Unpack[CommitKeywords],
     ) -> Commit:
-        """Give the rows for which the condition is TRUE new values; all rows for None.
+        """Update the rows for which the condition is TRUE; all rows for None.
 
         Args:
-            set: column, or path of a field in a struct (SQL-5) -> SQL text over the old row; stored
-                by SQL-3.
-            where: as of `scan`.
+            set: column, or path of a field in a struct (SQL-5) -> SQL text over the old row. Values
+                are stored by SQL-3.
+            where: as in `scan`.
             commit: see the class.
 
         Raises:
-            SchemaMismatchError: a column that is not there or is set twice, a value of another
-                kind. ConstraintViolationError: DAT-3, DAT-13; the table is append-only.
+            SchemaMismatchError: a column does not exist, is set twice, or cannot store a value.
+            ConstraintViolationError: DAT-3, DAT-13; the table is append-only.
             InvalidPredicateError, UnsupportedFeatureError: the condition or a value (SQL-1, SQL-2).
             CorruptDataError: DAT-5.
         """
@@ -213,16 +225,18 @@ class Table(ReadableTable):
         merge_schema: bool = False,
         memory_limit: int = MEMORY_BYTES,
     ) -> MergeBuilder[Commit]:
-        """Put the rows of a source into the table, clause by clause (MRG-1). `execute` of what this
-        gives carries it out; nothing is read, checked or raised before.
+        """Begin a MERGE of a source's rows into the table, clause by clause (MRG-1).
+
+        `execute` of the result runs it. Nothing is read, checked or raised before.
 
         Args:
-            source: tabular data, or a scan of any table at any version; read once, by `execute`.
-            on: which rows match: SQL text over both sides.
-            source_alias: what the text calls the source.
-            target_alias: what the text calls the table.
-            merge_schema: columns that only the source has become the table's (MRG-1).
-            memory_limit: bytes, about, for the source and for finding matches; more is on disk.
+            source: tabular data, or a scan of any table at any version. `execute` reads it once.
+            on: condition for matching rows: SQL text over both sides.
+            source_alias: name of the source in the text.
+            target_alias: name of the table in the text.
+            merge_schema: add columns that only the source has to the table (MRG-1).
+            memory_limit: approximate bytes for the source and for finding matches. The rest goes to
+                disk.
         """
 
         def run(statement: MergeStatement, commit: CommitKeywords) -> Commit:
@@ -237,9 +251,10 @@ class Table(ReadableTable):
 
     @property
     def alter(self) -> Alter[Commit]:
-        """Changes of schema, properties and constraints: `alter.add_column(name, type)` and so on.
+        """Methods to change schema, properties and constraints, such as `alter.add_column(name,
+        type)`.
 
-        Each is one commit of metadata, and no data file is written (SCH-8, SCH-9, ENT-10).
+        Each change is one commit of metadata, and writes no data file (SCH-8, SCH-9, ENT-10).
         """
         return Alter(self._alter)
 
@@ -247,11 +262,11 @@ class Table(ReadableTable):
         return alter(self.context, alteration, commit_options(commit))
 
     def transaction(self, *, read_version: int | None = None) -> Transaction:
-        """Begin a transaction that reads one version, by default the newest there is now.
+        """Begin a transaction that reads one version, by default the newest in the store.
 
         Raises:
             VersionNotFoundError, InvalidRangeError: no such version.
-            UnsafeStoreError, UnsupportedFeatureError: as of every write.
+            UnsafeStoreError, UnsupportedFeatureError: as every write.
         """
         return Transaction(self.context, read_version)
 
@@ -270,32 +285,35 @@ class Table(ReadableTable):
         columns: Sequence[str] | None = None,
         where: Condition = None,
     ) -> Changes:
-        """Row changes of a range; `starting` and `ending` are inclusive, `after` is exclusive.
+        """Return row changes of a range. `starting` and `ending` are inclusive, `after` is
+        exclusive.
 
-        Give one begin and at most one end; by default it ends at the newest version there is.
+        Give one begin and at most one end. The default end is the newest version.
 
         Args:
-            starting_version: the begin as an ID version, inclusive (INC-1).
-            after_version: the same, exclusive: pass `last_version` of the last answer.
-            starting_timestamp: the begin as a time, as of `scan`, inclusive (INC-2).
-            after_timestamp: the same, exclusive.
-            ending_version: the end, inclusive.
-            ending_timestamp: the same as a time.
-            content: "changes": every row that a commit took out or brought (INC-3). "net": the
-                difference of the rows at both ends. "append": the inserts of that (INC-6).
-            schema: the columns are those of the "end" of the range, or those of its "start", as
-                the version before the first one has them (INC-4).
-            expired: of a range that begins with versions which are not kept (ENT-13): "error", or
-                "snapshot" for all rows at its end, with `is_snapshot` (INC-7).
-            columns: as of `scan`, of these columns.
-            where: as of `scan`, over the same columns; asked of each row by itself, so of both
+            starting_version: begin as an ID version, inclusive (INC-1).
+            after_version: begin as an ID version, exclusive. Pass `last_version` of the previous
+                result.
+            starting_timestamp: begin as a time, in the forms of `scan`, inclusive (INC-2).
+            after_timestamp: begin as a time, exclusive.
+            ending_version: end as an ID version, inclusive.
+            ending_timestamp: end as a time, inclusive.
+            content: "changes": every row that a commit removed or added (INC-3). "net": the
+                difference between the rows at both ends. "append": the inserts of that difference
+                (INC-6).
+            schema: use the columns at the "end" of the range, or at its "start": those of the
+                version before the first one (INC-4).
+            expired: for a range that begins with versions that are no longer kept (ENT-13):
+                "error", or "snapshot" for all rows at its end, with `is_snapshot` (INC-7).
+            columns: as in `scan`, out of these columns.
+            where: as in `scan`, over the same columns. It is evaluated for each row, so for both
                 images of an updated row.
 
         Raises:
             InvalidRangeError, VersionNotFoundError: INC-1, INC-2.
             UnsupportedFeatureError: the condition.
-            ChangesExpiredError: the changes of the range are not kept (ENT-13).
-            SchemaMismatchError: a column that is not there, or is called like one of INC-3.
+            ChangesExpiredError: the changes of the range are no longer kept (ENT-13).
+            SchemaMismatchError: a column does not exist, or has a name of INC-3.
             InvalidPredicateError: the condition.
         """
         bounds = Bounds(
@@ -318,23 +336,25 @@ class Table(ReadableTable):
         )
 
     def history(self, limit: int | None = None) -> pa.Table:
-        """One row a version, newest first, with Delta's column names; `limit` rows at the most.
+        """Return one row for each version, newest first, with Delta's column names; at most `limit`
+        rows.
 
         Raises:
-            InvalidArgumentError: a limit that is not a whole number from 0.
+            InvalidArgumentError: the limit is not a whole number of at least 0.
         """
         return history(self.context, limit)
 
     def resolve(self, transaction: str, version: int | None = None) -> Commit | None:
-        """What became of an unknown commit: None only if it can never be in the table any more.
+        """Return the commit with an unknown outcome if it is in the table; None if it can never be.
 
         Args:
-            transaction: 32 hex digits, and
-            version: the ID version: what CommitUnknownError gave. Without it the answer is never
-                None (CMT-9).
+            transaction: 32 hex digits from CommitUnknownError.
+            version: the ID version from CommitUnknownError. Without it the result is never None
+                (CMT-9).
 
         Raises:
-            CommitUnknownError: it still may. InvalidRangeError: not a transaction or a version.
+            CommitUnknownError: the commit may still arrive.
+            InvalidRangeError: an invalid transaction or version.
         """
         return resolve(self.context, transaction, version)
 
@@ -638,26 +658,29 @@ def create(
     storage_options: Mapping[str, Any] | None = None,
     exist_ok: bool = False,
 ) -> Table:
-    """Make a table at `uri`, with no rows, or with some.
+    """Create a table at `uri`, empty or with rows.
 
     Args:
         uri: a local path, file://, s3:// (s3a:// is the same) or memory:// (STO-11).
-        schema: pyarrow.Schema, Spark StructType, or DDL text. Or data, as of `Table.append`: its
-            columns are the table's, and its rows are version 1. Rows that do not fit make no table.
-        partition_by: names of top-level columns that are not nested, or one; one has to be left.
+        schema: pyarrow.Schema, Spark StructType, or DDL text. Or data as in `Table.append`: the
+            table gets its columns, and version 1 has its rows. If the rows do not fit, no table is
+            created.
+        partition_by: names of top-level columns that are not nested, or one name. At least one
+            column must remain.
         properties: table properties by name.
-        comment: what people say of it, up to 4,000 characters (ENT-11). Of columns: `COMMENT '…'`
-            in DDL text, b"comment" in the metadata of a pyarrow field.
-        storage_options: what s3fs takes; by default the environment.
-        exist_ok: open the table that is there, if its definition is the same. Not with data.
+        comment: of the table, up to 4,000 characters (ENT-11). For columns use `COMMENT '…'` in DDL
+            text, or b"comment" in the metadata of a pyarrow field.
+        storage_options: options of s3fs; by default from the environment.
+        exist_ok: open an existing table with the same definition. Not with data.
 
     Raises:
-        TableExistsError: a table is there; with `exist_ok`, one of another definition.
-        SchemaMismatchError: SCH-1 .. SCH-5, ENT-8, or a property that is none.
+        TableExistsError: a table exists; with `exist_ok`, one of another definition.
+        SchemaMismatchError: SCH-1 .. SCH-5, ENT-8, or an invalid property.
         ProtocolChangedException: another creator was first (CFL-4).
-        InvalidArgumentError: data and `exist_ok`: `write` appends to a table that is there.
+        InvalidArgumentError: data with `exist_ok`. Use `write` to append to an existing table.
         UnsupportedFeatureError, StoreError: the address or its options.
-        UnsafeStoreError: STO-12. CommitRejectedError, CommitUnknownError: CMT-1.
+        UnsafeStoreError: STO-12.
+        CommitRejectedError, CommitUnknownError: CMT-1.
     """
     store, definition = open_store(uri, storage_options), (partition_by, properties, comment)
     if is_schema(schema):
@@ -676,22 +699,22 @@ def write(
     storage_options: Mapping[str, Any] | None = None,
     **commit: Unpack[CommitKeywords],
 ) -> Commit:
-    """Write rows to the table at `uri`; where there is none, it is made with their columns.
+    """Write rows to the table at `uri`. Without a table, create one with their columns.
 
     Args:
-        data: as of `Table.append`.
-        uri: as of `create`, like `storage_options`.
-        mode: append; overwrite, which replaces all rows; error (or errorifexists): only make a new
-            table; ignore: do nothing, as a no-op, if there is a table.
-        partition_by: columns to partition a new table by. For one that is there it has to be left
-            out, or name the same; with `overwrite_schema` as of `Table.overwrite`.
-        merge_schema: as of `Table.append`; with mode append alone.
-        overwrite_schema: as of `Table.overwrite`; with mode overwrite alone.
-        commit: as of `Table`.
+        data: as in `Table.append`.
+        uri: as in `create`, like `storage_options`.
+        mode: "append"; "overwrite" replaces all rows; "error" (or "errorifexists") only creates a
+            table; "ignore" does nothing if there is a table, and returns a no-op.
+        partition_by: partition columns of a new table. For an existing table, leave it out or name
+            the same columns. With `overwrite_schema`, as in `Table.overwrite`.
+        merge_schema: as in `Table.append`; only with mode "append".
+        overwrite_schema: as in `Table.overwrite`; only with mode "overwrite".
+        commit: as in `Table`.
 
     Raises:
-        TableExistsError: mode is error, and a table is there; nothing was read.
-        InvalidArgumentError: a mode or an argument that makes no sense.
+        TableExistsError: mode is "error", and a table exists. Nothing was read.
+        InvalidArgumentError: an invalid mode or argument.
         SchemaMismatchError, ConstraintViolationError: as `Table.append`; another partitioning.
     """
     options = commit_options(commit)
@@ -710,9 +733,10 @@ def open(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> Table
     """Open the table at `uri` at its newest version.
 
     Raises:
-        TableNotFoundError: there is none. CorruptTableError: its log is damaged.
-        UnsupportedFeatureError: it needs a newer reader (ENT-7); another scheme (STO-11).
-        StoreError: an address or an option that makes no sense, or no answer.
+        TableNotFoundError: there is none.
+        CorruptTableError: its log is damaged.
+        UnsupportedFeatureError: the table needs a newer reader (ENT-7); an unknown scheme (STO-11).
+        StoreError: an invalid address or option, or a failed request.
     """
     return open_at(open_store(uri, storage_options))
 
@@ -723,7 +747,7 @@ def open_at(store: Store, environment: Environment = SYSTEM) -> Table:
 
 
 def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> bool:
-    """Whether there is a table at `uri`: whether it has a version 0 (LOG-7).
+    """Return whether there is a table at `uri`: it has a version 0 (LOG-7), and was not dropped.
 
     Raises:
         UnsupportedFeatureError, StoreError: as `open`.
@@ -738,15 +762,17 @@ def drop(
     storage_options: Mapping[str, Any] | None = None,
     **commit: Unpack[CommitKeywords],
 ) -> Commit:
-    """End the table at `uri`: its last entry says so, and who knows it is told (ENT-14, RET-8).
+    """Drop the table at `uri`. Its last entry records that, and open handles notice (ENT-14,
+    RET-8).
 
-    The log stays, and a new table in its place goes on counting. Data files stay for whoever reads
-    them, until a vacuum of the next table; with `delete_data` they go now, also if it was dropped
-    before.
+    The log stays, and a new table in its place continues its version numbers. Data files stay for
+    current readers until a vacuum of the next table. With `delete_data` they are deleted now, even
+    if the table was dropped before.
 
     Raises:
-        TableNotFoundError: there is none. UnsupportedFeatureError: a whole bucket (RET-6).
-        StoreError: a data file is still there; call it again.
+        TableNotFoundError: there is none.
+        UnsupportedFeatureError: a whole bucket (RET-6).
+        StoreError: a data file could not be deleted; call it again.
     """
     store = open_store(uri, storage_options)
     return drop_at(store, commit_options(commit), delete_data=delete_data)

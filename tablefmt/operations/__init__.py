@@ -1,1 +1,1 @@
-"""One module a verb: what a user asks for, turned into a plan for the commit driver."""
+"""Operations of the API, one module each: a user's request becomes a plan for the commit driver."""

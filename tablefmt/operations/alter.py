@@ -1,8 +1,8 @@
-"""Alter: schema and properties, by metadata alone (class METADATA).
+"""ALTER: change schema and properties by metadata alone (class METADATA).
 
-Every write that runs beside it fails, blind ones of a transaction too. It goes on top of writes,
-unless it promises something of every row. Spec: ENT-8, ENT-10, SCH-2 .. SCH-4,
-SCH-7 .. SCH-9, CFL-5.
+Every concurrent write that commits later fails, blind appends of a transaction too. An ALTER is
+rebased onto earlier writes, unless it adds a constraint on every row.
+Spec: ENT-8, ENT-10, SCH-2 .. SCH-4, SCH-7 .. SCH-9, CFL-5.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 Find = Callable[[TransactionSnapshot, str], "Row | None"]
-"""A live row of the pinned version for which SQL text is TRUE."""
+"""Finds a live row of a transaction snapshot for which SQL text is TRUE."""
 
 
 class Alter(Generic[Made]):
-    """The verbs of `alter`, on a table or in a transaction."""
+    """The methods of `alter`, on a table or in a transaction."""
 
     def __init__(self, apply: Callable[[Alteration, CommitKeywords], Made]) -> None:
         self._apply = apply
@@ -42,15 +42,15 @@ class Alter(Generic[Made]):
     def set_properties(
         self, properties: Mapping[str, Any], **commit: Unpack[CommitKeywords]
     ) -> Made:
-        """Set table properties; others stay.
+        """Set table properties. Other properties stay.
 
         Raises:
-            SchemaMismatchError: an unknown name, or a value that is not what the name wants.
+            SchemaMismatchError: an unknown name, or a value that is invalid for the name.
         """
         return self._apply(alterations.set_properties(properties), commit)
 
     def unset_properties(self, names: Sequence[str], **commit: Unpack[CommitKeywords]) -> Made:
-        """Go back to the defaults of these properties; one that is not set is passed over.
+        """Reset properties to their defaults. Properties that are not set are ignored.
 
         Raises:
             SchemaMismatchError: an unknown name.
@@ -67,39 +67,40 @@ class Alter(Generic[Made]):
         default: Any = None,
         **commit: Unpack[CommitKeywords],
     ) -> Made:
-        """Add a column, or a field of a struct; no data file is touched.
+        """Add a column, or a field of a struct. No data file changes.
 
         Args:
-            name: of the column; a dotted path for a field: `s.f`, `list.element.f`, `map.value.f`.
-                Backticks go around a name that has a dot in it.
+            name: of the column. For a field, a dotted path: `s.f`, `list.element.f`, `map.value.f`.
+                Put a name that contains a dot between backticks.
             type: DDL text, a pyarrow.DataType, or a Spark DataType. NOT NULL needs a default.
-            after: the sibling it comes after; by default it comes last.
-            first: it comes before its siblings.
-            default: the value in all rows there are, and in those written without the column; None
-                for NULL. Columns that are nested or BINARY, and fields, have none.
-            commit: what every commit takes.
+            after: the sibling to put it after; by default it comes last.
+            first: put it before its siblings.
+            default: value in all existing rows, and in new rows that are written without the
+                column; None for NULL. Nested and BINARY columns, and fields, have no default.
+            commit: options of every commit.
 
         Raises:
-            SchemaMismatchError: the name is taken, the type is none that a table can have, or the
-                default is none of its values.
+            SchemaMismatchError: the name is taken, the type is not supported in a table, or the
+                default is not a value of the type.
         """
         return self._apply(
             alterations.add_column(name, type, after=after, first=first, default=default), commit
         )
 
     def rename_column(self, name: str, to: str, **commit: Unpack[CommitKeywords]) -> Made:
-        """Give a column or field another name: `to` as it is, dots in it mean nothing.
+        """Rename a column or field. `to` is taken as it is, so a dot in it is part of the name.
 
         Raises:
-            SchemaMismatchError: no such column, or a name that is taken.
+            SchemaMismatchError: no such column, or the new name is taken.
         """
         return self._apply(alterations.rename_column(name, to), commit)
 
     def drop_column(self, name: str, **commit: Unpack[CommitKeywords]) -> Made:
-        """Take a column or field out of the schema. Its values never come back under that name.
+        """Remove a column or field from the schema. A new column of that name never gets its old
+        values.
 
         Raises:
-            SchemaMismatchError: no such column, a partition column, or the only one.
+            SchemaMismatchError: no such column, a partition column, or the only column.
         """
         return self._apply(alterations.drop_column(name), commit)
 
@@ -111,7 +112,7 @@ class Alter(Generic[Made]):
         first: bool = False,
         **commit: Unpack[CommitKeywords],
     ) -> Made:
-        """Put a column or field at another place among its siblings.
+        """Move a column or field to another place among its siblings.
 
         Raises:
             SchemaMismatchError: no such column or sibling; neither `after` nor `first`.
@@ -119,48 +120,51 @@ class Alter(Generic[Made]):
         return self._apply(alterations.move_column(name, after=after, first=first), commit)
 
     def widen_column(self, name: str, type: Any, **commit: Unpack[CommitKeywords]) -> Made:
-        """Give a column, field, `list.element` or `map.value` a type that holds all its values.
+        """Change a column, field, `list.element` or `map.value` to a type that holds all its
+        values.
 
-        A wider integer, double for float or integers up to INT, a decimal with room for every
-        value, timestamp_ntz for date.
+        Wider types are a wider integer, double for float or integers up to INT, a decimal that
+        holds every value, and timestamp_ntz for date.
 
         Raises:
-            SchemaMismatchError: no such column, a partition column, or no such type.
+            SchemaMismatchError: no such column, a partition column, or not a wider type.
         """
         return self._apply(alterations.widen_column(name, type), commit)
 
     def add_constraint(self, name: str, condition: str, **commit: Unpack[CommitKeywords]) -> Made:
-        """From now on no row makes the condition FALSE; the rows there are, are looked through.
+        """Add a CHECK constraint. It is checked against all existing rows, and against new rows.
+
+        A row breaks the constraint if the condition is FALSE for it.
 
         Args:
             name: of the constraint.
             condition: Spark SQL over the columns of a row.
-            commit: what every commit takes.
+            commit: options of every commit.
 
         Raises:
-            ConstraintViolationError: a row there is breaks it.
-            InvalidPredicateError: it is no condition on a row by itself.
-            SchemaMismatchError: the name is taken; it looks at a variant.
-            UnsupportedFeatureError: a condition that only Spark can evaluate, without Spark.
-            ConcurrentAppendException: rows were added meanwhile.
+            ConstraintViolationError: an existing row breaks it.
+            InvalidPredicateError: it is not a condition on a single row.
+            SchemaMismatchError: the name is taken; the condition uses a variant.
+            UnsupportedFeatureError: only Spark can evaluate the condition, and this is not Spark.
+            ConcurrentAppendException: rows were added concurrently.
         """
         return self._apply(alterations.add_constraint(name, condition), commit)
 
     def drop_constraint(self, name: str, **commit: Unpack[CommitKeywords]) -> Made:
-        """Forget a constraint.
+        """Drop a constraint.
 
         Raises:
-            SchemaMismatchError: there is none of that name.
+            SchemaMismatchError: there is no constraint of that name.
         """
         return self._apply(alterations.drop_constraint(name), commit)
 
     def set_not_null(self, name: str, **commit: Unpack[CommitKeywords]) -> Made:
-        """From now on a column is never NULL; the rows there are, are looked through.
+        """Make a column NOT NULL. All existing rows are checked.
 
         Raises:
-            ConstraintViolationError: a row is NULL there.
+            ConstraintViolationError: an existing row has NULL.
             SchemaMismatchError: no such top-level column.
-            ConcurrentAppendException: rows were added meanwhile.
+            ConcurrentAppendException: rows were added concurrently.
         """
         return self._apply(alterations.set_not_null(name), commit)
 
@@ -175,32 +179,33 @@ class Alter(Generic[Made]):
     def set_comment(
         self, comment: str | None, *, column: str | None = None, **commit: Unpack[CommitKeywords]
     ) -> Made:
-        """Say something of the table, or of a column; what was said before goes (ENT-11).
+        """Set the comment of the table or of a column, and replace an earlier one (ENT-11).
 
         Args:
-            comment: up to 4,000 characters; None or empty text for none.
+            comment: up to 4,000 characters; None or "" for no comment.
             column: a column, or the dotted path of a field; None for the table.
-            commit: what every commit takes.
+            commit: options of every commit.
 
         Raises:
-            SchemaMismatchError: no such column, or no such text.
+            SchemaMismatchError: no such column, or an invalid comment.
         """
         return self._apply(alterations.set_comment(comment, column), commit)
 
     def set_default(self, name: str, value: Any, **commit: Unpack[CommitKeywords]) -> Made:
-        """Set what rows written without a column get from now on; None for NULL.
+        """Set the value for new rows that are written without a column; None for NULL.
 
         Raises:
-            SchemaMismatchError: no such column, or no value of its type.
+            SchemaMismatchError: no such column, or not a value of its type.
         """
         return self._apply(alterations.set_default(name, value), commit)
 
 
 def find_row(txn: TransactionSnapshot, where: str) -> Row | None:
-    """The first row that Arrow finds; files that cannot hold one are not read.
+    """Return the first row that Arrow finds. Files that cannot hold such a row are not read.
 
     Raises:
-        UnsupportedFeatureError: text that cannot be evaluated without Spark. CorruptDataError.
+        UnsupportedFeatureError: only Spark can evaluate the text.
+        CorruptDataError: a data file is damaged.
     """
     scan = Scan(txn.store, txn.snapshot, where=where, limit=1)
     rows = scan.to_arrow().select([f.name for f in shown_columns(txn.metadata.schema)])
@@ -212,19 +217,24 @@ def find_row(txn: TransactionSnapshot, where: str) -> Row | None:
 def alter(
     context: TableContext, alteration: Alteration, options: CommitOptions, find: Find = find_row
 ) -> Commit:
-    """Change the metadata in one commit; a change that changes nothing makes no version.
+    """Change the metadata in one commit. Without an actual change, no version is made.
 
     Raises:
-        SchemaMismatchError: it does not fit; CommitRejectedError, CommitUnknownError.
-        ConstraintViolationError: a row breaks what it promises.
-        MetadataChangedException: somebody else changed the metadata meanwhile.
+        SchemaMismatchError: the change does not fit the table.
+        ConstraintViolationError: a row breaks the added constraint.
+        MetadataChangedException: a concurrent commit changed the metadata.
+        CommitRejectedError, CommitUnknownError: of the commit.
     """
     return autocommit(context, alter_statement(alteration, find), options)
 
 
 def alter_statement(alteration: Alteration, find: Find = find_row) -> Statement:
-    """A change of the metadata. Raises SchemaMismatchError: its text is no Unicode."""
-    name, text = alteration.said
+    """Return the statement of a metadata change.
+
+    Raises:
+        SchemaMismatchError: its text is not Unicode.
+    """
+    name, text = alteration.text
     return Statement(
         name=name,
         text=lambda metadata: (text,),
@@ -233,9 +243,9 @@ def alter_statement(alteration: Alteration, find: Find = find_row) -> Statement:
 
 
 def stage_alter(txn: TransactionSnapshot, alteration: Alteration, find: Find = find_row) -> Staged:
-    """The change on the metadata of the pinned version.
+    """Stage the change on the metadata of the transaction snapshot.
 
-    Raises: as `alter`, but for what a commit raises.
+    Raises: as `alter`, except for errors of the commit.
     """
     changed = alteration.change(txn.metadata)
     same = changed == txn.metadata

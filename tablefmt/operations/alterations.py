@@ -1,7 +1,7 @@
-"""Changes of a table's metadata, one by one: what each makes of it, says of itself and promises.
+"""Single changes of a table's metadata: the new metadata, the text, and added constraints.
 
-Pure: who looks for a row that breaks a promise is told its text. Spec: ENT-8, ENT-10,
-SCH-2 .. SCH-4, SCH-7 .. SCH-9.
+Pure: the caller searches for rows that break a constraint, with the SQL text that it gets here.
+Spec: ENT-8, ENT-10, SCH-2 .. SCH-4, SCH-7 .. SCH-9.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from tablefmt.model.schema_rules import checked_comment
 from tablefmt.session import metadata_changes
 
 Row = Mapping[str, Any]
-"""Values by name, those that tell something."""
+"""Values of a row by name, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedConstraint:
-    """Something that holds for every row from now on (ENT-10)."""
+    """A condition that every row must satisfy from now on (ENT-10)."""
 
     broken_by: Callable[[Schema], str]
-    """SQL text over the columns that is TRUE for the rows that break it."""
+    """Gives SQL text over the columns that is TRUE for rows that break it."""
     error: Callable[[Row], ConstraintViolationError]
-    """What to raise, by a row that breaks it."""
+    """Makes the error for a row that breaks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +52,30 @@ class Alteration:
 
     name: str
     change: Callable[[Metadata], Metadata]
-    """Raises SchemaMismatchError if it does not fit."""
+    """Raises SchemaMismatchError if the change does not fit."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     added_constraint: AddedConstraint | None = None
-    """What it says of every row; rows added meanwhile stand in its way."""
+    """The constraint that it adds. Concurrent appends conflict with it."""
 
     @property
     def adds_constraints(self) -> bool:
-        """Whether it says something of every row."""
+        """Return whether it adds a constraint on every row."""
         return self.added_constraint is not None
 
     @property
-    def said(self) -> tuple[str, str]:
-        """Its text, all of it that decides what it does."""
+    def text(self) -> tuple[str, str]:
+        """Return its name and all parameters, which decide what it does."""
         try:
             text = orjson.dumps(self.parameters, option=orjson.OPT_SORT_KEYS).decode()
         except TypeError:
             raise SchemaMismatchError(
-                f"{self.parameters!r:.200} is not all Unicode text (rule SCH-11); give other names"
+                f"expected Unicode text in {self.parameters!r:.200} (rule SCH-11); use other names"
             ) from None
         return self.name, text
 
 
 def set_properties(properties: Mapping[str, Any]) -> Alteration:
-    """As `Alter.set_properties`."""
+    """Return the change of `Alter.set_properties`."""
     checked = check_properties(properties)
     return Alteration(
         "SET TBLPROPERTIES",
@@ -85,13 +85,13 @@ def set_properties(properties: Mapping[str, Any]) -> Alteration:
 
 
 def unset_properties(names: Sequence[str]) -> Alteration:
-    """As `Alter.unset_properties`."""
+    """Return the change of `Alter.unset_properties`."""
     given = checked_names(names, "names")
     unknown = [n for n in given if n not in PROPERTIES and not n.startswith(USER_PREFIX)]
     if unknown:
         raise SchemaMismatchError(
-            f"unknown table property {unknown[0]!r}; there are {', '.join(PROPERTIES)}, and names "
-            f"of your own that start with {USER_PREFIX!r}"
+            f"unknown table property {unknown[0]!r}; there are {', '.join(PROPERTIES)}, and your "
+            f"own names, which start with {USER_PREFIX!r}"
             f"{did_you_mean(unknown[0], PROPERTIES)}"
         )
 
@@ -112,7 +112,8 @@ def add_column(
     required: bool = False,
     comment: str | None = None,
 ) -> Alteration:
-    """As `Alter.add_column`; `required`: NOT NULL, and `comment`, whatever `kind` says."""
+    """Return the change of `Alter.add_column`. `required` and `comment` override NOT NULL and the
+    comment of `kind`."""
     column = metadata_changes.column_of(name, kind, default, required=required)
     if comment is not None:
         column = replace(column, comment=comment or None)
@@ -129,7 +130,7 @@ def add_column(
 
 
 def rename_column(name: str, to: str) -> Alteration:
-    """As `Alter.rename_column`."""
+    """Return the change of `Alter.rename_column`."""
     return Alteration(
         "RENAME COLUMN",
         lambda metadata: metadata_changes.renamed(metadata, name, to),
@@ -138,7 +139,7 @@ def rename_column(name: str, to: str) -> Alteration:
 
 
 def drop_column(name: str) -> Alteration:
-    """As `Alter.drop_column`."""
+    """Return the change of `Alter.drop_column`."""
     return Alteration(
         "DROP COLUMNS",
         lambda metadata: metadata_changes.dropped(metadata, name),
@@ -147,7 +148,7 @@ def drop_column(name: str) -> Alteration:
 
 
 def move_column(name: str, *, after: str | None = None, first: bool = False) -> Alteration:
-    """As `Alter.move_column`."""
+    """Return the change of `Alter.move_column`."""
     return Alteration(
         "CHANGE COLUMN",
         lambda metadata: metadata_changes.moved(metadata, name, after, first),
@@ -156,7 +157,7 @@ def move_column(name: str, *, after: str | None = None, first: bool = False) -> 
 
 
 def widen_column(name: str, kind: Any) -> Alteration:
-    """As `Alter.widen_column`."""
+    """Return the change of `Alter.widen_column`."""
     wider = metadata_changes.wider_of(name, kind)
     return Alteration(
         "CHANGE COLUMN",
@@ -166,7 +167,7 @@ def widen_column(name: str, kind: Any) -> Alteration:
 
 
 def set_default(name: str, value: Any) -> Alteration:
-    """As `Alter.set_default`."""
+    """Return the change of `Alter.set_default`."""
     return Alteration(
         "CHANGE COLUMN",
         lambda metadata: metadata_changes.with_default(metadata, name, value),
@@ -175,7 +176,7 @@ def set_default(name: str, value: Any) -> Alteration:
 
 
 def set_comment(comment: str | None, column: str | None = None) -> Alteration:
-    """As `Alter.set_comment`."""
+    """Return the change of `Alter.set_comment`."""
     if column is None:
         text = checked_comment(comment, "the table")
         return Alteration(
@@ -196,31 +197,31 @@ def _plain(value: Any) -> Any:
 
 
 def add_constraint(name: str, condition: str) -> Alteration:
-    """As `Alter.add_constraint`."""
+    """Return the change of `Alter.add_constraint`."""
     return Alteration(
         "ADD CONSTRAINT",
         lambda metadata: with_constraint(metadata, name, condition),
         {"name": name, "condition": condition},
         AddedConstraint(
             lambda schema: violation(condition, schema),
-            lambda row: broken(name, condition, row, "a row there is"),
+            lambda row: broken(name, condition, row, "an existing row"),
         ),
     )
 
 
 def drop_constraint(name: str) -> Alteration:
-    """As `Alter.drop_constraint`."""
+    """Return the change of `Alter.drop_constraint`."""
     return Alteration(
         "DROP CONSTRAINT", lambda metadata: without_constraint(metadata, name), {"name": name}
     )
 
 
 def set_not_null(name: str) -> Alteration:
-    """As `Alter.set_not_null`."""
+    """Return the change of `Alter.set_not_null`."""
 
     def error(row: Row) -> ConstraintViolationError:
         return ConstraintViolationError(
-            f"column {name!r} cannot be NOT NULL: a row there is has NULL there, as "
+            f"column {name!r} cannot be NOT NULL: an existing row has NULL in it: "
             f"{shown(row.items())}",
             row=row,
         )
@@ -234,7 +235,7 @@ def set_not_null(name: str) -> Alteration:
 
 
 def drop_not_null(name: str) -> Alteration:
-    """As `Alter.drop_not_null`."""
+    """Return the change of `Alter.drop_not_null`."""
     return Alteration(
         "CHANGE COLUMN",
         lambda metadata: metadata_changes.with_nullable(metadata, name, True),

@@ -1,4 +1,4 @@
-"""Append: rows beside what is there. Of rows that were not read from the table: INSERT, blind."""
+"""Append: add rows. Rows that were not read from the table are a blind INSERT."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _MISFITS = (
     InvalidPredicateError,
     UnsupportedFeatureError,
 )
-"""What rows, or a CHECK, that do not fit the schema are refused with."""
+"""Errors of rows or a CHECK that do not fit the schema."""
 
 
 def append(
     context: TableContext, data: Any, options: CommitOptions, *, merge_schema: bool = False
 ) -> Commit:
-    """Add the rows of `data` in one commit; columns by name (DAT-2).
+    """Add the rows of `data` in one commit, columns by name (DAT-2).
 
-    With `merge_schema`, columns and fields that the table lacks are added in the same commit, and
-    types become wider where `data` has the wider one of a kind (SCH-8).
+    With `merge_schema`, missing columns and fields are added in the same commit. Types become wider
+    if `data` has a wider type of the same kind (SCH-8).
 
-    On a handle that is warm and not overtaken this is the data files' writes and one log write. No
-    rows and no application version: no version is made. Where the handle did not hear of a change
-    of the schema, the rows are written again under the newest (CFL-5).
+    On a warm handle without concurrent commits, this costs the writes of the data files and one log
+    write. Without rows and application version, no version is made. If the handle missed a change
+    of the schema, the rows are written again under the newest schema (CFL-5).
 
     Raises:
         SchemaMismatchError, ConstraintViolationError: the data does not fit; nothing is kept.
@@ -59,9 +59,9 @@ def append(
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     check_flags(merge_schema=merge_schema)
-    # A blind append needs no newest version: losing the race tells it. An application id, a schema
-    # that may change, a read of the table, and granularity `transaction`, where any winner since
-    # the start is a conflict, do.
+    # A blind append does not need the newest version, because a lost race would reveal it. These
+    # cases do: an application id, a schema that may change, a read of the table, and granularity
+    # `transaction`, where every concurrent commit is a conflict.
     before = context.view.head.metadata
     data = without_handles(data)
     whole_scope = get_property(before.properties, "conflictGranularity") == "transaction"
@@ -74,7 +74,7 @@ def append(
         try:
             return autocommit(context, statement, options, refresh=False)
         except (*_MISFITS, MetadataChangedException, ProtocolChangedException) as error:
-            # The schema was the one that this handle remembers. That of now decides.
+            # The handle used the schema that it remembered. The newest schema decides.
             newest = context.begin().metadata
             if rows.lost or (isinstance(error, _MISFITS) and newest == before):
                 raise
@@ -84,12 +84,12 @@ def append(
 def append_statement(
     data: Any, *, merge_schema: bool = False, before: Staged | None = None
 ) -> Statement:
-    """An append of rows.
+    """Return the statement of an append.
 
     Args:
-        data: as of `source_reader`.
-        merge_schema: as of `append`.
-        before: what appends of the same transaction staged; its files come along.
+        data: as in `source_reader`.
+        merge_schema: as in `append`.
+        before: the staged work of earlier appends of the same transaction. Its files are included.
     """
     check_flags(merge_schema=merge_schema)
 
@@ -120,15 +120,15 @@ def append_files(
     read_version: int,
     evolved: Metadata | None = None,
 ) -> Staged:
-    """An INSERT of data files that exist already under the transaction's folder.
+    """Return the INSERT of data files that exist already under the transaction's folder.
 
     Args:
-        transaction: whose folder it is.
+        transaction: owner of the folder.
         added: the files; None for none.
         read_under: the metadata of `read_version`.
-        read_version: the head when the work began; what came later is judged (CMT-6).
-        evolved: what the files were written under, and the table's metadata from then on; None or
-            equal: as it was.
+        read_version: the head when the work began. Later commits are judged (CMT-6).
+        evolved: the metadata that the files were written under, and the table's new metadata; None
+            or equal: unchanged.
     """
     return Staged(
         transaction=transaction,

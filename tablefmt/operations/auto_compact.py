@@ -1,6 +1,6 @@
-"""Compactions that follow writes by themselves, aside: no write waits for one, or fails by it.
+"""Automatic compactions in the background after writes. No write waits for one or fails by it.
 
-Only tables whose property `autoCompact` says so. Spec: CMP-7.
+They run on tables with the property `autoCompact`. Spec: CMP-7.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from tablefmt.store.forks import renew_after_fork
 logger = logging.getLogger(__name__)
 
 MORE_FILES = 50
-"""A writer looks for something to do when there are so many files more than when it last looked."""
+"""A writer plans a compaction when the table has this many more files than at its last plan."""
 
 GROUP_FILES = 10
-"""Files that have to go together, so that a file is not written again for a few rows."""
+"""Least files of a group, so that no file is rewritten for a few rows."""
 
 MOST_BYTES = 1 << 30
-"""Of the files of one compaction, at most, unless a group alone has more."""
+"""Most bytes in the files of one compaction, unless a single group has more."""
 
 REST = 10
-"""A writer rests so many times as long as its last compaction took: it has other work."""
+"""A writer pauses for this many times the duration of its last compaction."""
 
 
 @dataclass(eq=False)
 class _Watch:
-    """What a process knows of one log."""
+    """State of a process for one log."""
 
     files: int = 0
-    """When it last looked."""
+    """Number of files at the last plan."""
     rests_until: float = float("-inf")
     busy: threading.Lock = field(default_factory=threading.Lock)
 
@@ -53,7 +53,7 @@ class _Watch:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Whatever the parent is writing, it goes on writing there."""
+        """Forget that a compaction is running: the parent process goes on with it."""
         self.busy = threading.Lock()
 
 
@@ -61,7 +61,7 @@ _watches: WeakKeyDictionary[LogView, _Watch] = WeakKeyDictionary()
 
 
 def watch(context: TableContext) -> None:
-    """From now on commits of this handle are followed by a compaction where one is due."""
+    """Start compactions after commits of this handle when they are due."""
     context.afterwards = partial(_committed, context)
 
 
@@ -69,7 +69,7 @@ def _committed(context: TableContext, entry: Entry) -> None:
     properties, environment = context.view.head.metadata.properties, context.environment
     if get_property(properties, "autoCompact") != "true":
         return
-    # There a compaction would stand in the way of those who change rows.
+    # In this mode, a compaction would conflict with concurrent changes of rows.
     if get_property(properties, "deleteMode") == "copy-on-write":
         return
     if entry.add is None or entry.operation.cls in NOT_LOGICAL:
@@ -84,16 +84,16 @@ def _committed(context: TableContext, entry: Entry) -> None:
     try:
         environment.aside(lambda: _compact(context, known, busy))
     except Exception as error:
-        # The interpreter is about to end and starts no thread any more, or there is no room for
-        # one: the write that was followed is in the table all the same.
-        logger.debug("no compaction: %s", error)
+        # The interpreter is about to exit, or cannot start another thread. The write has committed
+        # regardless.
+        logger.debug("could not start an automatic compaction: %s", error)
         busy.release()
 
 
 def _compact(context: TableContext, known: _Watch, busy: threading.Lock) -> None:
     environment = context.environment
     began = environment.monotonic()
-    # A handle of its own: the writer's stays at the version that it wrote.
+    # Use a separate handle, because the writer's handle stays at the version that it wrote.
     own = TableContext(context.store, context.view, environment)
     try:
         asked = Compaction()
@@ -107,8 +107,8 @@ def _compact(context: TableContext, known: _Watch, busy: threading.Lock) -> None
         if len(groups) == len(everything):
             known.files = own.view.head.totals.files
     except Exception as error:
-        # Whatever it is: the write that was followed is in the table, and the next one tries again.
-        logger.warning("no compaction was made: %s", error)
+        # The write has committed regardless of this error, and the next write tries again.
+        logger.warning("automatic compaction failed: %s", error)
     finally:
         now = environment.monotonic()
         known.rests_until = now + REST * (now - began)
@@ -118,11 +118,13 @@ def _compact(context: TableContext, known: _Watch, busy: threading.Lock) -> None
 def worthwhile(
     plan: LayoutPlan, *, rows_deleted: bool = False, most_bytes: float | None = None
 ) -> tuple[PlannedGroup, ...]:
-    """The groups of a plan that are large enough, up to a bound of bytes; at least one. Pure.
+    """Return the groups of a plan that are large enough, up to a bound of bytes. Pure.
+
+    The first such group is included even if it is above the bound.
 
     Args:
         plan: of a MINOR compaction.
-        rows_deleted: whether it is enough, too, that many rows of a file are gone.
+        rows_deleted: include files with many deleted rows, whatever the size of their group.
         most_bytes: the bound; None: MOST_BYTES.
     """
     of_groups = np.zeros(len(plan.groups))

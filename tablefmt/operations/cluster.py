@@ -1,4 +1,4 @@
-"""Cluster: rows of a partition in the order of some columns, so that files have tight bounds.
+"""CLUSTER: order rows of a partition by some columns, so that files have tight bounds.
 
 Spec: CMP-3 .. CMP-6, CFL-2, CFL-10, CFL-11.
 """
@@ -42,18 +42,18 @@ from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
 
 COLUMNS_MAX = 32
-"""Columns that one order may go by: with more, each would have less than two bits of a curve."""
+"""Most columns of an order. With more, each would have less than two bits of a curve."""
 
 Rewrite = Callable[[TransactionSnapshot, "tuple[PlannedGroup, ...]", "Cluster"], Staged]
-"""As of `compact`."""
+"""Rewrites groups, as in `compact`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What was asked for, checked as far as it can be without a table."""
+    """A request to cluster, checked as far as possible without a table."""
 
     by: str | Sequence[str]
-    """Names of columns; kept as a tuple."""
+    """Names of columns, kept as a tuple."""
     curve: str = ZORDER
     where: Condition = None
     target_file_size: int | None = None
@@ -62,10 +62,10 @@ class Cluster:
     def __post_init__(self) -> None:
         by = tuple(checked_names(self.by, "by"))
         if not by:
-            raise SchemaMismatchError("there is no column to cluster by; name one at least")
+            raise SchemaMismatchError("no column to cluster by; name at least one")
         if len(by) > COLUMNS_MAX:
             raise SchemaMismatchError(
-                f"{len(by)} columns to cluster by are more than {COLUMNS_MAX}: no order helps all"
+                f"cannot cluster by {len(by)} columns; name at most {COLUMNS_MAX}"
             )
         object.__setattr__(self, "by", by)
         if self.curve not in CURVES:
@@ -75,10 +75,10 @@ class Cluster:
         check_target(self.target_file_size)
 
     def fields(self, metadata: Metadata) -> tuple[Field, ...]:
-        """The columns to cluster by.
+        """Return the columns to cluster by.
 
         Raises:
-            SchemaMismatchError: one is not there, nested, named twice, or partitions the table.
+            SchemaMismatchError: a column is missing, nested, named twice, or a partition column.
         """
         fields: list[Field] = []
         for name in self.by:
@@ -92,7 +92,7 @@ class Cluster:
         return tuple(fields)
 
     def plan(self, txn: TransactionSnapshot) -> LayoutPlan:
-        """What is put in order at a version. Raises as `fields` and `files_chosen`."""
+        """Return the plan for a version. Raises as `fields` and `files_chosen`."""
         self.fields(txn.metadata)
         files = files_chosen(txn, self.where)
         named = partition_columns(txn.metadata)
@@ -100,7 +100,7 @@ class Cluster:
         return plan_clustering(files, named, txn.version, target)
 
     def parameters(self, txn: TransactionSnapshot) -> dict[str, str]:
-        """What the history shows of it."""
+        """Return the parameters for the history."""
         names = [field.name for field in self.fields(txn.metadata)]
         size = str(target_of(self.target_file_size, txn))
         shown = {"clusterBy": ", ".join(names), "curve": self.curve, "targetFileSize": size}
@@ -109,11 +109,11 @@ class Cluster:
 
 def _problem(given: str, field: Field | None, metadata: Metadata, chosen: Sequence[Field]) -> str:
     if field is None:
-        return f"it is not there; {there_are(given, metadata.schema.names)}"
+        return f"no such column; {there_are(given, metadata.schema.names)}"
     if is_nested(field.type):
-        return "it is nested, so files have no bounds of it"
+        return "it is nested, so files have no bounds for it"
     if field.id in metadata.partition_by:
-        return "it partitions the table, so all rows of a file have one value"
+        return "it is a partition column, so all rows of a file have one value"
     return "it is named twice" if field in chosen else ""
 
 
@@ -126,7 +126,7 @@ def cluster(
     progress: Progress | None = None,
     rewrite: Rewrite | None = None,
 ) -> Commit:
-    """Cluster in one commit, or in several. Arguments and errors as of `compact`."""
+    """Cluster in one commit or in several. Arguments and errors as in `compact`."""
     work = rewrite or order_here(progress)
     if commit_every is None:
         return autocommit(context, cluster_statement(asked, work), options)
@@ -138,7 +138,7 @@ def cluster(
 def cluster_statement(
     asked: Cluster, rewrite: Rewrite, chosen: tuple[PlannedGroup, ...] | None = None
 ) -> Statement:
-    """A clustering. Arguments as of `compact_statement`."""
+    """Return the statement of a clustering. Arguments as in `compact_statement`."""
 
     def stage(txn: TransactionSnapshot, rows: Any) -> Staged:
         groups = asked.plan(txn).groups if chosen is None else still_there(txn, chosen)
@@ -153,15 +153,15 @@ def cluster_statement(
 
 
 def clustering(txn: TransactionSnapshot, asked: Cluster) -> Clustering:
-    """How rows of the pinned version are written in order."""
+    """Return a writer that orders rows of the transaction snapshot."""
     fields = asked.fields(txn.metadata)
-    # One column has one order, whatever the curve.
+    # With one column, every curve is the same order.
     curve = LINEAR if len(fields) == 1 else asked.curve
     return Clustering(rewriting(txn), fields, curve)
 
 
 def order_here(progress: Progress | None = None) -> Rewrite:
-    """Threads of this process write the files."""
+    """Return a rewrite in which threads of this process write the files."""
 
     def rewrite(
         txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: Cluster

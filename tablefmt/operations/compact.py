@@ -1,8 +1,9 @@
-"""Compact: small files into large ones, and rows that are gone left out (MINOR, MAJOR).
+"""COMPACT: combine small files into large ones, and drop deleted rows (MINOR, MAJOR).
 
-Rows keep their order and no answer changes: there is no new time version, and incremental reads do
-not see it. The entry says where rows went (LIN-1), so that whoever changed them meanwhile can
-follow; CLUSTER reorders, and says nothing. Each group of files stands or falls alone.
+Rows keep their order, and no query result changes. So there is no new time version, and incremental
+reads skip the commit. The entry maps old positions to new ones (LIN-1), so that concurrent changes
+of rows can be rebased. CLUSTER reorders rows, so its entry has no such map. Groups of files
+conflict independently.
 Spec: CMP-1 .. CMP-4, LIN-1, CFL-14 .. CFL-16.
 """
 
@@ -45,15 +46,15 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What became of one group."""
+    """The result of rewriting one group."""
 
     files: Ids
-    """Its files, in the order in which their rows came."""
+    """Files of the group, in the order of their rows."""
     added: AddedFiles | None
 
 
 def rewriting(txn: TransactionSnapshot) -> Rewriting:
-    """How rows of the pinned version are written again."""
+    """Return the settings to rewrite rows of the transaction snapshot."""
     stats = tuple(stats_of(txn.metadata))
     return Rewriting(txn.store, txn.transaction, txn.metadata, stats)
 
@@ -61,7 +62,7 @@ def rewriting(txn: TransactionSnapshot) -> Rewriting:
 def files_of_groups(
     txn: TransactionSnapshot, groups: Sequence[Ids | Sequence[int]]
 ) -> Iterator[pa.Table]:
-    """The live files of each group in its order, with the positions that are gone."""
+    """Yield the live files of each group in its order, with the positions of deleted rows."""
     ids = np.concatenate([np.zeros(0, np.int64), *(np.asarray(g, np.int64) for g in groups)])
     files, at = live_files(txn, ids), 0
     for group in groups:
@@ -78,11 +79,11 @@ def rewrite_groups(
     """Rewrite groups in threads of this process, a few at once.
 
     Args:
-        txn: the version, and where the files go.
-        groups: ids of live files of one partition each; no file in two groups.
-        work: writes a group: its number, its files with their vectors, and what the names of the
-            new files begin with.
-        progress: told of groups done, and of how many there are.
+        txn: the version to read, and the folder for the files.
+        groups: ids of live files, of one partition in each group. No file is in two groups.
+        work: writes a group, given its number, its files with their deletion vectors, and a prefix
+            for the names of the new files.
+        progress: called with the number of finished groups and of all groups.
     """
 
     def jobs() -> Iterator[tuple[int, pa.Table, str]]:
@@ -104,13 +105,13 @@ def staged_rewrites(
     done: Sequence[Rewritten],
     parameters: Mapping[str, str] | None = None,
 ) -> Staged:
-    """What groups that are written again come to as one commit.
+    """Return the commit of rewritten groups.
 
     Args:
         txn: the version that was read.
         cls: MINOR_COMPACT, MAJOR_COMPACT or CLUSTER.
-        done: all of its groups.
-        parameters: what the history shows of what was asked for.
+        done: all groups of the commit.
+        parameters: of the request, for the history.
     """
     parts: list[AddedFiles | None] = []
     groups: list[Group] = []
@@ -136,7 +137,7 @@ def staged_rewrites(
 def _runs(
     txn: TransactionSnapshot, cls: OperationClass, one: Rewritten, rows: Sequence[int]
 ) -> tuple[tuple[Run, ...], ...]:
-    """The runs of rows of each new file of a group; none where nothing is said of the order."""
+    """Return the runs of rows of each new file of a group. They are empty if the order changed."""
     if cls is OperationClass.CLUSTER:
         return ((),) * (0 if one.added is None else len(one.added))
     inputs = [
@@ -147,18 +148,18 @@ def _runs(
 
 
 TARGET_MAX = 1 << 50
-"""Bytes; as of the property."""
+"""Bytes, as in the property."""
 
 Progress = Callable[[int, int], None]
-"""Told of groups done, and of how many there are."""
+"""Called with the number of finished groups and of all groups."""
 
 Rewrite = Callable[[TransactionSnapshot, "tuple[PlannedGroup, ...]", "Compaction"], Staged]
-"""Writes the groups of a plan, by whatever engine, and says what is to be committed."""
+"""Writes the groups of a plan, on any engine, and returns the work to commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """What was asked for, checked as far as it can be without a table."""
+    """A request to compact, checked as far as possible without a table."""
 
     kind: str = MINOR
     where: Condition = None
@@ -172,19 +173,19 @@ class Compaction:
 
     @property
     def cls(self) -> OperationClass:
-        """Of the commit."""
+        """Class of the commit."""
         minor, major = OperationClass.MINOR_COMPACT, OperationClass.MAJOR_COMPACT
         return minor if self.kind == MINOR else major
 
     def plan(self, txn: TransactionSnapshot) -> LayoutPlan:
-        """What goes together at a version. Raises as `files_chosen`."""
+        """Return the plan for a version. Raises as `files_chosen`."""
         files = files_chosen(txn, self.where)
         named = partition_columns(txn.metadata)
         target = target_of(self.target_file_size, txn)
         return plan_compaction(files, named, txn.version, self.kind, target)
 
     def parameters(self, txn: TransactionSnapshot) -> dict[str, str]:
-        """What the history shows of it."""
+        """Return the parameters for the history."""
         target = str(target_of(self.target_file_size, txn))
         return {"targetFileSize": target, **shown_where(self.where, txn.metadata)}
 
@@ -198,19 +199,21 @@ def compact(
     progress: Progress | None = None,
     rewrite: Rewrite | None = None,
 ) -> Commit:
-    """Compact in one commit, or in several of `commit_every` groups. Nothing to do: no version.
+    """Compact in one commit, or in several of `commit_every` groups. Without work, make no version.
 
     Args:
         context: the table.
-        asked: what to do.
-        options: what every commit takes.
-        commit_every: groups a commit; those that are done stay, whatever comes after.
-        progress: told how far it is.
-        rewrite: who writes the files; by default threads of this process.
+        asked: the request.
+        options: of the commit.
+        commit_every: groups per commit. Groups that are committed stay, even if a later one fails.
+        progress: called with the number of finished groups and of all groups.
+        rewrite: writes the files; by default in threads of this process.
 
     Raises:
-        InvalidPredicateError: the condition. InvalidArgumentError: `commit_every`, or with an
-            application version, which only one commit can carry. CorruptDataError: DAT-5.
+        InvalidPredicateError: the condition.
+        InvalidArgumentError: `commit_every` is invalid, or comes with an application version, which
+            needs a single commit.
+        CorruptDataError: DAT-5.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     work = rewrite or rewrite_here(progress)
@@ -222,7 +225,7 @@ def compact(
 
 
 def plan_of(context: TableContext, plan: Callable[[TransactionSnapshot], LayoutPlan]) -> LayoutPlan:
-    """A plan on the newest version; nothing is written, by nobody."""
+    """Return a plan for the newest version. Nothing is written."""
     context.view.refresh()
     return plan(context.pin(context.view.head.version))
 
@@ -230,12 +233,13 @@ def plan_of(context: TableContext, plan: Callable[[TransactionSnapshot], LayoutP
 def compact_statement(
     asked: Compaction, rewrite: Rewrite, chosen: tuple[PlannedGroup, ...] | None = None
 ) -> Statement:
-    """A compaction of what the plan says, or of those groups of an older plan that are still there.
+    """Return the statement of a compaction.
 
     Args:
-        asked: what to do.
-        rewrite: who writes the files.
-        chosen: groups; None: those of a plan that is made then.
+        asked: the request.
+        rewrite: writes the files.
+        chosen: groups of an older plan, of which those with all files still live are rewritten;
+            None: plan anew.
     """
 
     def stage(txn: TransactionSnapshot, rows: Any) -> Staged:
@@ -250,7 +254,7 @@ def compact_statement(
 
 
 def rewrite_here(progress: Progress | None = None) -> Rewrite:
-    """Threads of this process write the files."""
+    """Return a rewrite in which threads of this process write the files."""
 
     def rewrite(
         txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...], asked: Compaction
@@ -273,18 +277,21 @@ def in_batches(
     plan: Callable[[TransactionSnapshot], LayoutPlan],
     statement: Callable[[tuple[PlannedGroup, ...]], Statement],
 ) -> Commit:
-    """The groups of one plan in several commits, each on the newest version that there is then.
+    """Commit the groups of one plan in several commits, each on the newest version at its time.
 
     Returns:
-        The last commit that made a version, with the metrics of all of them added up; a no-op if
-        there was nothing to do.
+        The last commit that made a version, with the sum of all metrics. A no-op if there was
+        nothing to do.
     """
     each = whole_number(commit_every)
     if each is None or each < 1:
-        raise InvalidArgumentError(f"commit_every {commit_every!r:.100} is not a number from 1 on")
+        raise InvalidArgumentError(
+            f"expected a whole number of at least 1 as commit_every, got {commit_every!r:.100}"
+        )
     if options.application is not None:
         raise InvalidArgumentError(
-            "an application version is carried by one commit, and commit_every makes several"
+            "an application version needs a single commit, and commit_every makes several; "
+            "leave one of them out"
         )
     groups = plan(context.pin(context.begin().version)).groups
     batches = [groups[at : at + each] for at in range(0, len(groups), each)] or [()]
@@ -300,7 +307,7 @@ def in_batches(
 def still_there(
     txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...]
 ) -> tuple[PlannedGroup, ...]:
-    """Those of the groups of which nobody took a file away meanwhile."""
+    """Return the groups whose files are all still live."""
     if not groups:
         return ()
     ids = np.concatenate([group.files for group in groups])
@@ -311,46 +318,48 @@ def still_there(
 
 
 def check_target(size: int | None) -> None:
-    """Refuse a size that is none. Raises InvalidArgumentError."""
+    """Refuse an invalid target size. Raises InvalidArgumentError."""
     if size is None:
         return
     number = whole_number(size)
     if number is None or not 0 < number < TARGET_MAX:
         raise InvalidArgumentError(
-            f"target_file_size {size!r:.100} is not a whole number of bytes from 1 on"
+            f"expected a whole number of bytes, at least 1, as target_file_size, got {size!r:.100}"
         )
 
 
 def target_of(size: int | None, txn: TransactionSnapshot) -> int:
-    """Bytes wanted in a file."""
+    """Return the target size of a file in bytes."""
     return int(txn.property("targetFileSize") if size is None else size)
 
 
 def partition_columns(metadata: Metadata) -> dict[str, str]:
-    """Names of the columns about files that say their partition, and what people call them."""
+    """Return the names of the files' partition columns, mapped to the names of the table's
+    columns."""
     names = zip(metadata.partition_by, metadata.partition_names, strict=True)
     return {f"partition.{field_id}": name for field_id, name in names}
 
 
 def files_chosen(txn: TransactionSnapshot, where: Condition) -> pa.Table:
-    """The live files that may hold rows of a condition; all of them for None (CMP-3).
+    """Return the live files that may hold rows of a condition; all of them for None (CMP-3).
 
     Raises:
-        InvalidPredicateError, UnsupportedFeatureError: the condition; one that rules out no file.
+        InvalidPredicateError, UnsupportedFeatureError: the condition is invalid, or cannot rule out
+            any file.
     """
     if where is None:
         return txn.snapshot.files
     predicate = analyzed_condition(where, txn.metadata.schema).predicate
     if predicate is None:
         raise InvalidPredicateError(
-            f"nothing is understood of the condition {str(where)[:200]!r} by which files could be "
-            "chosen; compare columns with constants"
+            f"cannot choose files by the condition {str(where)[:200]!r}; compare columns with "
+            "constants"
         )
     return txn.snapshot.matching(predicate)
 
 
 def shown_where(where: Condition, metadata: Metadata) -> dict[str, str]:
-    """The condition, for the history."""
+    """Return the condition for the history."""
     if where is None:
         return {}
     return {"predicate": analyzed_condition(where, metadata.schema).text}

@@ -1,7 +1,7 @@
-"""Which files a compaction takes together, and why others stay as they are. Pure.
+"""Plan of a compaction: the files to combine, and the reasons why others stay. Pure.
 
-Files of one partition are put together in the order of their rows until there is enough for a file
-of the size that is wanted. Spec: CMP-1 .. CMP-4.
+Files of one partition are combined in the order of their rows, up to the target size.
+Spec: CMP-1 .. CMP-4.
 """
 
 from __future__ import annotations
@@ -22,65 +22,67 @@ MINOR, MAJOR = "minor", "major"
 KINDS = (MINOR, MAJOR)
 
 LARGE = 0.75
-"""Of the size that is wanted: a file from here on is large enough, and stays by itself."""
+"""Share of the target size from which on a file is large enough to stay."""
 
 TOO_LARGE = 2
-"""Times the size that is wanted: beyond it a MAJOR cuts a file into several."""
+"""Multiple of the target size above which a MAJOR compaction splits a file."""
 
 DELETED = 0.05
-"""Of a file's rows: where more are gone, it is worth to write the rest again."""
+"""Share of deleted rows above which a file is rewritten."""
 
 _Numbers = NDArray[np.int64]
 _Mask = NDArray[np.bool_]
 
 SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED = (
     "small",
-    "rows of it are gone",
-    "its partition is written anew",
+    "many deleted rows",
+    "its partition is rewritten",
     "large enough",
-    "small, but no other goes with it",
+    "small; no other file to combine with",
     "a base file",
-    "its partition is put in order",
+    "its partition is clustered",
 )
 REASONS = (SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED)
-"""Why a file is rewritten, or why it stays."""
+"""Reasons why a file is rewritten or stays."""
 
 _CODE = {reason: code for code, reason in enumerate(REASONS)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedGroup:
-    """Files that one rewrite reads: it stands or falls by itself (CFL-15)."""
+    """Files that one rewrite reads. Each group conflicts by itself (CFL-15)."""
 
     files: Ids
-    """Ids in the order in which their rows are to come."""
+    """Ids, in the order in which their rows are written."""
     outputs: int = 1
-    """How many files come in their place, about."""
+    """Approximate number of new files."""
     rows_max: int | None = None
-    """Most rows of a new file; None: all rows come into one."""
+    """Most rows of a new file; None: all rows go into one file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayoutPlan(ArrowReport):
-    """What a compaction or a clustering would do: for people, for Arrow, and for who does it.
+    """Preview of a compaction or clustering, which also is the input of its rewrite.
 
-    `print` shows it in short; `to_arrow` has a row for every file that was looked at.
+    `print` shows a summary. `to_arrow` has a row for every examined file.
     """
 
     version: int
-    """The version that was looked at."""
+    """The version that was examined."""
     operation: str
-    """As in the history."""
+    """Name of the operation, as in the history."""
     target: int
-    """Bytes that are wanted in a file."""
+    """Target size of a file in bytes."""
     groups: tuple[PlannedGroup, ...]
     files: pa.Table = field(repr=False)
     """See `to_arrow`."""
 
     def to_arrow(self) -> pa.Table:
-        """All files looked at, in the order of partitions and ids: id, path, `partition` (a struct,
-        absent if unpartitioned), size, rows, deleted, `group` (the number of the group, from 0;
-        NULL for what stays) and `reason`.
+        """Return all examined files, in order of partition and id.
+
+        The columns are id, path, `partition` (a struct, absent without partitioning), size, rows,
+        deleted, `group` and `reason`. `group` is the number of the group, from 0, or NULL for a
+        file that stays.
         """
         return self.files
 
@@ -88,8 +90,8 @@ class LayoutPlan(ArrowReport):
         group = self.files["group"].to_numpy()
         sizes, chosen = self.files["size"].to_numpy(), ~np.isnan(group.astype(float))
         head = (
-            f"version {self.version}: {self.operation} would write {int(chosen.sum())} of "
-            f"{self.files.num_rows} files ({int(sizes[chosen].sum())} bytes) again, as about "
+            f"version {self.version}: {self.operation} would rewrite {int(chosen.sum())} of "
+            f"{self.files.num_rows} files ({int(sizes[chosen].sum())} bytes) as about "
             f"{sum(g.outputs for g in self.groups)} of {self.target} bytes each"
         )
         shown = [
@@ -97,14 +99,14 @@ class LayoutPlan(ArrowReport):
             for at, one in enumerate(self.groups[:SHOWN])
         ]
         if len(self.groups) > SHOWN:
-            shown.append(f"  and {len(self.groups) - SHOWN} groups more")
+            shown.append(f"  and {len(self.groups) - SHOWN} more groups")
         counts = zip(*_counted(self.files["reason"]), strict=True)
         why = [f"  {count} files: {reason}" for reason, count in sorted(counts)]
         return printable_lines([head, *shown, *why])
 
 
 SHOWN = 20
-"""Groups that are shown to people."""
+"""Most groups in the printed summary."""
 
 
 def _counted(reasons: pa.ChunkedArray) -> tuple[list[str], list[int]]:
@@ -115,15 +117,15 @@ def _counted(reasons: pa.ChunkedArray) -> tuple[list[str], list[int]]:
 def plan_compaction(
     files: pa.Table, partition: dict[str, str], version: int, kind: str, target: int
 ) -> LayoutPlan:
-    """Which files go together (CMP-1, CMP-2).
+    """Return the plan of a compaction (CMP-1, CMP-2).
 
     Args:
         files: live files, with `id`, `path`, `size`, `rows`, `deleted` and the columns of
             `partition`.
-        partition: names of columns of `files`, and what people call them.
+        partition: names of columns of `files`, mapped to the names of the table's columns.
         version: of the files.
         kind: one of KINDS.
-        target: bytes wanted in a file, from 1 on.
+        target: target size of a file in bytes, at least 1.
     """
     table = _Files(files, list(partition))
     big = table.live_bytes >= LARGE * target
@@ -139,7 +141,7 @@ def plan_compaction(
         dirty = (table.deleted > 0) | (table.live_bytes > TOO_LARGE * target)
         dirty[places] |= worth[group[places]]
         worth = np.isin(table.partition[places[starts]], table.partition[dirty])
-    # The last of them stands for files in no run.
+    # The last number is for files in no run.
     number = np.append(np.where(worth, np.cumsum(worth) - 1, -1), -1)
     group = number[group]
     if kind == MAJOR:
@@ -159,7 +161,8 @@ def plan_compaction(
 def plan_clustering(
     files: pa.Table, partition: dict[str, str], version: int, target: int
 ) -> LayoutPlan:
-    """Every partition as one group. Arguments as of `plan_compaction` (CMP-5)."""
+    """Return a plan with every partition as one group (CMP-5). Arguments as in
+    `plan_compaction`."""
     table = _Files(files, list(partition))
     starts = np.flatnonzero(np.diff(table.partition, prepend=-1))
     places = np.split(np.arange(len(table)), starts[1:]) if len(starts) else []
@@ -178,11 +181,11 @@ def _group(table: _Files, places: NDArray[np.intp], target: int) -> PlannedGroup
 
 
 class _Files:
-    """Columns of files in the order of partitions, and of ids in each."""
+    """Columns of files, sorted by partition and id."""
 
     def __init__(self, files: pa.Table, keys: list[str]) -> None:
         codes = codes_of([files[key].combine_chunks() for key in keys], files.num_rows)
-        # Partitions come in the order of their first files.
+        # Partitions are numbered in the order of their first files.
         firsts = np.unique(codes, return_index=True)[1]
         ranks = np.empty(len(firsts), np.int64)
         ranks[np.argsort(firsts)] = np.arange(len(firsts))
@@ -201,7 +204,7 @@ class _Files:
         return len(self.ids)
 
     def shown(self, group: _Numbers, reasons: _Numbers, partition: dict[str, str]) -> pa.Table:
-        """The table of `LayoutPlan.to_arrow`."""
+        """Return the table of `LayoutPlan.to_arrow`."""
         columns = {name: self.table[name] for name in ("id", "path", "size", "rows", "deleted")}
         if partition:
             values = [self.table[key].combine_chunks() for key in partition]
@@ -215,10 +218,10 @@ class _Files:
 def _bins(
     partition: _Numbers, sizes: NDArray[np.float64], chosen: _Mask, target: int
 ) -> tuple[_Numbers, NDArray[np.intp]]:
-    """Chosen files in runs of at most `target` bytes, each of one partition.
+    """Return the chosen files in runs of at most `target` bytes, each of one partition.
 
     Returns:
-        Where each run begins in the second; and the places of the chosen files.
+        The starts of the runs as indices into the second array, and the places of the chosen files.
     """
     places = np.flatnonzero(chosen)
     ends = np.cumsum(sizes[places])

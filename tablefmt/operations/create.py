@@ -1,7 +1,8 @@
-"""Create a table: version 0, which exactly one of many creators makes (CFL-4); empty or with rows.
+"""Create a table, empty or with rows. Exactly one of concurrent creators makes version 0 (CFL-4).
 
-With rows the files come first, then the table, then the commit of the files. So rows that cannot be
-had or do not fit leave no table behind. Whoever comes between the last two sees the table empty.
+With rows, the data files are written first, then version 0, then the commit of the files. So rows
+that cannot be read or do not fit create no table. Between the last two steps, readers see an empty
+table.
 """
 
 from __future__ import annotations
@@ -69,23 +70,23 @@ def create(
     exist_ok: bool = False,
     environment: Environment = SYSTEM,
 ) -> TableContext:
-    """Make a table with no rows.
+    """Create an empty table.
 
     Args:
-        store: where; its root is the table's.
+        store: of the new table. Its root is the table's root.
         schema: pyarrow.Schema, Spark StructType, or DDL text.
         partition_by: names of top-level columns that are not nested.
         properties: table properties by name.
-        comment: what people say of it (ENT-11).
-        exist_ok: join a table of equal schema, partitioning and properties.
-        environment: clock, nonces, waiting.
+        comment: of the table (ENT-11).
+        exist_ok: open an existing table with equal schema, partitioning and properties.
+        environment: clock, nonces and waiting.
 
     Raises:
-        SchemaMismatchError: the definition is not one.
-        TableExistsError: a table is there, or one of another definition with exist_ok.
-        ForeignTableError: files of others are there.
-        ProtocolChangedException: another creator won the race (or, with exist_ok, another
-            definition did: TableExistsError).
+        SchemaMismatchError: the definition is invalid.
+        TableExistsError: a table exists; with exist_ok, one of another definition.
+        ForeignTableError: the place has files of another format or program.
+        ProtocolChangedException: another creator won the race. With exist_ok, this is
+            TableExistsError if the definition differs.
         UnsafeStoreError, CommitRejectedError, CommitUnknownError.
     """
     metadata = definition(schema, partition_by, properties, comment)
@@ -100,7 +101,10 @@ def create_as(
     checked: bool = False,
     environment: Environment = SYSTEM,
 ) -> TableContext:
-    """`create` by a definition that was made before; `checked`: so was the place (`prepare`)."""
+    """Create an empty table from a checked definition.
+
+    `checked` means that the place was checked too (`prepare`).
+    """
     check_flags(exist_ok=exist_ok)
     before = _log_at(store)
     if before is not None and not before.head.ended:
@@ -129,10 +133,11 @@ def create_as(
 
 
 def prepare(store: Store, environment: Environment = SYSTEM) -> None:
-    """Check a place in which a table is to be made, before its first file is written.
+    """Check the place of a new table before its first file is written.
 
     Raises:
-        ForeignTableError: STO-23. UnsafeStoreError: STO-12.
+        ForeignTableError: STO-23.
+        UnsafeStoreError: STO-12.
     """
     check_place(store)
     ensure_safe(store, environment.nonce(), environment.sleep)
@@ -144,10 +149,10 @@ def definition(
     properties: Mapping[str, Any] | None,
     comment: str | None = None,
 ) -> Metadata:
-    """The metadata of a new table.
+    """Return the metadata of a new table.
 
     Raises:
-        SchemaMismatchError: SCH-2, SCH-5, ENT-8, ENT-11, or a property that is not one.
+        SchemaMismatchError: SCH-2, SCH-5, ENT-8, ENT-11, or an invalid property.
     """
     columns = check_new_names(schema_from(schema))
     check_comments(columns)
@@ -157,8 +162,7 @@ def definition(
         field = columns.find(name)
         if field is None:
             raise SchemaMismatchError(
-                f"cannot partition by {name!r}: there is no such column; "
-                f"{there_are(name, columns.names)}",
+                f"cannot partition by {name!r}: no such column; {there_are(name, columns.names)}",
                 [name],
             )
         if is_nested(field.type):
@@ -166,7 +170,7 @@ def definition(
                 f"cannot partition by {name!r}: its type {field.type} is nested", [name]
             )
         if field.id in ids:
-            raise SchemaMismatchError(f"column {name!r} partitions twice", [name])
+            raise SchemaMismatchError(f"partition_by names column {name!r} twice", [name])
         ids.append(field.id)
     if len(ids) == len(columns.fields):
         raise SchemaMismatchError(
@@ -178,7 +182,7 @@ def definition(
 
 
 def is_there(store: Store) -> bool:
-    """Whether there is a table: whether it has a version 0 (LOG-7), and was not dropped."""
+    """Return whether there is a table: it has a version 0 (LOG-7), and was not dropped."""
     try:
         store.size(entry_key(0))
     except KeyNotFoundError:
@@ -187,13 +191,13 @@ def is_there(store: Store) -> bool:
 
 
 def open_if_there(store: Store, environment: Environment = SYSTEM) -> TableContext | None:
-    """The table at its newest version; None if there is none. Raises as `LogView.open`."""
+    """Return the table at its newest version; None if there is none. Raises as `LogView.open`."""
     view = _log_at(store)
     return None if view is None or view.head.ended else TableContext(store, view, environment)
 
 
 def _log_at(store: Store) -> LogView | None:
-    """The log that is there, of a table that was dropped too; None for none."""
+    """Return the existing log, even of a dropped table; None if there is none."""
     try:
         return LogView.open(store, ended=True, explain=False)
     except TableNotFoundError:
@@ -203,15 +207,17 @@ def _log_at(store: Store) -> LogView | None:
 def _joined(existing: TableContext, metadata: Metadata, exist_ok: bool) -> TableContext:
     if not exist_ok:
         raise TableExistsError(existing.store.uri)
-    there = existing.view.head.metadata
+    defined = existing.view.head.metadata
     same = (
-        _shape(there.schema) == _shape(metadata.schema)
-        and there.partition_names == metadata.partition_names
-        and dict(there.properties) == dict(metadata.properties)
-        and _conditions(there) == _conditions(metadata)
+        _shape(defined.schema) == _shape(metadata.schema)
+        and defined.partition_names == metadata.partition_names
+        and dict(defined.properties) == dict(metadata.properties)
+        and _conditions(defined) == _conditions(metadata)
     )
     if not same:
-        raise TableExistsError(existing.store.uri, "of another schema, partitioning or properties")
+        raise TableExistsError(
+            existing.store.uri, "with another schema, partitioning or properties"
+        )
     return existing
 
 
@@ -220,7 +226,7 @@ def _conditions(metadata: Metadata) -> dict[str, str]:
 
 
 def _shape(schema: Schema) -> Any:
-    """The schema without comments, and without ids, which differ from history to history."""
+    """Return the schema without comments, and without ids, which depend on the table's history."""
     return _without_ids(schema_to_json(schema)["fields"])
 
 
@@ -236,7 +242,7 @@ def _without_ids(value: Any) -> Any:
 
 
 Partitions = str | Sequence[str] | None
-"""Names of columns, or one name; None: not said."""
+"""Names of columns, or one name; None: not given."""
 
 
 def create_from(
@@ -248,17 +254,18 @@ def create_from(
     *,
     exist_ok: bool = False,
 ) -> TableContext:
-    """`create` by rows in the place of a schema.
+    """Create a table from rows instead of a schema.
 
     Raises:
-        TableExistsError: before anything is read. InvalidArgumentError: exist_ok.
+        TableExistsError: before any row is read.
+        InvalidArgumentError: exist_ok.
         As `source_reader` and `create_with_rows`.
     """
     check_flags(exist_ok=exist_ok)
     if exist_ok:
         raise InvalidArgumentError(
-            "exist_ok goes with a schema alone: whether the rows are there already is not known. "
-            "tablefmt.write(data, uri) appends to a table that is there"
+            "exist_ok works only with a schema, because an existing table may have the rows "
+            "already; use tablefmt.write(data, uri) to append to an existing table"
         )
     if is_there(store):
         raise TableExistsError(store.uri)
@@ -283,13 +290,16 @@ def create_with_rows(
     comment: str | None = None,
     exist_ok: bool = False,
 ) -> tuple[TableContext, Commit]:
-    """Make a table with the columns of some rows, and append these. No table was there just now.
+    """Create a table with the columns of some rows, and append the rows. No table existed just
+    before.
 
-    Arguments as of `create` and `commit_first`.
+    Arguments as in `create` and `commit_first`.
 
     Raises:
-        SchemaMismatchError: the columns are none that a table can have; SCH-5, a value of theirs.
-        ConstraintViolationError: DAT-3. UnsafeStoreError. As `commit_first`.
+        SchemaMismatchError: a column cannot be in a table; SCH-5, one of its values.
+        ConstraintViolationError: DAT-3.
+        UnsafeStoreError: STO-12.
+        As `commit_first`.
     """
     metadata = definition(rows.schema, partition_by, properties, comment)
 
@@ -309,16 +319,17 @@ def create_by(
     exist_ok: bool,
     digest: str | None = None,
 ) -> tuple[TableContext, Commit]:
-    """Make a table, and commit its first rows, whoever writes their files.
+    """Create a table, and commit its first rows, on any engine.
 
     Args:
-        store: where. No table was there just now.
-        metadata: the table's.
+        store: of the new table. No table existed just before.
+        metadata: of the table.
         write: writes the rows to the folder of a transaction, given its id.
-        options, exist_ok, digest: as of `commit_first`.
+        options, exist_ok, digest: as in `commit_first`.
 
     Raises:
-        UnsafeStoreError. What `write` raises. As `commit_first`.
+        UnsafeStoreError: STO-12.
+        Any error of `write`. As `commit_first`.
     """
     measured = Measured.start(SYSTEM.monotonic, store)
     prepare(store)
@@ -349,33 +360,34 @@ def commit_first(
     began: Moment | None = None,
     digest: str | None = None,
 ) -> tuple[TableContext, Commit]:
-    """Make a table, and commit files that were written before it was there.
+    """Create a table, and commit files that were written before it existed.
 
     Args:
-        store: where.
-        metadata: the table's, and what the files were written under.
-        transaction: whose folder they are in.
+        store: of the new table.
+        metadata: of the table and its files.
+        transaction: owner of the files' folder.
         added: the files; None for none.
-        options: what every commit takes.
-        exist_ok: append to a table that was made meanwhile, if it is of the same definition.
-        measured: the measurement since the work began; None: another process began it.
-        began: when that was.
-        digest: of the content, where it is known.
+        options: of the commit.
+        exist_ok: append to a table of the same definition that was created concurrently.
+        measured: measurement since the work began; None: another process began it.
+        began: start of the work.
+        digest: of the content, if known.
 
     Raises:
-        IdempotenceError: CFL-7, what another has applied meanwhile.
-        TableExistsError, ProtocolChangedException: another one was made meanwhile; the files are
-            removed. CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
+        IdempotenceError: CFL-7, another writer applied the same application version.
+        TableExistsError, ProtocolChangedException: another table was created concurrently. The
+            files are removed.
+        CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     with TransactionFiles(store, transaction).discarded_on_failure():
         context = create_as(store, metadata, exist_ok=exist_ok, checked=True)
         if context.view.head.metadata != metadata:
-            raise TableExistsError(store.uri, "made meanwhile, with other columns")
+            raise TableExistsError(store.uri, "created concurrently, with other columns")
 
     def stage(txn: TransactionSnapshot, _: None) -> Staged:
         return append_files(transaction, added, metadata, read_version=txn.version)
 
-    # Who made it meanwhile may have been this very write.
+    # Another attempt of this very write may have created the table.
     statement = Statement(name=NAME, stage=stage, engine=EngineRows(digest=digest))
     begun = Begun(
         transaction=transaction,
@@ -386,10 +398,10 @@ def commit_first(
     return context, autocommit(context, statement, options, begun=begun)
 
 
-def check_partitioning(there: Metadata, partition_by: Partitions) -> None:
-    """Refuse another partitioning than the table's. Raises SchemaMismatchError."""
+def check_partitioning(defined: Metadata, partition_by: Partitions) -> None:
+    """Refuse a partitioning other than the table's. Raises SchemaMismatchError."""
     names = checked_names(partition_by, "partition_by")
-    known = there.partition_names
+    known = defined.partition_names
     if names and [folded(n) for n in names] != [folded(n) for n in known]:
         raise SchemaMismatchError(
             f"the table is partitioned by {', '.join(map(repr, known)) or 'nothing'}, not by "

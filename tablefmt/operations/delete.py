@@ -1,7 +1,7 @@
-"""Delete: rows for which a condition holds are taken out (class UPDATE).
+"""DELETE: remove the rows for which a condition is true (class UPDATE).
 
-A condition that partition values decide takes whole files by metadata alone. Any other is looked
-for in the files that may hold such rows; what is taken out are positions, or whole files.
+If partition values decide the condition, whole files are removed by metadata alone. Otherwise the
+files that may hold such rows are read, and the entry has deleted positions or whole files.
 Spec: DEL-1, CFL-1.
 """
 
@@ -25,21 +25,22 @@ NAME = "DELETE"
 
 
 def delete(context: TableContext, where: Condition, options: CommitOptions) -> Commit:
-    """Take out the rows for which the condition is true, in one commit; all of them for None.
+    """Delete the rows for which the condition is true, in one commit; all rows for None.
 
-    No such row and no application version: no version is made.
+    Without such rows and application version, no version is made.
 
     Raises:
         ConstraintViolationError: the table is append-only.
-        InvalidPredicateError, UnsupportedFeatureError: what is asked for.
-        IdempotenceError: CFL-7. CorruptDataError: DAT-5.
+        InvalidPredicateError, UnsupportedFeatureError: the condition.
+        IdempotenceError: CFL-7.
+        CorruptDataError: DAT-5.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     return autocommit(context, delete_statement(where), options)
 
 
 def delete_statement(where: Condition) -> Statement:
-    """A delete of the rows of a condition; of all for None."""
+    """Return the statement of a delete. None deletes all rows."""
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         check_may_remove(metadata)
@@ -49,9 +50,9 @@ def delete_statement(where: Condition) -> Statement:
 
 
 def stage_delete(txn: TransactionSnapshot, where: Condition) -> Staged:
-    """The delete at the pinned version; with nothing to do, a plan that is empty.
+    """Stage the delete on the transaction snapshot. Without rows to delete, the work is empty.
 
-    Raises: as `delete`, but for what a commit raises.
+    Raises: as `delete`, except for errors of the commit.
     """
     check_may_remove(txn.metadata)
     target = analyzed_condition(where, txn.metadata.schema)
@@ -63,7 +64,7 @@ def stage_delete(txn: TransactionSnapshot, where: Condition) -> Staged:
 
 
 def delete_files(txn: TransactionSnapshot, target: AnalyzedCondition) -> Staged:
-    """Whole files, chosen by their partition values; none is read."""
+    """Stage the removal of whole files, chosen by partition values. No file is read."""
     files = txn.snapshot.in_scope(target.predicate)
     rows = live_rows(files)
     return Staged(

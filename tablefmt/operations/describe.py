@@ -1,4 +1,4 @@
-"""What a table is, in one row, and what was committed, newest first, with Delta's column names."""
+"""Description of a table in one row, and its history, newest first, with Delta's column names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ DETAIL_SCHEMA = pa.schema(
 
 
 def detail(context: TableContext) -> pa.Table:
-    """One row about the newest version: SCHEMA. `numRows` leaves out rows that are gone."""
+    """Return one row about the newest version: DETAIL_SCHEMA. `numRows` does not count deleted
+    rows."""
     context.view.refresh()
     snapshot, head = context.view.snapshot(), context.view.head
     files, rows, size = snapshot.totals
@@ -82,30 +83,30 @@ HISTORY_SCHEMA = pa.schema(
 
 
 def history(context: TableContext, limit: int | None = None) -> pa.Table:
-    """One row a version, newest first, of the newest state of the log.
+    """Return one row for each version, newest first, of the newest state of the log.
 
-    `canBeRead` is false of versions that were given up (ENT-13).
+    `canBeRead` is false for versions that were given up (ENT-13).
 
     Args:
         context: the table.
         limit: most rows; None for all.
 
     Raises:
-        InvalidArgumentError: a limit that is not a whole number from 0 on.
+        InvalidArgumentError: the limit is not a whole number of at least 0.
     """
     most = checked_limit(limit)
     context.view.refresh()
     last = context.view.head.version
     first = 0 if most is None else max(0, last - most + 1)
-    # Those from there on are all in the log, whatever went (RET-9).
+    # Entries from the oldest kept version on are all in the log (RET-9).
     if first < context.view.head.totals.oldest:
-        # A block of entries may still have some that were removed from the log.
+        # A compacted log segment may still hold entries that were removed from the log.
         first = max(first, kept_from(context.store, last))
     base = context.view.base.version
     try:
         entries = read_entries(context.store, first, last, base)
     except VersionNotFoundError:
-        # The log of the table that was here before lacks its beginning.
+        # An earlier table at this place was dropped, and the beginning of its log is missing.
         entries = read_entries(context.store, kept_from(context.store, last), last, base)
     oldest = context.view.head.totals.oldest
     return pa.Table.from_pylist([_row(s.entry, oldest) for s in reversed(entries)], HISTORY_SCHEMA)

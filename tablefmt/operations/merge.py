@@ -1,9 +1,9 @@
-"""MERGE: rows of a source put into the table, clause by clause (class UPDATE).
+"""MERGE: change the table by the rows of a source, clause by clause (class UPDATE).
 
-The source is read once and kept; the table is looked at in the files that may hold a match. First
-the rows that match are found. Then new versions of matched rows, and rows that are new, are
-written: only files with rows to update are read again, whole rows of them. What was found and
-written becomes a plan here, on whatever engine. Spec: MRG-1 .. MRG-5, CFL-10, CFL-18.
+The source is read once and kept. The target is read in the files that may hold a match. First,
+matching rows are found. Then new versions of matched rows, and new rows, are written. Only files
+with rows to update are read again. The results become a plan here, on every engine.
+Spec: MRG-1 .. MRG-5, CFL-10, CFL-18.
 """
 
 from __future__ import annotations
@@ -46,37 +46,37 @@ from tablefmt.session.transaction_snapshot import TransactionSnapshot, live_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MergeResult:
-    """What came of a MERGE."""
+    """Result of running a MERGE."""
 
     looked_at: AnalyzedCondition
-    """As of `MergeAnalysis.looked_at`."""
+    """The condition from `MergeAnalysis.looked_at`."""
     files: pa.Table
-    """Live files that may hold such rows: those opened."""
+    """Live files that may hold such rows, which were opened."""
     pairs: Pairs
     """Checked: no row is changed twice."""
     source_rows: int
     keys: Keys | None
-    """Of the source, as of `source_keys`."""
+    """Keys of the source, from `source_keys`."""
     updated_files: AddedFiles | None = None
-    """New versions of the rows updated."""
+    """New versions of the updated rows."""
     inserted_files: AddedFiles | None = None
     inserted_hashes: NDArray[np.uint64] | None = None
-    """Of the keys of all rows inserted, ascending, each once; None: not known."""
+    """Hashes of the keys of all inserted rows, ascending and unique; None: unknown."""
 
 
 def stage_merge_result(
     txn: TransactionSnapshot,
     analysis: MergeAnalysis,
     result: MergeResult,
-    carry: CopyRows = copy_rows,
+    copy: CopyRows = copy_rows,
 ) -> Staged:
-    """The commit of it; empty if no row was changed and none came.
+    """Return the commit of a MERGE. It is empty if no row was changed or inserted.
 
     Args:
         txn: the version that was read.
         analysis: the statement.
-        result: what came of it.
-        carry: as of `stage_changes`.
+        result: of running it.
+        copy: as in `stage_changes`.
     """
     pairs, ids = result.pairs, result.files["id"].to_numpy()
     updated = pairs.action == UPDATED
@@ -94,21 +94,21 @@ def stage_merge_result(
         metrics={"numSourceRows": result.source_rows},
         parameters=analysis.parameters,
     )
-    return stage_changes(txn, NAME, changed, carry)
+    return stage_changes(txn, NAME, changed, copy)
 
 
 def explanation(txn: TransactionSnapshot, looked_at: AnalyzedCondition, source_rows: int) -> str:
-    """How many files of how many a MERGE opens, and why, for people.
+    """Return a text about the files and rows that a MERGE opens, and the reason.
 
     Args:
         txn: the version that would be read.
-        looked_at: as of `MergeAnalysis.looked_at`.
-        source_rows: how many the source has.
+        looked_at: as in `MergeAnalysis.looked_at`.
+        source_rows: number of source rows.
     """
     total, rows, size = txn.snapshot.totals
     files = txn.snapshot.matching(looked_at.predicate)
     if looked_at.predicate is None:
-        why = "nothing is known of the rows that can match"
+        why = "no file can be ruled out"
     else:
         why = f"pruned by {to_sql(looked_at.predicate)[:TEXT_MAX]}"
     return (
@@ -119,32 +119,32 @@ def explanation(txn: TransactionSnapshot, looked_at: AnalyzedCondition, source_r
 
 
 INSERT_ROWS = 65_536
-"""Source rows that are worked out at once."""
+"""Source rows for which new values are computed at once."""
 
 UPDATE_ROWS = 65_536
-"""The same of rows that are matched, where nothing of the table's is read."""
+"""Matched rows for which new values are computed at once, if no column of the table is read."""
 
 
 @dataclass(slots=True)
 class Inserted:
-    """Rows that came in."""
+    """Rows that were inserted."""
 
     files: AddedFiles | None = None
     hashes: NDArray[np.uint64] | None = None
-    """Of their keys, ascending, each once; None if there are too many, or no key."""
+    """Hashes of their keys, ascending and unique; None if there are too many, or no key."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Writer:
-    """Works out new rows and writes them."""
+    """Computes new rows and writes them."""
 
     merge: PreparedMerge
 
     def update(self, files: pa.Table, match: Match) -> AddedFiles | None:
-        """Write the new versions of the rows matched; every one has a clause that updates.
+        """Write the new versions of matched rows, each of which has an UPDATE clause.
 
         Args:
-            files: the live files looked at, with their vectors.
+            files: the opened live files, with their deletion vectors.
             match: each target row once.
         """
         if not len(match):
@@ -154,7 +154,7 @@ class Writer:
         return self.merge.txn.write(pa.RecordBatchReader.from_batches(shape, rows))
 
     def insert(self, numbers: NDArray[np.int64]) -> Inserted:
-        """Write what the clauses make of source rows without a match.
+        """Insert the source rows without a match, as the clauses say.
 
         Args:
             numbers: of these rows, ascending.
@@ -203,7 +203,7 @@ class Writer:
         return self.merge.target.handle(self.merge.target.schema.fields.index(column))
 
     def _columns_read(self, match: Match) -> list[Field]:
-        """Of the target, what some clause does not set, or sets to something it looks at."""
+        """Return the target columns that some clause does not set, or uses in a value."""
         clauses = [self.merge.clauses[step].values for step in np.unique(match.clause).tolist()]
         looked_at = frozenset[str]().union(*(v.value.columns for vs in clauses for v in vs))
         set_always = frozenset.intersection(
@@ -218,12 +218,12 @@ class Writer:
     def _changed(
         self, old: pa.Table, source: NDArray[np.int64], clause: NDArray[np.int16]
     ) -> pa.Table:
-        """New rows for old ones, in order.
+        """Return new rows for old ones, in order.
 
         Args:
             old: the columns that were read, by their handles.
-            source: rows of the source, as many.
-            clause: what applies to each.
+            source: the source row of each.
+            clause: the clause that applies to each.
         """
         parts, order = [], []
         for step in np.unique(clause).tolist():
@@ -242,7 +242,7 @@ class Writer:
     def _beside(
         self, old: pa.Table, source: NDArray[np.int64], values: Sequence[NewValue]
     ) -> pa.Table:
-        """Both sides' columns that the values look at, by their handles."""
+        """Return the columns of both sides that the values use, by their handles."""
         used = frozenset().union(*(value.value.columns for value in values))
         columns = {name: old[name] for name in old.column_names if name in used}
         needed = sorted(h for h in used if h.startswith(self.merge.source.relation.prefix))
@@ -252,7 +252,7 @@ class Writer:
         return pa.table(columns) if columns else pa.table({"none": pa.nulls(old.num_rows)})
 
     def _row(self, old: pa.Table, new: dict[int, pa.ChunkedArray]) -> pa.Table:
-        """Whole rows: what is set, else what was there."""
+        """Return whole rows: new values where they are set, else old ones."""
         fields = [(column, self._handle(column)) for column in self.merge.target.schema.fields]
         there = {c.id: old[handle] for c, handle in fields if handle in old.column_names}
         return self._whole(there | new, old.num_rows)
@@ -274,7 +274,7 @@ class Writer:
                 yield whole if len(parts) == 1 else whole.take(pa.array(at))
 
     def _clause_of(self, rows: pa.Table) -> NDArray[np.int16]:
-        """Of each source row, the clause that inserts it; NONE."""
+        """Return the clause that inserts each source row, or NONE."""
         by_arrow = first_clauses(self.merge, Side.NOT_MATCHED, rows)
         if by_arrow is not None:
             return by_arrow
@@ -303,23 +303,24 @@ class Writer:
 
 
 def _as(values: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
-    """The same values in the column's own type: nested nullability, or a type that was widened."""
+    """Return the values in the column's own type, which may differ in nested nullability or
+    width."""
     return values.cast(arrow_type(column.type))
 
 
 def _shape(schema: Schema) -> pa.Schema:
-    """The columns by name; NOT NULL is checked when they are written."""
+    """Return the columns by name. NOT NULL is checked when they are written."""
     return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields])
 
 
 @dataclass(frozen=True, slots=True)
 class MatchCheck:
-    """Looks at the source rows that match a row of the table, before anything is written."""
+    """Checks the source rows that match a row of the table, before anything is written."""
 
     columns: Sequence[str]
-    """Of the source, that are looked at."""
+    """Columns of the source to check."""
     check: Callable[[pa.Table], None]
-    """Raises what refuses the MERGE. Each row comes once."""
+    """Raises the error that refuses the MERGE. Each row comes once."""
 
 
 def merge(
@@ -330,16 +331,16 @@ def merge(
     memory_limit: int = MEMORY_BYTES,
     check: MatchCheck | None = None,
 ) -> Commit:
-    """Carry a MERGE out in one commit; with nothing to do and no application version, in none.
+    """Run a MERGE in one commit. Without changes and application version, no version is made.
 
     Args:
         context: the table.
-        source: as of `source_reader`.
-        statement: what to do.
-        options: what every commit takes.
-        memory_limit, check: as of `stage_merge`.
+        source: as in `source_reader`.
+        statement: the MERGE.
+        options: of the commit.
+        memory_limit, check: as in `stage_merge`.
 
-    Raises: as `MergeBuilder.execute`; what `check` raises.
+    Raises: as `MergeBuilder.execute`, and any error of `check`.
     """
     return autocommit(context, merge_statement(source, statement, memory_limit, check), options)
 
@@ -350,7 +351,7 @@ def merge_statement(
     memory_limit: int = MEMORY_BYTES,
     check: MatchCheck | None = None,
 ) -> Statement:
-    """A MERGE. Arguments as of `merge`."""
+    """Return the statement of a MERGE. Arguments as in `merge`."""
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         check_may_change(metadata, statement.clauses)
@@ -372,16 +373,16 @@ def stage_merge(
     memory_limit: int = MEMORY_BYTES,
     check: MatchCheck | None = None,
 ) -> Staged:
-    """The MERGE at the pinned version; with nothing to do, a plan that is empty.
+    """Stage the MERGE on the transaction snapshot. Without changes, the work is empty.
 
     Args:
-        txn: the version, and where files go.
+        txn: the version to read, and the folder for the files.
         source: read to its end, once.
-        statement: what to do.
-        memory_limit: bytes, about: for the source and for the join, not for the files written.
-        check: what else may refuse it.
+        statement: the MERGE.
+        memory_limit: approximate bytes for the source and the join, but not for writing files.
+        check: a further check of the source rows.
 
-    Raises: as `MergeBuilder.execute`, but for what a commit raises; what `check` raises.
+    Raises: as `MergeBuilder.execute`, except for errors of the commit; any error of `check`.
     """
     check_may_change(txn.metadata, statement.clauses)
     with prepared(txn, source, statement, memory_limit) as merge:
@@ -394,7 +395,8 @@ def explain_merge(
     statement: MergeStatement,
     memory_limit: int = MEMORY_BYTES,
 ) -> str:
-    """How many files of how many a MERGE opens, and why. Arguments and errors as `stage_merge`."""
+    """Return a text about the files that a MERGE opens. Arguments and errors as in
+    `stage_merge`."""
     with prepared(txn, source, statement, memory_limit) as merge:
         return explanation(txn, merge.looked_at, merge.source.rows.num_rows)
 
@@ -407,7 +409,7 @@ def _staged(merge: PreparedMerge, check: MatchCheck | None) -> Staged:
     if check is not None:
         check.check(_matched_rows(merge, match, check.columns))
     updates = np.array([*(c.action is Action.UPDATE for c in merge.clauses), False])
-    assert NONE == -1, "the last of them"
+    assert NONE == -1, "the last element is for NONE"
     writer = Writer(merge)
     with txn.measured.timed(REWRITE):
         updated = writer.update(files, match.at(updates[match.clause]))

@@ -1,4 +1,4 @@
-"""MERGE as its user writes it: clause by clause. What carries it out is given."""
+"""Builder of a MERGE, clause by clause. The caller gives the function that runs it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Outcome = TypeVar("Outcome")
-"""What a MERGE gives: a Commit; in a transaction, the transaction."""
+"""Result of a MERGE: a Commit, or the transaction within one."""
 
 Run = Callable[[MergeStatement, CommitKeywords], Outcome]
-"""Carries the statement out; takes the keywords of every commit."""
+"""Runs the statement with the keywords of every commit."""
 
 Explain = Callable[[MergeStatement], str]
 
@@ -30,8 +30,9 @@ Values = Mapping[str, Expression]
 
 
 class Pending:
-    """A MERGE that nobody has executed yet; the builders of its clauses share it. It warns where it
-    was made, if all of them go first.
+    """A MERGE that was not executed yet, shared by the builders of its clauses.
+
+    If all builders are discarded, it warns at the place where the MERGE was made.
     """
 
     def __init__(self, source: Any) -> None:
@@ -39,12 +40,16 @@ class Pending:
         self._warning = weakref.finalize(self, _warn_unexecuted, *_place_of_caller())
 
     def settle(self) -> None:
-        """Warn no more. Raises SchemaMismatchError: text was given for the source's rows."""
+        """Disable the warning.
+
+        Raises:
+            SchemaMismatchError: the source is text instead of rows.
+        """
         self._warning.detach()
         if self._swapped is not None:
             raise SchemaMismatchError(
-                f"the source of a MERGE is the text {self._swapped!r:.100}: expected rows, and the "
-                "condition behind them: merge(rows, 's.id = t.id')"
+                f"the source of a MERGE is the text {self._swapped!r:.100}: expected rows first, "
+                "then the condition: merge(rows, 's.id = t.id')"
             )
 
 
@@ -57,7 +62,7 @@ def _place_of_caller() -> tuple[str, int]:
 
 def _warn_unexecuted(filename: str, line: int) -> None:
     warnings.warn_explicit(
-        "this MERGE was never executed: nothing was written. Call execute() behind its clauses",
+        "this MERGE was never executed: nothing was written. Call execute() after its clauses",
         UserWarning,
         filename,
         line,
@@ -65,14 +70,15 @@ def _warn_unexecuted(filename: str, line: int) -> None:
 
 
 class MergeBuilder(Generic[Outcome]):
-    """A MERGE being put together. Each clause method gives a builder with that clause at its end,
-    and raises nothing: `execute` and `explain` check the statement (MRG-1). One that is never
-    executed warns when it goes.
+    """A MERGE under construction. Each clause method returns a builder with that clause added.
 
-    The first clause of a row's kind whose condition is TRUE applies to it; a row for which none
-    does stays as it is (MRG-2). Conditions and values are SQL text over both sides; in clauses for
-    rows that are not matched by the source over the table alone, and for rows not matched over the
-    source alone.
+    Clause methods raise nothing: `execute` and `explain` check the statement (MRG-1). A MERGE that
+    is never executed warns when it is discarded.
+
+    For each row, the first clause of its kind with a TRUE condition applies. A row without such a
+    clause does not change (MRG-2). Conditions and values are SQL text over both sides. Clauses for
+    rows not matched by the source use the table alone. Clauses for rows not matched use the source
+    alone.
     """
 
     def __init__(
@@ -86,43 +92,43 @@ class MergeBuilder(Generic[Outcome]):
     def when_matched_update(
         self, set: Values, condition: Expression | None = None
     ) -> MergeBuilder[Outcome]:
-        """Matched rows get new values: column, or path of a field in a struct -> expression."""
+        """Update matched rows: column, or path of a field in a struct -> expression."""
         return self._with(Side.MATCHED, Action.UPDATE, condition, set)
 
     def when_matched_update_all(self, condition: Expression | None = None) -> MergeBuilder[Outcome]:
-        """Matched rows get every column of the source, by name."""
+        """Update every column of matched rows from the source, by name."""
         return self._with(Side.MATCHED, Action.UPDATE, condition, None)
 
     def when_matched_delete(self, condition: Expression | None = None) -> MergeBuilder[Outcome]:
-        """Matched rows go."""
+        """Delete matched rows."""
         return self._with(Side.MATCHED, Action.DELETE, condition, None)
 
     def when_not_matched_insert(
         self, values: Values, condition: Expression | None = None
     ) -> MergeBuilder[Outcome]:
-        """Source rows without a match come in: column -> expression, other columns NULL."""
+        """Insert source rows without a match: column -> expression. Other columns are NULL."""
         return self._with(Side.NOT_MATCHED, Action.INSERT, condition, values)
 
     def when_not_matched_insert_all(
         self, condition: Expression | None = None
     ) -> MergeBuilder[Outcome]:
-        """Source rows without a match come in, every column by name."""
+        """Insert source rows without a match, every column by name."""
         return self._with(Side.NOT_MATCHED, Action.INSERT, condition, None)
 
     def when_not_matched_by_source_update(
         self, set: Values, condition: Expression | None = None
     ) -> MergeBuilder[Outcome]:
-        """Rows that no source row matches get new values."""
+        """Update rows that no source row matches."""
         return self._with(Side.NOT_MATCHED_BY_SOURCE, Action.UPDATE, condition, set)
 
     def when_not_matched_by_source_delete(
         self, condition: Expression | None = None
     ) -> MergeBuilder[Outcome]:
-        """Rows that no source row matches go."""
+        """Delete rows that no source row matches."""
         return self._with(Side.NOT_MATCHED_BY_SOURCE, Action.DELETE, condition, None)
 
     def execute(self, **commit: Unpack[CommitKeywords]) -> Outcome:
-        """Carry it out.
+        """Run the MERGE.
 
         Args:
             commit: application=(id, version), user_metadata={}, deadline=seconds.
@@ -134,14 +140,15 @@ class MergeBuilder(Generic[Outcome]):
             CorruptDataError: DAT-5.
             IdempotenceError, CommitRejectedError: as every commit.
             ConcurrentModificationException, CommitUnknownError: as every commit.
-            TransactionStateError: in a transaction, which has of the commit's errors
-                CommitRejectedError alone.
+            TransactionStateError: in a transaction. There, CommitRejectedError is the only error of
+                the commit.
         """
         self._check()
         return self._run(self.statement, commit)
 
     def explain(self) -> str:
-        """How many files of how many would be opened, and why. Reads the source once.
+        """Return a text about the files that would be opened, and the reason. Reads the source
+        once.
 
         Raises:
             InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
@@ -173,16 +180,16 @@ def begin_merge(
     run: Run[Outcome],
     explain: Explain,
 ) -> MergeBuilder[Outcome]:
-    """A MERGE without clauses: what `merge` of a table and of a transaction gives.
+    """Return a MERGE without clauses, for `merge` of a table and of a transaction.
 
     Args:
-        source: the rows; text is none, so that swapped arguments are refused by `execute`.
-        on: which rows match, over both sides.
-        source_alias: what expressions call the source.
-        target_alias: what they call the table.
-        merge_schema: as of `MergeStatement`.
-        run: carries the statement out, once it has its clauses.
-        explain: says what it would open.
+        source: the rows. Text is refused by `execute`, because the arguments were swapped.
+        on: condition for matching rows, over both sides.
+        source_alias: name of the source in expressions.
+        target_alias: name of the table in expressions.
+        merge_schema: as in `MergeStatement`.
+        run: runs the complete statement.
+        explain: returns the text of `MergeBuilder.explain`.
     """
     statement = MergeStatement(
         on=on, source_alias=source_alias, target_alias=target_alias, merge_schema=merge_schema

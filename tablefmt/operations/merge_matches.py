@@ -1,8 +1,9 @@
-"""Matches of a MERGE: which target rows match which source rows, and which clause applies.
+"""Matches of a MERGE: pairs of target and source rows, and the clause that applies to each.
 
-Reads the columns that conditions need, of the files that may match; nothing is written. Arrow's and
-numpy's functions are enough for an ON that equates columns with values of the source, and for
-conditions that Arrow works out; for all else there is the engine. Spec: MRG-2, MRG-3, MRG-4.
+It reads only the columns that conditions need, of files that may match, and writes nothing. Arrow
+and numpy are enough for an ON that equates columns with source values, and for simple conditions.
+Everything else goes to the engine.
+Spec: MRG-2, MRG-3, MRG-4.
 """
 
 from __future__ import annotations
@@ -35,25 +36,25 @@ from tablefmt.session.merge_pairs import (
 )
 
 PAIRS_MAX = 10_000_000
-"""Pairs of one chunk of the target. The engine puts more on disk."""
+"""Most pairs for one chunk of the target. For more, the engine uses the disk."""
 
 Rows = NDArray[np.int64]
 
 
 class KeyJoin:
-    """The source's rows by their keys."""
+    """Index of the source's rows by their keys."""
 
     def __init__(self, columns: Sequence[tuple[str, pa.ChunkedArray]]) -> None:
-        """Look at the source's keys.
+        """Index the source's keys.
 
         Args:
-            columns: for each part of the key, the handle of the target's column and the value of
-                every source row, of that column's type; NULL is equal to nothing.
+            columns: for each part of the key, the handle of the target's column, and the value of
+                every source row in that column's type. NULL equals nothing.
         """
         self._handles = [handle for handle, _ in columns]
         self._values: list[pa.Array] = []
         self._known: list[Rows] = []
-        """Sorted, for the second part and those that follow: the numbers that keys have so far."""
+        """For the second and later parts: the sorted numbers of the keys so far."""
         codes: Rows | None = None
         for _, values in columns:
             encoded = pc.dictionary_encode(_whole(values))
@@ -74,7 +75,8 @@ class KeyJoin:
         self._starts = np.cumsum(self._counts) - self._counts
 
     def pairs(self, chunk: pa.Table) -> tuple[Rows, Rows] | None:
-        """Rows of the target and of the source with the same key; None if they are too many.
+        """Return rows of the target and of the source with the same key; None if there are too
+        many.
 
         Args:
             chunk: the target's rows, columns by handles.
@@ -89,7 +91,7 @@ class KeyJoin:
         return target, self._order[np.repeat(self._starts[codes], counts) + within]
 
     def _codes(self, chunk: pa.Table) -> tuple[Rows, Rows]:
-        """The target's rows whose keys the source has, and the number of each key."""
+        """Return the target's rows with a key of the source, and the number of each key."""
         rows, codes = _found(chunk[self._handles[0]], self._values[0])
         rest = zip(self._handles[1:], self._values[1:], self._known, strict=True)
         for handle, values, known in rest:
@@ -103,8 +105,8 @@ class KeyJoin:
 
 
 def _found(column: pa.ChunkedArray, values: pa.Array) -> tuple[Rows, Rows]:
-    """Where one of the values is, and which."""
-    assert column.type == values.type, "what is equated is of the column's type"
+    """Return the rows that have one of the values, and the index of the value."""
+    assert column.type == values.type, "equated values have the column's type"
     options = pc.SetLookupOptions(values, skip_nulls=True)
     places = _whole(pc.index_in(column, options=options))
     rows = pc.indices_nonzero(pc.is_valid(places)).to_numpy().astype(np.int64)
@@ -112,7 +114,8 @@ def _found(column: pa.ChunkedArray, values: pa.Array) -> tuple[Rows, Rows]:
 
 
 def _combined(one: Rows, other: Rows, count: int) -> Rows:
-    """One number for each pair of numbers, of which the second is below `count`; -1 if one is."""
+    """Return one number for each pair. The second number is below `count`. -1 if one of them is
+    -1."""
     return np.where((one >= 0) & (other >= 0), one * count + other, -1)
 
 
@@ -122,7 +125,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def key_join(merge: PreparedMerge) -> KeyJoin | None:
-    """What finds matches; None if ON says more than that keys are the same."""
+    """Return the index of the source's keys; None if ON says more than that keys are equal."""
     if not merge.analysis.joins_by_keys:
         return None
     fields = merge.target.schema.fields
@@ -137,13 +140,14 @@ def key_join(merge: PreparedMerge) -> KeyJoin | None:
 def clauses_of(
     merge: PreparedMerge, chunk: pa.Table, target: Rows, source: Rows
 ) -> NDArray[np.int16] | None:
-    """Of each pair the first clause that applies, or NONE; None if the engine has to be asked.
+    """Return the first clause that applies to each pair, or NONE. Return None if Arrow cannot
+    decide.
 
     Args:
         merge: the statement.
         chunk: the target's rows, columns by handles.
-        target: of each pair, the row of the chunk.
-        source: of each pair, the row of the source; -1: there is none.
+        target: for each pair, the row of the chunk.
+        source: for each pair, the row of the source; -1: none.
     """
     clauses = np.full(len(target), NONE, np.int16)
     for side, places in (
@@ -162,7 +166,7 @@ def clauses_of(
 def _beside(
     merge: PreparedMerge, side: Side, chunk: pa.Table, target: Rows, source: Rows
 ) -> pa.Table:
-    """What the conditions of a side look at, for each pair."""
+    """Return the columns that the conditions of a side use, for each pair."""
     used = frozenset[str]().union(*(c.columns for c in merge.conditions(side)))
     columns: dict[str, Any] = {}
     for rows, places in ((chunk, target), (merge.source.rows, source)):
@@ -174,12 +178,13 @@ def _beside(
 
 
 def first_clauses(merge: PreparedMerge, side: Side, rows: pa.Table) -> NDArray[np.int16] | None:
-    """Of each row the first clause of a side that applies, or NONE; None: the engine has to say.
+    """Return the first clause of a side that applies to each row, or NONE. None if Arrow cannot
+    decide.
 
     Args:
         merge: the statement.
-        side: whose clauses.
-        rows: what their conditions look at, columns by handles.
+        side: of the clauses.
+        rows: the columns that their conditions use, by handles.
     """
     numbers = np.full(rows.num_rows, NONE, np.int16)
     for at, clause in reversed(list(enumerate(merge.clauses))):
@@ -199,34 +204,36 @@ CHUNK_ROWS = 1_000_000
 """Target rows that are joined at once."""
 
 CHUNK_PARTS = 8
-"""A chunk's columns take at most this part of the memory there is."""
+"""The columns of a chunk take at most this fraction (1/8) of the memory limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """Pairs of rows, and target rows without a source row that a clause applies to; by file, then
-    position, then source row. Arrays of one length."""
+    """Pairs of rows as arrays of equal length, sorted by file, position and source row.
+
+    A target row without a source row has a pair if a clause applies to it.
+    """
 
     file: NDArray[np.int32]
-    """Place among the files opened."""
+    """Index of the file among the opened files."""
     position: NDArray[np.int64]
     source: NDArray[np.int64]
     """Row of the source; -1: none matches."""
     clause: NDArray[np.int16]
-    """Index among all clauses of the statement; NONE."""
+    """Index among all clauses of the statement, or NONE."""
 
     def __len__(self) -> int:
         return len(self.file)
 
     def at(self, places: NDArray[Any]) -> Match:
-        """Some of them: by a mask, or by their places in the order wanted."""
+        """Return some of the pairs, by a mask or by indices in the desired order."""
         return Match(
             self.file[places], self.position[places], self.source[places], self.clause[places]
         )
 
     @staticmethod
     def joined(parts: Sequence[Match]) -> Match:
-        """All of several, one after the other."""
+        """Return the pairs of all parts, one part after the other."""
         if not parts:
             none = np.zeros(0, np.int64)
             return Match(none.astype(np.int32), none, none, none.astype(np.int16))
@@ -239,14 +246,15 @@ class Match:
 
 
 def find_matches(merge: PreparedMerge, files: pa.Table) -> Match:
-    """Look through live files for what the statement is about.
+    """Find the pairs of a MERGE in live files.
 
     Args:
         merge: the statement.
-        files: the files that may hold such rows, with their vectors.
+        files: the files that may hold matching rows, with their deletion vectors.
 
     Raises:
-        MergeCardinalityError: MRG-4. InvalidPredicateError: a condition without a result.
+        MergeCardinalityError: MRG-4.
+        InvalidPredicateError: a condition cannot be evaluated.
         CorruptDataError: DAT-5.
     """
     keys, chunks = key_join(merge), _chunks(merge, files, _columns(merge))
@@ -254,21 +262,21 @@ def find_matches(merge: PreparedMerge, files: pa.Table) -> Match:
 
 
 def pairs_of(merge: PreparedMerge, match: Match) -> Pairs:
-    """The same, with what becomes of each target row."""
+    """Return the pairs with the outcome of each target row."""
     becomes = np.array([*(ACTIONS.get(c.action, KEPT) for c in merge.clauses), KEPT], np.int64)
-    assert NONE == -1, "the last of them"
+    assert NONE == -1, "the last element is for NONE"
     return Pairs(match.file, match.position, match.source, becomes[match.clause])
 
 
 def _columns(merge: PreparedMerge) -> list[Field]:
-    """Of the target, what conditions look at."""
+    """Return the target columns that conditions use."""
     fields = enumerate(merge.target.schema.fields)
     used = _used(merge)
     return [field for at, field in fields if merge.target.handle(at) in used]
 
 
 def _used(merge: PreparedMerge) -> frozenset[str]:
-    """Handles of the columns of both sides by which matches are found."""
+    """Return the handles of the columns of both sides that decide about matches."""
     conditions = [merge.on, *merge.conditions(Side.MATCHED, Side.NOT_MATCHED_BY_SOURCE)]
     return frozenset().union(*(each.columns for each in conditions))
 
@@ -276,12 +284,13 @@ def _used(merge: PreparedMerge) -> frozenset[str]:
 def _filter(merge: PreparedMerge) -> RowFilter | None:
     if merge.looked_at.predicate is None:
         return None
-    # What is pushed is wider than the condition, and the join decides.
+    # The pushed filter selects more rows than the condition, and the join decides.
     return RowFilter(filter_of(merge.looked_at.predicate, merge.target.schema).pushed)
 
 
 def _chunks(merge: PreparedMerge, files: pa.Table, columns: Sequence[Field]) -> Iterator[pa.Table]:
-    """Target rows, columns by handles, with `f` their file's place and `p` their position."""
+    """Yield target rows, with columns by handles, the index of their file `f` and their position
+    `p`."""
     txn, schema = merge.txn, merge.target.schema
     limit = max(1, merge.memory_limit // CHUNK_PARTS)
     names = [*(merge.target.handle(schema.fields.index(c)) for c in columns), "f", "p"]
@@ -302,10 +311,11 @@ def _chunks(merge: PreparedMerge, files: pa.Table, columns: Sequence[Field]) -> 
 
 
 def _joined(merge: PreparedMerge, chunk: pa.Table, keys: KeyJoin | None) -> Match:
-    """All pairs of some target rows.
+    """Return all pairs of some target rows.
 
     Raises:
-        MergeCardinalityError: MRG-4. All rows that match one of them are here, so it can be told.
+        MergeCardinalityError: MRG-4. It can be detected here because all pairs of a target row are
+            in one chunk.
     """
     match = None if keys is None else _by_keys(merge, chunk, keys)
     if match is None:
@@ -319,7 +329,7 @@ def _joined(merge: PreparedMerge, chunk: pa.Table, keys: KeyJoin | None) -> Matc
 
 
 def _by_keys(merge: PreparedMerge, chunk: pa.Table, keys: KeyJoin) -> Match | None:
-    """The same, in no order; None if the engine has to be asked."""
+    """Return the pairs in any order; None if the engine has to find them."""
     pairs = keys.pairs(chunk)
     if pairs is None:
         return None

@@ -1,8 +1,9 @@
-"""Overwrite and truncate: what is in scope when it commits goes, the new rows come.
+"""OVERWRITE and TRUNCATE: remove the rows in scope at the commit, and add the new rows.
 
-Scopes are the whole table, the partitions of the new rows, or a condition. What partition values
-alone decide is decided anew at every re-base (CFL-3). A condition that looks at rows keeps the
-removals that it computed, so its class is UPDATE. Spec: CFL-3, MRG-6.
+The scope is the whole table, the partitions of the new rows, or a condition. Removals that
+partition values decide are computed anew at every rebase (CFL-3). A condition on rows keeps the
+removals that it computed, so its class is UPDATE.
+Spec: CFL-3, MRG-6.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from tablefmt.snapshot.file_columns import added_table
 
 
 def needs_rows(where: Condition, metadata: Metadata) -> bool:
-    """Whether partition values do not decide the condition.
+    """Return whether the condition depends on more than partition values.
 
     Raises:
         InvalidPredicateError, UnsupportedFeatureError: as `analyzed_condition`.
@@ -67,12 +68,12 @@ def needs_rows(where: Condition, metadata: Metadata) -> bool:
 def stage_replace(
     txn: TransactionSnapshot, reader: pa.RecordBatchReader | None, where: Condition, name: str
 ) -> Staged:
-    """The replacement at the pinned version; with nothing to do, a plan that is empty.
+    """Stage the replacement on the transaction snapshot. Without changes, the work is empty.
 
     Args:
-        txn: the version, and where files go.
+        txn: the version to read, and the folder for the files.
         reader: the new rows; None for none.
-        where: which rows go, and what every new row has to match.
+        where: selects the rows to remove, and must be true for every new row.
         name: of the operation.
 
     Raises:
@@ -99,7 +100,7 @@ def stage_replace(
 def _matching(
     reader: pa.RecordBatchReader, schema: Schema, condition: RowFilter | None, text: str
 ) -> Iterator[pa.RecordBatch]:
-    """The same batches, each of whose rows matches."""
+    """Yield the same batches, after checking that each row matches."""
     positions, shape = match_columns(reader.schema, schema), file_schema(schema)
     for batch in reader:
         if condition is not None and batch.num_rows:
@@ -107,7 +108,7 @@ def _matching(
             short = batch.num_rows - sum(_count(part, condition) for part in rows.to_batches())
             if short:
                 raise ConstraintViolationError(
-                    f"{short} new rows or more do not match the condition {text}; nothing was "
+                    f"at least {short} new rows do not match the condition {text}; nothing was "
                     "written"
                 )
         yield batch
@@ -139,14 +140,14 @@ def overwrite(
     Args:
         context: the table.
         data: the new rows.
-        options: what every commit takes.
-        where: rows for which it holds are replaced, and every new row must match it. Where it is
-            not decided by partition values, this is an UPDATE: it keeps the rows that it found.
-        dynamic_partitions: replace the partitions that `data` has rows of, and no other.
-        overwrite_schema: the columns of `data` take the place of the table's, in the same commit.
-            Only for the whole table.
-        partition_by: with overwrite_schema, names of the columns to partition by from then on; None
-            for those that the table has, which have to be among the new columns.
+        options: of the commit.
+        where: rows for which it is true are replaced, and every new row must match it. If more than
+            partition values decide it, this is an UPDATE: it keeps the removals that it found.
+        dynamic_partitions: replace only the partitions that `data` has rows of.
+        overwrite_schema: replace the table's columns by those of `data`, in the same commit. Only
+            for the whole table.
+        partition_by: with overwrite_schema, names of the new partition columns; None: keep the
+            partition columns, which must be among the new columns.
 
     Raises:
         UnsupportedFeatureError: the condition.
@@ -166,12 +167,12 @@ def overwrite(
 
 
 def truncate(context: TableContext, options: CommitOptions, *, where: Condition = None) -> Commit:
-    """Overwrite with nothing. Arguments and errors as of `overwrite`."""
+    """Remove rows without adding new ones. Arguments and errors as in `overwrite`."""
     return autocommit(context, truncate_statement(where), options)
 
 
 def truncate_statement(where: Condition = None) -> Statement:
-    """An overwrite with nothing."""
+    """Return the statement of a truncate."""
     return _statement(TRUNCATE, None, where=where)
 
 
@@ -183,11 +184,12 @@ def overwrite_statement(
     overwrite_schema: bool = False,
     partition_by: str | Sequence[str] | None = None,
 ) -> Statement:
-    """An overwrite. Arguments as of `overwrite`.
+    """Return the statement of an overwrite. Arguments as in `overwrite`.
 
     Raises:
-        InvalidPredicateError, SchemaMismatchError: two arguments that say what goes; partition_by
-            without overwrite_schema. InvalidArgumentError: neither True nor False.
+        InvalidPredicateError, SchemaMismatchError: two arguments select the rows to replace;
+            partition_by without overwrite_schema.
+        InvalidArgumentError: a flag is neither True nor False.
     """
     check_flags(dynamic_partitions=dynamic_partitions, overwrite_schema=overwrite_schema)
     _check_replaces_all(overwrite_schema, where, dynamic_partitions, partition_by)
@@ -210,7 +212,7 @@ def _statement(
     overwrite_schema: bool = False,
     partition_by: str | Sequence[str] | None = None,
 ) -> Statement:
-    """Of either name; a truncate has no data."""
+    """Return the statement of an overwrite, or of a truncate, which has no data."""
 
     def by_rows(metadata: Metadata) -> bool:
         return not dynamic_partitions and needs_rows(where, metadata)
@@ -220,7 +222,7 @@ def _statement(
             check_may_remove(metadata)
             return (analyzed_condition(where, metadata.schema).text,)
         condition = check_overwritable(metadata, where, dynamic_partitions)
-        # An expression's own text leaves out the middle of a long list.
+        # The text of a pyarrow expression leaves out the middle of a long list.
         condition_text = where if condition is None or isinstance(where, str) else to_sql(condition)
         return str(condition_text), str(dynamic_partitions)
 
@@ -261,9 +263,9 @@ def overwrite_files(
     name: str = OVERWRITE,
     evolved: Metadata | None = None,
 ) -> Staged:
-    """An OVERWRITE by data files that exist already, in place of what is in scope.
+    """Return the OVERWRITE of the rows in scope by data files that exist already.
 
-    Arguments as of `append_files` and `overwrite`.
+    Arguments as in `append_files` and `overwrite`.
 
     Raises:
         ConstraintViolationError, InvalidPredicateError, UnsupportedFeatureError: as `overwrite`.
@@ -303,27 +305,27 @@ def _check_replaces_all(
     dynamic_partitions: bool = False,
     partition_by: str | Sequence[str] | None = None,
 ) -> None:
-    """Refuse other columns for a part of the rows, and another partitioning without them.
+    """Refuse new columns for a part of the rows, and a new partitioning without new columns.
 
     Raises:
         InvalidPredicateError, SchemaMismatchError.
     """
     if partition_by is not None and not overwrite_schema:
         raise SchemaMismatchError(
-            "partition_by needs overwrite_schema=True: a table is partitioned anew with all of its "
-            "rows"
+            "partition_by needs overwrite_schema=True, because a new partitioning rewrites the "
+            "whole table"
         )
     if overwrite_schema and (where is not None or dynamic_partitions):
         raise InvalidPredicateError(
-            "overwrite_schema gives the whole table other columns, and where or dynamic_partitions "
-            "replace a part of its rows; give one of them"
+            "overwrite_schema changes the columns of the whole table, but where and "
+            "dynamic_partitions replace a part of its rows; give one of them"
         )
 
 
 def check_overwritable(
     metadata: Metadata, where: Condition, dynamic_partitions: bool
 ) -> Predicate | None:
-    """The condition as a predicate that partition values decide; None for the whole table.
+    """Return the condition as a predicate over partition values; None for the whole table.
 
     Raises:
         ConstraintViolationError: the table is append-only.
@@ -334,21 +336,21 @@ def check_overwritable(
         return None
     if dynamic_partitions:
         raise InvalidPredicateError(
-            "where and dynamic_partitions both say what to replace; give one of them"
+            "where and dynamic_partitions both select the rows to replace; give one of them"
         )
     predicate = _predicate_of(where, metadata.schema)
     if not decided_by_partitions(predicate, frozenset(metadata.partition_by)):
         columns = ", ".join(metadata.partition_names) or "none"
         raise UnsupportedFeatureError(
-            f"replacing rows by {str(where)[:200]!r} needs row values; "
-            f"here only conditions on partition columns do (there: {columns})",
+            f"the condition {str(where)[:200]!r} needs row values; use a condition on partition "
+            f"columns ({columns})",
             ["overwrite:row-values"],
         )
     return predicate
 
 
 def _predicate_of(where: Condition, schema: Schema) -> Predicate:
-    """The condition, exactly. Spec: PRN-3, PRN-15."""
+    """Return the exact predicate of the condition. Spec: PRN-3, PRN-15."""
     if isinstance(where, str):
         return parse_predicate(where, schema)
     if is_filters(where):
@@ -358,8 +360,8 @@ def _predicate_of(where: Condition, schema: Schema) -> Predicate:
     parts, exact = predicates_of(where, schema)
     if not exact:
         raise UnsupportedFeatureError(
-            f"the pyarrow expression {str(where)[:200]!r} is not understood exactly, so it cannot "
-            "say which partitions to replace; give SQL text",
+            f"the pyarrow expression {str(where)[:200]!r} has no exact predicate, so it cannot "
+            "select the partitions to replace; use SQL text",
             ["overwrite:expression"],
         )
     return all_of(parts)

@@ -1,6 +1,6 @@
-"""A MERGE made ready to run on Arrow: expressions translated, the source read and kept.
+"""Preparation of a MERGE on Arrow: translated expressions, and the source, read once and kept.
 
-The source has its columns, its rows as they are kept, and its keys. Spec: MRG-1, MRG-2, MRG-3.
+The kept source has its columns, rows and keys. Spec: MRG-1, MRG-2, MRG-3.
 """
 
 from __future__ import annotations
@@ -55,19 +55,20 @@ class Source:
 
     relation: Relation
     rows: pa.Table
-    """Columns by their handles."""
+    """Rows with columns by their handles."""
     engine: LazyEngine
-    """Works out what ON equates."""
+    """Evaluates the expressions that ON equates with columns."""
     in_memory: bool
-    """The rows can be looked at when the statement is done too."""
+    """The rows stay in memory after the statement too."""
 
     def of(self, columns: Sequence[str]) -> pa.Table:
-        """Some columns, and the rows' numbers as `r`."""
+        """Return some columns, and the rows' numbers as `r`."""
         chosen = self.rows.select(list(columns))
         return chosen.append_column("r", pa.array(np.arange(self.rows.num_rows)))
 
     def equated(self, each: EquatedColumn) -> pa.ChunkedArray:
-        """What a column is equated with, in its own type; NULL where none can be equal."""
+        """Return the values that a column is equated with, in its type; NULL for a value out of
+        range."""
         kind, value = each.field.type, each.value.value
         if value.column is not None:
             column = self.rows[value.column]
@@ -81,22 +82,22 @@ class Source:
         return pc.if_else(fits, wide, pa.scalar(None, pa.int64())).cast(target)
 
     def values(self, analysis: MergeAnalysis) -> list[SourceValues]:
-        """What it holds of each of `MergeAnalysis.equated`."""
+        """Return the source's values for each of `MergeAnalysis.equated`."""
         return [values_of(self.equated(each), each.field) for each in analysis.equated]
 
     def keys(self, analysis: MergeAnalysis) -> Keys | None:
-        """Of all its rows, as of `source_keys`."""
+        """Return the keys of all rows, from `source_keys`."""
         columns = [self.equated(analysis.equated[at]) for at in analysis.key_parts]
         return source_keys(analysis, self.rows.num_rows, lambda: columns, later=self.in_memory)
 
 
 def source_schema(given: pa.Schema, there: Schema) -> Schema:
-    """The source's columns; of a type that no column can have, left out.
+    """Return the source's columns, except those of types that a table cannot have.
 
-    One that has no type, all NULL, is of the type of the table's column of that name.
+    A column without a type, all NULL, gets the type of the table's column of that name.
 
     Raises:
-        SchemaMismatchError: there is none.
+        SchemaMismatchError: no column is left.
     """
     columns = []
     for column in given:
@@ -109,12 +110,12 @@ def source_schema(given: pa.Schema, there: Schema) -> Schema:
         except SchemaMismatchError:
             continue
     if not columns:
-        raise SchemaMismatchError("the source has no column that an expression could name")
+        raise SchemaMismatchError("the source has no column of a type that a table can have")
     return number_fields([replace(column, nullable=True) for column in columns])
 
 
 def by_handles(reader: pa.RecordBatchReader, relation: Relation) -> pa.RecordBatchReader:
-    """The source's rows in the types that columns have, columns by their handles."""
+    """Return the source's rows in the types of its schema, with columns by their handles."""
     schema = relation.schema
     shape = file_schema(schema)
     known = [name for name in reader.schema.names if schema.find(name) is not None]
@@ -133,45 +134,46 @@ def by_handles(reader: pa.RecordBatchReader, relation: Relation) -> pa.RecordBat
 
 
 SOURCE_PARTS = 4
-"""A source that takes more than this part of the memory goes to disk."""
+"""A source larger than this fraction (1/4) of the memory limit goes to disk."""
 
 NONE = -1
-"""The clause of a row that none applies to."""
+"""Marks a row to which no clause applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowClause:
-    """One WHEN, translated."""
+    """One WHEN clause, translated."""
 
     side: Side
     action: Action
     condition: Translated | None
-    """None: always."""
+    """None: the clause always applies."""
     values: tuple[NewValue, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedMerge:
-    """A MERGE whose source is read, and all of whose text is translated."""
+    """A MERGE with its source read and its expressions translated."""
 
     txn: TransactionSnapshot
     analysis: MergeAnalysis
     looked_at: AnalyzedCondition
-    """The target's rows that the statement looks at."""
+    """The target's rows that the statement reads."""
     on: Translated
     clauses: tuple[ArrowClause, ...]
     target: Relation
-    """The table as it is read."""
+    """The table as the MERGE reads it."""
     source: Source
     engine: LazyEngine
     memory_limit: int
 
     def conditions(self, *sides: Side) -> list[Translated]:
-        """Those that clauses about these rows have."""
+        """Return the conditions of the clauses about these rows."""
         return [c.condition for c in self.clauses if c.side in sides and c.condition is not None]
 
     def first_clause(self, side: Side) -> str:
-        """The index of the first clause of a side that applies, or NONE: the engine's text."""
+        """Return the engine's text for the index of the first clause of a side that applies, or
+        NONE."""
         chosen = [
             f"WHEN {'TRUE' if clause.condition is None else clause.condition.sql} THEN {at}"
             for at, clause in enumerate(self.clauses)
@@ -187,21 +189,21 @@ def prepared(
     statement: MergeStatement,
     memory_limit: int,
 ) -> Iterator[PreparedMerge]:
-    """The MERGE made ready; the source is kept while the block lasts.
+    """Prepare a MERGE. The source is kept within the context.
 
     Args:
-        txn: the version; its `target` gets the columns that come from the source.
+        txn: the version. Its `target` gets the columns that come from the source.
         source: read to its end, once.
-        statement: what to do.
-        memory_limit: bytes, about.
+        statement: the MERGE.
+        memory_limit: approximate bytes.
 
     Raises:
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
     """
     schema = source_schema(source.schema, txn.metadata.schema)
-    coming = evolving_columns(statement, txn.target.schema, schema)
-    if coming is not None:
-        txn.target = merged(txn.target, coming)
+    incoming = evolving_columns(statement, txn.target.schema, schema)
+    if incoming is not None:
+        txn.target = merged(txn.target, incoming)
     now = now_us()
     steps = resolve_clauses(statement, txn.target.schema, schema.names)
     target = Relation(txn.snapshot.schema, "t", statement.target_alias)
@@ -233,7 +235,8 @@ def prepared(
 def _clauses(
     steps: Sequence[Step], target: Relation, source: Relation, now: int
 ) -> tuple[ArrowClause, ...]:
-    """Conditions before values, so that the first thing wrong is told as a reader finds it."""
+    """Return the clauses. Conditions are translated first, so the first error is the first in the
+    text."""
     named = {
         Side.MATCHED: (target, source),
         Side.NOT_MATCHED: (source,),

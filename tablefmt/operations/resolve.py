@@ -1,4 +1,4 @@
-"""What became of a commit whose answer was lost. Spec: CMT-9."""
+"""Resolution of a commit that ended with an unknown outcome. Spec: CMT-9."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ from tablefmt.store.object_store import Store
 
 
 def resolve(context: TableContext, transaction: str, version: int | None = None) -> Commit | None:
-    """The commit of `transaction` if it is in the log; None if it can never be.
+    """Return the commit of `transaction` if it is in the log; None if it can never be.
 
     Args:
         context: the table.
-        transaction: the nonce that CommitUnknownError gave.
-        version: the version that it gave.
+        transaction: the nonce in the CommitUnknownError.
+        version: the version in the CommitUnknownError.
 
     Raises:
-        CommitUnknownError: it is not there, and may still arrive; or the entries that would tell
-            are not kept any more. TableReplacedError: it is of a table that was dropped.
-        InvalidRangeError: not a transaction, or not a version.
+        CommitUnknownError: it is not in the log and may still arrive, or the log no longer has the
+            entries that would tell.
+        TableReplacedError: it belongs to a dropped table.
+        InvalidRangeError: an invalid transaction or version.
     """
     if not is_transaction(transaction):
-        raise InvalidArgumentError(f"{transaction!r} is no transaction: 32 hex digits are")
+        raise InvalidArgumentError(f"expected a transaction of 32 hex digits, got {transaction!r}")
     given, version = version, None if version is None else whole_from_0(version)
     if given is not None and (version is None or version > VERSION_MAX):
         raise InvalidRangeError(f"version {given!r} is not a whole number from 0 to 2**63 - 1")
@@ -68,10 +69,11 @@ def resolve(context: TableContext, transaction: str, version: int | None = None)
 
 
 def _entries_from(context: TableContext, version: int) -> tuple[list[StoredEntry], bool]:
-    """Entries from a version on, as far as they are kept, and whether those are all.
+    """Return the kept entries from a version on, and whether they begin there.
 
     Raises:
-        TableReplacedError: there is another log than the one that was opened. StoreError.
+        TableReplacedError: the log is not the one that was opened.
+        StoreError: a request failed.
     """
     try:
         entries = read_tail(context.store, version)
@@ -79,24 +81,26 @@ def _entries_from(context: TableContext, version: int) -> tuple[list[StoredEntry
         entries = []
     if len(entries) > (version == 0) and not _ends_below(context.store, entries[-1].version):
         return _linked(entries, whole=True)
-    # The end of the log, or a part of it that was given up: the head tells which.
+    # This is the end of the log, or a part of it was given up. The head decides.
     context.view.refresh()
     last = context.view.head.version
     if last < version + len(entries):
         return _linked(entries, whole=True)
     first = max(kept_from(context.store, last), version)
-    # All there is, if the entry that was not there yet has come in between.
+    # If the first missing entry arrived in the meantime, these are all entries.
     return _linked(context.view.entries_after(first - 1), whole=first == version)
 
 
 def _ends_below(store: Store, version: int) -> bool:
-    """Return whether the entry after a version is gone: what is up to it was given up (RET-9)."""
+    """Return whether the entry after a version is missing, so that earlier ones were given up
+    (RET-9)."""
     newest, _ = newest_entry(store, version, version)
     return newest > version and store.get_many([entry_key(version + 1)]) == [None]
 
 
 def _linked(entries: list[StoredEntry], *, whole: bool) -> tuple[list[StoredEntry], bool]:
-    """Return those on which the newest one lies: others were put in a place that was given up."""
+    """Return the entries that the newest one follows. Others were put at versions that were given
+    up."""
     first = len(entries) - 1
     while first > 0 and entries[first].entry.previous == entries[first - 1].digest:
         first -= 1
@@ -104,10 +108,10 @@ def _linked(entries: list[StoredEntry], *, whole: bool) -> tuple[list[StoredEntr
 
 
 def _check_same(context: TableContext, own: StoredEntry) -> None:
-    """Refuse to tell of another table that was at this place before."""
+    """Refuse to report a commit of another table that was at this place before."""
     if own.entry.table != context.view.head.table:
         raise TableReplacedError(
-            f"transaction {own.entry.transaction} is version {own.version} of a table that was "
-            "dropped, and this is another one in its place",
-            advice="Its rows went with that table; write them again if they belong into this one.",
+            f"transaction {own.entry.transaction} is version {own.version} of a dropped table, and "
+            "another table is in its place",
+            advice="The dropped table had its rows; write them again if this table needs them.",
         )

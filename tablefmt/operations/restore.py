@@ -1,7 +1,7 @@
-"""Restore: an older version becomes the newest one, by a commit like any other (class OVERWRITE).
+"""RESTORE: an older version becomes the newest one, in an ordinary commit (class OVERWRITE).
 
 No data file is read or written. Rows, columns, partitioning, constraints, comments and source
-cursors come back; properties and application versions stay. Spec: RET-1 .. RET-3.
+cursors are restored. Properties and application versions stay. Spec: RET-1 .. RET-3.
 """
 
 from __future__ import annotations
@@ -32,34 +32,36 @@ NAME = "RESTORE"
 def restore(
     context: TableContext, version: int | None, timestamp: Time | None, options: CommitOptions
 ) -> Commit:
-    """Bring an older version back, in one commit.
+    """Restore an older version in one commit.
 
-    The table is as it was at that version already, and no application version: no version is made.
+    If the table already is as it was at that version, and without application version, no version
+    is made.
 
     Args:
         context: the table.
         version: an ID version.
-        timestamp: the version as of a time (TIM-4), in place of it.
-        options: what every commit takes.
+        timestamp: restore the version at this time (TIM-4) instead.
+        options: of the commit.
 
     Raises:
-        InvalidRangeError: both are given, or none, or one that is no version or time.
-        VersionNotFoundError: RET-2, with the versions that can be restored; a vacuum that commits
-            first may have given this one up.
-        ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
+        InvalidRangeError: both arguments or none are given, or one is invalid.
+        VersionNotFoundError: RET-2, with the versions that can be restored. A concurrent vacuum may
+            have given the version up.
+        ConstraintViolationError: the table is append-only.
+        IdempotenceError: CFL-7.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     return autocommit(context, restore_statement(version, timestamp), options)
 
 
 def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
-    """A restore. Arguments as of `restore`.
+    """Return the statement of a restore. Arguments as in `restore`.
 
     Raises:
         InvalidRangeError: as `restore`.
     """
     if (version is None) == (timestamp is None):
-        raise InvalidRangeError("give a version or a timestamp to restore, one of them")
+        raise InvalidRangeError("give a version or a timestamp to restore: exactly one of them")
     number = None if version is None else whole_number(version)
     if version is not None and number is None:
         hint = "; pass a time as a timestamp" if isinstance(version, str) else ""
@@ -73,7 +75,7 @@ def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         check_may_remove(metadata)
-        # However the time was given: an application version is of one content.
+        # An application version has one content, however the time was given.
         return (time or str(number),)
 
     return Statement(name=NAME, stage=stage, text=text)
@@ -82,12 +84,12 @@ def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
 def stage_restore(
     txn: TransactionSnapshot, version: int | None, micros: int | None, parameters: dict[str, Any]
 ) -> Staged:
-    """The restore at the pinned version. Raises as `restore`, but for what a commit raises."""
+    """Stage the restore on the transaction snapshot. Raises as `restore`, except for the commit."""
     view = txn.view
     at = view.timeline.version_at(micros) if micros is not None else version
     assert at is not None
     snapshot = view.snapshot(view.check_version(at))
-    txn.target = brought_back(txn.metadata, snapshot.metadata)
+    txn.target = restored_metadata(txn.metadata, snapshot.metadata)
     metadata = txn.evolved
     return Staged(
         transaction=txn.transaction,
@@ -104,9 +106,11 @@ def stage_restore(
     )
 
 
-def brought_back(now: Metadata, then: Metadata) -> Metadata:
-    """An older definition as one that follows that of now: with its own ids, what was dropped
-    since, and the properties of now. Spec: SCH-4, SCH-8, RET-3.
+def restored_metadata(now: Metadata, then: Metadata) -> Metadata:
+    """Return an older definition as the successor of the current one.
+
+    It has its own column ids, the columns dropped since as dropped, and the current properties.
+    Spec: SCH-4, SCH-8, RET-3.
     """
     dropped = tuple(dropped_roots(now.schema.fields, id_places(then.schema).keys()))
     schema = replace(

@@ -1,4 +1,4 @@
-"""Rows to a place, by a mode: what is missing is made."""
+"""Write rows to a place by a save mode. A missing table is created."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ MODES = ("append", "overwrite", "error", "ignore")
 
 
 def known_mode(mode: str) -> str:
-    """One of MODES, in lower case; `errorifexists` is `error`.
+    """Return one of MODES, in lower case. `errorifexists` is `error`.
 
     Raises:
-        InvalidArgumentError: it is none.
+        InvalidArgumentError: an unknown mode.
     """
     lowered = folded(mode) if isinstance(mode, str) else mode
     lowered = "error" if lowered == "errorifexists" else lowered
@@ -54,12 +54,12 @@ def write(
     merge_schema: bool = False,
     overwrite_schema: bool = False,
 ) -> Commit:
-    """Append rows, or put them in place of what is there; without a table, make one of them.
+    """Append rows, or replace existing ones. Without a table, create one from the rows.
 
-    Of several writers that find no table, one makes it. What the others do is what they would have
-    done had they come later; the rows are kept for that, on disk beyond a limit.
+    Of several writers that find no table, one creates it. The others then write to that table as to
+    any existing one. Their rows are kept for that, on disk beyond a limit.
 
-    Arguments and errors as of `tablefmt.write`.
+    Arguments and errors as in `tablefmt.write`.
     """
     mode = known_mode(mode)
     check_flags(merge_schema=merge_schema, overwrite_schema=overwrite_schema)
@@ -70,7 +70,9 @@ def write(
         ("merge_schema", merge_schema, "append"),
     ):
         if given and mode != meant:
-            raise InvalidArgumentError(f"{argument} means nothing with mode={mode!r}")
+            raise InvalidArgumentError(
+                f"{argument} works only with mode={meant!r}, got mode={mode!r}"
+            )
 
     def into(context: TableContext, rows: Any) -> Commit:
         if mode == "error":
@@ -86,9 +88,9 @@ def write(
             return append(context, rows, options, merge_schema=merge_schema)
         return overwrite(context, rows, options)
 
-    there = open_if_there(store)
-    if there is not None:
-        return into(there, data)
+    existing = open_if_there(store)
+    if existing is not None:
+        return into(existing, data)
     with repeatable(data) as rows:
         try:
             reader = source_reader(rows.rows())
@@ -99,7 +101,7 @@ def write(
         except ForeignTableError:
             raise
         except (TableExistsError, ProtocolChangedException):
-            # Another writer was first.
+            # Another writer created the table first.
             if rows.lost:
                 raise
         return into(TableContext(store, LogView.open(store)), rows.rows())

@@ -1,4 +1,4 @@
-"""Transaction: one pinned version to read, several appends or one other operation, one commit."""
+"""Transaction: reads of one version, several appends or one other operation, and one commit."""
 
 from __future__ import annotations
 
@@ -43,13 +43,12 @@ if TYPE_CHECKING:
 class Transaction:
     """Work on one version of a table that becomes one commit, or nothing.
 
-    Data files are written when a verb is called; nothing is in the table before `commit`. What
-    others committed since the pinned version is judged then (CFL-1). Not to be shared between
-    threads. As a context manager it commits at the end of the block, and aborts if the block
-    raises.
+    Methods write data files when they are called. Nothing is in the table before `commit`, which
+    judges all commits since the read version (CFL-1). Do not share a transaction between threads.
+    As a context manager it commits at the end, and aborts if the block raises.
 
-    Verbs raise TransactionStateError after the end, and where the transaction holds another
-    operation already. One that fails leaves what was staged before.
+    Methods raise TransactionStateError after the end, and if the transaction holds another
+    operation already. A method that fails keeps the earlier staged work.
     """
 
     def __init__(self, context: TableContext, read_version: int | None = None) -> None:
@@ -57,13 +56,13 @@ class Transaction:
         head = context.begin()
         version = head.version if read_version is None else whole_number(read_version)
         if version is None:
-            raise InvalidRangeError(f"version {read_version!r} is not a whole number")
+            raise InvalidRangeError(f"read_version {read_version!r} is not a whole number")
         context.view.check_version(version)
         self._context = context
         self._work = OpenTransaction(context, context.pin(version, measured=measured))
         self._ended: str | None = None
         self.commit_result: Commit | None = None
-        """What `commit` returned."""
+        """The result of `commit`."""
 
     def __repr__(self) -> str:
         staged = self._work.staged
@@ -75,7 +74,7 @@ class Transaction:
 
     @property
     def read_version(self) -> int:
-        """The ID version that is read, and from which on winners are judged."""
+        """The ID version that is read. Commits after it are judged as concurrent."""
         return self._work.txn.version
 
     def scan(
@@ -85,8 +84,10 @@ class Transaction:
         where: Condition = None,
         limit: int | None = None,
     ) -> Scan:
-        """A read of the pinned version, without what the transaction stages. It counts as read:
-        rows of the condition that come or go meanwhile are a conflict (CFL-8, CFL-10).
+        """Read the version of the transaction, without its staged work.
+
+        It is part of the read set: concurrent changes of rows that match the condition conflict
+        (CFL-8, CFL-10).
 
         Raises:
             InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: as `Table.scan`.
@@ -99,12 +100,12 @@ class Transaction:
         return scan
 
     def append(self, data: Any, *, merge_schema: bool = False) -> Transaction:
-        """Stage rows, columns by name; may be called several times.
+        """Stage rows to append, columns by name. May be called several times.
 
         Raises:
             SchemaMismatchError, ConstraintViolationError, UnsupportedFeatureError: as
                 `Table.append`.
-            CommitRejectedError: the store refuses a file.
+            CommitRejectedError: the store refused a file.
         """
         self._check_open()
         before = self._work.staged
@@ -121,10 +122,10 @@ class Transaction:
         overwrite_schema: bool = False,
         partition_by: Sequence[str] | None = None,
     ) -> Transaction:
-        """Stage rows in place of others. Arguments and errors as of `Table.overwrite`.
+        """Stage rows that replace others. Arguments and errors as in `Table.overwrite`.
 
-        In a transaction that scans, the rows that go are those of the pinned version: it is an
-        UPDATE to the conflict rules (CFL-3).
+        In a transaction that scans, it removes the rows of the read version. The conflict rules
+        then see an UPDATE (CFL-3).
         """
         statement = overwrite_statement(
             data,
@@ -136,19 +137,20 @@ class Transaction:
         return self._execute_alone(statement)
 
     def truncate(self, where: Condition = None) -> Transaction:
-        """Stage an overwrite with nothing. Raises as `Table.truncate`."""
+        """Stage the removal of rows. Raises as `Table.truncate`, except for the commit."""
         return self._execute_alone(truncate_statement(where))
 
     def restore(self, version: int | None = None, *, timestamp: Time | None = None) -> Transaction:
-        """Stage an older version as the next one. Raises as `Table.restore`, but for the commit."""
+        """Stage the restore of an older version. Raises as `Table.restore`, except for the
+        commit."""
         return self._execute_alone(restore_statement(version, timestamp))
 
     def delete(self, where: Condition = None) -> Transaction:
-        """Stage a delete at the pinned version. Raises as `Table.delete`, but for the commit."""
+        """Stage a delete at the read version. Raises as `Table.delete`, except for the commit."""
         return self._execute_alone(delete_statement(where))
 
     def update(self, set: Mapping[str, Expression], where: Condition = None) -> Transaction:
-        """Stage an update of the pinned version. Raises as `Table.update`, but for the commit."""
+        """Stage an update of the read version. Raises as `Table.update`, except for the commit."""
         return self._execute_alone(update_statement(set, where))
 
     def merge(
@@ -161,9 +163,9 @@ class Transaction:
         merge_schema: bool = False,
         memory_limit: int = MEMORY_BYTES,
     ) -> MergeBuilder[Transaction]:
-        """A MERGE; `execute` stages it, and reads the source then. See `Table.merge`.
+        """Return a MERGE. Its `execute` reads the source and stages the work. See `Table.merge`.
 
-        `execute` takes no arguments of the commit here (InvalidArgumentError): `commit` does.
+        `execute` takes no options of the commit here (InvalidArgumentError). Pass them to `commit`.
         """
 
         def staged(statement: MergeStatement, options: CommitKeywords) -> Transaction:
@@ -185,7 +187,7 @@ class Transaction:
         where: Condition = None,
         target_file_size: int | None = None,
     ) -> Transaction:
-        """Stage a compaction of the pinned version. Arguments and errors as of `Table.compact`."""
+        """Stage a compaction of the read version. Arguments and errors as in `Table.compact`."""
         asked = Compaction(kind=kind, where=where, target_file_size=target_file_size)
         return self._execute_alone(compact_statement(asked, rewrite_here()))
 
@@ -197,14 +199,16 @@ class Transaction:
         curve: str = "zorder",
         target_file_size: int | None = None,
     ) -> Transaction:
-        """Stage a clustering of the pinned version. Arguments and errors as of `Table.cluster`."""
+        """Stage a clustering of the read version. Arguments and errors as in `Table.cluster`."""
         asked = Cluster(by=by, curve=curve, where=where, target_file_size=target_file_size)
         return self._execute_alone(cluster_statement(asked, order_here()))
 
     @property
     def alter(self) -> Alter[Transaction]:
-        """Stage a change of schema, properties or constraints: the verbs of `Table.alter`, which
-        take no arguments of the commit here (InvalidArgumentError).
+        """Methods to stage a change of schema, properties or constraints, as those of
+        `Table.alter`.
+
+        They take no options of the commit here (InvalidArgumentError).
         """
 
         def staged(alteration: Alteration, options: CommitKeywords) -> Transaction:
@@ -214,29 +218,31 @@ class Transaction:
         return Alter(staged)
 
     def stage(self, stage: Stage) -> Transaction:
-        """Stage any one operation that is no verb.
+        """Stage an operation that has no method here.
 
         Args:
-            stage: does its work on the pinned version.
+            stage: does the work on the transaction snapshot.
         """
         self._check_empty()
         self._work.stage(stage)
         return self
 
     def commit(self, **options: Unpack[CommitKeywords]) -> Commit:
-        """Bring what is staged into the table, in one version; the transaction ends, however.
+        """Commit the staged work in one version. The transaction ends, also on failure.
 
-        Nothing staged, or nothing to do, and no application version: no version is made.
+        Without changes and application version, no version is made.
 
         Args:
             options: application=(id, version), user_metadata={}, deadline=seconds.
 
         Raises:
             TransactionStateError: it was committed or aborted before.
-            IdempotenceError: CFL-7. CommitRejectedError: the store refuses, time is up, or the
-                transaction is older than half the retention of files. The files are removed.
-            ConcurrentModificationException: a winner stands in the way; the files are removed.
-            CommitUnknownError: it may be in the table; the files are kept.
+            IdempotenceError: CFL-7.
+            CommitRejectedError: the store refused it, time ran out, or the transaction is older
+                than half the file retention. The files are removed.
+            ConcurrentModificationException: it conflicts with a concurrent commit. The files are
+                removed.
+            CommitUnknownError: it may be in the table. The files are kept.
         """
         checked = commit_options(options)
         self._check_open()
@@ -254,7 +260,7 @@ class Transaction:
         return self.commit_result
 
     def abort(self) -> None:
-        """Give up: the files written are removed.
+        """Abort the transaction and remove its files.
 
         Raises:
             TransactionStateError: it was committed or aborted before.
@@ -281,7 +287,7 @@ class Transaction:
             self.commit()
 
     def _execute_alone(self, statement: Statement) -> Transaction:
-        """Stage what has to be the only operation."""
+        """Stage a statement that must be the only operation."""
         self._check_empty()
         return self._execute(statement)
 
@@ -303,13 +309,17 @@ class Transaction:
             raise _full(self._work.staged)
 
     def _check_age(self) -> None:
-        """By every clock: one of them may stand still while a machine sleeps (RET-6)."""
+        """Check the age by every clock, because one of them may stop while a machine sleeps
+        (RET-6)."""
         now = self._context.environment.moment(self._context.store)
         txn = self._work.txn
         check_age(seconds_between(txn.measured.began, now), txn.metadata)
 
     def _applied(self, options: CommitOptions, digest: str | None, name: str) -> Commit | None:
-        """What was applied at the pinned version; what came later is judged as a winner."""
+        """Return the commit that applied the application version by the read version.
+
+        Later commits are judged as concurrent.
+        """
         if options.application is None:
             return None
         last = self._context.view.head.applications.get(options.application[0])
@@ -318,7 +328,7 @@ class Transaction:
         return self._context.applied(options, digest, name)
 
     def _whole(self) -> Staged:
-        """All that was staged and read."""
+        """Return everything that was staged and read."""
         work, txn = self._work, self._work.txn
         staged = work.staged or append_files(
             txn.transaction, None, txn.metadata, read_version=txn.version
@@ -328,12 +338,14 @@ class Transaction:
 
 def _full(staged: Staged) -> TransactionStateError:
     return TransactionStateError(
-        f"the transaction holds {staged.operation.name} already: several appends, or one other "
-        "operation, are what it can hold. Commit it, and begin another."
+        f"the transaction holds {staged.operation.name} already. It can hold several appends, or "
+        "one other operation. Commit it, and begin another."
     )
 
 
 def _refuse_keywords(options: CommitKeywords) -> None:
-    """Raises InvalidArgumentError for any: they are the commit's."""
+    """Refuse options of the commit. Raises InvalidArgumentError."""
     if options:
-        raise InvalidArgumentError(f"{', '.join(sorted(options))}: give it to commit()")
+        raise InvalidArgumentError(
+            f"unexpected argument {', '.join(sorted(options))}: pass it to commit()"
+        )

@@ -1,4 +1,4 @@
-"""Update: rows for which a condition holds get new values (class UPDATE).
+"""UPDATE: new values for the rows for which a condition is true (class UPDATE).
 
 Spec: DEL-1, ENT-9, SQL-3.
 """
@@ -38,7 +38,7 @@ from tablefmt.session.transaction_snapshot import TransactionSnapshot, check_may
 NAME = "UPDATE"
 
 UPDATE_CALL = """update({"price": "price * 2"}, "id = 1")"""
-"""For people, in an error."""
+"""Example of a call in an error message."""
 
 
 def update(
@@ -47,31 +47,32 @@ def update(
     where: Condition,
     options: CommitOptions,
 ) -> Commit:
-    """Give the rows for which the condition is true new values, in one commit; all rows for None.
+    """Update the rows for which the condition is true, in one commit; all rows for None.
+
+    Without such rows and application version, no version is made.
 
     Args:
         context: the table.
-        values: SQL text by column; of the old row, all at once.
-        where: which rows.
-        options: what every commit takes.
-
-    No such row and no application version: no version is made.
+        values: SQL text by column. All of them use the values of the old row.
+        where: selects the rows.
+        options: of the commit.
 
     Raises:
         ConstraintViolationError: the table is append-only, or a new row breaks NOT NULL or a CHECK.
-        InvalidPredicateError, UnsupportedFeatureError: the condition, a value.
-        SchemaMismatchError: a column that is not there, or does not take such a value.
-        IdempotenceError: CFL-7. CorruptDataError: DAT-5.
+        InvalidPredicateError, UnsupportedFeatureError: the condition or a value.
+        SchemaMismatchError: a column does not exist, or cannot store a value.
+        IdempotenceError: CFL-7.
+        CorruptDataError: DAT-5.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     return autocommit(context, update_statement(values, where), options)
 
 
 def update_statement(values: Mapping[str, Expression], where: Condition) -> Statement:
-    """An update. Arguments as of `update`.
+    """Return the statement of an update. Arguments as in `update`.
 
     Raises:
-        InvalidPredicateError: `values` is no mapping.
+        InvalidPredicateError: `values` is not a mapping.
     """
     check_set(values, UPDATE_CALL)
 
@@ -84,16 +85,16 @@ def update_statement(values: Mapping[str, Expression], where: Condition) -> Stat
 
 
 def set_fingerprint(values: Mapping[str, Expression]) -> tuple[str, ...]:
-    """The text of SET, for the digest of the statement, on whatever engine."""
+    """Return the text of SET for the digest of the statement, on every engine."""
     return tuple(f"{name}\0{value}" for name, value in values.items())
 
 
 def stage_set(
     txn: TransactionSnapshot, values: Mapping[str, Expression], where: Condition
 ) -> Staged:
-    """The update at the pinned version; with no such row, a plan that is empty.
+    """Stage the update on the transaction snapshot. Without rows to update, the work is empty.
 
-    Raises: as `update`, but for what a commit raises.
+    Raises: as `update`, except for errors of the commit.
     """
     schema = txn.metadata.schema
     relation = Relation(schema)
@@ -103,7 +104,7 @@ def stage_set(
     handles = {relation.handle(at): column for at, column in enumerate(schema.fields)}
     set_ids = {value.field.id for value in values_set}
     looked_at = frozenset[str]().union(*(value.value.columns for value in values_set))
-    # What is set without being looked at need not be read; a column has to be, to count the rows.
+    # Columns that are set but unused need no read. At least one column is read to count the rows.
     read = {h: c for h, c in handles.items() if h in looked_at or c.id not in set_ids}
     read = read or dict(list(handles.items())[:1])
     shape = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields])
@@ -126,15 +127,15 @@ def stage_update(
     shape: pa.Schema | None = None,
     read: Sequence[Field] | None = None,
 ) -> Staged:
-    """The same with new values from a function over Arrow rows.
+    """Stage an update with new values from a function over Arrow rows.
 
     Args:
-        txn: the version, and where the files go.
-        where: which rows; None for all.
-        change: gives new rows for old ones, one for one.
+        txn: the version to read, and the folder for the files.
+        where: selects the rows; None for all.
+        change: makes new rows from old ones, one for one.
         columns: names of the columns that `change` sets; None: any.
-        shape: of what it gives; None: it is asked for no rows, for the types.
-        read: columns that it gets; None: all.
+        shape: schema of the new rows; None: `change` is called without rows to get the types.
+        read: columns that `change` gets; None: all.
 
     Raises: as `stage_set`.
     """

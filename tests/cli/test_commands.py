@@ -425,7 +425,7 @@ def test_compact_and_cluster_say_what_they_would_do_and_do_it(
     assert (done["version"], done["no_op"]) == (version + 1, False)
     assert done["metrics"]["numRemovedFiles"] == len(group["files"])
     assert run("compact", uri, "--kind", "minor", "--commit-every", "1").code == 0
-    assert "put in order" in run("cluster", uri, "--by", "id,amount", "--dry-run").out
+    assert "its partition is clustered" in run("cluster", uri, "--by", "id,amount", "--dry-run").out
     done = run("cluster", uri, "--by", "`id`, amount", "--curve", "hilbert", "--json").document
     assert done["operation"] == "CLUSTER"
     assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == before

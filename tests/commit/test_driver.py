@@ -233,7 +233,9 @@ def test_a_lookup_that_gets_no_answer_is_still_unknown() -> None:
     """CMT-9."""
     table, store, _ = one_row()
     silent = FaultyStore(store, lambda index, verb, key: "lost_request")
-    with pytest.raises(CommitUnknownError, match="what became of the commit at version 2"):
+    with pytest.raises(
+        CommitUnknownError, match="the outcome of the commit at version 2 is unknown"
+    ):
         behind(table, silent).resolve("0f" * 16, 2)
 
 

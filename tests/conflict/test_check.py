@@ -575,12 +575,13 @@ def test_an_exception_explains_itself() -> None:
     }
     assert error.explain().splitlines() == [
         "ConcurrentDeleteReadException: the winning commit removed rows that this operation read.",
-        "  winner    version 3, UPDATE",
-        "  rule      CFL-10 (spec/conflicts.md)",
-        f"  cell      {cell}",
-        "  files     1",
-        "  rows      [1, 0]",
-        "  advice    Nothing was committed. Read the table again and run the operation again.",
+        "  winning commit  version 3, UPDATE",
+        "  rule            CFL-10 (spec/conflicts.md)",
+        f"  matrix rule     {cell}",
+        "  files           1",
+        "  rows            [1, 0]",
+        "  advice          Nothing was committed. Read the table again and run the operation "
+        "again.",
     ]
 
 

@@ -248,7 +248,7 @@ def test_rows_replaced_by_their_values_have_to_match() -> None:
         ("v + 0 = 1", ("IT", 7, 2)),
         ("v = 1", ("IT", 7, None)),
     ):
-        with pytest.raises(ConstraintViolationError, match="1 new rows or more do not match"):
+        with pytest.raises(ConstraintViolationError, match="at least 1 new rows do not match"):
             table.overwrite(new(("IT", 7, 1), row), where=where)
     assert (left(table), table.refresh().version) == ([1, 1, 2, 3, 4, 5], 2)
     with table.transaction() as txn:

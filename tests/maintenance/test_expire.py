@@ -342,7 +342,7 @@ def test_an_attempt_of_which_an_answer_was_lost_stays_unknown() -> None:
     """RET-9, CMT-1: the first put may have been accepted before its version was given up."""
     store, slept, clock, sound = stalled(3, "lost")
     files = data_files(store)
-    told = r"became of the commit at version 4 \(version 4 was given up while"
+    told = r"outcome of the commit at version 4 is unknown \(version 4 was given up while"
     with pytest.raises(CommitUnknownError, match=told):
         slept.append(rows(99))
     assert 4 in log_versions(store)
@@ -404,7 +404,7 @@ def test_nobody_goes_on_top_of_an_entry_whose_version_was_given_up() -> None:
     fresh = handle(store, clock)
     assert ids(fresh) == sound
     for version in (4, None):
-        with pytest.raises(CommitUnknownError, match="cannot be told any more"):
+        with pytest.raises(CommitUnknownError, match="can no longer be found"):
             fresh.resolve(late.value.transaction, version)
 
 

@@ -117,8 +117,8 @@ def test_a_compaction_that_fails_is_not_the_writers_trouble(
     for n in range(52):
         assert table.append(rows(n)).version == n + 1
     assert {record.message for record in caplog.records} == {
-        "no compaction was made: the commit was rejected: the disk is full. Nothing of it is in "
-        "the table; mend the cause and run the operation again."
+        "automatic compaction failed: the commit was rejected: the disk is full. Nothing of it "
+        "is in the table; fix the cause and run the operation again."
     }
     assert len(list(store.list_after("data/"))) == 52
     assert inline(store).append(rows(99)).version == 53

@@ -214,7 +214,7 @@ def test_partitions_are_put_in_order_by_themselves(tmp_path: Path) -> None:
     assert str(plan).splitlines()[1:] == [
         "  group 0: 2 files into 1",
         "  group 1: 3 files into 1",
-        "  5 files: its partition is put in order",
+        "  5 files: its partition is clustered",
     ]
     told: list[tuple[int, int]] = []
     table.cluster(["ID"], where="p < 'c'", progress=lambda *at: told.append(at))
@@ -306,14 +306,14 @@ def test_nothing_waits_on_disk_afterwards(tmp_path: Path, monkeypatch: pytest.Mo
     ("by", "words"),
     [
         ([], "no column"),
-        ("", "not there"),
-        (["nope"], "'nope': it is not there; there are 'id', 'p', 'l'"),
+        ("", "no such column"),
+        (["nope"], "'nope': no such column; there are 'id', 'p', 'l'"),
         (["l"], "nested"),
-        (["l.element"], "not there"),
+        (["l.element"], "no such column"),
         (["id", "ID"], "named twice"),
-        (["p"], "partitions the table"),
+        (["p"], "is a partition column"),
         ([3], "expected a column name or a list of column names"),
-        (["id"] * 40, "more than 32"),
+        (["id"] * 40, "at most 32"),
     ],
 )
 def test_columns_that_make_no_order_are_refused_before_anything_is_done(

@@ -245,7 +245,7 @@ def test_a_dry_run_tells_and_writes_nothing() -> None:
     assert counting.requests == [("get", entry_key(5))]
     assert plan.version == 4
     assert str(plan).splitlines()[1:] == ["  group 0: 2 files into 1", "  2 files: small"]
-    assert str(plan).startswith("version 4: COMPACT MINOR would write 2 of 2 files (")
+    assert str(plan).startswith("version 4: COMPACT MINOR would rewrite 2 of 2 files (")
     assert table.refresh().version == 4
 
 
@@ -411,7 +411,7 @@ def test_what_cannot_be_done_is_said_before_anything_is() -> None:
         table.compact(max_groups=1)  # type: ignore[call-overload]
     with pytest.raises((InvalidPredicateError, SchemaMismatchError), match="nope"):
         table.compact(where="nope = 1")
-    with pytest.raises(InvalidPredicateError, match="nothing is understood"):
+    with pytest.raises(InvalidPredicateError, match="cannot choose files by the condition"):
         table.compact(where="length(p) = 3")
     assert table.compact().no_op
     assert table.compact("major", dry_run=True).to_arrow().num_rows == 0

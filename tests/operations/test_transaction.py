@@ -218,7 +218,7 @@ def test_bad_requests_are_refused_before_anything_is_written() -> None:
         txn.delete("nothing = 1")
     with pytest.raises(InvalidPredicateError, match="overwrite_schema"):
         txn.overwrite(rows(1), where="p = 'a'", overwrite_schema=True)
-    with pytest.raises(InvalidRangeError, match="give it to commit"):
+    with pytest.raises(InvalidRangeError, match="pass it to commit"):
         txn.alter.set_properties({"user.a": "b"}, deadline=3)
     for bad in ({"deadlin": 3}, {"deadline": -1}, {"application": ("a",)}, {"user_metadata": 3}):
         with pytest.raises(InvalidRangeError):

@@ -68,7 +68,7 @@ WRONG: dict[str, tuple[Wrong, type[TablefmtError], str]] = {
     "merge": (
         lambda t: t.merge("s.id = t.id", ROWS).when_matched_delete().execute(),
         SchemaMismatchError,
-        "expected rows, and the condition behind them",
+        "expected rows first, then the condition",
     ),
     "merge on": (
         lambda t: t.merge(ROWS, ROWS).when_matched_delete().execute(),

@@ -63,7 +63,7 @@ def test_what_is_no_table_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
     (tmp_path / "delta" / "_delta_log" / "00000000000000000000.json").write_text("{}")
-    advice = dict.fromkeys(("nothing", "empty"), r"make one with tablefmt\.create")
+    advice = dict.fromkeys(("nothing", "empty"), r"create a table with tablefmt\.create")
     advice["delta"] = r"a Delta table is there .* tablefmt\.write"
     for name, words in advice.items():
         place = tmp_path / name

@@ -204,9 +204,9 @@ def test_what_cannot_be_is_refused_before_a_job(spark: Any, uri: str) -> None:
     table = tablefmt.spark.open(spark, uri)
     with pytest.raises(InvalidPredicateError):
         table.compact(where="nope = 1")
-    with pytest.raises(InvalidPredicateError, match="nothing is understood"):
+    with pytest.raises(InvalidPredicateError, match="cannot choose files by the condition"):
         table.compact(where="length(p) = 2")
-    with pytest.raises(SchemaMismatchError, match="partitions"):
+    with pytest.raises(SchemaMismatchError, match="is a partition column"):
         table.cluster("p")
     elsewhere = tablefmt.spark.create(spark, "memory://layout", "id BIGINT")
     with pytest.raises(UnsupportedFeatureError, match="memory"):
