@@ -237,7 +237,7 @@ def _after_put(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
     if isinstance(reply, Exists):
         # The client library may have repeated the put by itself and found our own entry.
         return _answered(attempt, reading=True, maybe_sent=True), Get(version)
-    assert isinstance(reply, NoAnswer), f"{reply} is no reply to a put"
+    assert isinstance(reply, NoAnswer), f"{reply} is not a reply to a put"
     attempt = _answered(attempt, maybe_sent=True, unanswered=True, backoffs=attempt.backoffs + 1)
     return attempt, Put(version, backoff=True)
 
@@ -255,7 +255,7 @@ def _after_get(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
         if not attempt.maybe_sent:
             return _answered(attempt, reading=False), Put(version)
         return _answered(attempt, reading=False, backoffs=backoffs), Put(version, backoff=True)
-    assert isinstance(reply, NoAnswer), f"{reply} is no reply to a get"
+    assert isinstance(reply, NoAnswer), f"{reply} is not a reply to a get"
     return _answered(attempt, backoffs=backoffs), Get(version, backoff=True)
 
 

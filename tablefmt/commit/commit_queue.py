@@ -1,7 +1,7 @@
 """Queues of commits to one log, among the threads of a process and the processes of a machine.
 
-A waiting commit gets the entries that came in meanwhile. So its first put does not lose to another
-thread of the process. Every commit stays an entry of its own.
+A waiting commit gets the entries that arrive during its wait. So its first put does not lose to
+another thread of the process. Every commit stays an entry of its own.
 
 Entries of another process count as read if they follow the known head: `previous` of an entry is a
 SHA-256 over everything before it.

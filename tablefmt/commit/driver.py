@@ -422,7 +422,7 @@ class Driver:
             return removed_from(snapshot.in_scope(self.plan.staged.replacing.predicate))
         files = snapshot.files
         chosen = files.filter(pc.is_in(files["id"], pa.array(ids)))
-        assert chosen.num_rows == len(ids), "what is removed is live"
+        assert chosen.num_rows == len(ids), "removed files are live"
         return removed_from(chosen)
 
     def _concurrent_commits(self, version: int) -> Reply:

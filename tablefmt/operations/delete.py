@@ -1,7 +1,7 @@
 """DELETE: remove the rows for which a condition is true (class UPDATE).
 
 If partition values decide the condition, whole files are removed by metadata alone. Otherwise the
-files that may hold such rows are read, and the entry has deleted positions or whole files.
+files that may hold matching rows are read. The entry has deleted positions or whole files.
 Spec: DEL-1, CFL-1.
 """
 
@@ -27,7 +27,7 @@ NAME = "DELETE"
 def delete(context: TableContext, where: Condition, options: CommitOptions) -> Commit:
     """Delete the rows for which the condition is true, in one commit; all rows for None.
 
-    Without such rows and application version, no version is made.
+    If no row matches and there is no application version, no version is made.
 
     Raises:
         ConstraintViolationError: the table is append-only.

@@ -34,8 +34,8 @@ def restore(
 ) -> Commit:
     """Restore an older version in one commit.
 
-    If the table already is as it was at that version, and without application version, no version
-    is made.
+    If the table equals that version already and there is no application version, no version is
+    made.
 
     Args:
         context: the table.

@@ -49,7 +49,7 @@ def update(
 ) -> Commit:
     """Update the rows for which the condition is true, in one commit; all rows for None.
 
-    Without such rows and application version, no version is made.
+    If no row matches and there is no application version, no version is made.
 
     Args:
         context: the table.

@@ -129,7 +129,7 @@ def source_keys(
     *,
     later: bool = False,
 ) -> Keys | None:
-    """Return the keys of the source (CFL-18); None if keys do not tell the rows that were read.
+    """Return the keys of the source (CFL-18); None if keys do not identify the rows that were read.
 
     Args:
         analysis: the statement.
