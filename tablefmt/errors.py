@@ -317,8 +317,8 @@ class CommitUnknownError(TablefmtError):
             f"table, or may still arrive. Its files are kept. "
             f'Call resolve("{transaction}", {version}) before writing the same data again.'
             if kept_from is None
-            else f"the outcome of transaction {transaction} can no longer be found: the log keeps "
-            f"entries from version {kept_from} on, and none of them is its entry. Check if its "
+            else f"the outcome of transaction {transaction} can no longer be found: the log is "
+            f"kept from version {kept_from} on, and has no entry of this transaction. Check if its "
             "rows are in the table before writing the same data again."
         )
         self.transaction = transaction

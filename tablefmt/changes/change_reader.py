@@ -33,7 +33,7 @@ from tablefmt.errors import InvalidRangeError
 from tablefmt.expressions.file_pruning import may_match
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.schema import Field, Schema
-from tablefmt.session.table_scan import told_if_given_up
+from tablefmt.session.table_scan import explain_given_up_version
 from tablefmt.snapshot.file_columns import typed_bounds
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
@@ -242,7 +242,7 @@ class Changes(BatchSource):
         """Yield rows in the order of versions; within a version, deleted rows first (INC-3)."""
         # Rows that a commit deleted were live before it.
         version = self.range.last if self.is_snapshot else max(0, self.range.before)
-        with told_if_given_up(self.view.store, version):
+        with explain_given_up_version(self.view.store, version):
             yield from self.answer.batches(self.file_changes)
 
     def follow(self, poll: float = 1.0) -> Iterator[Followed]:

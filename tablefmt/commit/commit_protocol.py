@@ -68,7 +68,7 @@ class NotCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class Unresolvable:
     """The log no longer keeps the entries that a lookup needs, so the answer is lost for good."""
 
     version: int
@@ -79,7 +79,7 @@ class Untold:
 Outcome: TypeAlias = Union[  # noqa: UP007
     Committed, AlreadyApplied, Rejected, Conflicted, Overtaken, Unknown
 ]
-Resolution: TypeAlias = Union[Committed, NotCommitted, Unknown, Untold]  # noqa: UP007
+Resolution: TypeAlias = Union[Committed, NotCommitted, Unknown, Unresolvable]  # noqa: UP007
 
 
 BACKOFF_BASE_SECONDS: Final = 0.01
@@ -313,7 +313,7 @@ def resolve_found(
 
     Returns:
         Committed if an entry carries the nonce. NotCommitted if another entry holds `version`.
-        Untold if the entry of `version` was removed from the log.
+        Unresolvable if the entry of `version` was removed from the log.
         Unknown otherwise: the entry may still arrive at the version in the outcome, or above it if
             `version` is None.
     """
@@ -324,7 +324,7 @@ def resolve_found(
     concurrent_commits = reply.concurrent_commits
     if isinstance(reply, Remaining):
         own = _version_of(transaction, concurrent_commits)
-        return Untold(concurrent_commits[0].version) if own is None else Committed(own)
+        return Unresolvable(concurrent_commits[0].version) if own is None else Committed(own)
     _check_contiguous(
         concurrent_commits, concurrent_commits[0].version if version is None else version
     )

@@ -49,7 +49,7 @@ class ConflictResolver:
         self.store = store
         self.plan = plan
         self.pending: PendingCommit = plan.pending
-        self.passed: list[RebasedOver] = []
+        self.rebased_over: list[RebasedOver] = []
         """The concurrent commits it was rebased onto, each with the rule that allowed it."""
         self._last = -1
         self._alike: dict[tuple[OperationClass, bool], RebasedOver] = {}
@@ -71,7 +71,7 @@ class ConflictResolver:
                 assert check(alike, self.pending) is None, concurrent
                 self.pending, self._alike[kind] = follow(alike, self.pending)
             allowed = self._alike[kind]
-            self.passed.append(
+            self.rebased_over.append(
                 RebasedOver(concurrent.version, concurrent.operation, allowed.rule, allowed.cell)
             )
             self._last = concurrent.version
@@ -94,7 +94,7 @@ class ConflictResolver:
         if verdict is not None:
             return verdict
         self.pending, rebased = follow(concurrent, self.pending)
-        self.passed.append(rebased)
+        self.rebased_over.append(rebased)
         self._last = entry.version
         return Overtaken(entry.version) if is_overtaken(self.plan, self.pending) else None
 
@@ -178,7 +178,7 @@ class ConcurrentCommitReader:
         """
         self._asked = asked
         if handed:
-            return self._take_in(handed, version)
+            return self._absorb_readable(handed, version)
         concurrent_commits: list[Judged] = []
         try:
             # Ask for as many entries as last time, and for a free version. Then one round is often
@@ -186,7 +186,7 @@ class ConcurrentCommitReader:
             others = self._view.others if self._view is not None else 0
             for bodies in tail_windows(self._store, version, 1 + others, FOLLOWING):
                 self.read_others += len(bodies)
-                fresh = self._take_in(bodies, version + len(concurrent_commits))
+                fresh = self._absorb_readable(bodies, version + len(concurrent_commits))
                 concurrent_commits.extend(fresh)
                 decided = any(w.verdict is not None or self._is_own(w) for w in fresh)
                 if decided or len(fresh) < len(bodies):
@@ -205,18 +205,18 @@ class ConcurrentCommitReader:
     def _is_own(self, concurrent: Judged) -> bool:
         return concurrent.transaction == self._transaction
 
-    def _take_in(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
+    def _absorb_readable(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
         """Absorb all entries, or those before the first that cannot be judged. Return at least
         one."""
         try:
-            return self._taken_in(bodies, first)
+            return self._absorb(bodies, first)
         except (CorruptTableError, UnsupportedFeatureError):
             if len(bodies) == 1:
                 raise
         concurrent_commits: list[Judged] = []
         for version, body in enumerate(bodies, first):
             try:
-                concurrent_commits.extend(self._taken_in([body], version))
+                concurrent_commits.extend(self._absorb([body], version))
             except (CorruptTableError, UnsupportedFeatureError):
                 if not concurrent_commits:
                     raise
@@ -225,7 +225,7 @@ class ConcurrentCommitReader:
                 break
         return tuple(concurrent_commits)
 
-    def _taken_in(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
+    def _absorb(self, bodies: Sequence[bytes], first: int) -> tuple[Judged, ...]:
         judged = self._skipped(bodies, first) or self._all_judged(bodies, first)
         keep_newest(self.met, enumerate(bodies, first))
         return judged

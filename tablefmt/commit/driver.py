@@ -45,8 +45,8 @@ from tablefmt.commit.transaction_plan import (
     Plan,
     Removed,
     check_age,
+    dropped_outputs,
     entry_on,
-    left_out,
     removed_from,
     removed_ids,
 )
@@ -146,7 +146,7 @@ class Done:
     """The entry as committed. None unless `outcome` is Committed."""
     rebased_over: list[RebasedOver] = field(default_factory=list)
     """Concurrent commits since the read version that this commit was rebased onto."""
-    left_out: list[str] = field(default_factory=list)
+    unneeded: list[str] = field(default_factory=list)
     """Unneeded objects of this commit: output files of groups that other compactions did, and an
     entry whose version was given up."""
     refused: TablefmtError | None = None
@@ -199,7 +199,7 @@ class Driver:
             try:
                 if self.view.freshness.is_stale:
                     self.view.refresh()
-                self._take_over(self.view, turn.found)
+                self._absorb_handed(self.view, turn.found)
                 head = self.concurrent_commits.head = self._head(self.view)
                 self.heard = self.view.freshness.heard_at
                 early = self._overtaken(head)
@@ -218,7 +218,7 @@ class Driver:
         reads = self.plan.pending.derived_from is not None or self.plan.staged.restoring is not None
         return view.read_head if reads else view.head
 
-    def _take_over(self, view: LogView, handed: Sequence[tuple[int, bytes]]) -> None:
+    def _absorb_handed(self, view: LogView, handed: Sequence[tuple[int, bytes]]) -> None:
         """Absorb entries that other threads of this process read or made during the wait."""
         head = view.head
         bodies = [body for version, body in handed if version > head.version]
@@ -270,29 +270,29 @@ class Driver:
             view.others = self.concurrent_commits.read_others
             if self.machine_queue.had_shared:
                 view.crowd = CROWDED if attempt.version > version else max(0, view.crowd - 1)
-        passed = self.concurrent_commits.resolver.passed
+        rebased = self.concurrent_commits.resolver.rebased_over
         if not isinstance(following, Committed):
-            return Done(following, rebased_over=passed, refused=self.refused)
+            return Done(following, rebased_over=rebased, refused=self.refused)
         try:
-            late = self._late(following.version, attempt)
+            late = self._check_late_success(following.version, attempt)
             if late is not None:
                 # Readers do not see an entry below the retention horizon (LOG-8), and no entry
                 # follows it.
                 unneeded = [entry_key(following.version)] if isinstance(late, Rejected) else []
-                return Done(late, rebased_over=passed, left_out=unneeded)
+                return Done(late, rebased_over=rebased, unneeded=unneeded)
             stored = self._committed(following.version)
         except StoreError as error:
-            return Done(Unknown(following.version, _text(error)), rebased_over=passed)
+            return Done(Unknown(following.version, _text(error)), rebased_over=rebased)
         except _UNREADABLE as error:
             # An entry that this writer had not read is below our own.
             unknown = Unknown(following.version, _text(error))
-            return Done(unknown, rebased_over=passed, refused=error)
+            return Done(unknown, rebased_over=rebased, refused=error)
         add = self.plan.staged.add
         paths = [] if add is None else add.columns["path"]
-        dropped = left_out(self.plan, self.concurrent_commits.resolver.pending)
-        return Done(following, stored, passed, [paths[index] for index in dropped])
+        dropped = dropped_outputs(self.plan, self.concurrent_commits.resolver.pending)
+        return Done(following, stored, rebased, [paths[index] for index in dropped])
 
-    def _late(self, version: int, attempt: Attempt) -> Outcome | None:
+    def _check_late_success(self, version: int, attempt: Attempt) -> Outcome | None:
         """Check the log before reporting a success long after the last news of the head (RET-9).
 
         Return None if the entry is in the log.

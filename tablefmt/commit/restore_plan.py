@@ -28,7 +28,7 @@ from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.segments import Mask
 from tablefmt.snapshot.table_state import Snapshot
 
-_OF_ITS_ENTRY = frozenset({"id", "added", "deleted", "updated", "keys"})
+_NOT_RESTORED = frozenset({"id", "added", "deleted", "updated", "keys"})
 """Columns that do not come back: they belong to the entry that added the file, or are computed
 anew.
 """
@@ -111,7 +111,7 @@ def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
         for at, (file, deleted) in enumerate(pairs)
         if deleted
     }
-    added = _again(comes, restoring.metadata) if comes.num_rows else None
+    added = _restored_files(comes, restoring.metadata) if comes.num_rows else None
     cursors = taken_back(parent.cursors, restoring.cursors)
     return Restored(now.filter(pa.array(~kept)), added, deletes, cursors)
 
@@ -136,7 +136,7 @@ def _unchanged(restoring: Restoring, parent: Head, other: Snapshot) -> tuple[Mas
     check_kept(one.version, parent.totals.oldest, parent.version)
     files, others = one.files, other.files
     if frozenset(parent.metadata.partition_by) != one.partition_ids:
-        return _none(files), _none(others)
+        return _empty_mask(files), _empty_mask(others)
     at = pc.index_in(files["path"], value_set=others["path"])
     mine = np.flatnonzero(at.is_valid().to_numpy())
     theirs = at.drop_null().to_numpy()
@@ -145,22 +145,22 @@ def _unchanged(restoring: Restoring, parent: Head, other: Snapshot) -> tuple[Mas
     alike = gone == other_gone
     for pair in np.flatnonzero(alike & (ids != other_ids) & (gone > 0)).tolist():
         alike[pair] = one.positions(int(ids[pair])) == other.positions(int(other_ids[pair]))
-    mask, other_mask = _none(files), _none(others)
+    mask, other_mask = _empty_mask(files), _empty_mask(others)
     mask[mine[alike]], other_mask[theirs[alike]] = True, True
     return mask, other_mask
 
 
-def _none(files: pa.Table) -> Mask:
+def _empty_mask(files: pa.Table) -> Mask:
     return np.zeros(files.num_rows, np.bool_)
 
 
-def _again(files: pa.Table, metadata: Metadata) -> AddedFiles:
+def _restored_files(files: pa.Table, metadata: Metadata) -> AddedFiles:
     """Return files as an entry adds them, in the types of the restored metadata."""
     types: dict[int, Type] = {f.id: f.type for f in metadata.schema.fields}
     columns: dict[str, list[Any]] = {}
     typed = typed_bounds(files, metadata.schema.fields)
     for name in typed.column_names:
-        if name in _OF_ITS_ENTRY or not _says_something(name, typed, metadata):
+        if name in _NOT_RESTORED or not _belongs_to_table(name, typed, metadata):
             continue
         kind = column_type(name, types)
         if kind is not None:
@@ -168,7 +168,7 @@ def _again(files: pa.Table, metadata: Metadata) -> AddedFiles:
     return AddedFiles(columns)
 
 
-def _says_something(name: str, files: pa.Table, metadata: Metadata) -> bool:
+def _belongs_to_table(name: str, files: pa.Table, metadata: Metadata) -> bool:
     """Return whether a column belongs to the table. A column of NULLs alone is left out: unknown
     (VAL-4)."""
     group, dot, field_id = name.partition(".")

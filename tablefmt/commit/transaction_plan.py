@@ -315,7 +315,7 @@ def _totals(
         files=before.files + count - len(removed.ids),
         next_id=before.next_id + count,
         metadata_version=version if defines else before.metadata_version,
-        deleted=before.deleted + _taken_out(deletes, removed) - removed.deleted,
+        deleted=before.deleted + _deleted_rows(deletes, removed) - removed.deleted,
         oldest=oldest,
     )
 
@@ -337,7 +337,7 @@ def _check_fit(sums: Mapping[str, int], version: int) -> None:
 _EMPTY = Totals(files=0, rows=0, bytes=0, next_id=1, metadata_version=0)
 
 
-def left_out(plan: Plan, pending: PendingCommit) -> list[int]:
+def dropped_outputs(plan: Plan, pending: PendingCommit) -> list[int]:
     """Return the indices of added files that are dropped: the outputs of dropped groups."""
     if not plan.staged.groups:
         return []
@@ -351,7 +351,7 @@ def _added(
     """Return the files to add, and their new ids by `own_file`."""
     if plan.staged.add is None:
         return None, {}
-    dropped = frozenset(left_out(plan, pending))
+    dropped = frozenset(dropped_outputs(plan, pending))
     if not dropped:
         return plan.staged.add, {own_file(i): first_id + i for i in range(len(plan.staged.add))}
     kept = [i for i in range(len(plan.staged.add)) if i not in dropped]
@@ -360,7 +360,7 @@ def _added(
     return (AddedFiles(columns) if kept else None), names
 
 
-def _taken_out(deletes: RowDeletes | None, removed: Removed) -> int:
+def _deleted_rows(deletes: RowDeletes | None, removed: Removed) -> int:
     """Return the number of rows deleted from files that stay."""
     if deletes is None:
         return 0

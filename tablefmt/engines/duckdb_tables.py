@@ -26,7 +26,7 @@ from tablefmt.expressions.sql_to_duckdb import translate_condition
 from tablefmt.model.schema import Field
 from tablefmt.model.schema_rules import is_unicode
 from tablefmt.model.times import Time
-from tablefmt.session.table_scan import ReadableTable, Scan, told_if_given_up
+from tablefmt.session.table_scan import ReadableTable, Scan, explain_given_up_version
 from tablefmt.store.fsspec_filesystem import SCHEME, StoreFiles, address_of, base_of, keep_end
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.location import Uri
@@ -75,7 +75,7 @@ def relation(
     _check_connection(connection)
     table = opened(uri, storage_options)
     scan = table.scan(columns=columns, where=where, version=version, timestamp=timestamp)
-    with told_if_given_up(scan.store, scan.version):
+    with explain_given_up_version(scan.store, scan.version):
         live, query = _query(connection, scan, where, _BITS)
     return _over(connection, query, live.deleted)
 
@@ -122,7 +122,7 @@ def attach(
     # DuckDB's names ignore the case of ASCII letters.
     prefix = f"tablefmt:{name.encode().lower().hex()}:"
     deleted_name = f"{prefix}{uuid.uuid4().hex}"
-    with told_if_given_up(scan.store, scan.version):
+    with explain_given_up_version(scan.store, scan.version):
         live, query = _query(connection, scan, None, f"temp.{quoted(deleted_name)}")
     if live.deleted.num_rows:
         _keep(connection, live.deleted, deleted_name)

@@ -29,7 +29,7 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Array, Decimal, Field, Map, Struct, Type
 from tablefmt.model.times import Time
-from tablefmt.session.table_scan import ReadableTable, Scan, first_files, told_if_given_up
+from tablefmt.session.table_scan import ReadableTable, Scan, explain_given_up_version, first_files
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.location import Uri
 
@@ -204,7 +204,7 @@ class _Reader:
             CorruptDataError: DAT-5, a file is missing or damaged.
         """
         store = self._scan.store
-        with told_if_given_up(store, self._scan.version):
+        with explain_given_up_version(store, self._scan.version):
             try:
                 yield from self._frames(wanted, condition, limit)
             except FileNotFoundError as error:

@@ -19,7 +19,7 @@ from tablefmt.model.log_entry import Operation, OperationClass
 from tablefmt.model.properties import transaction_seconds
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.staging import commit_anew
+from tablefmt.session.staging import commit_with_retries
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
 from tablefmt.snapshot.head import Head
@@ -47,7 +47,7 @@ def end_table(context: TableContext, options: CommitOptions) -> Commit:
             ends=True,
         )
 
-    return commit_anew(context, stage, options)
+    return commit_with_retries(context, stage, options)
 
 
 def drop_at(

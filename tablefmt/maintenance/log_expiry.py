@@ -42,7 +42,7 @@ from tablefmt.model.log_entry import (
 )
 from tablefmt.printable import printable_lines
 from tablefmt.session.checkpoint_writing import checkpoint_at
-from tablefmt.session.staging import commit_anew
+from tablefmt.session.staging import commit_with_retries
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
 from tablefmt.snapshot.head import Head
@@ -260,7 +260,7 @@ def _enable(context: TableContext) -> None:
             ),
         )
 
-    commit_anew(context, stage)
+    commit_with_retries(context, stage)
 
 
 def _checkpoints(

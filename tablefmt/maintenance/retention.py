@@ -24,7 +24,7 @@ from tablefmt.model.log_entry import (
 )
 from tablefmt.model.properties import duration_seconds, get_property, transaction_seconds
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.staging import commit_anew
+from tablefmt.session.staging import commit_with_retries
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
 from tablefmt.snapshot.head import Head
@@ -198,7 +198,7 @@ def commit_horizon(
             recorded=True,
         )
 
-    return commit_anew(context, stage)
+    return commit_with_retries(context, stage)
 
 
 def whole_view(store: Store, *, ended: bool = False) -> LogView:

@@ -106,9 +106,9 @@ def create_as(
     `checked` means that the place was checked too (`prepare`).
     """
     check_flags(exist_ok=exist_ok)
-    before = _log_at(store)
+    before = _existing_log(store)
     if before is not None and not before.head.ended:
-        return _joined(TableContext(store, before, environment), metadata, exist_ok)
+        return _join_existing(TableContext(store, before, environment), metadata, exist_ok)
     if not checked:
         prepare(store, environment)
     staged = Staged(
@@ -126,7 +126,7 @@ def create_as(
         concurrent = open_if_there(store, environment) if exist_ok else None
         if concurrent is None:
             raise
-        return _joined(concurrent, metadata, exist_ok)
+        return _join_existing(concurrent, metadata, exist_ok)
     assert done.entry is not None
     view = LogView(store, [done.entry]) if before is None else LogView.open(store)
     return TableContext(store, view, environment)
@@ -192,11 +192,11 @@ def is_there(store: Store) -> bool:
 
 def open_if_there(store: Store, environment: Environment = SYSTEM) -> TableContext | None:
     """Return the table at its newest version; None if there is none. Raises as `LogView.open`."""
-    view = _log_at(store)
+    view = _existing_log(store)
     return None if view is None or view.head.ended else TableContext(store, view, environment)
 
 
-def _log_at(store: Store) -> LogView | None:
+def _existing_log(store: Store) -> LogView | None:
     """Return the existing log, even of a dropped table; None if there is none."""
     try:
         return LogView.open(store, ended=True, explain=False)
@@ -204,7 +204,7 @@ def _log_at(store: Store) -> LogView | None:
         return None
 
 
-def _joined(existing: TableContext, metadata: Metadata, exist_ok: bool) -> TableContext:
+def _join_existing(existing: TableContext, metadata: Metadata, exist_ok: bool) -> TableContext:
     if not exist_ok:
         raise TableExistsError(existing.store.uri)
     defined = existing.view.head.metadata

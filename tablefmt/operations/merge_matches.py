@@ -258,7 +258,7 @@ def find_matches(merge: PreparedMerge, files: pa.Table) -> Match:
         CorruptDataError: DAT-5.
     """
     keys, chunks = key_join(merge), _chunks(merge, files, _columns(merge))
-    return Match.joined([_joined(merge, chunk, keys) for chunk in chunks])
+    return Match.joined([_pairs_of_chunk(merge, chunk, keys) for chunk in chunks])
 
 
 def pairs_of(merge: PreparedMerge, match: Match) -> Pairs:
@@ -310,7 +310,7 @@ def _chunks(merge: PreparedMerge, files: pa.Table, columns: Sequence[Field]) -> 
         yield pa.Table.from_batches(held)
 
 
-def _joined(merge: PreparedMerge, chunk: pa.Table, keys: KeyJoin | None) -> Match:
+def _pairs_of_chunk(merge: PreparedMerge, chunk: pa.Table, keys: KeyJoin | None) -> Match:
     """Return all pairs of some target rows.
 
     Raises:

@@ -9,7 +9,7 @@ from tablefmt.commit.commit_protocol import (
     Missing,
     NotCommitted,
     Remaining,
-    Untold,
+    Unresolvable,
     resolve_found,
 )
 from tablefmt.errors import (
@@ -63,7 +63,7 @@ def resolve(context: TableContext, transaction: str, version: int | None = None)
             return committed(own)
         case NotCommitted():
             return None
-        case Untold():
+        case Unresolvable():
             raise CommitUnknownError(transaction, version or 0, kept_from=result.version)
     raise CommitUnknownError(transaction, result.version, result.reason)
 

@@ -185,7 +185,7 @@ class Checkpointer:
                 environment.aside(lambda: self._write(view, busy, due, environment))
             except RuntimeError as error:
                 # The interpreter is about to exit, so it starts no more threads.
-                logger.debug("no checkpoint: %s", error)
+                logger.debug("could not start a checkpoint: %s", error)
                 busy.release()
 
     def write(self, view: LogView, environment: Environment) -> Checkpoint:

@@ -291,7 +291,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Out:
+class _Removals:
     """Removed rows and files: fields of a plan."""
 
     removes: Ids
@@ -312,9 +312,9 @@ def stage_changes(
         copy: called if the table's deleteMode is copy-on-write.
     """
     target = changed.target
-    out = _taken_out(txn, changed, copy)
+    removals = _removals(txn, changed, copy)
     updated, inserted = changed.updated_files, _keyed(changed)
-    parts = [out.copied_files, updated, inserted]
+    parts = [removals.copied_files, updated, inserted]
     added = joined(
         [None if p is None else flagged(p, updated=p is updated) for p in parts]
         if updated is not None or inserted is not None
@@ -331,7 +331,7 @@ def stage_changes(
             name=name,
             cls=OperationClass.UPDATE,
             parameters={"predicate": target.text, **changed.parameters},
-            metrics={**_metrics(name, changed, out), **txn.measured.span_metrics()},
+            metrics={**_metrics(name, changed, removals), **txn.measured.span_metrics()},
         ),
         scope=written_scope(target.predicate, joined([updated, inserted]), txn.target),
         predicate=target.text,
@@ -339,9 +339,9 @@ def stage_changes(
         read_version=txn.version,
         add=added,
         reads=(replace(read, keys=changed.keys),),
-        removes=out.removes,
-        deletes=out.deletes,
-        copied=out.copied,
+        removes=removals.removes,
+        deletes=removals.deletes,
+        copied=removals.copied,
         update=RowUpdate(changed.set_columns, keys if hashed else ()) if writes else None,
         metadata=txn.evolved,
     )
@@ -356,7 +356,7 @@ def written_scope(
     return scope_of(any_of([predicate, partitions_of(added, metadata)]), metadata)
 
 
-def _taken_out(txn: TransactionSnapshot, changed: Changed, copy: CopyRows) -> _Out:
+def _removals(txn: TransactionSnapshot, changed: Changed, copy: CopyRows) -> _Removals:
     leaving = _union(changed.deleted, changed.updated)
     live = _live_rows(changed.files, leaving)
     touched = np.array(sorted(leaving), np.int64)
@@ -371,10 +371,10 @@ def _taken_out(txn: TransactionSnapshot, changed: Changed, copy: CopyRows) -> _O
         if file not in unlisted
     }
     if not rewrites:
-        return _Out(whole, marks)
+        return _Removals(whole, marks)
     stays = np.setdiff1d(touched, whole)
     files, outputs = copy(txn, stays, leaving) if len(stays) else (None, ())
-    return _Out(touched, marks, files, outputs)
+    return _Removals(touched, marks, files, outputs)
 
 
 def _live_rows(files: pa.Table, leaving: Rows) -> dict[int, int]:
@@ -403,26 +403,26 @@ def _keyed(changed: Changed) -> AddedFiles | None:
     return AddedFiles({**files.columns, "keys": [encode_hashes(hashes)] * len(files)})
 
 
-def _metrics(name: str, changed: Changed, out: _Out) -> dict[str, int]:
+def _metrics(name: str, changed: Changed, removals: _Removals) -> dict[str, int]:
     """Return metrics by Delta's names. The statement's own metrics take precedence."""
     deleted = sum(map(len, changed.deleted.values()))
     updated = sum(map(len, changed.updated.values()))
-    copied = 0 if out.copied_files is None else out.copied_files.rows
+    copied = 0 if removals.copied_files is None else removals.copied_files.rows
     inserted = 0 if changed.inserted_files is None else changed.inserted_files.rows
     metrics = target_rows(inserted, updated, deleted, copied)
     if name == "MERGE":
         metrics["numTargetFilesAdded"] = sum(
             len(part)
-            for part in (out.copied_files, changed.updated_files, changed.inserted_files)
+            for part in (removals.copied_files, changed.updated_files, changed.inserted_files)
             if part is not None
         )
-        metrics["numTargetFilesRemoved"] = len(out.removes)
+        metrics["numTargetFilesRemoved"] = len(removals.removes)
     else:
         delta_name = (
             ("numUpdatedRows", updated) if name == "UPDATE" else ("numDeletedRows", deleted)
         )
         metrics |= dict([delta_name, ("numCopiedRows", copied)])
-    return {**metrics, **_vector_metrics(changed.files, out), **changed.metrics}
+    return {**metrics, **_vector_metrics(changed.files, removals), **changed.metrics}
 
 
 def target_rows(inserted: int, updated: int, deleted: int, copied: int) -> dict[str, int]:
@@ -436,16 +436,16 @@ def target_rows(inserted: int, updated: int, deleted: int, copied: int) -> dict[
     }
 
 
-def _vector_metrics(files: pa.Table, out: _Out) -> dict[str, int]:
+def _vector_metrics(files: pa.Table, removals: _Removals) -> dict[str, int]:
     """Return the counts of changed and removed deletion vectors.
 
     A file with deleted rows that loses more rows counts as a vector replaced by another. A removed
     file counts as a removed vector.
     """
     had = files["id"].to_numpy()[files["deleted"].to_numpy() > 0]
-    marked = np.fromiter(out.deletes, np.int64, len(out.deletes))
-    more = np.setdiff1d(np.intersect1d(had, marked), out.removes)
+    marked = np.fromiter(removals.deletes, np.int64, len(removals.deletes))
+    more = np.setdiff1d(np.intersect1d(had, marked), removals.removes)
     return {
         "numDeletionVectorsUpdated": len(more),
-        "numDeletionVectorsRemoved": len(more) + len(np.intersect1d(had, out.removes)),
+        "numDeletionVectorsRemoved": len(more) + len(np.intersect1d(had, removals.removes)),
     }

@@ -38,7 +38,7 @@ from tablefmt.session.statement import (
     digest_of_all,
 )
 from tablefmt.session.table_context import TableContext
-from tablefmt.session.table_scan import told_if_given_up
+from tablefmt.session.table_scan import explain_given_up_version
 from tablefmt.session.transaction_snapshot import (
     OtherVersionRead,
     TransactionFiles,
@@ -51,7 +51,7 @@ from tablefmt.snapshot.log_view import cursors_at
 from tablefmt.store.clocks import Moment, seconds_between
 
 ATTEMPTS = 16
-"""Times that `commit_anew` tries again after the table's metadata changed."""
+"""Times that `commit_with_retries` tries again after the table's metadata changed."""
 
 NO_OPTIONS = CommitOptions()
 
@@ -97,7 +97,7 @@ class OpenTransaction:
 
     def stage(self, stage: Stage) -> None:
         """Stage work without a known digest. Raises as `execute`."""
-        given_up = told_if_given_up(self.context.store, self.txn.version)
+        given_up = explain_given_up_version(self.context.store, self.txn.version)
         with given_up, self.txn.staging():
             self.staged = stage(self.txn)
 
@@ -127,7 +127,7 @@ def autocommit(
         Any error of the statement. Its files are removed.
     """
     if begun is not None:
-        return _ended(context, statement, options, begun)
+        return _commit_begun(context, statement, options, begun)
     measured = context.measure()
     head = context.begin(refresh=refresh)
     own = own_scan(context.view, statement.source)
@@ -135,7 +135,7 @@ def autocommit(
     while True:
         txn = context.pin(version, measured=measured, shared_folder=context.shared_folders.open)
         try:
-            return _committed(context, statement, options, txn)
+            return _commit_on(context, statement, options, txn)
         except OtherVersionRead as other:
             version = other.version
             if version > context.view.head.version:
@@ -156,7 +156,7 @@ def newest_snapshot(context: TableContext) -> TransactionSnapshot:
     return context.pin(newest(context).version)
 
 
-def _ended(
+def _commit_begun(
     context: TableContext, statement: Statement, options: CommitOptions, begun: Begun
 ) -> Commit:
     """Commit a statement whose files were written before.
@@ -187,7 +187,7 @@ def _ended(
     )
 
 
-def _committed(
+def _commit_on(
     context: TableContext,
     statement: Statement,
     options: CommitOptions,
@@ -292,7 +292,7 @@ def commit_staged(
     return context.finish(plan, _deadline(options, staged))
 
 
-def commit_anew(
+def commit_with_retries(
     context: TableContext,
     stage: Callable[[Head, TransactionSnapshot], Staged | None],
     options: CommitOptions = NO_OPTIONS,
@@ -316,7 +316,7 @@ def commit_anew(
         measured = context.measure()
         head = context.begin()
         txn = context.pin(head.version, measured=measured)
-        with told_if_given_up(context.store, txn.version):
+        with explain_given_up_version(context.store, txn.version):
             staged = stage(head, txn)
         if staged is None:
             return context.no_op(txn.transaction, "")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def told_if_given_up(store: Store, version: int) -> Iterator[None]:
+def explain_given_up_version(store: Store, version: int) -> Iterator[None]:
     """Turn errors about missing data into errors about the version, if a vacuum gave it up.
 
     Args:
@@ -151,7 +151,7 @@ class Scan(BatchSource):
             first=left,
             kept=kept,
         )
-        with told_if_given_up(self.store, self.version):
+        with explain_given_up_version(self.store, self.version):
             for batch in batches:
                 if left is None:
                     yield batch
@@ -164,7 +164,7 @@ class Scan(BatchSource):
     def count(self) -> int:
         """Return the number of rows. Without a condition it comes from metadata alone."""
         files = self.survivors if self._condition is None else self._readable
-        with told_if_given_up(self.store, self.version):
+        with explain_given_up_version(self.store, self.version):
             rows = count_rows(self.store, files, self.snapshot.schema, self._condition)
         return rows if self.limit is None else min(rows, self.limit)
 

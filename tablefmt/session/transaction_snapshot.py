@@ -156,7 +156,7 @@ def remove_leftovers(store: Store, plan: Plan, done: Done) -> None:
     if isinstance(done.outcome, Unknown):
         return
     # Delete an entry before the files that it names.
-    delete_keys(store, done.left_out)
+    delete_keys(store, done.unneeded)
     if not isinstance(done.outcome, Committed):
         shared_key = shared_key_among(plan.staged.add, plan.transaction)
         TransactionFiles(store, plan.transaction, shared_key=shared_key).discard()

@@ -181,7 +181,7 @@ def test_statements_and_entry_do_not_know_the_backends() -> None:
 
 COMMIT_STEPS = frozenset(
     {
-        "begin", "pin", "finish", "commit_staged", "commit_anew",
+        "begin", "pin", "finish", "commit_staged", "commit_with_retries",
         "OpenTransaction", "TransactionSnapshot", "commit_result", "remove_leftovers",
     }
 )  # fmt: skip

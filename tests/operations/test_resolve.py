@@ -29,7 +29,7 @@ def test_of_entries_that_were_removed_nothing_is_told() -> None:
         with pytest.raises(CommitUnknownError, match="kept from version 12 on") as caught:
             fresh.resolve(*arguments)
         assert "resolve(" not in str(caught.value)
-        assert "Look whether its rows are in the table" in str(caught.value)
+        assert "Check if its rows are in the table" in str(caught.value)
         assert caught.value.transaction == arguments[0]
     for version in (None, 4, 12, newest.version):
         found = fresh.resolve(newest.transaction, version)
@@ -49,7 +49,7 @@ def test_a_commit_of_the_table_that_was_here_before_is_not_this_ones() -> None:
     table = tablefmt.create(uri, "id INT")
     own = table.append({"id": [2]})
     for version in (before.version, None):
-        with pytest.raises(TableReplacedError, match="version 1 of a table that was dropped"):
+        with pytest.raises(TableReplacedError, match="version 1 of a dropped table"):
             table.resolve(before.transaction, version)
     assert table.resolve("0" * 32, before.version) is None
     found = table.resolve(own.transaction)

@@ -24,7 +24,7 @@ from tablefmt.data.row_reader import locate_rows, read_files
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field, Schema
-from tablefmt.session.table_scan import told_if_given_up
+from tablefmt.session.table_scan import explain_given_up_version
 from tablefmt.session.transaction_snapshot import TransactionFiles
 from tablefmt.spark.backends.backend_protocol import FILE, ROW
 from tablefmt.spark.runtime.failures import carrying
@@ -50,7 +50,7 @@ class ReadTask:
         Raises:
             CorruptDataError, VersionNotFoundError, with a record that `recovered` finds.
         """
-        with carrying(), told_if_given_up(self.store, self.version):
+        with carrying(), explain_given_up_version(self.store, self.version):
             yield from read_files(self.store, files, self.schema, self.schema.fields)
 
 
@@ -269,5 +269,5 @@ class ChangesTask:
         """
         # Rows that a commit removed were live at the version before.
         before = min((change.version for change in part), default=0) - 1
-        with carrying(), told_if_given_up(self.answer.store, before):
+        with carrying(), explain_given_up_version(self.answer.store, before):
             yield from self.answer.batches(part)
