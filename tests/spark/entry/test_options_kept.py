@@ -76,7 +76,7 @@ def test_an_option_of_a_write_is_obeyed_at_every_door(spark: Any, t: str) -> Non
     )
     assert "of making" in said(place_of(spark, "made"))
     assert selected(spark, "SELECT * FROM made") == [(1,)]
-    with pytest.raises(UnsupportedFeatureError, match="'userMetadata' means nothing"):
+    with pytest.raises(UnsupportedFeatureError, match="does not take option 'userMetadata'"):
         spark.sql("CREATE TABLE other (id INT) USING tablefmt OPTIONS (userMetadata 'x')")
     assert not spark.catalog.tableExists("other")
 
