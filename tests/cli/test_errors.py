@@ -215,8 +215,11 @@ def test_tables_on_s3_are_read_with_storage_options(s3_server: Any, s3_uri: str)
     [
         (["vacuum", APPENDS, "--retention", "0"], "pass --breaks-running-transactions if"),
         (["expire-log", APPENDS, "--retention", "0"], "pass --breaks-running-transactions if"),
-        (["compact", APPENDS, "--commit-every", "0"], "tablefmt: --commit-every 0 is not a"),
-        (["compact", APPENDS, "--target-file-size", "0"], "--target-file-size 0 is not a whole"),
+        (["compact", APPENDS, "--commit-every", "0"], "at least 1 as --commit-every, got 0"),
+        (
+            ["compact", APPENDS, "--target-file-size", "0"],
+            "at least 1, as --target-file-size, got 0",
+        ),
         (
             ["changes", APPENDS, "--after", "0", "--follow", "--until", "1"],
             "cannot be combined with --until",
