@@ -11,9 +11,12 @@ The peers are deltalake, pyarrow, DuckDB and polars. The tables are:
 - `one`: all rows in one file
 - `small`: 200,000 rows in many files
 
-The queries on each are: all rows, two columns, a condition on two columns that 0.6 % of all rows
-pass and that prunes no file, one key of a sorted column, one value of an unsorted column, and the
-first 10 rows.
+The queries on each are:
+
+- all rows, and two columns of them
+- a condition on two columns that 0.6 % of all rows pass and that prunes no file
+- one key of a sorted column, and one value of an unsorted column
+- the first 10 rows
 
 pyarrow and the engines read the bare files of our table, and files that pyarrow writes with its
 defaults ("plain"). They verify no page checksums, and return deleted rows too. The program also

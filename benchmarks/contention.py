@@ -47,7 +47,7 @@ class Counted(ForwardingStore):
     puts = 0
 
     def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        """As the inner store."""
+        """Count the put, and pass it to the inner store."""
         self.puts += key.startswith("_log/0")
         return super().put_if_absent(key, body)
 
@@ -57,7 +57,7 @@ Work = Callable[[Any, int, int], Any]
 
 
 def ours_append(table: Table, process: int, piece: int) -> None:
-    """Three rows that nobody else writes."""
+    """Append three rows with unique ids."""
     table.append(rows_of(3 * (process * 100_000 + piece)))
 
 
@@ -154,7 +154,7 @@ class Tables:
         self._numbers = itertools.count()
 
     def folder(self) -> str:
-        """Where nothing is."""
+        """Return a path that does not exist."""
         return str(self.root / str(next(self._numbers)))
 
     def keep(self, name: str, result: dict[str, Any]) -> float:

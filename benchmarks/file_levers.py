@@ -8,8 +8,10 @@ further levers have other codecs and row groups. The figures of a lever are:
 
 - bytes
 - processor seconds to write (by pyarrow's writer, into memory and then to a file)
-- processor seconds and seconds, the minimum of the rounds, to read all rows, two columns, 0.7 % of
-  the rows and one key of a sorted column, by pyarrow's dataset with page checksums and by DuckDB
+- processor seconds and seconds (the minimum of the rounds) to read all rows, two columns, 0.7 % of
+  the rows, and one key of a sorted column
+
+Readers are pyarrow's dataset with page checksums, and DuckDB.
 
 For the first rows (`--columns`, 0 for none) the program also prints the bytes of each column in
 each encoding and codec.

@@ -20,7 +20,7 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 
 CACHE = Path(tempfile.gettempdir()) / "tablefmt-benchmarks"
-"""What is made or fetched once and kept between runs; a folder can be given instead."""
+"""Default folder for generated or fetched data, kept between runs."""
 
 PACKAGES = ("tablefmt", "pyarrow", "pyspark", "deltalake", "orjson", "s3fs", "numpy")
 
@@ -53,7 +53,7 @@ def run_alternating(
 def in_own_process(
     module: str, one: str, *arguments: object, environment: Mapping[str, str] | None = None
 ) -> Any:
-    """What a benchmark finds for one of its kinds in a process, and a JVM, of its own.
+    """Run a benchmark for one of its kinds in a separate process and JVM; return its result.
 
     Args:
         module: a program of this folder that takes `--one KIND`, and prints JSON as its last line:
@@ -69,7 +69,7 @@ def in_own_process(
 
 
 def tpch_rows(folder: Path, scale: str, *arguments: str) -> Path:
-    """A folder with rows of TPC-H in Parquet files, made by tpchgen-cli if it is not there."""
+    """Return a folder with rows of TPC-H in Parquet files; tpchgen-cli creates missing ones."""
     if not folder.exists():
         beside = Path(sys.executable).with_name("tpchgen-cli")
         program = str(beside) if beside.exists() else "tpchgen-cli"
@@ -83,7 +83,7 @@ def tpch_rows(folder: Path, scale: str, *arguments: str) -> Path:
 
 
 def summary(figures: Mapping[str, list[float]]) -> dict[str, dict[str, Any]]:
-    """Minimum, median, maximum and all figures of each case."""
+    """Return minimum, median, maximum and all figures of each case."""
     return {
         name: {
             "min": min(values),
@@ -96,13 +96,13 @@ def summary(figures: Mapping[str, list[float]]) -> dict[str, dict[str, Any]]:
 
 
 def ratio(figures: Mapping[str, list[float]], ours: str, theirs: str) -> dict[str, float]:
-    """Ours over theirs, round by round: minimum, median, maximum."""
+    """Return ours over theirs, round by round: minimum, median, maximum."""
     pairs = [a / b for a, b in zip(figures[ours], figures[theirs], strict=True)]
     return {"min": min(pairs), "median": statistics.median(pairs), "max": max(pairs)}
 
 
 def machine() -> dict[str, Any]:
-    """What ran it: cores, memory, versions, load."""
+    """Return the machine: cores, memory, versions, load."""
     versions = {}
     for package in PACKAGES:
         try:
@@ -120,7 +120,7 @@ def machine() -> dict[str, Any]:
 
 
 def save(name: str, payload: Mapping[str, Any]) -> Path:
-    """Keep a result under benchmarks/results/, and print it."""
+    """Save a result under benchmarks/results/, and print it."""
     now = datetime.now(timezone.utc)
     document = {"benchmark": name, "at": now.isoformat(), "machine": machine(), **payload}
     RESULTS.mkdir(exist_ok=True)

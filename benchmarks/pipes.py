@@ -81,7 +81,7 @@ def first(work: Path, source: tablefmt.Table, rounds: int) -> dict[str, list[flo
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """How long it takes."""
+    """Return the seconds of the work."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

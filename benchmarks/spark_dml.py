@@ -3,10 +3,14 @@
 python -m benchmarks.spark_dml --jars FOLDER [--rows 8000000] [--times 3] [--rounds 2]
                                [--formats tablefmt,iceberg,delta]
 
-The table has six columns in eight files. The statements are a MERGE of 100,000 rows of which half
-match, spread over the table, an UPDATE of 1 %, a DELETE of 1 %, each spread over all files, and
-count and sum of the remaining rows. Every repetition uses other rows of the same table. Then a
-DELETE removes one row of a small table, repeatedly.
+The table has six columns in eight files. The statements are:
+
+- a MERGE of 100,000 rows, of which half match, spread over the table
+- an UPDATE of 1 % and a DELETE of 1 %, each spread over all files
+- count and sum of the remaining rows
+
+Every repetition uses other rows of the same table. Then a DELETE removes one row of a small table,
+repeatedly.
 
 Each format has a separate JVM, and the JVMs run in turn for several rounds. Iceberg 1.12 uses
 format version 3 and merge-on-read, Delta uses deletion vectors. README.md in this folder says how
@@ -57,7 +61,7 @@ class Tables:
             tablefmt.spark.register(spark)
 
     def name(self, table: str) -> str:
-        """What SQL calls it."""
+        """Return the name of a table in SQL."""
         if self.kind == "delta":
             return f"delta.`{self.place(table)}`"
         return f"ice.db.{table}" if self.kind == "iceberg" else table
@@ -92,7 +96,7 @@ class Tables:
         return row[0], row[1]
 
     def bytes(self, table: str) -> tuple[int, int]:
-        """Of all its data files, and of all its files."""
+        """Return the bytes of all its data files, and of all its files."""
         data = every = 0
         for folder, _, names in os.walk(self.place(table)):
             for name in names:
@@ -135,7 +139,7 @@ def merge(tables: Tables, table: str, count: int, turn: int) -> None:
 
 
 def seconds(action: Callable[[int], Any], times: int) -> list[float]:
-    """Of each of some runs."""
+    """Return the seconds of each run."""
     found = []
     for turn in range(times):
         start = time.perf_counter()

@@ -103,7 +103,7 @@ class Peer:
         return self.spark.read.format(self.format).load(f"{self.work}/{name}")
 
     def drop(self, name: str) -> None:
-        """Nothing of it stays."""
+        """Drop a table and its files."""
         if self.kind == "iceberg":
             self.spark.sql(f"DROP TABLE IF EXISTS ice.db.{name} PURGE")
         shutil.rmtree(f"{self.work}/{name}", ignore_errors=True)

@@ -37,7 +37,7 @@ def timed(action: Callable[[], Any], times: int) -> list[float]:
 
 
 def parquet_settings(options: dict[str, Any]) -> dict[str, str]:
-    """What plain Parquet needs to be told: the server, and the committers that this package uses.
+    """Return the settings for plain Parquet: the server, and the committers that this package uses.
 
     Hadoop's older committer renames, and S3 has no rename: against moto it comes to no end.
     """

@@ -130,6 +130,17 @@ def test_docstrings_of_top_level_modules_are_plain_english() -> None:
     assert module_problems(paths) == []
 
 
+@pytest.mark.parametrize("folder", ["benchmarks", "tools"])
+def test_docstrings_of_programs_are_plain_english(folder: str) -> None:
+    problems = [
+        f"{path.relative_to(ROOT).as_posix()}:{line} {problem}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        for problem in docstring_problems(text)
+    ]
+    assert problems == []
+
+
 def test_pages_use_no_retired_word() -> None:
     found = {
         page: words

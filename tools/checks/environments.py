@@ -33,8 +33,7 @@ NAMED = re.compile(r'"Programming Language :: Python :: (3\.\d+)"')
 def lower_bounds(text: str) -> list[str]:
     """Return constraints that fix every dependency of a pyproject.toml at its lower bound.
 
-    Those of the extras for development are left out: which tests and pages are made with is no
-    promise to users.
+    The extras for development are left out, because users do not depend on their versions.
     """
     found: dict[str, str] = {}
     for group, items in GROUP.findall(text[text.index("\ndependencies = [") :]):
@@ -47,7 +46,7 @@ def lower_bounds(text: str) -> list[str]:
 
 
 def pythons(text: str) -> list[str]:
-    """Return the Pythons that a pyproject.toml names and this machine has, oldest first."""
+    """Return the Pythons that a pyproject.toml supports and this machine has, oldest first."""
     found = []
     for version in sorted(NAMED.findall(text), key=lambda name: int(name.partition(".")[2])):
         here = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
@@ -100,7 +99,7 @@ def check(python: Path) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build the environments asked for and check them."""
+    """Build and check the requested environments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="oldest|newest", default=["oldest", "newest"])
     parser.add_argument("--folder", type=Path)

@@ -26,7 +26,7 @@ from tablefmt.spark.jvm.spark_internals import MINORS  # noqa: E402
 
 TESTS = ["tests/spark"]
 SMOKE = ["tests/spark/jvm/smoke.py", "tests/spark/jvm/test_callers.py"]
-"""What CI runs on the oldest version at every change, and on the others in the soak."""
+"""Tests that CI runs on the oldest version at every change, and on the others in the soak."""
 OLD = tuple(f"{major}.{minor}" for major, minor in MINORS[:-1])
 
 
@@ -50,7 +50,7 @@ def environment(folder: Path, version: str) -> Path:
 
 
 def tested(python: Path, chosen: list[str]) -> tuple[str, str, float]:
-    """Return the PySpark that ran, how its tests ended, and seconds."""
+    """Return the PySpark version, the result of its tests, and the seconds."""
     start = time.monotonic()
     asked: list[str | Path] = [python, "-c", "import pyspark; print(pyspark.__version__)"]
     found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
@@ -72,7 +72,7 @@ def tested(python: Path, chosen: list[str]) -> tuple[str, str, float]:
 
 
 def main() -> int:
-    """Run all versions asked for; return 0 if every one passes."""
+    """Run all requested versions; return 0 if all pass."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("versions", nargs="*")
     parser.add_argument("--folder", type=Path, default=TOP / ".venv" / "sparks")

@@ -24,14 +24,14 @@ The earlier of two commits is the row, the later the column.
 
 
 def table(corner: str, columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [f"| {corner} | {' | '.join(columns)} |", "|" + "---|" * (len(columns) + 1)]
     lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
     return "\n".join(lines)
 
 
 def by_scope(published: Mapping[str, Any]) -> str:
-    """Granularity `transaction`."""
+    """Return the matrix of granularity `transaction`."""
     cells = published["earlier_then_later"]
     columns = list(next(iter(cells.values())))
     grid = table("earlier, later", columns, {a: [r[c] for c in columns] for a, r in cells.items()})
@@ -42,7 +42,7 @@ def by_scope(published: Mapping[str, Any]) -> str:
 
 
 def verdict(cell: Mapping[str, Any]) -> str:
-    """A cell in a few words."""
+    """Return a matrix rule in a few words."""
     if cell["conflict"] == "never" or cell["exception"] is None:
         return "never"
     names = [word for word in cell["exception"].replace(",", " ").split() if word[:1] == "C"]
@@ -50,7 +50,7 @@ def verdict(cell: Mapping[str, Any]) -> str:
 
 
 def by_rows(published: Mapping[str, Any]) -> str:
-    """Granularities `file` and `row`: a table for each profile and level."""
+    """Return a table for each profile and isolation level of granularities `file` and `row`."""
     grids: dict[tuple[str, str], dict[str, dict[str, Mapping[str, Any]]]] = {}
     for cell in published["cells"]:
         grid = grids.setdefault((cell["profile"], cell["isolation"]), {})
@@ -66,7 +66,7 @@ def by_rows(published: Mapping[str, Any]) -> str:
 
 
 def page(folder: Path = MATRICES) -> str:
-    """The whole page."""
+    """Return the whole page."""
     transaction = json.loads((folder / "transaction.json").read_text(encoding="utf-8"))
     rows = json.loads((folder / "file_and_row.json").read_text(encoding="utf-8"))
     return "\n".join([HEAD, by_scope(transaction), "", by_rows(rows), ""])

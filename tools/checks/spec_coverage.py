@@ -30,17 +30,17 @@ class Coverage:
 
     @property
     def untested(self) -> list[str]:
-        """Rules that no test names."""
+        """Return the rules that no test names."""
         return sorted(set(self.defined) - set(self.tests), key=order)
 
     @property
     def doubled(self) -> list[str]:
-        """Rules with two headings."""
+        """Return the rules with two headings."""
         return sorted((rule for rule in self.defined if len(self.defined[rule]) > 1), key=order)
 
     @property
     def unknown(self) -> Places:
-        """Names that look like rules of the specification and are none, with where they stand."""
+        """Return names that look like rule ids but are none, with their places."""
         prefixes = {rule[:3] for rule in self.defined}
         names = sorted({*self.tests, *self.code} - set(self.defined), key=order)
         return {
@@ -51,13 +51,13 @@ class Coverage:
 
 
 def order(rule: str) -> tuple[str, int]:
-    """Sort key: by prefix, then by number."""
+    """Return a sort key: prefix, then number."""
     prefix, number = rule.split("-")
     return prefix, int(number)
 
 
 def places(root: Path, files: Iterable[Path], pattern: re.Pattern[str]) -> Places:
-    """Where each rule is found; a heading found twice in a file counts twice."""
+    """Return the places of each rule; a heading that occurs twice in a file counts twice."""
     found: Places = defaultdict(list)
     for path in sorted(files):
         names = pattern.findall(path.read_text(encoding="utf-8"))
@@ -77,7 +77,7 @@ def measure(root: Path) -> Coverage:
 
 
 def main() -> int:
-    """Print the table of rules and what is wrong with it."""
+    """Print the table of rules and its problems."""
     root = Path(__file__).resolve().parents[2]
     coverage = measure(root)
     for rule in sorted(coverage.defined, key=order):

@@ -22,7 +22,7 @@ NAMES = {
     "COMPACT": "compaction",
     "CLUSTER": "clustering",
 }
-"""What the guide calls an operation class."""
+"""Names of operation classes in the guide."""
 
 BY_SCOPE = {
     "fail": "The {later} fails with `ConcurrentWriteException` and leaves nothing behind. Read "
@@ -39,7 +39,7 @@ BY_SCOPE_PAIRS = {
     ("MINOR_COMPACT", "MAJOR_COMPACT"): "Both commit. The major compaction takes over the files of "
     "the minor one.",
 }
-"""Pairs that need a sentence of their own."""
+"""Pairs that need a separate sentence."""
 
 BOTH = {
     ("INSERT", "INSERT"): "Both commit.",
@@ -72,7 +72,7 @@ CONDITIONAL = {
     ("CLUSTER", "UPDATE"): "the clustering rewrote a file with {what} that the update read",
     ("CLUSTER", "CLUSTER"): "both rewrite the same file",
 }
-"""The same: when the later one fails."""
+"""Granularities `file` and `row`: pairs in which the later commit may fail."""
 
 
 def published(name: str) -> dict[str, Any]:
@@ -88,13 +88,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def transaction_meaning(earlier: str, later: str, outcome: str) -> str:
-    """Return what one of the 25 cells means for a user."""
+    """Return what one of the 25 matrix rules means for a user."""
     text = BY_SCOPE_PAIRS.get((earlier, later), BY_SCOPE[outcome])
     return text.format(earlier=NAMES[earlier], later=NAMES[later])
 
 
 def transaction_tables() -> str:
-    """Return the matrix of granularity `transaction`, and the meaning of its 25 cells."""
+    """Return the matrix of granularity `transaction`, and the meaning of its 25 rules."""
     matrix = published("transaction.json")
     cells: Mapping[str, Mapping[str, str]] = matrix["earlier_then_later"]
     kinds = list(cells)
@@ -114,18 +114,18 @@ def transaction_tables() -> str:
 
 
 def is_refused(cell: Mapping[str, Any]) -> bool:
-    """Return whether the later commit of this cell may fail."""
+    """Return True if the later commit of this matrix rule may fail."""
     return cell["conflict"] == "if" and cell.get("exception") is not None
 
 
 def exceptions_of(cell: Mapping[str, Any]) -> list[str]:
-    """Return the names of the exceptions that a cell may raise."""
+    """Return the names of the exceptions that a matrix rule may raise."""
     words = str(cell.get("exception") or "").replace(",", " ").split()
     return [word for word in words if word.endswith("Exception")]
 
 
 def row_meaning(cell: Mapping[str, Any]) -> str:
-    """Return what one of the 96 cells means for a user."""
+    """Return what one of the 96 matrix rules means for a user."""
     pair = (cell["earlier"], cell["later"])
     if not is_refused(cell):
         return BOTH[pair]
@@ -138,7 +138,7 @@ def row_meaning(cell: Mapping[str, Any]) -> str:
 
 
 def file_and_row_tables() -> str:
-    """Return the matrices of granularities `row` and `file`, and the meaning of their 96 cells."""
+    """Return the matrices of granularities `row` and `file`, and the meaning of their 96 rules."""
     cells = published("file_and_row.json")["cells"]
     profiles = list(dict.fromkeys(cell["profile"] for cell in cells))[::-1]
     return "\n\n".join(
@@ -156,7 +156,7 @@ def title(profile: str) -> str:
 
 
 def profile_tables(cells: Sequence[Mapping[str, Any]]) -> str:
-    """Return the grid of one profile, and what its cells mean."""
+    """Return the grid of one profile, and the meaning of its rules."""
     levels: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for cell in cells:
         levels.setdefault((cell["earlier"], cell["later"]), {})[cell["isolation"]] = cell
@@ -178,7 +178,7 @@ def profile_tables(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def shown_cell(by_level: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a cell of the grid: whether the later commit may fail, and under which isolation."""
+    """Return the text of a grid cell: whether the later commit may fail, and at which isolation."""
     refused = [level for level, cell in by_level.items() if is_refused(cell)]
     if not refused:
         return "✓"
@@ -186,6 +186,6 @@ def shown_cell(by_level: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def folded(summary: str, text: str) -> str:
-    """Return text below a line that opens it."""
+    """Return text in a block that its title opens."""
     lines = [f"    {line}" if line else "" for line in text.splitlines()]
     return "\n".join([f'??? note "{summary}"', "", *lines])

@@ -12,7 +12,7 @@ from tablefmt import errors
 
 
 class Advice(NamedTuple):
-    """What to know about errors of one `kind`."""
+    """Cause and solution of errors of one `kind`."""
 
     kind: str
     cause: str
@@ -234,11 +234,11 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
         ),
     ),
 }
-"""Groups in the order of the page: what the reader does next decides the group."""
+"""Groups of errors by what the reader does next, in the order of the page."""
 
 
 def advice() -> dict[str, Advice]:
-    """Return the advice by `kind`; each kind stands once."""
+    """Return the advice by `kind`, one for each."""
     listed = [item for items in GROUPS.values() for item in items]
     found = {item.kind: item for item in listed}
     assert len(found) == len(listed), "a kind stands twice"

@@ -30,14 +30,14 @@ PROJECT = {
 """Pages from outside `spec/`, and their names in the site."""
 
 GUIDES = ("guide/", "from/", "troubleshooting", "limits", "glossary")
-"""Pages that a search shows before the reference and the specification."""
+"""Pages that a search ranks above the reference and the specification."""
 
 MARKERS: dict[str, Callable[[], str]] = {
     "<!-- conflicts: transaction -->": conflict_tables.transaction_tables,
     "<!-- conflicts: file and row -->": conflict_tables.file_and_row_tables,
     "<!-- errors -->": error_guide.sections,
 }
-"""Each marker of a page is replaced by what its function renders."""
+"""Markers in pages, and the functions that render their replacements."""
 
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)]*)?\))")
 FETCHED = re.compile(
@@ -75,7 +75,7 @@ def decisions() -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> str:
-    """Fill in the markers, and mend links of pages that lie elsewhere in the repository."""
+    """Fill in the markers, and fix links of pages from other folders of the repository."""
     page.meta.setdefault("search", {"boost": 2 if page.file.src_uri.startswith(GUIDES) else 1})
     for marker, render in MARKERS.items():
         if marker in markdown:
@@ -85,7 +85,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
 
 
 def with_links(markdown: str, name: str, path: Path) -> str:
-    """Point links at pages of the site; a link to a file outside of it becomes its path."""
+    """Rewrite links to the pages of the site."""
     known = {place.resolve(): uri for uri, place in sources().items()}
     known |= {page: page.relative_to(PAGES).as_posix() for page in PAGES.rglob("*.md")}
     up = "../" * name.count("/")

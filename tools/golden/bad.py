@@ -17,7 +17,7 @@ from golden.maker import (
 
 
 def bad_paths() -> Iterator[Maker]:
-    """Paths that must never reach a store (KEY-2)."""
+    """Yield cases of paths that must never reach a store (KEY-2)."""
     paths = {
         "dotdot": "data/../../other/x.parquet",
         "dot": "data/./x.parquet",
@@ -39,7 +39,7 @@ def bad_paths() -> Iterator[Maker]:
 
 
 def bad_states() -> Iterator[Maker]:
-    """Entries that do not fit the state before them."""
+    """Yield cases of entries that contradict the state before them."""
     for total in ("files", "rows", "bytes", "next_id", "metadata_version"):
         maker = three(f"sum-{total.replace('_', '-')}")
         wrong = {total: maker.documents[-1]["totals"][total] + 7}
@@ -67,7 +67,7 @@ def bad_states() -> Iterator[Maker]:
 
 
 def bad_entries() -> Iterator[Maker]:
-    """Entries whose fields are none, or do not fit each other."""
+    """Yield cases of entries with invalid or contradictory fields."""
     changes: dict[str, tuple[str, Callable[[Json], object]]] = {
         "remove-order": ("ENT-3", lambda entry: entry.update(remove=[2, 1])),
         "format-text": ("ENT-3", lambda entry: entry.update(format="1")),
@@ -99,7 +99,7 @@ def bad_entries() -> Iterator[Maker]:
 
 
 def bad_files() -> Iterator[Maker]:
-    """What an entry says of the files it adds is no such thing, or is damaged."""
+    """Yield cases of entries with invalid or damaged columns about added files."""
     for name, rule, kind, values in (
         ("partition-missing", "ADD-1", "long", {}),
         ("partition-type", "VAL-1", "long", {"1": ["one"]}),

@@ -40,7 +40,7 @@ from golden.schemas import bad_schemas, commented, evolved, kept_ids, repartitio
 
 
 def cases() -> Iterator[Maker]:
-    """Every case, finished."""
+    """Yield every finished case."""
     yield from plain_tables()
     yield from partitioned_tables()
     yield from all_types()
@@ -79,7 +79,7 @@ def cases() -> Iterator[Maker]:
 
 
 def plain_tables() -> Iterator[Maker]:
-    """Tables without partitions."""
+    """Yield tables without partitions."""
     rows: list[Json]
     yield Maker("empty", LONG).good("Created and never written: a schema, but no file and no row.")
     yield three("appends").good("Two appends; the table has the rows of both.")
@@ -148,7 +148,7 @@ def plain_tables() -> Iterator[Maker]:
 
 
 def partitioned_tables() -> Iterator[Maker]:
-    """Tables with partitions."""
+    """Yield tables with partitions."""
     kinds = {"s": "string", "d": "date", "n": "decimal(10,2)"}
     fields = [field(i, name, kind) for i, (name, kind) in enumerate(kinds.items(), 1)]
     maker = Maker("partitions", [*fields, field(4, "x", "long")], (1, 2, 3))
@@ -211,7 +211,7 @@ def partitioned_tables() -> Iterator[Maker]:
 
 
 def all_types() -> Iterator[Maker]:
-    """Every type a column can have."""
+    """Yield a table with every column type."""
     flat = ["boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary"]
     flat += ["date", "timestamp", "timestamp_ntz", "decimal(1,0)", "decimal(38,38)"]
     fields = [field(i, f"c{i}", kind) for i, kind in enumerate(flat, 1)]
@@ -236,7 +236,7 @@ def all_types() -> Iterator[Maker]:
 
 
 def variants() -> Iterator[Maker]:
-    """Columns whose values say themselves of what type they are."""
+    """Yield a table with variant columns."""
     fields = [field(1, "x", "long"), field(2, "v", "variant")]
     inner = field(4, "w", "variant")
     fields.append(field(3, "a", list_of({"struct": [inner]}, 5)))
@@ -251,7 +251,7 @@ def variants() -> Iterator[Maker]:
 
 
 def checked() -> Iterator[Maker]:
-    """A table with constraints."""
+    """Yield a table with constraints."""
     maker = three("constraints")
     check = {"columns": [1], "condition": "x > 0 -- `x`, that is"}
     held = {**schema_of(LONG), "constraints": {"it's": check}}
@@ -261,7 +261,7 @@ def checked() -> Iterator[Maker]:
 
 
 def tolerated() -> Iterator[Maker]:
-    """Things beside or inside a table that must change nothing."""
+    """Yield tables with extra objects or fields that must change nothing."""
 
     def add_unknown(document: Json) -> None:
         document["x_zebra"] = {"any": [1, None]}
@@ -304,7 +304,7 @@ def tolerated() -> Iterator[Maker]:
 
 
 def last_times() -> Iterator[Maker]:
-    """Entries at the end of the year 9999, where no later time is left (TIM-1)."""
+    """Yield cases of entries at the end of the year 9999, when no later time exists (TIM-1)."""
     maker = Maker("last-microsecond", LONG)
     maker.append({"x": 1})
     for x in (2, 3):
@@ -321,7 +321,7 @@ def last_times() -> Iterator[Maker]:
 
 
 def torn_entries() -> Iterator[Maker]:
-    """Entries whose bytes are not what was written (ENT-1, ENT-2)."""
+    """Yield cases of entries with damaged bytes (ENT-1, ENT-2)."""
     key = f"_log/{2:020d}.json"
     spoil: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
         "truncated": ("The entry ends in its middle.", lambda raw: raw[: len(raw) // 2]),
@@ -357,7 +357,7 @@ def torn_entries() -> Iterator[Maker]:
 
 
 def misplaced_entries() -> Iterator[Maker]:
-    """Sound entries in the wrong place (ENT-3, LOG-1 to LOG-3, LOG-7)."""
+    """Yield cases of sound entries in the wrong place (ENT-3, LOG-1 to LOG-3, LOG-7)."""
     maker = three("renamed-entry")
     maker.objects[maker.key(2)] = maker.objects[maker.key(1)]
     yield maker.broken("Version 1 under the name of version 2.", CORRUPT, (2, "ENT-3"))

@@ -30,7 +30,7 @@ COLUMNS = [field(1, "x", "long"), field(2, "p", "string")]
 
 
 def grown(name: str) -> Maker:
-    """Two partitions, four files; rows that are gone; an application; properties."""
+    """Make two partitions and four files with deleted rows, an application and properties."""
     maker = Maker(name, COLUMNS, (2,))
     maker.commit("INSERT", "WRITE", (rows_of(maker, "a", 1, 2, 3), rows_of(maker, "b", 4, 5)))
     application = {"id": "app", "version": 7, "digest": None}
@@ -43,15 +43,15 @@ def grown(name: str) -> Maker:
 
 
 def rows_of(maker: Maker, place: str | None, *values: int) -> Json:
-    """A file of one partition."""
+    """Return the rows of a file of one partition."""
     return maker.file([{"x": value, "p": place} for value in values])
 
 
 def checkpoint(maker: Maker, *, gone: bool = False, copy: str = "") -> Json:
-    """Write a checkpoint of the newest version; the document of its root.
+    """Write a checkpoint of the newest version; return the document of its root.
 
-    `gone`: the segment has lines of files that are not live any more. `copy`: tells it from another
-    of the same version; they have no object in common.
+    `gone`: the segment has lines of files that are no longer live. `copy` distinguishes it from
+    another checkpoint of the same version; the two have no object in common.
     """
     version, entry = len(maker.documents) - 1, maker.documents[-1]
     files, added = dict(maker.live), _added(maker)
@@ -93,7 +93,7 @@ def put(maker: Maker, root: Json, copy: str = "") -> None:
 
 
 def _added(maker: Maker) -> dict[int, int]:
-    """By file id, the version that added it."""
+    """Return the version that added each file, by file id."""
     added: dict[int, int] = {}
     for document in maker.documents:
         count = len(document.get("add", {}).get("path", ()))
@@ -127,7 +127,7 @@ def _cursors(maker: Maker) -> list[Json]:
 
 
 def _segment(maker: Maker, lines: list[int], added: dict[int, int], copy: str) -> Json:
-    """One line a file, live or not."""
+    """Write a segment with a line for each file, live or not."""
     said: dict[int, Json] = {}
     for document in maker.documents:
         add = document.get("add", {})
@@ -155,7 +155,7 @@ def _segment(maker: Maker, lines: list[int], added: dict[int, int], copy: str) -
 
 
 def _deletes(maker: Maker, copy: str) -> Json:
-    """What entries took out of files, of all that are live and of others."""
+    """Write the deleted rows of live files and of others."""
     lines: dict[str, list[Any]] = {name: [] for name in ("file", "rows", "deleted", "updated")}
     versions = []
     for document in maker.documents:
@@ -188,7 +188,7 @@ def _part(maker: Maker, kind: str, columns: pa.Table) -> Json:
 
 
 def checkpoints() -> Iterator[Maker]:
-    """Tables that are opened at one, or ought not to be."""
+    """Yield tables that are, or must not be, opened at a checkpoint."""
     maker = grown("checkpoint-base")
     checkpoint(maker)
     maker.append({"x": 30, "p": "b"})

@@ -12,19 +12,19 @@ HERE, THERE = sorted((hex_of("source", 1), hex_of("source", 2)))
 
 
 def derived(source: str, start: int | None, to: int, name: str = "", **more: Any) -> Json:
-    """The field of an entry that took the versions after `start`, up to `to`."""
+    """Return `derived_from` of an entry that copied the versions after `start`, up to `to`."""
     digest = hex_of(source, to, digits=64)
     return {"source": source, "name": name, "from": start, "to": to, "digest": digest, **more}
 
 
 def back(source: str, to: int | None, name: str = "") -> Json:
-    """A cursor that a restore takes back."""
+    """Return a cursor that a restore resets."""
     digest = None if to is None else hex_of(source, to, digits=64)
     return {"source": source, "name": name, "to": to, "digest": digest}
 
 
 def taken(name: str) -> Maker:
-    """Two sources, one of them by two pipes: versions 1 to 4."""
+    """Copy two sources, one of them by two pipes: versions 1 to 4."""
     maker = Maker(name, [{"id": 1, "name": "x", "nullable": True, "physical": "x", "type": "long"}])
     maker.append({"x": 1}, derived_from=derived(HERE, None, 3, location="s3://bucket/here"))
     maker.append({"x": 2}, derived_from=derived(THERE, None, 0, "naïve / 2"))
@@ -35,7 +35,7 @@ def taken(name: str) -> Maker:
 
 
 def pipes() -> Iterator[Maker]:
-    """Tables with cursors, and some whose cursors are none."""
+    """Yield tables with valid and with invalid cursors."""
     maker = taken("pipes")
     maker.commit("UPDATE", "MERGE", delete={1: ([0], [])}, derived_from=derived(HERE, 4, 11))
     yield maker.good(
@@ -66,7 +66,7 @@ def pipes() -> Iterator[Maker]:
 
 
 def spoiled_pipes() -> Iterator[Maker]:
-    """Cursors that are none."""
+    """Yield tables with invalid cursors."""
     for name, own, why in (
         ("elsewhere", derived(HERE, 2, 3), "Continues a source that was never copied."),
         ("again", derived(HERE, None, 5), "Copies a source from its start twice."),

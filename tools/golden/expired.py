@@ -13,7 +13,7 @@ FEATURE = {"reader": ["logExpiry"], "writer": ["logExpiry"]}
 
 
 def expired() -> Iterator[Maker]:
-    """Logs whose beginning was removed (LOG-8)."""
+    """Yield logs whose first entries were removed (LOG-8)."""
     why = "Expired entries and the checkpoints with their state are missing (LOG-8)."
     maker = _expired("expired")
     for version in (1, 2, 3):
@@ -44,7 +44,7 @@ def expired() -> Iterator[Maker]:
 
 
 def without_beginning() -> Iterator[Maker]:
-    """Checkpoints of version 7 stand for what was below it; versions 8 to 10 are on top."""
+    """Yield logs: checkpoints of version 7 replace earlier entries, then versions 8 to 10."""
     maker = behind_checkpoints("expired-checkpoints")
     # Version 8 has no time of its own, and is what the time of version 7 shows.
     times = [[START + version * HOUR, max(version, 8)] for version in range(7, 11)]
@@ -78,7 +78,7 @@ def without_beginning() -> Iterator[Maker]:
 
 
 def _expired(name: str, change: Change | None = None) -> Maker:
-    """Versions 0 to 5; the last lets the entries below version 4 go."""
+    """Make versions 0 to 5; the last one expires the entries below version 4."""
     maker = three(name)
     maker.commit("PROTOCOL", "UPGRADE", protocol=FEATURE)
     maker.append({"x": 5})
@@ -94,7 +94,7 @@ def _expired(name: str, change: Change | None = None) -> Maker:
 
 
 def _log(maker: Maker, version: int) -> Json:
-    """`horizon.log` that names two checkpoints, which are not there."""
+    """Return a `horizon.log` that names two missing checkpoints."""
     checkpoints = [
         {
             "path": f"_log/checkpoints/{version:020d}.{hex_of(maker.name, 'root', at)}.json",
@@ -109,9 +109,9 @@ def _log(maker: Maker, version: int) -> Json:
 
 
 def behind_checkpoints(name: str, *, older: bool = False) -> Maker:
-    """Versions 0 to 10, without those below 7 that say nothing of the metadata.
+    """Make versions 0 to 10, without entries below 7 that have no metadata.
 
-    `older`: the hint is one of version 5, of which the checkpoint is still there.
+    `older`: the hint names version 5, whose checkpoint still exists.
     """
     maker = grown(name)
     if older:

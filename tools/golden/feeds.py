@@ -20,7 +20,7 @@ KV = [field(1, "k", "long"), field(2, "v", "string")]
 
 
 class Watched(Maker):
-    """A table whose rows are kept at every version, and what each entry did to them."""
+    """A table that records its rows at every version, and the row changes of each entry."""
 
     def __init__(self, name: str, fields: list[Json], partition_by: tuple[int, ...] = ()) -> None:
         self.shown: list[list[Json]] = []
@@ -29,7 +29,7 @@ class Watched(Maker):
         super().__init__(name, fields, partition_by)
 
     def commit(self, *given: Any, told: tuple[Told, ...] = (), **more: Any) -> None:
-        """As of any maker; `told` are the rows that went and came, by hand."""
+        """Commit like any maker; `told` are the row changes, written by hand."""
         super().commit(*given, **more)
         names = {f["physical"]: f["name"] for f in self.metadata["schema"]["fields"]}
         rows = [
@@ -42,7 +42,7 @@ class Watched(Maker):
         self.told.append(list(told))
 
     def ask(self, rows: list[Json] | None = None, content: str = "changes", **bounds: Any) -> None:
-        """A range, and its rows; without rows those that entries told, for `net` the difference."""
+        """Add a range and its rows; default: the rows of its entries, for `net` the difference."""
         first = bounds.get("starting_version", bounds.get("after_version", -1) + 1)
         last = bounds.get("ending_version", len(self.documents) - 1)
         if rows is None and content == "changes":
@@ -53,17 +53,17 @@ class Watched(Maker):
         self.asked.append({**bounds, "content": content, "rows": plain_rows(rows)})
 
     def refuse(self, error: str, content: str = "changes", **bounds: Any) -> None:
-        """A range that there is not."""
+        """Add a range that is refused."""
         self.asked.append({**bounds, "content": content, "error": error})
 
     def marked(self, row: Json, kind: str, version: int) -> Json:
-        """A row of an answer (INC-3); of kind "" one of `append`."""
+        """Return a row of a result (INC-3); with kind "" a row of `append`."""
         marks = {"_commit_version": version}
         marks["_commit_timestamp"] = self.documents[version]["timestamp"]
         return {**row, **({"_change_type": kind} if kind else {}), **marks}
 
     def _difference(self, before: int, last: int, content: str) -> list[Json]:
-        """The rows of `net` between two versions of one schema (INC-6)."""
+        """Return the rows of `net` between two versions of one schema (INC-6)."""
         old, new = (
             Counter(json.dumps(row) for row in (self.shown[at] if at >= 0 else []))
             for at in (before, last)
@@ -75,13 +75,13 @@ class Watched(Maker):
         return [self.marked(json.loads(text), kind, last) for kind, text in left]
 
     def finish(self, why: str, **more: Any) -> Maker:
-        """Finish with what ranges answer, and the rows of every version that is kept."""
+        """Finish with the results of the ranges, and the rows of every kept version."""
         kept = {str(v): rows for v, rows in enumerate(self.shown) if v >= more.get("oldest", 0)}
         return self.good(why, changes=self.asked, versions=kept, **more)
 
 
 def feeds() -> Iterator[Maker]:
-    """Every case, finished."""
+    """Yield every finished case."""
     yield kinds_of_entries()
     yield columns()
     yield values()
@@ -97,7 +97,7 @@ def _told(kind: str, *pairs: tuple[int, str | None]) -> tuple[Told, ...]:
 
 
 def kinds_of_entries() -> Maker:
-    """Every kind of entry, on a table of keys and values."""
+    """Make every kind of entry, on a table of keys and values."""
     maker = Watched("feed", KV)
     for start in (0, 4):
         pairs = [(k, "a") for k in range(start, start + 4)]
@@ -170,7 +170,7 @@ def kinds_of_entries() -> Maker:
 
 
 def _ask_of_every_kind(maker: Watched) -> None:
-    """Ask for ranges by version and by time, and for some that are none."""
+    """Add ranges by version and by time, and invalid ranges."""
     head = len(maker.documents) - 1
     for version in range(head + 1):
         maker.ask(starting_version=version, ending_version=version)
@@ -194,7 +194,7 @@ def _ask_of_every_kind(maker: Watched) -> None:
 
 
 def columns() -> Maker:
-    """Columns that are added, renamed, widened, dropped and restored (INC-4, INC-6)."""
+    """Make a table with added, renamed, widened, dropped and restored columns (INC-4, INC-6)."""
     x, y = field(1, "x", "integer"), field(2, "y", "string")
     maker = Watched("feed-columns", [x, y])
     first = maker.file([{"x": 1, "y": "a"}, {"x": 2, "y": "b"}])
@@ -246,7 +246,7 @@ def columns() -> Maker:
 
 
 def values() -> Maker:
-    """Values that are equal, and values that are not (INC-6)."""
+    """Make a table with equal and unequal values (INC-6)."""
     nested = {"struct": [field(4, "a", "double")]}
     fields = [field(1, "d", "double"), field(2, "t", "string"), field(3, "s", nested)]
     maker = Watched("feed-values", fields)
@@ -281,7 +281,7 @@ def values() -> Maker:
 
 
 def given_up() -> Maker:
-    """Ranges of versions that are not kept (INC-7), beside a checkpoint."""
+    """Make ranges of expired versions (INC-7), with a checkpoint."""
     maker = Watched("feed-expired", [field(1, "x", "long"), field(2, "p", "string")], (2,))
 
     def write(x: int) -> None:

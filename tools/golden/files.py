@@ -16,14 +16,14 @@ NEWER: Json = {
     "dictionary_pagesize_limit": 128 << 10,
     "compression": "zstd",
 }
-"""As files are written since decimals are integers; row groups are small, for the case to be."""
+"""Settings of files with decimals as integers; row groups are small to keep the case small."""
 
 LEGAL: Json = {"row_group_size": 3, "write_page_index": True, "data_page_version": "2.0"}
-"""What other engines write."""
+"""Settings of other engines."""
 
 
 def file_shapes() -> Iterator[Maker]:
-    """Files of every age side by side, with rows gone from each."""
+    """Yield a table with files of all shapes, each with deleted rows."""
     kinds = {"a": "decimal(9,2)", "b": "decimal(18,4)", "c": "decimal(38,10)", "f": "double"}
     fields = [field(i, name, kind) for i, (name, kind) in enumerate(kinds.items(), 1)]
     maker = Maker("file-shapes", [*fields, field(5, "x", "long")])
@@ -66,7 +66,7 @@ CODECS = ("none", "snappy", "gzip", "lz4", "zstd", "brotli")
 
 
 def encodings() -> Iterator[Maker]:
-    """Encodings and codecs that a writer may use, and a reader has to know (DAT-1, DAT-17)."""
+    """Yield tables with all encodings and codecs that a reader must support (DAT-1, DAT-17)."""
     kinds = {"i": "integer", "l": "long", "f": "float", "d": "double", "s": "string"}
     kinds |= {"b": "binary", "m": "decimal(20,2)", "t": "timestamp"}
     fields = [field(at, name, kind) for at, (name, kind) in enumerate(kinds.items(), 1)]
@@ -96,7 +96,7 @@ def _row(n: int) -> Json:
 
 
 def footers() -> Iterator[Maker]:
-    """Checksums of the ends of files (ADD-7)."""
+    """Yield a table with checksums of footer bytes (ADD-7)."""
     maker = Maker("footer", LONG)
     plain: Json = {"use_dictionary": False, "compression": "none"}
     small = maker.file([{"x": 1}, {"x": 2}], shape=plain)
@@ -116,7 +116,7 @@ def _checksum(maker: Maker, file: Json) -> int:
 
 
 def damaged() -> Iterator[Maker]:
-    """Files that are not what their entry says: the table opens, and its rows are refused."""
+    """Yield tables with damaged files: the table opens, and its rows are refused."""
 
     def flipped(raw: bytes, at: int) -> bytes:
         return raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]

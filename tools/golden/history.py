@@ -10,11 +10,11 @@ from golden.feeds import Watched
 from golden.maker import LONG, Json, Maker
 
 LENGTH = 16
-"""Entries of a block."""
+"""Entries of a compacted log segment."""
 
 
 def blocks() -> Iterator[Maker]:
-    """Blocks that are right, and blocks that no reader may believe."""
+    """Yield tables with valid and with wrong compacted log segments."""
     maker = _long("history")
     whys = "Two compacted log segments repeat the log: a reader may use either (HIS-1, HIS-2)."
     yield maker.finish(whys)
@@ -38,7 +38,7 @@ def blocks() -> Iterator[Maker]:
 
 
 def _long(name: str) -> Watched:
-    """34 versions, of which three bring rows; a checkpoint and blocks up to version 31."""
+    """Make 34 versions, three of them with rows, a checkpoint, and segments up to version 31."""
     maker = Watched(name, LONG)
     for version in range(1, 34):
         if version in (2, 20, 33):

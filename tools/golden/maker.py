@@ -49,38 +49,38 @@ FLAT = {
 
 
 def hex_of(*parts: object, digits: int = 32) -> str:
-    """Hex digits that depend on the parts alone."""
+    """Return hex digits that depend only on the parts."""
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:digits]
 
 
 def seal(text: bytes) -> bytes:
-    """The bytes of an entry, given its JSON object without the checksum (ENT-1)."""
+    """Return the bytes of an entry, given its JSON object without the checksum (ENT-1)."""
     signed = text[:-1]
     return signed + b',"checksum":"' + hashlib.sha256(signed).hexdigest().encode() + b'"}'
 
 
 def canonical(document: Json) -> bytes:
-    """JSON as ENT-1 asks."""
+    """Return JSON in the plain form of ENT-1."""
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
 def field(identity: int, name: str, kind: Any, **other: Any) -> Json:
-    """A field of a schema (SCH-1)."""
+    """Return a field of a schema (SCH-1)."""
     return {"id": identity, "name": name, "nullable": True, "physical": name, "type": kind} | other
 
 
 def list_of(element: Any, identity: int, nullable: bool = True) -> Json:
-    """The type of a list (SCH-1); `identity` is that of its elements."""
+    """Return the type of a list (SCH-1); `identity` is the id of its elements."""
     return {"array": element, "element_id": identity, "nullable": nullable}
 
 
 def map_of(key: Any, value: Any, first: int, second: int, nullable: bool = True) -> Json:
-    """The type of a map (SCH-1); the ids are those of its keys and values."""
+    """Return the type of a map (SCH-1); the ids are those of its keys and values."""
     return {"map": [key, value], "key_id": first, "value_id": second, "nullable": nullable}
 
 
 def arrow_type(kind: Any) -> pa.DataType:
-    """The Arrow type of a type of SCH-1."""
+    """Return the Arrow type of a type of SCH-1."""
     if isinstance(kind, str):
         if kind.startswith("decimal"):
             precision, scale = kind[8:-1].split(",")
@@ -103,7 +103,7 @@ def _inner(name: str, kind: pa.DataType, nullable: bool, identity: int) -> pa.Fi
 
 
 def arrow_field(described: Json) -> pa.Field:
-    """A column of a data file: physical name and field id."""
+    """Return a column of a data file: physical name and field id."""
     ids = {b"PARQUET:field_id": str(described["id"]).encode()}
     return pa.field(
         described["physical"], arrow_type(described["type"]), described["nullable"], ids
@@ -111,7 +111,7 @@ def arrow_field(described: Json) -> pa.Field:
 
 
 def encode(value: Any) -> Any:
-    """A Python value as VAL-1 writes it."""
+    """Return a Python value in the encoding of VAL-1."""
     if isinstance(value, datetime):
         return (value.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
     if isinstance(value, date):
@@ -126,7 +126,7 @@ def encode(value: Any) -> Any:
 
 
 def plain_rows(rows: list[Json]) -> list[Json]:
-    """Rows as JSON, sorted: values as in VAL-1, maps as lists of pairs."""
+    """Return sorted rows as JSON: values as in VAL-1, maps as lists of pairs."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -139,7 +139,7 @@ def plain_rows(rows: list[Json]) -> list[Json]:
 
 
 class Maker:
-    """One table on its way through its versions, and what a reader must see of it."""
+    """Builder of one table version by version, with the result that a reader must return."""
 
     def __init__(self, name: str, fields: list[Json], partition_by: tuple[int, ...] = ()) -> None:
         self.name = name
@@ -152,13 +152,13 @@ class Maker:
         self.gone: dict[int, set[int]] = {}
         self.next_id, self.metadata_version, self.oldest = 1, 0, 0
         self.described = 0
-        """The newest version with metadata: what files are written under (ADD-9)."""
+        """The newest version with metadata, under which files are written (ADD-9)."""
         self.metadata: Json = {}
         self.protocol: Json = {"reader": [], "writer": []}
         self.commit("PROTOCOL", "CREATE TABLE", metadata=schema_of(fields, partition_by))
 
     def key(self, version: int) -> str:
-        """The name of an entry."""
+        """Return the name of an entry."""
         return f"_log/{version:020d}.json"
 
     def file(
@@ -166,7 +166,7 @@ class Maker:
     ) -> Json:
         """Write a data file of these rows (by physical name) for the next commit.
 
-        `shape`: what is written otherwise than as the oldest files are.
+        `shape`: settings that differ from those of the oldest files.
         """
         arrow = pa.schema([arrow_field(f) for f in self.metadata["schema"]["fields"]])
         sink = io.BytesIO()
@@ -239,7 +239,7 @@ class Maker:
         delete: Mapping[int, Marks],
         fields: Json,
     ) -> None:
-        """Bring what a reader must see up to the entry that is being made."""
+        """Update the expected result with the entry that is being made."""
         self.metadata = fields.get("metadata", self.metadata)
         self.protocol = fields.get("protocol", self.protocol)
         if {"metadata", "protocol"} & set(fields):
@@ -255,7 +255,7 @@ class Maker:
             self.gone.setdefault(identity, set()).update(*marks)
 
     def _entry(self, kind: str, name: str, timestamp: int) -> Json:
-        """The next entry, as far as the state alone says what is in it."""
+        """Return the next entry, as far as the state determines it."""
         version = len(self.documents)
         timeless = kind in ("MINOR_COMPACT", "MAJOR_COMPACT", "CLUSTER")
         carried = self.documents[-1]["time_version"] if timeless else timestamp
@@ -329,7 +329,7 @@ class Maker:
         return {"side": {"files": count, "path": path, "sha256": digest, "size": size}}
 
     def append(self, *rows: Json, **other: Any) -> Json:
-        """Commit one file of these rows; the file."""
+        """Commit one file of these rows; return the file."""
         file = self.file(list(rows))
         self.commit("INSERT", "WRITE", (file,), **other)
         return file
@@ -361,9 +361,9 @@ class Maker:
         return self
 
     def broken(self, why: str, error: str, *findings: tuple[int, str], also: str = "") -> Maker:
-        """Finish a table that must be refused: by which error, and what is found where.
+        """Finish a table that must be refused, with the error and the findings.
 
-        `also`: a rule that is broken at the same time and may be named in its place.
+        `also`: a rule that is also broken, and that an error may name instead.
         """
         rules = sorted({rule for _, rule in findings} | ({also} if also else set()))
         self.expected = {"error": error, "rules": rules, "findings": findings}
@@ -373,7 +373,7 @@ class Maker:
 
 
 def schema_of(fields: list[Json], partition_by: tuple[int, ...] = (), **other: str) -> Json:
-    """Metadata (ENT-8) with these fields; further arguments are properties."""
+    """Return metadata (ENT-8) with these fields; further arguments are properties."""
     schema = {"fields": fields, "last_id": max(map(_last, fields))}
     return {"partition_by": list(partition_by), "properties": other, "schema": schema}
 
@@ -383,7 +383,7 @@ CORRUPT = "CorruptEntryError"
 
 
 def three(name: str) -> Maker:
-    """Created, then two appends: versions 0 to 2, x from 1 to 4."""
+    """Make a table with two appends: versions 0 to 2, x from 1 to 4."""
     maker = Maker(name, LONG)
     maker.append({"x": 1}, {"x": 2})
     maker.append({"x": 3}, {"x": 4})

@@ -27,7 +27,7 @@ from golden.rows import two_files
 
 
 def meanings() -> Iterator[Maker]:
-    """Every case, finished."""
+    """Yield every finished case."""
     yield from names()
     yield from levels()
     yield from times()
@@ -37,7 +37,7 @@ def meanings() -> Iterator[Maker]:
 
 
 def names() -> Iterator[Maker]:
-    """Names that are the same with case ignored, and names that are not (SCH-2)."""
+    """Yield names that are the same, ignoring case, and names that are not (SCH-2)."""
     for name, one, other in (
         ("sharp-s", "straße", "STRASSE"),
         ("long-s", "ſ", "S"),
@@ -59,7 +59,7 @@ def names() -> Iterator[Maker]:
 
 
 def levels() -> Iterator[Maker]:
-    """Objects as deep as they may be, and one level deeper (ENT-2, SCH-1, SCH-2)."""
+    """Yield objects of the maximum depth, and one level deeper (ENT-2, SCH-1, SCH-2)."""
     maker = Maker("levels", [field(1, "x", "long"), field(2, "deep", _lists(63))])
     maker.commit("INSERT", "WRITE", user_metadata={"a": _arrays(126)})
     why = "A type with 64 levels, and an entry with 128: the maximum (ENT-2, SCH-2)."
@@ -94,7 +94,7 @@ def _arrays(count: int) -> Any:
 
 
 def times() -> Iterator[Maker]:
-    """Time versions that are carried forward (TIM-2)."""
+    """Yield repeated time versions (TIM-2)."""
 
     def carry(entry: Json) -> None:
         entry["time_version"] = START + 2 * HOUR
@@ -126,7 +126,7 @@ def times() -> Iterator[Maker]:
 
 
 def types() -> Iterator[Maker]:
-    """Types that change otherwise than to wider ones (SCH-9)."""
+    """Yield type changes that are not widenings (SCH-9)."""
     narrow, wide = ([field(1, "x", kind)] for kind in ("integer", "long"))
     other = [field(1, "x", "decimal(12,2)")]
     maker = Maker("type-restored", narrow)
@@ -160,7 +160,7 @@ def types() -> Iterator[Maker]:
 
 
 def missing() -> Iterator[Maker]:
-    """Versions that are not there (LOG-8)."""
+    """Yield logs with missing versions (LOG-8)."""
     maker = behind_checkpoints("expired-first")
     del maker.objects[maker.key(0)]
     why = "Version 0 is never removed, whatever expired (LOG-8, ENT-13)."
@@ -193,7 +193,7 @@ def missing() -> Iterator[Maker]:
 
 
 def touching() -> Maker:
-    """A set of positions that cuts a run in two (DEL-2)."""
+    """Make a table with a set of positions that splits a run (DEL-2)."""
     maker = two_files("positions-runs-touch")
     runs = struct.pack("<HHHHH", 2, 0, 1, 2, 1)
     head = struct.pack("<QIIB", 1, 0, 12347, 1) + struct.pack("<HH", 0, 3)

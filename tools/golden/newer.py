@@ -12,7 +12,7 @@ Change = Callable[[Json], Any]
 
 
 def newer_writers() -> Iterator[Maker]:
-    """What this version must refuse by name, never as damage (ENT-3, ENT-7, VER-2, VER-4)."""
+    """Yield tables that must be refused by name, never as damage (ENT-3, ENT-7, VER-2, VER-4)."""
     maker = three("newer-format")
     maker.append({"x": 5}, change=lambda entry: entry.update(format=2))
     yield _newer(maker, "Format 2.", ["format:2"], (3, "ENT-3"))
@@ -82,7 +82,7 @@ def _newer(maker: Maker, why: str, features: list[str], *findings: tuple[int, st
 
 
 def horizons() -> Iterator[Maker]:
-    """Older versions that were given up (ENT-13, LOG-8)."""
+    """Yield tables with expired versions (ENT-13, LOG-8)."""
     maker = three("horizon")
     let_go(maker, 2)
     maker.append({"x": 5})
@@ -123,7 +123,7 @@ def horizons() -> Iterator[Maker]:
 
 
 def dropped() -> Iterator[Maker]:
-    """Tables that ended, and others that began in their place (ENT-14)."""
+    """Yield dropped tables, and tables that replaced them (ENT-14)."""
     maker = three("dropped")
     end(maker)
     maker.expected = {"error": "TableNotFoundError", "rules": [], "findings": []}
@@ -161,7 +161,7 @@ def dropped() -> Iterator[Maker]:
 
 
 def end(maker: Maker, change: Change | None = None) -> None:
-    """An entry that drops the table."""
+    """Commit an entry that drops the table."""
     maker.oldest = len(maker.documents)
 
     def ends(entry: Json) -> None:
@@ -173,7 +173,7 @@ def end(maker: Maker, change: Change | None = None) -> None:
 
 
 def begin(maker: Maker, name: str, change: Change | None = None) -> None:
-    """The first entry of another table."""
+    """Commit the first entry of another table."""
     maker.table = hex_of("table", name)
     maker.oldest = len(maker.documents)
     protocol: Json = {"reader": [], "writer": []}
@@ -188,7 +188,7 @@ def begin(maker: Maker, name: str, change: Change | None = None) -> None:
 
 
 def let_go(maker: Maker, version: int, change: Change | None = None) -> None:
-    """An entry that gives up what is below a version."""
+    """Commit an entry that expires the versions below one."""
     maker.oldest = version
     maker.commit(
         "MINOR_COMPACT",

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 Marks = tuple[Iterable[int], Iterable[int]]
-"""Positions deleted, and updated."""
+"""Deleted positions and updated positions."""
 
 
 def delete_columns(marks: Mapping[int, Marks]) -> dict[str, list[Any]]:
-    """`delete` (DEL-1) of these marks by file id."""
+    """Return `delete` (DEL-1) for these marks by file id."""
     files = sorted(marks)
     both = [[sorted(positions) for positions in marks[file]] for file in files]
     return {
@@ -25,7 +25,7 @@ def delete_columns(marks: Mapping[int, Marks]) -> dict[str, list[Any]]:
 
 
 def text_of(positions: Iterable[int], *, runs: bool = False) -> str:
-    """The base64 text of a set; with `runs` every container is one of runs."""
+    """Return the base64 text of a set; with `runs` every container is a run container."""
     found = sorted(positions)
     buckets = [(high, list(low)) for high, low in itertools.groupby(found, lambda p: p >> 32)]
     raw = struct.pack("<Q", len(buckets))

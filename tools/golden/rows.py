@@ -11,7 +11,7 @@ from golden.positions import delete_columns, text_of
 
 
 def row_cases() -> Iterator[Maker]:
-    """Every case, finished."""
+    """Yield every finished case."""
     yield from deletes()
     yield from rewrites()
     yield from bad_deletes()
@@ -21,7 +21,7 @@ def row_cases() -> Iterator[Maker]:
 
 
 def two_files(name: str) -> Maker:
-    """Created, then two appends: x from 0 to 3 in file 1, from 4 to 7 in file 2."""
+    """Make a table with two appends: x from 0 to 3 in file 1, from 4 to 7 in file 2."""
     maker = Maker(name, LONG)
     for start in (0, 4):
         maker.append(*({"x": x} for x in range(start, start + 4)))
@@ -29,7 +29,7 @@ def two_files(name: str) -> Maker:
 
 
 def deletes() -> Iterator[Maker]:
-    """Rows that are gone."""
+    """Yield tables with deleted rows."""
     maker = two_files("deletes")
     delete: dict[int, Any] = {1: ([0], []), 2: ([1], [])}
     maker.commit("UPDATE", "DELETE", delete=delete)
@@ -86,7 +86,7 @@ def deletes() -> Iterator[Maker]:
 
 
 def lineage_of(*runs: tuple[int, int, int, int, list[int]]) -> Json:
-    """`lineage` (LIN-1): output, input, start, rows and dropped positions of each run."""
+    """Return `lineage` (LIN-1): output, input, start, rows and dropped positions of each run."""
     outputs, inputs, starts, rows, dropped = zip(*runs, strict=True)
     texts = [text_of(positions) if positions else None for positions in dropped]
     named = {"output": outputs, "input": inputs, "start": starts, "rows": rows}
@@ -94,7 +94,7 @@ def lineage_of(*runs: tuple[int, int, int, int, list[int]]) -> Json:
 
 
 def rewrites() -> Iterator[Maker]:
-    """Rows that move to other files."""
+    """Yield tables whose rows move to other files."""
     maker = two_files("lineage")
     maker.commit("UPDATE", "DELETE", delete={1: ([1], []), 2: ([3], [])})
     files = (maker.file([{"x": 4}, {"x": 5}, {"x": 6}, {"x": 0}]), maker.file([{"x": 2}, {"x": 3}]))
@@ -150,7 +150,7 @@ def rewrites() -> Iterator[Maker]:
 
 
 def bad_deletes() -> Iterator[Maker]:
-    """Columns of `delete` that are none."""
+    """Yield invalid columns of `delete`."""
     one = delete_columns({1: ([0], [])})
     spoil: dict[str, tuple[str, Callable[[Json], object]]] = {
         "order": ("DEL-1", lambda e: e["delete"].update(file=[2, 1])),
@@ -215,7 +215,7 @@ def _add(entry: Json, rows: int) -> Json:
 
 
 def bad_positions() -> Iterator[Maker]:
-    """Bytes that are no set of positions (DEL-2)."""
+    """Yield invalid sets of positions (DEL-2)."""
     sound = base64.b64decode(text_of([0, 2]))
     runs = base64.b64decode(text_of([0, 2], runs=True))
     texts = {
@@ -246,7 +246,7 @@ def bad_positions() -> Iterator[Maker]:
 
 
 def bad_sides() -> Iterator[Maker]:
-    """Side files of `delete` that are not what the entry says (DEL-3)."""
+    """Yield overflow metadata files of `delete` that contradict the entry (DEL-3)."""
     for name in ("flipped", "missing", "counted"):
         maker = two_files(f"delete-side-{name}")
 
@@ -278,7 +278,7 @@ def bad_sides() -> Iterator[Maker]:
 
 
 def bad_lineage() -> Iterator[Maker]:
-    """Lineage of files that are not added or removed, and rows that are lost."""
+    """Yield lineage of files that are not added or removed, and lost rows."""
     spoil: dict[str, Callable[[Json], object]] = {
         "output": lambda e: e["lineage"].update(output=[0, 1]),
         "input": lambda e: e["lineage"].update(input=[1, 3]),

@@ -10,7 +10,7 @@ from golden.newer import let_go
 
 
 def single_rules() -> Iterator[Maker]:
-    """What a reader accepts, and what it refuses."""
+    """Yield entries that a reader accepts, and entries that it refuses."""
     yield from beginnings()
     yield from scopes()
     yield from physical_names()
@@ -29,7 +29,7 @@ def single_rules() -> Iterator[Maker]:
 
 
 def beginnings() -> Iterator[Maker]:
-    """Versions 0 that create no table."""
+    """Yield versions 0 that create no table."""
     changes: dict[str, tuple[str, Callable[[Json], object]]] = {
         "class": ("ENT-4", lambda entry: entry["operation"].update({"class": "INSERT"})),
         "ends": ("ENT-14", lambda entry: entry.update(ends=True)),
@@ -42,7 +42,7 @@ def beginnings() -> Iterator[Maker]:
 
 
 def scopes() -> Iterator[Maker]:
-    """Scopes of partitions that the table cannot have."""
+    """Yield scopes of partitions that the table cannot have."""
     bad: dict[str, tuple[str, str, Json]] = {
         "type": ("string", "ENT-5", {"partitions": [[1]]}),
         "zero": ("double", "VAL-2", {"partitions": [[-0.0]]}),
@@ -55,7 +55,7 @@ def scopes() -> Iterator[Maker]:
 
 
 def physical_names() -> Iterator[Maker]:
-    """Columns whose values a data file would have under one name."""
+    """Yield columns with the same name in data files."""
     maker = three("schema-physical-twins")
     twins = schema_of([*LONG, field(2, "y", "long", physical="X")])
     maker.commit("METADATA", "ALTER", metadata=twins)
@@ -73,7 +73,7 @@ def physical_names() -> Iterator[Maker]:
 
 
 def repartitioned_empty() -> Maker:
-    """A table that is partitioned by another column, and gets no file."""
+    """Make a table that is repartitioned and gets no file."""
     fields = [*LONG, field(2, "p", "string")]
     maker = Maker("repartitioned-empty", fields, (2,))
     maker.append({"x": 1, "p": "a"})
@@ -82,7 +82,7 @@ def repartitioned_empty() -> Maker:
 
 
 def values_of_files() -> Iterator[Maker]:
-    """Values, bounds and counts of files."""
+    """Yield invalid values, bounds and counts of files."""
     maker = Maker("partition-negative-zero", [field(1, "p", "double"), *_x()], (1,))
     maker.append({"p": 0.0, "x": 1}, change=lambda e: e["add"].update(partition={"1": [-0.0]}))
     yield maker.broken("A partition of negative zero.", CORRUPT, (1, "VAL-2"))
@@ -121,5 +121,5 @@ def _x() -> list[Json]:
 
 
 def _put(name: str, value: Any) -> Callable[[Json], object]:
-    """A change that gives `add` a column."""
+    """Return a change that sets a column of `add`."""
     return lambda entry: entry["add"].update({name: value})

@@ -22,7 +22,7 @@ from golden.maker import (
 
 
 def evolved() -> Maker:
-    """A table whose files were written under two schemas."""
+    """Make a table whose files were written under two schemas."""
     inner = [field(3, "a", "integer"), field(4, "b", "string")]
     old = [
         field(1, "n", "integer"),
@@ -63,7 +63,7 @@ def evolved() -> Maker:
 
 
 def commented() -> Maker:
-    """A table, columns and a field that people say something of."""
+    """Make a table with comments on the table, columns and a field."""
     maker = three("comments")
     inner = [field(3, "f", "long", comment="'); DROP TABLE t; --")]
     fields = [
@@ -90,7 +90,7 @@ def _with_parts(
     moved: bool = False,
     other: list[Json] | None = None,
 ) -> list[Json]:
-    """Columns with lists, a map and structs, and the ids of what is in them."""
+    """Return columns with lists, a map and structs, and the ids inside them."""
     items = field(8, "f", list_of("long", inner))
     first, second = field(11, "g", "long"), field(12, "h", "long")
     return [
@@ -103,7 +103,7 @@ def _with_parts(
 
 
 def kept_ids() -> Iterator[Maker]:
-    """Schemas that follow one with lists, a map and structs, as they may and as they must not."""
+    """Yield valid and invalid successors of a schema with lists, a map and structs."""
     maker = Maker("schema-ids-kept", _with_parts())
     before: Json = {"x": 1, "a": [1], "m": [("k", 2)], "s": {"g": 3, "f": [4]}, "t": {"h": 5}}
     maker.append(before)
@@ -139,7 +139,7 @@ def kept_ids() -> Iterator[Maker]:
 
 
 def restored() -> Iterator[Maker]:
-    """Tables that are again what they were: files come back, and columns that were dropped."""
+    """Yield restored tables: files and dropped columns come back."""
     fields = [*LONG, field(2, "y", "string")]
     maker = Maker("restored", fields)
     first = maker.append({"x": 1, "y": "a"}, {"x": 2, "y": "b"})
@@ -176,7 +176,7 @@ def restored() -> Iterator[Maker]:
 
 
 def repartitioned() -> Iterator[Maker]:
-    """A table that is partitioned by another column, with all of its files gone and not."""
+    """Yield repartitioned tables, with all old files removed and with one kept."""
     fields = [*LONG, field(2, "p", "string")]
     other = schema_of([*fields, field(3, "q", "string", initial="old")], (3,))
     maker = Maker("repartitioned", fields, (2,))
@@ -198,7 +198,7 @@ def repartitioned() -> Iterator[Maker]:
 
 
 def bad_schemas() -> Iterator[Maker]:
-    """Metadata that breaks a rule of schemas."""
+    """Yield metadata that breaks a rule of schemas."""
     twice = [field(1, "x", "long"), field(2, "X", "long")]
     same = [field(1, "x", "long"), field(1, "y", "long")]
     nested = [field(1, "x", "long"), field(2, "s", list_of("long", 3))]

@@ -14,7 +14,7 @@ from golden.cases import cases
 from golden.maker import Maker
 
 HEAD = Path(__file__).with_name("readme.md")
-"""What the README says before it lists the cases."""
+"""The text of the README above the list of cases."""
 
 
 def write_case(maker: Maker, folder: Path) -> None:
@@ -29,7 +29,7 @@ def write_case(maker: Maker, folder: Path) -> None:
 
 
 def catalogue(root: Path) -> str:
-    """The README of the golden tables: a line a case."""
+    """Return the README of the golden tables, with a line for each case."""
     lines = HEAD.read_text(encoding="utf-8").splitlines()
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
         expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
@@ -40,7 +40,7 @@ def catalogue(root: Path) -> str:
 
 
 def make(root: Path) -> list[str]:
-    """Make the cases that are missing under `root`, and the catalogue; give their names."""
+    """Make the missing cases under `root`, and the catalogue; return their names."""
     made = []
     for maker in cases():
         folder = root / maker.name

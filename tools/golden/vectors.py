@@ -83,7 +83,7 @@ NO_TEXTS = {
 
 
 def first() -> bytes:
-    """Version 0."""
+    """Return version 0."""
     columns = [field(1, "d", "double"), field(2, "f", "float"), field(3, "n", "long")]
     return seal(canonical(_entry(0, "CREATE TABLE", "PROTOCOL", None) | {
         "metadata": schema_of(columns),
@@ -113,7 +113,7 @@ def _entry(version: int, name: str, kind: str, previous: str | None) -> Json:
 
 
 def second(column: str = DOUBLE, number: str = "1.0", text: str = '"a"') -> str:
-    """Version 1 without its checksum, with the text of a bound and of user metadata as given."""
+    """Return version 1 without its checksum, with the given texts of a bound and user metadata."""
     previous = hashlib.sha256(first()).hexdigest()
     entry = _entry(1, "WRITE", "INSERT", previous)
     entry["add"] = {
@@ -129,7 +129,7 @@ def second(column: str = DOUBLE, number: str = "1.0", text: str = '"a"') -> str:
 
 
 def vector(name: str, why: str, raw: bytes, rule: str | None = None, **more: Any) -> Json:
-    """One vector: the whole bytes of version 1, as text where they are any."""
+    """Return one vector: the bytes of version 1, as text if they are text."""
     try:
         shown: Json = {"entry": raw.decode()}
     except UnicodeDecodeError:
@@ -139,7 +139,7 @@ def vector(name: str, why: str, raw: bytes, rule: str | None = None, **more: Any
 
 
 def numbers() -> Iterator[Json]:
-    """Bounds written in many ways; `double` has the 64 bits of the value in hex."""
+    """Yield bounds in many text forms; `double` has the 64 bits of the value in hex."""
     for number, why in NUMBERS.items():
         value = float(int(number)) if number.lstrip("-").isdigit() else float(number)
         bits = struct.pack(">d", value).hex()
@@ -157,7 +157,7 @@ def numbers() -> Iterator[Json]:
 
 
 def texts() -> Iterator[Json]:
-    """Strings written in many ways; `code_points` has what they say."""
+    """Yield strings in many text forms; `code_points` has their values."""
     for text, why in TEXTS.items():
         points = [ord(character) for character in json.loads(text)]
         yield vector(f"text {text}", why, _sealed(second(text=text)), code_points=points)
@@ -170,7 +170,7 @@ def texts() -> Iterator[Json]:
 
 
 def forms() -> Iterator[Json]:
-    """Objects written in many ways, and ends."""
+    """Yield objects and ends of entries in many text forms."""
     plain = second()
     document = json.loads(plain)
     yield vector("plain", "as writers should write it", _sealed(plain))
@@ -226,7 +226,7 @@ def _dumped(document: Json) -> str:
 
 
 def vectors() -> Json:
-    """The document."""
+    """Return the document."""
     about = (
         "Each vector is version 1 of the table whose version 0 is `first`. `entry` has its bytes "
         "as UTF-8, or `base64`. A reader refuses it by `rule`, or accepts it. Then `double` has "

@@ -13,7 +13,7 @@ from logdump.rules import TIMELESS, side_columns
 from logdump.shapes import Json
 
 KINDS = ("delete", "update_preimage", "update_postimage", "insert")
-"""In the order of an answer (INC-3)."""
+"""Change types in the order of a result (INC-3)."""
 
 
 def row_changes(
@@ -22,10 +22,10 @@ def row_changes(
     before: dict[int, Json],
     load: Callable[[str], bytes],
 ) -> list[Json]:
-    """What the entry did: an element a file and kind, with `type`, `file`, `path` and `rows`.
+    """Return the entry's row changes by file and kind, with `type`, `file`, `path` and `rows`.
 
-    `added` are the files it adds, `before` those that were live before it. Equal rows that a
-    RESTORE moves are told too (INC-6).
+    `added` are the files that it adds, `before` the files that were live before it. Equal rows that
+    a RESTORE moves are included (INC-6).
     """
     if entry["operation"]["class"] in TIMELESS:
         return []
@@ -59,7 +59,7 @@ def row_changes(
 
 
 def without(runs: Runs, other: Runs) -> Runs:
-    """The positions of the first that are not in the second."""
+    """Return the positions of the first that are not in the second."""
     left: Runs = []
     for first, end in runs:
         at = first
@@ -79,7 +79,7 @@ def _runs(pairs: list[Any]) -> Runs:
 
 
 def _marks(entry: Json, load: Callable[[str], bytes]) -> dict[int, tuple[Runs, Runs]]:
-    """By file the rows marked deleted, and those marked updated."""
+    """Return the deleted rows and the updated rows by file."""
     if "delete" not in entry:
         return {}
     columns = columns_of(entry, load)
@@ -88,7 +88,7 @@ def _marks(entry: Json, load: Callable[[str], bytes]) -> dict[int, tuple[Runs, R
 
 
 def _lineage(entry: Json, added: list[Json]) -> tuple[set[int], dict[int, Runs]]:
-    """The files that hold carried rows alone, and by input the rows that are carried (LIN-1)."""
+    """Return the files with only copied rows, and the copied rows by input (LIN-1)."""
     lineage = entry.get("lineage")
     if lineage is None:
         return set(), {}
@@ -103,7 +103,7 @@ def _lineage(entry: Json, added: list[Json]) -> tuple[set[int], dict[int, Runs]]
 def _stays(
     removed: list[Json], added: list[Json], marks: dict[int, tuple[Runs, Runs]]
 ) -> dict[int, Runs]:
-    """By id the rows of files that the entry removes and adds again by the same path."""
+    """Return the rows, by id, of files that the entry removes and adds again with the same path."""
     paths = {file["path"]: file for file in added}
     stays: dict[int, Runs] = {}
     for file in removed:
@@ -117,7 +117,7 @@ def _stays(
 
 
 def _updated(entry: Json, added: list[Json], load: Callable[[str], bytes]) -> list[bool]:
-    """Of each added file whether its rows are new images of others."""
+    """Return, for each added file, True if its rows are new versions of other rows."""
     add = entry.get("add", {})
     side = add.get("side")
     columns = side_columns(load(side["path"]), side["files"]) if side else add

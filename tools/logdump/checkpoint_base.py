@@ -23,11 +23,11 @@ Load = Callable[[str], bytes]
 
 
 def standing(raw: dict[int, bytes], load: Load, roots: Iterable[str], oldest: int) -> Json | None:
-    """The state that a log stands on whose entries are not all there; None where no checkpoint is
-    sound, or entries between it and `oldest` are missing.
+    """Return the state from which a log with expired entries starts.
 
-    `{"version", "root", "files"}`, the files as `Replay` has them, by id. `roots` are the names in
-    `_log/checkpoints/`; those that the newest horizon names come first.
+    None if no checkpoint is sound, or if entries between it and `oldest` are missing. The state is
+    `{"version", "root", "files"}`, with the files by id as in `Replay`. `roots` are the names in
+    `_log/checkpoints/`. The roots that the newest retention horizon names come first.
     """
     names = [{"path": f"_log/checkpoints/{name}"} for name in sorted(roots, reverse=True)]
     for named in [*_named(raw), *names]:
@@ -39,7 +39,7 @@ def standing(raw: dict[int, bytes], load: Load, roots: Iterable[str], oldest: in
 
 
 def _named(raw: dict[int, bytes]) -> list[Json]:
-    """The checkpoints of the newest horizon with `log`."""
+    """Return the checkpoints of the newest retention horizon with `log`."""
     for version in sorted(raw, reverse=True):
         entry, refusals = parse(raw[version])
         horizon = entry.get("horizon") if entry and not refusals else None
@@ -82,7 +82,7 @@ def _checked(load: Load, path: str, length: int, sha256: str) -> bytes:
 
 
 def _segment(part: Json, load: Load, by: list[int], fields: dict[str, Json]) -> dict[int, Json]:
-    """The live files of a segment: all lines but those that are gone."""
+    """Return the live files of a segment: all lines except those in `gone`."""
     table = part_of(part, load)
     whole: Runs = [(0, table.num_rows)]
     lines = [at for run in without(whole, positions(part["gone"])) for at in range(*run)]
@@ -102,7 +102,7 @@ def _segment(part: Json, load: Load, by: list[int], fields: dict[str, Json]) -> 
 
 
 def _take_out(part: Json, load: Load, files: dict[int, Json]) -> None:
-    """Rows that are gone from live files; what is said of others means nothing."""
+    """Apply the deleted rows of live files; those of other files have no meaning."""
     for line in part_of(part, load).to_pylist():
         file: Any = files.get(line["file"])
         if file is None:

@@ -13,7 +13,7 @@ Key = tuple[str, str]
 
 
 def text_within(value: Any, least: int, most: int) -> bool:
-    """Whether it is text of so many bytes."""
+    """Return True for text of at most this many bytes."""
     return isinstance(value, str) and least <= len(value.encode()) <= most
 
 
@@ -26,7 +26,7 @@ KEPT = {**BACK, **LOCATION, "at": natural}
 
 
 def check_cursors(entry: Json) -> None:
-    """Refuse cursors that are none, or of an entry that may have none (ENT-15, ENT-16)."""
+    """Refuse invalid cursors, and cursors of an entry that must have none (ENT-15, ENT-16)."""
     derived, back = entry.get("derived_from"), entry.get("cursors")
     if derived is not None:
         rises = derived["from"] is None or derived["from"] < derived["to"]
@@ -43,7 +43,7 @@ def check_cursors(entry: Json) -> None:
 
 
 def cursors_after(before: dict[Key, Json], entry: Json, version: int) -> dict[Key, Json]:
-    """How far pipes have come after an entry (RPL-7)."""
+    """Return the cursors after an entry (RPL-7)."""
     cursors = dict(before)
     for back in entry.get("cursors", ()):
         key = (back["source"], back["name"])

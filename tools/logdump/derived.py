@@ -68,7 +68,7 @@ Load = Callable[[str], bytes]
 
 
 def versions_of(names: Iterable[str]) -> dict[str, int]:
-    """The roots among the names in `_log/checkpoints/`, with their versions (CKP-2)."""
+    """Return the roots among the names in `_log/checkpoints/`, with their versions (CKP-2)."""
     matches = ((name, ROOT_NAME.match(name)) for name in names)
     return {name: int(match[1]) for name, match in matches if match}
 
@@ -76,7 +76,7 @@ def versions_of(names: Iterable[str]) -> dict[str, int]:
 def block_problems(
     names: Iterable[str], load: Load, raw: dict[int, bytes]
 ) -> list[tuple[int, str, str]]:
-    """What is wrong with blocks, the names in `_log/history/`: version, rule, message (HIS-1)."""
+    """Return problems of compacted log segments in `_log/history/`: version, rule, text (HIS-1)."""
     found = []
     for name in sorted(names):
         match = BLOCK_NAME.match(name)
@@ -111,14 +111,14 @@ def _unpacked(block: bytes, entries: int) -> bytes | None:
 def problems(
     name: str, version: int, load: Load, raw: dict[int, bytes], state: Json | None
 ) -> list[tuple[str, str]]:
-    """What is wrong with one checkpoint that is of this log; nothing of one that is not (CKP-5).
+    """Return the problems of a checkpoint; none for a checkpoint of another log (CKP-5).
 
     Args:
-        name: of the root, in `_log/checkpoints/`.
-        version: in the name.
-        load: gets an object.
+        name: the name of the root in `_log/checkpoints/`.
+        version: the version in the name.
+        load: reads an object.
         raw: the entries' bytes.
-        state: as `Replay.state` gives it for the version, with `described`; None: there is none.
+        state: the result of `Replay.state` at the version, with `described`; None: there is none.
     """
     try:
         body = load(f"_log/checkpoints/{name}")
@@ -168,7 +168,7 @@ def _check_state(root: Json, raw: dict[int, bytes], state: Json) -> None:
 
 
 def _files(root: Json, load: Load) -> dict[int, Json]:
-    """The files that the parts hold, by id."""
+    """Return the files in the parts, by id."""
     files: dict[int, Json] = {}
     keys = [str(i) for i in root["metadata"]["partition_by"]]
     for segment in root["segments"]:

@@ -24,11 +24,11 @@ LENGTHS = (
     (r"_log/(checkpoints/parts|side)/.*|(?!_log/).*", 2 << 30),
     (r".*", 64 << 20),
 )
-"""Bytes of an object at most, by its name (STO-24). The first that fits counts."""
+"""Maximum bytes of an object by its name (STO-24). The first match counts."""
 
 
 def longest(name: str) -> int:
-    """Return how many bytes an object of that name may have."""
+    """Return the maximum bytes of an object with this name."""
     return next(most for form, most in LENGTHS if re.fullmatch(form, name, re.DOTALL))
 
 
@@ -37,7 +37,7 @@ END_BYTES = 65536
 
 
 class NotRegularError(OSError):
-    """A link, a folder or a pipe has the name of an object (STO-8)."""
+    """Raised for a link, a folder or a pipe with the name of an object (STO-8)."""
 
 
 class TooLongError(OSError):
@@ -45,7 +45,7 @@ class TooLongError(OSError):
 
 
 class Folder:
-    """The objects of a table, got by name."""
+    """Reader of a table's objects by name."""
 
     def __init__(self, uri: str, options: Json | None) -> None:
         uri = re.sub(r"^s3[an]://", "s3://", uri)
@@ -82,7 +82,7 @@ class Folder:
         return data
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder below `_log/`."""
+        """Return the names in a folder below `_log/`."""
         try:
             paths = self.store.ls(f"{self.root}/_log/{folder}", False)
         except (FileNotFoundError, NotADirectoryError):
@@ -90,7 +90,7 @@ class Folder:
         return [path.rsplit("/", 1)[-1] for path in paths]
 
     def entries(self) -> dict[int, bytes]:
-        """The bytes of every entry by version: those listed, and those a get finds (LOG-4)."""
+        """Return the bytes of entries by version: listed, or found by a get (LOG-4)."""
         self.store.invalidate_cache()
         try:
             names = [path.rsplit("/", 1)[-1] for path in self.store.ls(f"{self.root}/_log", False)]
@@ -117,7 +117,7 @@ class Folder:
         return found
 
     def _check_regular(self, name: str) -> None:
-        """Refuse links on the way to a file of the table, and what is no file."""
+        """Refuse links in the path of a file of the table, and objects that are not files."""
         path = self.root
         *folders, last = name.split("/")
         for folder in folders:
@@ -128,7 +128,7 @@ class Folder:
             raise NotRegularError(f"{name} is no regular file")
 
     def problems(self, file: Json) -> list[str]:
-        """What is wrong with the object of a live data file."""
+        """Return the problems of the object of a live data file."""
         path = file["path"]
         try:
             size = self.size(path)

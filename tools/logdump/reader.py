@@ -37,11 +37,11 @@ from logdump.text import EPOCH, document_lines, printable
 
 
 class NothingThereError(LookupError):
-    """There is no table, or no such version of it."""
+    """Raised if there is no table, or no such version of it."""
 
 
 class Replay:
-    """The state of a table, brought forward one entry at a time."""
+    """The state of a table, advanced one entry at a time."""
 
     def __init__(self, load: Callable[[str], bytes]) -> None:
         self.load = load
@@ -60,7 +60,7 @@ class Replay:
         self.stands_on = -1
 
     def apply(self, entry: Json, version: int) -> list[Json]:
-        """Take the next entry, its fields being sound; give the files it adds."""
+        """Apply the next entry with sound fields; return the files that it adds."""
         if self.entry.get("ends"):
             self._begin_again(entry)
         self._check_order(entry)
@@ -124,7 +124,7 @@ class Replay:
         return added
 
     def stand_on(self, state: Json, entry: Json) -> None:
-        """Go on from a checkpoint, whose entry is there (CKP-1)."""
+        """Start from a checkpoint whose entry exists (CKP-1)."""
         root = state["root"]
         self.version, self.entry = state["version"], entry
         self.stands_on = self.version
@@ -137,7 +137,7 @@ class Replay:
         self.described = [root["described"]]
 
     def _begin_again(self, entry: Json) -> None:
-        """Forget the table that was dropped; another one has to follow (ENT-14)."""
+        """Reset the state after a drop; another table must follow (ENT-14)."""
         require(entry["table"] != self.entry["table"], "ENT-14", "goes on with a dropped table")
         complete = {"protocol", "metadata"} <= entry.keys() and "ends" not in entry
         makes = complete and entry["operation"]["class"] == "PROTOCOL"
@@ -146,7 +146,7 @@ class Replay:
         self.cursors = {}
 
     def _check_written(self, file: Json, version: int, described: list[int]) -> None:
-        """The version of the metadata that a file was written under (ADD-9)."""
+        """Check the metadata version under which a file was written (ADD-9)."""
         if file["written"] is None:
             file["written"] = described[-1]
         written = file["written"]
@@ -156,7 +156,7 @@ class Replay:
             self.remarks.append(("ADD-9", f"adds a file of version {written}: no metadata there"))
 
     def _oldest(self, entry: Json, version: int) -> int:
-        """The earliest version that is kept after an entry (ENT-13)."""
+        """Return the earliest kept version after an entry (ENT-13)."""
         before: int = self.entry.get("totals", {}).get("oldest", 0)
         if "ends" in entry:
             more = {"metadata", "protocol", "add", "delete", "lineage", "horizon"} & entry.keys()
@@ -212,7 +212,7 @@ class Replay:
         return files_of(columns, fields, partition_by, self.remarks)
 
     def state(self) -> Json:
-        """The state as the document of `read` has it."""
+        """Return the state for the document of `read`."""
         names = {field["id"]: field["name"] for field in self.metadata["schema"]["fields"]}
         by = [names[i] for i in self.metadata["partition_by"]]
         # A column may have got another name since the file was added.
@@ -240,7 +240,7 @@ class Replay:
 
 
 def parse_as_of(text: str | int | datetime) -> tuple[int | None, int | None]:
-    """A version, or a time in microseconds; text without a zone is UTC. ValueError otherwise."""
+    """Return a version, or a time in microseconds; text without a zone is UTC. Else ValueError."""
     if isinstance(text, int):
         return text, None
     if isinstance(text, str):
@@ -259,14 +259,14 @@ def read(
     files: bool = False,
     changes: bool = False,
 ) -> Json:
-    """Read a table whole: `{"uri", "entries", "state", "findings"}`.
+    """Read a whole table: `{"uri", "entries", "state", "findings"}`.
 
-    `state` is null if nothing sound leads to it. An element of `entries` is `{"version", "size",
-    "added", "entry"}`: `entry` is the JSON as it stands, null where there is none; `added` are its
-    files as in the state, empty after the first damage. `as_of`, a version or a time, picks the
-    state. With `files`, the object of every live data file is read too; with `changes`, elements of
-    `entries` have `changes` too, what the entry did to rows (INC-5). Raises NothingThereError
-    without a table or such a version, ValueError for an `as_of` that is neither.
+    `state` is null if no sound entries lead to it. An element of `entries` is `{"version", "size",
+    "added", "entry"}`. `entry` is the stored JSON, null if there is none. `added` are its files as
+    in the state, empty after the first damage. `as_of`, a version or a time, selects the state.
+    With `files`, the object of every live data file is read too. With `changes`, elements of
+    `entries` also have `changes`, the entry's row changes (INC-5). Raises NothingThereError without
+    a table or such a version, and ValueError for an `as_of` that is neither.
     """
     picked = (None, None) if as_of is None else parse_as_of(as_of)
     folder = Folder(uri, storage_options)
@@ -297,7 +297,7 @@ def read(
 
 
 class Reading:
-    """The entries of a log, read one after the other."""
+    """Reader of the entries of a log, one after the other."""
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ class Reading:
         self.states: dict[int, Json] = {}
 
     def take(self, version: int, data: bytes) -> list[Json]:
-        """Read the next entry; what is wrong with it."""
+        """Read the next entry; return its problems."""
         if version in self.folder.barred:
             self.entries.append({"version": version, "size": 0, "added": [], "entry": None})
             return [found(version, *self.folder.barred[version])]
@@ -357,7 +357,7 @@ class Reading:
             self.chosen = copy.copy(replay)
 
     def derived_problems(self) -> list[Json]:
-        """What is wrong with blocks of entries and with checkpoints."""
+        """Return the problems of compacted log segments and checkpoints."""
         get, names = self.folder.get, self.folder.names
         blocks = derived.block_problems(names("history"), get, self.raw)
         wrong = [found(version, rule, message) for version, rule, message in blocks]
@@ -369,12 +369,12 @@ class Reading:
 
 
 def found(version: int, rule: str, message: str) -> Json:
-    """A finding."""
+    """Return a finding."""
     return {"version": version, "rule": rule, "message": message}
 
 
 def gap_before(version: int, raw: dict[int, bytes], oldest: int, base: Json | None) -> Json | None:
-    """What it means that the entry before one is missing; None: nothing."""
+    """Return the finding for a missing previous entry; None: it may be missing."""
     missing = max((n for n in raw if n < version), default=-1) + 1
     if missing >= oldest or not missing:
         return found(missing, "LOG-2", f"is missing, and version {version} exists")
@@ -384,7 +384,7 @@ def gap_before(version: int, raw: dict[int, bytes], oldest: int, base: Json | No
 
 
 def oldest_of(data: bytes) -> int:
-    """The earliest version that is kept, as the newest entry says (LOG-8); 0 for all."""
+    """Return the earliest kept version from the newest entry (LOG-8); 0: all are kept."""
     entry, refusals = parse(data)
     totals = entry.get("totals") if entry and not refusals else None
     oldest = totals.get("oldest") if isinstance(totals, dict) else None
@@ -398,7 +398,7 @@ def require_there(condition: object, message: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; give the exit code."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="logdump", description="Log and state of a table.")
     parser.add_argument("uri")
     parser.add_argument("--json", action="store_true", help="one JSON document")

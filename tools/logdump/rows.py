@@ -28,7 +28,7 @@ DELETES = ("file", "rows", "deleted", "updated")
 
 
 def positions(text: str | None) -> Runs:
-    """The set that a base64 text holds; empty for null."""
+    """Return the set in a base64 text; empty for null."""
     if text is None:
         return []
     try:
@@ -97,12 +97,12 @@ def _container(raw: bytes, at: int, count: int, is_runs: bool) -> tuple[Runs, in
 
 
 def size(runs: Runs) -> int:
-    """How many positions."""
+    """Return the number of positions."""
     return sum(end - first for first, end in runs)
 
 
 def join(runs: Runs) -> Runs:
-    """Runs that touch become one; they have to rise."""
+    """Merge adjacent runs; runs must be ascending."""
     joined: Runs = []
     for first, end in runs:
         if joined and joined[-1][1] == first:
@@ -113,7 +113,7 @@ def join(runs: Runs) -> Runs:
 
 
 def common(one: Runs, other: Runs) -> int:
-    """How many positions are in both."""
+    """Return the number of positions in both."""
     both, i, j = 0, 0, 0
     while i < len(one) and j < len(other):
         both += max(0, min(one[i][1], other[j][1]) - max(one[i][0], other[j][0]))
@@ -130,9 +130,9 @@ def common(one: Runs, other: Runs) -> int:
 def take_rows(
     entry: Json, files: dict[int, Json], removed: dict[int, Json], load: Callable[[str], bytes]
 ) -> int:
-    """Bring live `files` forward by the entry's `delete`; give how many rows it takes out.
+    """Apply the entry's `delete` to live `files`; return the number of deleted rows.
 
-    `removed` are the files that the same entry removes; they lose the rows it marks too.
+    `removed` are the files that the same entry removes. It may delete their rows too.
     """
     if "delete" not in entry:
         return 0
@@ -162,7 +162,7 @@ def take_rows(
 
 
 def columns_of(entry: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]]:
-    """The columns of an entry's `delete`, wherever they are (DEL-3)."""
+    """Return the columns of an entry's `delete`, also from an overflow metadata file (DEL-3)."""
     deletes: Json = entry["delete"]
     return _side(deletes["side"], load) if "side" in deletes else deletes
 
@@ -196,8 +196,9 @@ def check_lineage(
 ) -> None:
     """Refuse a lineage that does not explain the rows of its outputs.
 
-    `files` are live after the entry, `removed` those that it or one before it removed. Of files
-    below the id `unknown` some went before the state that the log begins with (LOG-8).
+    `files` are live after the entry. `removed` are the files that it or an earlier entry removed.
+    Some files below the id `unknown` were removed before the state at which the log starts
+    (LOG-8).
     """
     lineage = entry.get("lineage")
     if lineage is None:
@@ -238,7 +239,7 @@ def check_lineage(
 
 
 def _check_out(output: Json, first: int, rows: int, identity: int) -> None:
-    """Refuse rows of a file that was gone which are in the output that they were copied to."""
+    """Refuse live output rows that were copied from a file that is already removed."""
     copies = [(first, first + rows)]
     out = [(start, end) for start, end in output["gone"]]
     left = common(copies, out) == size(copies)
@@ -246,7 +247,7 @@ def _check_out(output: Json, first: int, rows: int, identity: int) -> None:
 
 
 def check_moves(entry: Json, before: Json, after: Json) -> None:
-    """Refuse a compaction after which there are more or fewer rows (RPL-6)."""
+    """Refuse a compaction that changes the number of rows (RPL-6)."""
     rows = [sums["rows"] - sums.get("deleted", 0) for sums in (before, after)]
     same = entry["operation"]["class"] not in TIMELESS or rows[0] == rows[1]
     require(same, "RPL-6", f"moves rows, and there are {rows[1]} after {rows[0]}")

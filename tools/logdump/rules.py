@@ -35,7 +35,7 @@ from logdump.values import check_bounds, decode, encode
 MAX_ENTRY_BYTES, MAX_ROOT_BYTES, MAX_NESTING = 64 << 20, 256 << 20, 128
 MAX_SIDE_FILES = 1 << 27
 MAX_CONTAINERS, MAX_TEXTS = 1 << 20, 1 << 22
-"""Objects and arrays, and texts with names among them, that are parsed (STO-25)."""
+"""Maximum numbers of objects and arrays, and of texts including names (STO-25)."""
 TAIL, TAIL_BYTES = re.compile(rb',"checksum":"([0-9a-f]{64})"\}\Z'), 79
 HEX32, HEX64 = re.compile(r"[0-9a-f]{32}\Z"), re.compile(r"[0-9a-f]{64}\Z")
 SIDE_PATH = re.compile(r"_log/side/[0-9a-f]{32}\.parquet\Z")
@@ -65,7 +65,7 @@ Remarks = list[tuple[str, str]]
 def parse(raw: bytes, most: int = MAX_ENTRY_BYTES) -> tuple[Json | None, list[tuple[str, str]]]:
     """Return the JSON object in at most `most` bytes, if there is one, and refusals.
 
-    Any JSON text will do: its checksum is over the bytes as they are (ENT-1).
+    Any JSON text is accepted: the checksum covers the stored bytes (ENT-1).
     """
     refusals: list[tuple[str, str]] = []
 
@@ -103,7 +103,7 @@ def parse(raw: bytes, most: int = MAX_ENTRY_BYTES) -> tuple[Json | None, list[tu
 
 
 def wide_integers(value: Any, place: str = "") -> list[int]:
-    """Integers beyond signed 64 bits, but those where a column may be of floats (VAL-1)."""
+    """Return integers beyond signed 64 bits, except where a column may be of floats (VAL-1)."""
     if type(value) is int:
         beyond = not -(2**63) <= value < 2**63
         return [value] if beyond and not FLOATS.match(place) else []
@@ -188,7 +188,7 @@ LISTED = (
 
 
 def check_names(entry: Json) -> None:
-    """Refuse what a newer version wrote, by name, before anything is taken for damage (VER-2)."""
+    """Refuse names of a newer version, before any check for damage (VER-2)."""
     newer = strangers(entry, KNOWN, "", OPEN) + newer_in(entry.get("metadata"))
     for place, name, listed in LISTED:
         value = entry[place].get(name) if isinstance(entry.get(place), dict) else None
@@ -203,7 +203,7 @@ def check_names(entry: Json) -> None:
 
 
 def check_fields(entry: Json, version: int) -> None:
-    """Refuse an entry whose own fields break a rule, whatever came before it."""
+    """Refuse an entry whose own fields break a rule, independent of earlier entries."""
     number = entry.get("format")
     higher = type(number) is int and number > 1
     require(not higher, "ENT-3", f"needs a newer version, for it is of format {number}")
@@ -243,9 +243,9 @@ def check_path(path: str) -> None:
 def files_of(
     add: Json, fields: dict[str, Json], partition_by: list[int], remarks: Remarks
 ) -> list[Json]:
-    """Turn the columns of `add` into a dict a file, checking values (ADD-1, VAL-1 to VAL-4).
+    """Convert the columns of `add` into a dict for each file; check values (ADD-1, VAL-1 to VAL-4).
 
-    Bounds and counts that cannot be are remarks: a reader takes them for unknown.
+    Impossible bounds and counts are remarks: a reader treats them as unknown.
     """
     groups: dict[str, Json] = {name: add.get(name, {}) for name in PER_FILE}
     arrays = [add["size"], add["rows"], *(a for group in groups.values() for a in group.values())]
@@ -278,7 +278,7 @@ def files_of(
 
 
 def check_partition(values: list[Any], kinds: list[Any]) -> None:
-    """Refuse a partition of a scope whose values its columns cannot have (ENT-5)."""
+    """Refuse a partition of a scope with values that its columns cannot have (ENT-5)."""
     for value, kind in zip(values, kinds, strict=True):
         try:
             zero = repr(decode(value, kind)) == "-0.0"
@@ -288,7 +288,7 @@ def check_partition(values: list[Any], kinds: list[Any]) -> None:
 
 
 def _implausible(own: Json, rows: int, path: str, fields: dict[str, Json]) -> Remarks:
-    """What a file's counts and bounds cannot be, so that they say nothing (PRN-6).
+    """Return the impossible counts and bounds of a file, which say nothing about it (PRN-6).
 
     Values of other types are refused.
     """
@@ -310,7 +310,7 @@ def _implausible(own: Json, rows: int, path: str, fields: dict[str, Json]) -> Re
 
 
 def side_columns(raw: bytes, files: int) -> Json:
-    """Return the `add` columns of a side file with `files` files, as in an entry (ADD-6)."""
+    """Return the `add` columns of an overflow metadata file with `files` files (ADD-6)."""
     require(files <= MAX_SIDE_FILES, "ADD-6", f"has a side file of {files} files")
     try:
         footer = footer_of(raw)
@@ -325,7 +325,7 @@ def side_columns(raw: bytes, files: int) -> Json:
 
 
 def add_columns(table: pa.Table) -> Json:
-    """Return the `add` columns of a side file or a manifest segment, as in an entry."""
+    """Return the `add` columns of an overflow metadata file or a segment, as in an entry."""
     add: Json = {}
     for name in table.column_names:
         group, _, key = name.partition(".")

@@ -29,7 +29,7 @@ TYPES: tuple[Json, ...] = (
 YOUNGER = {0x1C89, 0x2C2F, 0xA7C0, 0xA7CB, 0xA7CC, 0xA7CE, 0xA7D0, 0xA7D2, 0xA7D4, 0xA7D6, 0xA7D8}
 YOUNGER |= {0xA7DA, 0xA7DC, *range(0x10570, 0x10596), *range(0x10D50, 0x10D66)}
 YOUNGER |= {*range(0x16EA0, 0x16EB9)}
-"""Letters that Unicode folds since a version after 13.0 (SCH-2)."""
+"""Letters that only Unicode versions after 13.0 fold (SCH-2)."""
 
 
 def folded(name: str) -> str:
@@ -38,7 +38,7 @@ def folded(name: str) -> str:
 
 
 def newer_in(metadata: Any) -> list[str]:
-    """Types, and names in fields and constraints, that version 1 has not (VER-2)."""
+    """Return types, and names in fields and constraints, that version 1 lacks (VER-2)."""
     schema = metadata.get("schema") if isinstance(metadata, dict) else None
     checks = metadata.get("constraints") if isinstance(metadata, dict) else None
     each = checks.values() if isinstance(checks, dict) else ()
@@ -75,7 +75,7 @@ def _newer_type(kind: Any, depth: int) -> list[str]:
 
 
 def fields_of(children: list[Json], depth: int = 1) -> Iterator[Json]:
-    """Every field of a schema, nested ones too, each checked with its siblings."""
+    """Yield every field of a schema, also nested, each checked with its siblings."""
     require(fits(children, [FIELD]), "SCH-1", f"has a schema with the fields {children!r:.100}")
     require(children, "SCH-1", "has a schema, or a struct in it, without fields")
     require(len(children) <= 10_000, "SCH-2", "has too many columns")
@@ -111,7 +111,7 @@ def _nested(kind: Any, depth: int) -> Iterator[Json]:
 
 
 def _has_variant(kind: Any) -> bool:
-    """Whether a type is a variant, or has one in it."""
+    """Return True if a type is or contains a variant."""
     kinds = [kind]
     while kinds:
         kind = kinds.pop()
@@ -127,7 +127,7 @@ def _has_variant(kind: Any) -> bool:
 
 
 def ids_of(fields: list[Json]) -> list[int]:
-    """The ids of fields that `fields_of` gives, and of the elements, keys and values in them."""
+    """Return the ids of the fields of `fields_of`, and of the elements, keys and values in them."""
     found = [field["id"] for field in fields]
     kinds = [field["type"] for field in fields]
     while kinds:
@@ -139,7 +139,7 @@ def ids_of(fields: list[Json]) -> list[int]:
 
 
 def _homes(fields: list[Json]) -> dict[int, tuple[str, int]]:
-    """By id: what it is the id of, and the id of what that is in (0: the table)."""
+    """Return the kind and the parent's id (0: the table) for each id."""
     homes: dict[int, tuple[str, int]] = {}
     stack: list[tuple[Any, int]] = [({"struct": fields}, 0)]
     while stack:
@@ -159,7 +159,7 @@ def _homes(fields: list[Json]) -> dict[int, tuple[str, int]]:
 
 
 def _check_kept(schema: Json, before: Json) -> None:
-    """Refuse ids that are of something else than before, or that a list or map changed (SCH-4)."""
+    """Refuse ids that now belong to another part, and changed ids of a list or map (SCH-4)."""
     old, new = _homes(before["fields"]), _homes(schema["fields"])
     moved = [i for i in old.keys() & new.keys() if old[i] != new[i]]
     require(not moved, "SCH-4", f"gives ids of one thing to another: {sorted(moved)}")
@@ -169,7 +169,7 @@ def _check_kept(schema: Json, before: Json) -> None:
 
 
 def _types(fields: list[Json]) -> dict[int, Any]:
-    """By id: the type of a field, an element, a key or a value."""
+    """Return the type of each field, element, key or value by id."""
     types: dict[int, Any] = {}
     stack = [(field["id"], field["type"]) for field in fields]
     while stack:
@@ -185,7 +185,7 @@ def _types(fields: list[Json]) -> dict[int, Any]:
 
 
 def _is_wider(old: Any, new: Any) -> bool:
-    """Whether SCH-9 leads from one type to another, or neither has a type of its own."""
+    """Return True if SCH-9 allows the change, or if both types are nested and of one kind."""
     if isinstance(old, dict) or isinstance(new, dict):
         nested = isinstance(old, dict) and isinstance(new, dict)
         return nested and any(name in old and name in new for name in ("struct", "array", "map"))
@@ -203,7 +203,7 @@ def _is_wider(old: Any, new: Any) -> bool:
 
 
 def _check_types(schema: Json, before: Json, restores: bool) -> None:
-    """Refuse a type that is not the one before, nor wider; of a restore, one of no kin (SCH-9)."""
+    """Refuse a type that is neither equal nor wider; for a restore, an unrelated one (SCH-9)."""
     old_types, origins = _types(before["fields"]), (*BITS, "float")
     for identity, new in _types(schema["fields"]).items():
         old = old_types.get(identity, new)
@@ -215,7 +215,7 @@ def _check_types(schema: Json, before: Json, restores: bool) -> None:
 
 
 def _check_values(schema: Json, fields: list[Json]) -> None:
-    """Refuse defaults that are none of a flat column (SCH-7)."""
+    """Refuse invalid defaults, and defaults of nested columns (SCH-7)."""
     top = [id(field) for field in schema["fields"]]
     for field in fields:
         for name in {"default", "initial"} & set(field):
@@ -231,7 +231,7 @@ def _check_values(schema: Json, fields: list[Json]) -> None:
 
 
 def _check_text(field: Json, top: bool) -> None:
-    """Refuse a length that is none, and a default of another one (SCH-10)."""
+    """Refuse an invalid length, and a default of another length (SCH-10)."""
     match = re.fullmatch(r"(var)?char\(([1-9]\d{0,9})\)", str(field["text"]), re.ASCII)
     if not match or int(match[2]) >= 1 << 31 or not top or field["type"] != "string":
         said = f"has the length {field['text']!r:.100} of {field['name']!r:.100}"
@@ -243,7 +243,7 @@ def _check_text(field: Json, top: bool) -> None:
 
 
 def _check_new(schema: Json, before: Json, known: set[int]) -> None:
-    """Refuse new columns that have the physical name of one that was dropped (SCH-8)."""
+    """Refuse new columns with the physical name of a dropped one (SCH-8)."""
     taken = {folded(name) for name in before.get("dropped", ())}
     stack = list(schema["fields"])
     while stack:
@@ -257,7 +257,7 @@ def _check_new(schema: Json, before: Json, known: set[int]) -> None:
 
 
 def _inside(kind: Any) -> list[Json]:
-    """The fields of the structs in a type that are in no other one."""
+    """Return the fields of the outermost structs in a type."""
     if not isinstance(kind, dict):
         return []
     if "struct" in kind:
@@ -268,7 +268,7 @@ def _inside(kind: Any) -> list[Json]:
 
 
 def _check_dropped(schema: Json, before: Json, ids: set[str]) -> None:
-    """Refuse a schema that forgets the name of a column that is gone (SCH-8)."""
+    """Refuse a schema without the name of a dropped column (SCH-8)."""
     gone = set(before.get("dropped", ()))
     stack = list(before["fields"])
     while stack:
@@ -287,7 +287,7 @@ def _check_dropped(schema: Json, before: Json, ids: set[str]) -> None:
 
 
 def _check_constraints(checks: Any, columns: set[int]) -> None:
-    """Refuse constraints that are none (ENT-10)."""
+    """Refuse invalid constraints (ENT-10)."""
     sound = checks and map_of(CONSTRAINT)(checks) and "" not in checks
     require(sound, "ENT-10", f"has constraints that are none: {checks!r:.100}")
     sound = all(set(check["columns"]) <= columns for check in checks.values())
@@ -297,7 +297,7 @@ def _check_constraints(checks: Any, columns: set[int]) -> None:
 
 
 def _back(schema: Json, before: Json) -> set[int]:
-    """Ids of fields that were dropped and come back, and of all that is in them (SCH-8)."""
+    """Return the ids of dropped fields that come back, and of their parts (SCH-8)."""
     there, dropped = set(ids_of(list(fields_of(before["fields"])))), set(before.get("dropped", ()))
     roots = [
         field
@@ -308,9 +308,9 @@ def _back(schema: Json, before: Json) -> set[int]:
 
 
 def check_metadata(metadata: Json, before: Json | None, restores: bool = False) -> dict[str, Json]:
-    """Refuse metadata that breaks a rule; give its fields by id.
+    """Refuse metadata that breaks a rule; return its fields by id.
 
-    `restores`: the entry may bring fields back that were dropped.
+    `restores`: the entry may bring back dropped fields.
     """
     schema, keys = metadata["schema"], metadata["partition_by"]
     fields = list(fields_of(schema["fields"]))

@@ -13,7 +13,7 @@ LAST_MICRO = 253_402_300_799_999_999
 
 
 class Refusal(Exception):
-    """A rule that an entry breaks so that no reader may go on."""
+    """Raised for a broken rule that stops every reader."""
 
 
 def require(condition: object, rule: str, message: str) -> None:
@@ -23,10 +23,11 @@ def require(condition: object, rule: str, message: str) -> None:
 
 
 def fits(value: Any, shape: Any) -> bool:
-    """Whether a JSON value has a shape.
+    """Return True if a JSON value has a shape.
 
-    A dict names keys ("?" at the end: may be missing), a list holds the shape of every element, a
-    tuple lists choices, a set lists strings; a pattern, a type, None and a function are themselves.
+    A dict has the shapes of keys ("?" at the end: optional). A list has the shape of every element.
+    A tuple lists choices, and a set lists strings. A pattern, a type, None and a function match
+    directly.
     """
     if isinstance(shape, dict):
         return isinstance(value, dict) and all(
@@ -47,38 +48,39 @@ def fits(value: Any, shape: Any) -> bool:
 
 
 def natural(value: Any) -> bool:
-    """An integer from 0 on."""
+    """Return True for an integer from 0 on."""
     return type(value) is int and value >= 0
 
 
 def time(value: Any) -> bool:
-    """µs of a time from 1970 to the end of 9999."""
+    """Return True for a time in µs from 1970 to the end of 9999."""
     return natural(value) and value <= LAST_MICRO
 
 
 def positive(value: Any) -> bool:
-    """An integer from 1 on."""
+    """Return True for an integer from 1 on."""
     return type(value) is int and value > 0
 
 
 def ascending(shape: Any) -> Callable[[Any], bool]:
-    """A list of a shape, sorted, each once."""
+    """Return a check for a sorted list of a shape, without duplicates."""
     return lambda value: fits(value, [shape]) and sorted(set(value)) == value
 
 
 def different(value: Any) -> bool:
-    """A list of positive integers, each once."""
+    """Return True for a list of positive integers without duplicates."""
     return fits(value, [positive]) and len(set(value)) == len(value)
 
 
 def map_of(shape: Any) -> Callable[[Any], bool]:
-    """An object of any names, whose values have a shape."""
+    """Return a check for an object with any names, whose values have a shape."""
     return lambda value: isinstance(value, dict) and fits([*value.values()], [shape])
 
 
 def strangers(value: Any, shape: Any, place: str, open_places: set[str]) -> list[str]:
-    """Names in a value that its shape does not have, dotted (VER-2). In an object of `open_places`
-    those that begin with `x_` are ignored.
+    """Return the dotted names in a value that its shape lacks (VER-2).
+
+    In an object of `open_places`, names that start with `x_` are ignored.
     """
     choices = shape if isinstance(shape, tuple) else (shape,)
     known: Json = {}

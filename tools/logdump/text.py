@@ -12,25 +12,25 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def printable(text: str) -> str:
-    """One line of text, with JSON's escapes for all that does not print (SEC-1)."""
+    """Return one line of text, with JSON escapes for characters that do not print (SEC-1)."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else escape(c) for c in text)
 
 
 def escape(character: str) -> str:
-    """A character as JSON's escape, in two halves beyond U+FFFF."""
+    """Return a character as a JSON escape, as two halves above U+FFFF."""
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def compact(value: Any) -> str:
-    """One line of JSON."""
+    """Return one line of JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def instant(micros: Any) -> str:
-    """A time of an entry for people; the number itself where no calendar has it."""
+    """Return an entry's time for people; the number itself if it is no calendar time."""
     try:
         moment = EPOCH + timedelta(microseconds=micros)
         return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -39,7 +39,7 @@ def instant(micros: Any) -> str:
 
 
 def entry_lines(item: Json) -> list[str]:
-    """An entry for people, damaged or not."""
+    """Return the lines of an entry for people, damaged or not."""
     entry = item["entry"]
     if entry is None:
         return [f"version {item['version']}: unreadable, {item['size']} bytes"]
@@ -71,7 +71,7 @@ def entry_lines(item: Json) -> list[str]:
 
 
 def file_line(file: Json) -> str:
-    """A data file for people."""
+    """Return the line of a data file for people."""
     partition = f"  {compact(file['partition'])}" if file["partition"] else ""
     name = f"#{file['id']} {compact(file['path'])}"
     gone = f", {file['deleted']} of them gone" if file["deleted"] else ""
@@ -79,7 +79,7 @@ def file_line(file: Json) -> str:
 
 
 def state_lines(state: Json) -> list[str]:
-    """The state for people."""
+    """Return the lines of the state for people."""
     lines = [f"state at version {state['version']} of table {state['table']}"]
     lines.append(
         f"  time {instant(state['timestamp'])}, time version {instant(state['time_version'])}"
@@ -96,7 +96,7 @@ def state_lines(state: Json) -> list[str]:
 
 
 def document_lines(document: Json) -> list[str]:
-    """All of it for people."""
+    """Return the lines of the document for people."""
     lines = [line for item in document["entries"] for line in entry_lines(item)]
     lines += state_lines(document["state"]) if document["state"] else ["no sound state"]
     for finding in document["findings"]:

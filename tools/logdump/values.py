@@ -19,7 +19,7 @@ BITS |= {"date": 32, "timestamp": 64, "timestamp_ntz": 64}
 
 
 def encode(column: pa.ChunkedArray) -> list[Any]:
-    """A Parquet column's values as VAL-1 writes them."""
+    """Return a Parquet column's values in the encoding of VAL-1."""
     if pa.types.is_date(column.type):
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(column.type):
@@ -36,7 +36,7 @@ def encode(column: pa.ChunkedArray) -> list[Any]:
 
 
 def decode(value: Any, kind: Any) -> Any:
-    """Refuse a value that its type does not encode so (VAL-1); give it as one to compare."""
+    """Refuse a value in a wrong encoding for its type (VAL-1); return a comparable value."""
     if value is None:
         return None
     sound, decoded = False, value
@@ -63,7 +63,7 @@ def decode(value: Any, kind: Any) -> Any:
 
 
 def nearest(value: Any, kind: str) -> float | None:
-    """The nearest number that the type has; None where that is none but infinity."""
+    """Return the nearest number of the type; None if only infinity is nearest."""
     number = float(value)
     if kind == "double" or isinstance(value, str):
         return number
@@ -75,7 +75,7 @@ def nearest(value: Any, kind: str) -> float | None:
 
 
 def _is_written(number: Decimal, text: str, kind: str) -> bool:
-    """Whether a decimal has exactly its type's digits, and no sign on zero."""
+    """Return True if a decimal has exactly its type's digits, and no sign on zero."""
     match = DECIMAL_TYPE.match(kind)
     if match is None:
         return False
@@ -86,7 +86,7 @@ def _is_written(number: Decimal, text: str, kind: str) -> bool:
 
 
 def check_bounds(lower: Any, upper: Any, kind: Any) -> None:
-    """Refuse bounds that are too long, NaN, of another type, or upside down."""
+    """Refuse bounds that are too long, NaN, of another type, or swapped."""
     low, high = decode(lower, kind), decode(upper, kind)
     require("NaN" not in (lower, upper) or kind == "string", "VAL-4", "has NaN for a bound")
     short = kind not in ("string", "binary") or all(len(b or "") <= 32 for b in (low, high))

@@ -122,7 +122,7 @@ class _SharedFiles:
         turns = [turns_of(each, uses) for _, uses in sorted(shared.items())]
         counts = np.array([len(positions) for positions, _ in turns])
         files = first_uses(each, shared)
-        # RowTurns selects the rows, so the scan reads every row.
+        # ChangeRowMapping selects the rows, so the scan reads every row.
         files = files.drop_columns("vector").append_column(
             "vector", pa.nulls(files.num_rows, pa.large_binary())
         )
