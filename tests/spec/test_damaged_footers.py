@@ -33,7 +33,7 @@ from tablefmt.data.file_verification import check_file
 from tablefmt.errors import CorruptTableError, LostCheckpointError, TablefmtError
 from tablefmt.log import bounded_parquet
 from tablefmt.log.bounded_parquet import footer_of, read_bounded
-from tablefmt.log.overflow_metadata import SIDE_LINES_MAX
+from tablefmt.log.overflow_metadata import OVERFLOW_LINES_MAX
 from tablefmt.log.parquet_footer import check_footer
 from tablefmt.snapshot.checkpoint_parts import PartFile
 from tablefmt.snapshot.checkpoint_root import LINES_MAX, SEGMENT_LINES_MAX, Part
@@ -445,7 +445,7 @@ def test_both_readers_have_the_same_bounds() -> None:
         package.EXPANDED_FREE,
         package.EXPANSION_MAX,
     )
-    assert MAX_SIDE_FILES == SIDE_LINES_MAX
+    assert MAX_SIDE_FILES == OVERFLOW_LINES_MAX
     assert (derived.MAX_SEGMENT_LINES, derived.MAX_LINES) == (SEGMENT_LINES_MAX, LINES_MAX)
 
 
