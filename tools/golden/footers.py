@@ -87,7 +87,7 @@ def contradictions() -> Iterator[Maker]:
         maker = two_files(f"delete-side-footer-{kind}")
         path = f"deletes/{hex_of(maker.name, 3)}.parquet"
         change = _spoil(maker, "delete", path, kind)
-        marks: Json = {1: ([0], [])}
+        marks: dict[int, tuple[list[int], list[int]]] = {1: ([0], [])}
         maker.commit("UPDATE", "DELETE", delete=marks, delete_side=True, change=change)
         yield maker.broken(why, "CorruptTableError", (3, "DEL-3"))
 
