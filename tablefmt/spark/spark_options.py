@@ -377,8 +377,8 @@ def pop_partition_by(options: dict[str, Any]) -> list[str]:
     They are the arguments of `partitionBy`, or else names in the option `partitionBy`, separated by
     commas.
     """
-    told, option = options.pop(PARTITION_COLUMNS, None), pop_option(options, "partitionBy")
-    names: list[str] = json.loads(told) if told else []
+    columns, option = options.pop(PARTITION_COLUMNS, None), pop_option(options, "partitionBy")
+    names: list[str] = json.loads(columns) if columns else []
     return names or [name.strip() for name in (option or "").split(",") if name.strip()]
 
 

@@ -91,8 +91,8 @@ def with_settings(spark: Session, options: Mapping[str, Any]) -> dict[str, Any]:
         UnsupportedFeatureError: as `check_settings`.
     """
     check_settings(spark)
-    said = {option_key(name) for name in options}
-    if said & {"mergeschema", "overwriteschema"} or not merges_schemas(spark):
+    given = {option_key(name) for name in options}
+    if given & {"mergeschema", "overwriteschema"} or not merges_schemas(spark):
         return dict(options)
     return {**options, "mergeSchema": True}
 

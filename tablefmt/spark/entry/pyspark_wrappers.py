@@ -52,11 +52,11 @@ def _wrap_for_format(kind: Any, name: str, wrapped: Callable[[Any], Any]) -> Non
 
 
 def _noting_format(original: Any) -> Any:
-    def told(self: Any, source: str) -> Any:
+    def format_set(self: Any, source: str) -> Any:
         setattr(self, _FORMAT_SET, True)
         return original(self, source)
 
-    return told
+    return format_set
 
 
 def _inserting(original: Any) -> Any:
@@ -72,8 +72,8 @@ def _to_named_table(original: Any) -> Any:
     def to_table(self: Any, *given: Any, **named: Any) -> Any:
         name = given[0] if given else named.get("name", named.get("tableName"))
         format = given[1] if len(given) > 1 else named.get("format")
-        told = format is not None or getattr(self, _FORMAT_SET, False)
-        if not told and isinstance(name, str) and _is_our_table(self._spark, name):
+        has_format = format is not None or getattr(self, _FORMAT_SET, False)
+        if not has_format and isinstance(name, str) and _is_our_table(self._spark, name):
             self.format("tablefmt")
         return original(self, *given, **named)
 
@@ -154,8 +154,8 @@ def _zoned(original: Any) -> Any:
 
 
 def _format_of(reader: Any) -> Any:
-    told = java_reader(reader)
-    return getattr(reader, "_format", None) if told is None else told.source()
+    java = java_reader(reader)
+    return getattr(reader, "_format", None) if java is None else java.source()
 
 
 def _pass_zone(reader: Any, named: Mapping[str, Any]) -> None:

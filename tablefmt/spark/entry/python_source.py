@@ -181,9 +181,9 @@ class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def _check_columns(self, source: StreamSource) -> None:
         """Check that columns from `schema()` are the stream's columns."""
-        told = json.loads(self._columns.json())["fields"]
+        declared = json.loads(self._columns.json())["fields"]
         marks = len(CHANGE_COLUMNS) if source.options.changes else 0
-        table = StructType.fromJson({"type": "struct", "fields": told[: len(told) - marks]})
+        table = StructType.fromJson({"type": "struct", "fields": declared[: len(declared) - marks]})
         ours, theirs = (
             to_spark_json(without_comments(nullable(each)))
             for each in (source.schema, schema_from(table))

@@ -220,11 +220,11 @@ class _Run:
                 return
             every = self._transformed(self._new_rows("append", first=True)).select(*chosen)
             several = every.join(fresh, list(names), "left_semi").groupBy(*chosen).count()
-            twice = several.where("count > 1").select(*chosen).limit(SHOWN).collect()
+            duplicates = several.where("count > 1").select(*chosen).limit(SHOWN).collect()
         finally:
             fresh.unpersist()
-        if twice:
-            raise several_rows(names, [row.asDict() for row in twice])
+        if duplicates:
+            raise several_rows(names, [row.asDict() for row in duplicates])
 
     def _new_rows(
         self,
@@ -287,12 +287,12 @@ def _check_keys(stored_rows: DataFrame, stored_keys: DataFrame | None, keys: Seq
             "filter such rows out with `where` or `transform`"
         )
     several = stored_rows.groupBy(*chosen).count().where("count > 1")
-    twice = [row.asDict() for row in several.select(*chosen).limit(SHOWN).collect()]
-    if twice:
+    duplicates = [row.asDict() for row in several.select(*chosen).limit(SHOWN).collect()]
+    if duplicates:
         raise MergeCardinalityError(
             f"several new rows have the same key ({', '.join(keys)}); the keys of a pipe must be "
             "unique in its source",
-            twice,
+            duplicates,
         )
 
 

@@ -109,9 +109,9 @@ def content_of(spark: Session, query: str, number: int) -> str | None:
             ends = [log.get(number - 1), log.get(number)]
             if ends[1].isDefined():
                 # `toString` leaves out the times, watermarks and settings that the log has.
-                told = [end.toString() for end in ends]
-                told += sorted(_files(running.lastExecution().logical()))
-                return hashlib.sha256("\n".join(told).encode()).hexdigest()
+                parts = [end.toString() for end in ends]
+                parts += sorted(_files(running.lastExecution().logical()))
+                return hashlib.sha256("\n".join(parts).encode()).hexdigest()
             reason = "the offset log does not have the batch"
     except (Py4JError, PySparkException, TypeError, AttributeError) as error:
         # Another release of Spark may use other names for its classes.

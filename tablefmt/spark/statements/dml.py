@@ -136,10 +136,10 @@ def update_rows(
     return execute(context, spark, "UPDATE", stage, options, rows=None, text=text)
 
 
-def _text(*said: str) -> Callable[[Metadata], tuple[str, ...]]:
+def _text(*texts: str) -> Callable[[Metadata], tuple[str, ...]]:
     def text(metadata: Metadata) -> tuple[str, ...]:
         check_may_remove(metadata)
-        return said
+        return texts
 
     return text
 
@@ -336,10 +336,10 @@ def _stage(
     # Nondeterministic, so that Spark does not push parts of it below a step that drops rows.
     always = functions.monotonically_increasing_id() >= 0
     files = txn.snapshot.matching(target.predicate)
-    looked, rows = SparkCondition(target, condition), None
+    replaced_rows, rows = SparkCondition(target, condition), None
     if files.num_rows:
         with statement_errors():
-            rows = chosen(rows_with_positions(spark, txn, files, looked), looked)
+            rows = chosen(rows_with_positions(spark, txn, files, replaced_rows), replaced_rows)
     else:
         # Spark resolves the condition here: its names must be the table's, also without rows.
         with statement_errors():

@@ -194,17 +194,17 @@ def _difference(
         for at, field in enumerate(fields)
         if field.id not in lost
     ]
-    went = f"{_TYPE} IN ({', '.join(repr(kind) for kind in WENT)})"
+    removed = f"{_TYPE} IN ({', '.join(repr(kind) for kind in WENT)})"
     named = (f"{quote_name(f.name)} AS c{at}" for at, f in enumerate(fields))
     row = f"struct({', '.join(named)})"
     if lost:
         # Rows that are equal in the other columns may differ in the lost ones: keep each row.
-        rest = {"went": f"collect_list(if({went}, {row}, NULL))"}
-        rest["came"] = f"collect_list(if({went}, NULL, {row}))"
-        chosen = "slice(if(n < 0, went, came), 1, int(abs(n)))"
+        rest = {"removed": f"collect_list(if({removed}, {row}, NULL))"}
+        rest["added"] = f"collect_list(if({removed}, NULL, {row}))"
+        chosen = "slice(if(n < 0, removed, added), 1, int(abs(n)))"
     else:
         rest, chosen = {"r": f"first({row})"}, "array_repeat(r, int(abs(n)))"
-    sums = {"n": f"sum(if({went}, -1L, 1L))", **rest}
+    sums = {"n": f"sum(if({removed}, -1L, 1L))", **rest}
     left = rows.groupBy(*keys).agg(
         *(parsed(functions, sql).alias(name) for name, sql in sums.items())
     )

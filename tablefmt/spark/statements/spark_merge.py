@@ -303,10 +303,10 @@ class _Work:
         else:
             action = np.full(len(file), UPDATED, np.int64)
         pairs = Pairs(file, position, source, action)
-        twice = must_not_change(self.merge.analysis, pairs)
-        if len(twice):
-            numbers = np.unique(source[twice])[:KEYS_SHOWN]
-            raise several_changes(len(twice), self.source.named(numbers))
+        changed_twice = must_not_change(self.merge.analysis, pairs)
+        if len(changed_twice):
+            numbers = np.unique(source[changed_twice])[:KEYS_SHOWN]
+            raise several_changes(len(changed_twice), self.source.named(numbers))
         return pairs
 
     def _insert(self, matched: NDArray[np.int64]) -> AddedFiles | None:

@@ -152,13 +152,13 @@ def effect_of(entry: Entry) -> Effect:
     if entry.operation.cls in NOT_LOGICAL:
         return Effect.NOTHING
     copied = 0 if entry.lineage is None else len(set(entry.lineage.output))
-    came = (0 if entry.add is None else len(entry.add)) > copied
-    went = len(entry.remove) > 0 or entry.delete is not None
-    if not came and not went:
+    added = (0 if entry.add is None else len(entry.add)) > copied
+    removed = len(entry.remove) > 0 or entry.delete is not None
+    if not added and not removed:
         return Effect.NOTHING
-    if entry.operation.name == RESTORE or (came and went):
+    if entry.operation.name == RESTORE or (added and removed):
         return Effect.CHANGED
-    return Effect.APPENDED if came else Effect.DELETED
+    return Effect.APPENDED if added else Effect.DELETED
 
 
 def is_read(entry: Entry, options: StreamOptions) -> bool:
