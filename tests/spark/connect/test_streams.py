@@ -80,7 +80,7 @@ def test_what_cannot_be_is_refused(feed: Feed, uri: str) -> None:
     feed.put(2)
     with pytest.raises(SchemaMismatchError, match="'q'"):
         feed.run(uri, frame=feed.batches().selectExpr("id", "p AS q"), txnAppId="a")
-    with pytest.raises(TableReplacedError, match="knows no batch"):
+    with pytest.raises(TableReplacedError, match="has no batch"):
         feed.run(uri, txnAppId="b")
     assert rows(uri) == [(1, "b")]
     assert_no_other_files(uri)

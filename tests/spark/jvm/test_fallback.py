@@ -81,7 +81,7 @@ RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
         pytest.param(
             "version",
             "4.4.1",
-            "not tested with Spark 4.4.1, only with 4.1, 4.2, 4.3; install one of these",
+            "not tested with Spark 4.4.1, only with 4.1, 4.2, 4.3; install a tested",
             marks=pytest.mark.soak,
         ),
     ],

@@ -137,7 +137,7 @@ def test_verbs_of_the_schema_are_those_of_python_and_java() -> None:
         ("nothing", [], "no such verb"),
         ("exists", [], "argument 0 is missing"),
         ("exists", [5], "argument 0 is a int, not text"),
-        ("exists", ["/t", "more"], "it has 2 arguments, not 1"),
+        ("exists", ["/t", "more"], "it has 2 arguments, expected 1"),
         ("options", ['{"a": 1}'], "argument 0.a is 1, not string or null"),
     ],
 )

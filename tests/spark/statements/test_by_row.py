@@ -104,7 +104,7 @@ def test_windows_and_aggregates_by_spark_table(spark: Any, t: str) -> None:
         ),
         (
             lambda: table.overwrite(spark.sql("SELECT 1L AS id, 5L AS x"), where="max(x) = 1"),
-            "Spark refuses",
+            "Spark rejects",
         ),
         (lambda: table.update({"x": TWO}), "several rows"),
         (lambda: table.delete(f"x = {TWO}"), "several rows"),

@@ -162,7 +162,7 @@ def test_what_cannot_be_is_refused_before_the_query_runs(
             feed.run(uri, **given)
     with pytest.raises(UnsupportedFeatureError, match="clusterBy"):
         ended(lambda: feed.writer().clusterBy("id").start(uri))
-    with pytest.raises(InvalidRangeError, match="no path"):
+    with pytest.raises(InvalidRangeError, match="path is missing"):
         ended(lambda: feed.writer().start())
     with pytest.raises(UnsupportedFeatureError, match="memory://"):
         feed.run("memory://stream")
@@ -217,7 +217,7 @@ def test_another_table_in_the_place_is_an_error(feed: Feed, uri: str) -> None:
         feed.run(uri)
     assert not Path(uri).exists()
     tablefmt.create(uri, "id BIGINT, p STRING")
-    with pytest.raises(TableReplacedError, match="knows no batch of this query, and batch 1"):
+    with pytest.raises(TableReplacedError, match="has no batch of this query, but batch 1"):
         feed.run(uri)
     # Whoever means it says so.
     table = tablefmt.open(uri)

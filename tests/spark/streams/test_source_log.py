@@ -381,7 +381,7 @@ def test_offsets_that_do_not_fit_the_log_are_errors(table: tablefmt.Table) -> No
     parted = load(table, startingVersion=3, maxFilesPerTrigger=1).next_offset(None, limited=True)
     for changed, error, words in (
         (replace(end, table="other"), TableReplacedError, "has read table other"),
-        (replace(end, entry="0" * 64), TableReplacedError, "entry 4 is another"),
+        (replace(end, entry="0" * 64), TableReplacedError, "entry 4 is not the one"),
         (replace(end, position=Position(9)), LogGapError, "has version 8 but not version 5"),
         (replace(middle, position=Position(4, 9, True)), InvalidRangeError, "9 files of version 4"),
         (
@@ -429,7 +429,7 @@ def test_the_end_of_a_batch_is_of_the_same_log_as_its_start(table: tablefmt.Tabl
     end = load(table).next_offset(start, limited=True)
     assert (start.position, end.position) == (Position(4), Position(5))
     for changed, words in (
-        (replace(end, entry="0" * 64), "entry 4 is another"),
+        (replace(end, entry="0" * 64), "entry 4 is not the one"),
         (replace(end, table="other"), "has read table other"),
     ):
         for begins in (start, None):
@@ -437,7 +437,7 @@ def test_the_end_of_a_batch_is_of_the_same_log_as_its_start(table: tablefmt.Tabl
                 load(table).batch(begins, changed)
     source = load(table)
     assert source.next_offset(start, limited=True) == end
-    with pytest.raises(TableReplacedError, match="entry 4 is another"):
+    with pytest.raises(TableReplacedError, match="entry 4 is not the one"):
         load(table).batch(start, replace(end, entry="0" * 64))
 
 
