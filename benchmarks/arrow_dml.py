@@ -117,7 +117,7 @@ def update(every: int) -> Callable[[Any], Any]:
 
 
 def merge(source: pa.Table) -> Callable[[Any], Any]:
-    """Merge: matching rows get the source's values, others are inserted."""
+    """Return a MERGE: matching rows get the source's values, others are inserted."""
 
     def run(table: Any) -> None:
         if isinstance(table, tablefmt.Table):

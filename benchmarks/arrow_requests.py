@@ -43,7 +43,7 @@ class Counted:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count."""
+        """Count the requests inside the block."""
         inner: Any = self._http.app
 
         def counted(environ: dict[str, Any], start: Any) -> Iterable[bytes]:

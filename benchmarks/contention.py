@@ -35,7 +35,7 @@ FEWER = 4
 
 
 def rows_of(first: int, count: int = 3, p: int = 0) -> pa.Table:
-    """Rows with ids from `first` on."""
+    """Return rows with ids from `first` on."""
     values = range(first, first + count)
     columns = {"id": list(values), "p": [p] * count, "value": [v / 7 for v in values]}
     return pa.table(columns, schema=SCHEMA)
@@ -62,19 +62,19 @@ def ours_append(table: Table, process: int, piece: int) -> None:
 
 
 def ours_delete(table: Table, process: int, piece: int) -> None:
-    """One row of the process's own partition, or of the only file."""
+    """Delete one row of the process's own partition, or of the only file."""
     table.delete(f"p = {process} AND id = {piece}")
 
 
 def theirs_append(table: Any, process: int, piece: int) -> None:
-    """The same by deltalake."""
+    """Append the same rows with deltalake."""
     from deltalake import write_deltalake
 
     write_deltalake(table, rows_of(3 * (process * 100_000 + piece)), mode="append")
 
 
 def theirs_delete(table: Any, process: int, piece: int) -> None:
-    """The same by deltalake, on the newest version."""
+    """Delete the same row with deltalake, on the newest version."""
     table.update_incremental()
     table.delete(f"p = {process} AND id = {piece}")
 
@@ -158,12 +158,12 @@ class Tables:
         return str(self.root / str(next(self._numbers)))
 
     def keep(self, name: str, result: dict[str, Any]) -> float:
-        """Its commits a second."""
+        """Record a contest and return its commits per second."""
         self.results.setdefault(name, []).append(result)
         return float(result["per_s"])
 
     def ours_append(self, processes: int, appends: int, name: str) -> float:
-        """Checked: nothing failed, versions without a gap, every row once, times rising."""
+        """Run appends; check failures, version gaps, unique rows and rising times."""
         folder = self.folder()
         tablefmt.create(folder, SCHEMA)
         result = contend(ours_append, folder, processes, appends)
@@ -172,7 +172,7 @@ class Tables:
         return self.keep(name, result)
 
     def theirs_append(self, processes: int, appends: int, name: str) -> float:
-        """By deltalake."""
+        """Run the contest with deltalake."""
         from deltalake import write_deltalake
 
         folder = self.folder()
@@ -180,7 +180,7 @@ class Tables:
         return self.keep(name, contend(theirs_append, folder, processes, appends))
 
     def ours_delete(self, processes: int, deletes: int, name: str, *, partitioned: bool) -> float:
-        """Checked: nothing failed, and what is left is right."""
+        """Run deletes; check failures and the remaining rows."""
         folder = self.folder()
         table = tablefmt.create(folder, SCHEMA, partition_by=["p"] if partitioned else [])
         table.append(self._filled(processes, deletes))
@@ -192,7 +192,7 @@ class Tables:
         return self.keep(name, result)
 
     def theirs_delete(self, processes: int, deletes: int, name: str, *, partitioned: bool) -> float:
-        """By deltalake."""
+        """Run the contest with deltalake."""
         from deltalake import write_deltalake
 
         folder = self.folder()
@@ -201,12 +201,12 @@ class Tables:
         return self.keep(name, contend(theirs_delete, folder, processes, deletes))
 
     def _filled(self, processes: int, deletes: int) -> pa.Table:
-        """For each process the rows that it deletes, and one that stays."""
+        """Return, for each process, the rows that it deletes and one that stays."""
         return pa.concat_tables([rows_of(0, deletes + 1, p) for p in range(processes)])
 
 
 def check(folder: str, processes: int, appends: int) -> None:
-    """Every append is one version and its rows are there once; the times rise."""
+    """Check that every append is one version, its rows exist once, and times rise."""
     table = tablefmt.open(folder)
     assert table.version == processes * appends, table.version
     stamps = table.history().sort_by("version")["timestamp"].to_pylist()
@@ -220,14 +220,14 @@ def check(folder: str, processes: int, appends: int) -> None:
 def compared(
     rounds: int, ours: Callable[[str], float], theirs: Callable[[str], float], name: str
 ) -> dict[str, Any]:
-    """Rounds in turn; figures are commits a second."""
+    """Run alternating rounds; figures are commits per second."""
     mine, other = f"tablefmt, {name}", f"deltalake, {name}"
     figures = run_alternating({mine: lambda: ours(mine), other: lambda: theirs(other)}, rounds)
     return {"per_s": summary(figures), "ratio": ratio(figures, mine, other)}
 
 
 def appends(tables: Tables, given: argparse.Namespace) -> dict[str, Any]:
-    """Blind appends by so many processes at once."""
+    """Measure blind appends by many concurrent processes."""
     found: dict[str, Any] = {}
     for processes in given.processes:
 
@@ -243,7 +243,7 @@ def appends(tables: Tables, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def deletes(tables: Tables, given: argparse.Namespace) -> dict[str, Any]:
-    """Rows of one's own, in partitions of one's own or in a file that all share."""
+    """Measure deletes of a process's own rows, in separate partitions or in one shared file."""
     found: dict[str, Any] = {}
     processes, most = given.processes[0], max(1, given.appends // FEWER)
     for partitioned, where in ((True, "in separate partitions"), (False, "in one file")):
@@ -260,7 +260,7 @@ def deletes(tables: Tables, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run all and keep the results."""
+    """Run all cases and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", type=int, nargs="+", default=[16, 32])

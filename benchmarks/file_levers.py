@@ -73,7 +73,7 @@ LEVERS = {
 
 
 def write(rows: pa.Table, folder: Path, files: int, lever: Lever) -> float:
-    """Processor seconds to write so many files."""
+    """Return the processor seconds to write the files."""
     step = -(-rows.num_rows // files)
     store = LocalStore(str(folder))
     schema = from_arrow(rows.schema)
@@ -96,7 +96,7 @@ def write(rows: pa.Table, folder: Path, files: int, lever: Lever) -> float:
 
 
 def by_arrow(paths: list[str], query: Query) -> None:
-    """The answer of a pyarrow dataset that verifies page checksums."""
+    """Read with a pyarrow dataset that verifies page checksums."""
     columns, condition, _ = query
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     kind = ds.ParquetFileFormat(default_fragment_scan_options=options)
@@ -105,7 +105,7 @@ def by_arrow(paths: list[str], query: Query) -> None:
 
 
 def by_duckdb(paths: list[str], query: Query) -> None:
-    """The answer of DuckDB, as an Arrow table."""
+    """Read with DuckDB into an Arrow table."""
     columns, condition, _ = query
     text = f"SELECT {', '.join(columns or ['*'])} FROM read_parquet({paths!r})"
     found = duckdb.sql(text + ("" if condition is None else f" WHERE {condition}"))
@@ -114,7 +114,7 @@ def by_duckdb(paths: list[str], query: Query) -> None:
 
 
 def least(read: Callable[[], None], rounds: int) -> dict[str, float]:
-    """Seconds and processor seconds."""
+    """Return the minimum seconds and processor seconds."""
     seconds, processor = [], []
     for _ in range(rounds):
         begun, start = time.process_time(), time.perf_counter()
@@ -125,7 +125,7 @@ def least(read: Callable[[], None], rounds: int) -> dict[str, float]:
 
 
 def measured(rows: pa.Table, files: int, lever: Lever, rounds: int, root: Path) -> dict[str, Any]:
-    """All of one lever."""
+    """Return all figures of one lever."""
     written = []
     for _ in range(min(rounds, 3)):
         shutil.rmtree(root, ignore_errors=True)
@@ -144,7 +144,7 @@ def measured(rows: pa.Table, files: int, lever: Lever, rounds: int, root: Path) 
 
 
 def encodings_of(kind: pa.DataType) -> dict[str, dict[str, Any]]:
-    """By name, what Arrow's writer is told for one column."""
+    """Return the writer's settings for one column, by name."""
     ways: dict[str, dict[str, Any]] = {
         "dictionary": {"use_dictionary": True},
         "plain": {"use_dictionary": False},
@@ -158,7 +158,7 @@ def encodings_of(kind: pa.DataType) -> dict[str, dict[str, Any]]:
 
 
 def column_sizes(rows: pa.Table) -> dict[str, dict[str, int]]:
-    """Bytes of each column, by encoding and codec."""
+    """Return the bytes of each column by encoding and codec."""
     sizes: dict[str, dict[str, int]] = {}
     for name in rows.schema.names:
         column = rows.select([name])

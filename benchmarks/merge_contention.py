@@ -45,14 +45,14 @@ Result = dict[str, Any]
 
 
 def table_rows(count: int) -> pa.Table:
-    """Keys from 0, and a value of 0 each."""
+    """Return keys from 0, each with the value 0."""
     return pa.table(
         {"k": pa.array(range(count), pa.int64()), "v": pa.array([0] * count, pa.int64())}
     )
 
 
 def source_rows(writer: int, count: int) -> pa.Table:
-    """Rows that one writer changes, every other one's; and new ones, between the other's."""
+    """Return the rows that one writer changes, and new rows; both alternate with the other's."""
     keys = [*range(writer, count, STEP), *range(count + writer, count + 2 * NEW, 2)]
     return pa.table(
         {"k": pa.array(keys, pa.int64()), "v": pa.array([writer + 1] * len(keys), pa.int64())}
@@ -60,12 +60,12 @@ def source_rows(writer: int, count: int) -> pa.Table:
 
 
 def changed(statement: str, count: int) -> int:
-    """Rows that a writer's statement leaves with its value."""
+    """Return the number of rows with a writer's value after its statement."""
     return len(range(0, count, STEP)) + (NEW if statement == "merge" else 0)
 
 
 def run_arrow(kind: str, statement: str, folder: str, writer: int, count: int) -> None:
-    """One statement of one writer."""
+    """Run one statement of one writer."""
     where = f"k % {STEP} = {writer}"
     if kind == "arrow":
         table = tablefmt.open(folder)
@@ -89,7 +89,7 @@ def run_arrow(kind: str, statement: str, folder: str, writer: int, count: int) -
 
 
 def worker(kind: str, count: int, writer: int, start: Any, tasks: Any, results: Any) -> None:
-    """A process that does a statement for each folder it is given, at once with the other."""
+    """Run a statement for each given folder, at the same moment as the other process."""
     while (task := tasks.get()) is not None:
         statement, folder = task
         start.wait()
@@ -102,7 +102,7 @@ def worker(kind: str, count: int, writer: int, start: Any, tasks: Any, results: 
 
 
 def arrow_values(kind: str, folder: str) -> list[int]:
-    """The column `v`."""
+    """Return the column `v`."""
     if kind == "arrow":
         found: list[int] = tablefmt.open(folder).to_arrow()["v"].to_pylist()
         return found
@@ -113,7 +113,7 @@ def arrow_values(kind: str, folder: str) -> list[int]:
 
 
 def new_arrow(kind: str, folder: str, count: int) -> None:
-    """A table of one file."""
+    """Create a table of one file."""
     if kind == "arrow":
         tablefmt.create(folder, "k BIGINT, v BIGINT").append(table_rows(count))
         return
@@ -123,7 +123,7 @@ def new_arrow(kind: str, folder: str, count: int) -> None:
 
 
 def of_arrow(kind: str, count: int, tries: int, root: str) -> dict[str, Result]:
-    """All statements of one format on Arrow, by two processes."""
+    """Run all statements of one format on Arrow, with two processes."""
     context = multiprocessing.get_context("spawn")
     start, results = context.Barrier(2), context.Queue()
     queues = [context.Queue() for _ in range(2)]
@@ -169,7 +169,7 @@ def contest(
     values: Callable[[str], list[int]],
     place: str,
 ) -> Result:
-    """So many tries after one that is not counted; a table each."""
+    """Run the attempts after one that is not counted, with a table for each."""
     errors: list[str] = []
     seconds, failed = [], 0
     for at in range(tries + 1):
@@ -195,7 +195,7 @@ def contest(
 
 
 def of_spark(kind: str, jars: Path, count: int, tries: int) -> dict[str, Result]:
-    """All statements of one format in this process, by two threads with a session each."""
+    """Run all statements of one format in this process, in two threads with a session each."""
     import tablefmt.spark
     from benchmarks.spark_dml import Tables
     from benchmarks.spark_peers import settings
@@ -230,7 +230,7 @@ def of_spark(kind: str, jars: Path, count: int, tries: int) -> dict[str, Result]
 
 
 def at_once(tables: list[Any], statement: str, name: str) -> tuple[list[str | None], float]:
-    """The statement of both writers, each in a thread; what was refused, and the seconds."""
+    """Run the statement of both writers in threads; return the errors and the seconds."""
     start = threading.Barrier(2)
     said: list[str | None] = [None, None]
     begun, ended = [0.0, 0.0], [0.0, 0.0]
@@ -259,7 +259,7 @@ def at_once(tables: list[Any], statement: str, name: str) -> tuple[list[str | No
 
 
 def main() -> None:
-    """Run and keep the results."""
+    """Run and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tries", type=int, default=16)
     parser.add_argument("--rows", type=int, default=10_000)

@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def data(rows: int, start: int = 0) -> pa.Table:
-    """Rows with ids from `start` on."""
+    """Return rows with ids from `start` on."""
     chance = np.random.default_rng(start)
     words = np.char.add("word ", chance.integers(0, 5_000, rows).astype(str))
     return pa.table(
@@ -65,7 +65,7 @@ def data(rows: int, start: int = 0) -> pa.Table:
 
 
 def first(work: Path, source: tablefmt.Table, rounds: int) -> dict[str, list[float]]:
-    """All rows, into a new table each time."""
+    """Measure copies of all rows into a new table each time."""
     numbers = itertools.count()
 
     def place() -> str:
@@ -88,7 +88,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def later(work: Path, source: tablefmt.Table, rounds: int) -> dict[str, list[float]]:
-    """One row at a time: what takes it, and what an append of it costs."""
+    """Measure one new row at a time: by pipes, and by an append."""
     plain, keyed = str(work / "plain"), str(work / "keyed")
     tablefmt.pipe(source).into(plain)
     tablefmt.pipe(source).into(keyed, keys="id")

@@ -39,7 +39,7 @@ KINDS = ("deleted", "evolved", "small")
 
 
 def make(rows: pa.Table, root: Path, kind: str, files: int) -> tablefmt.Table:
-    """A table in so many files of one transaction."""
+    """Write a table with many files in one transaction."""
     step = -(-rows.num_rows // files)
     table = tablefmt.create(root / kind, rows.schema)
     with table.transaction() as transaction:
@@ -55,7 +55,7 @@ def make(rows: pa.Table, root: Path, kind: str, files: int) -> tablefmt.Table:
 
 
 def queries(key: int, price: str) -> dict[str, tuple[str, str | None]]:
-    """Columns and condition of each, as SQL."""
+    """Return the columns and the condition of each query, as SQL."""
     between = f"l_shipdate BETWEEN DATE '{DAYS[0]}' AND DATE '{DAYS[1]}'"
     return {
         "full": ("*", None),
@@ -66,7 +66,7 @@ def queries(key: int, price: str) -> dict[str, tuple[str, str | None]]:
 
 
 def duckdb_cases(table: tablefmt.Table, key: int, price: str) -> dict[str, Callable[[], Any]]:
-    """By name, what is measured."""
+    """Return DuckDB's measured cases by name."""
     connection = duckdb.connect()
     tablefmt.duckdb.attach(connection, "ours", table.uri)
     paths = [f"{table.uri}/{path}" for path in table.scan().files()["path"].to_pylist()]
@@ -95,7 +95,7 @@ def duckdb_cases(table: tablefmt.Table, key: int, price: str) -> dict[str, Calla
 
 
 def polars_cases(table: tablefmt.Table, key: int, price: str) -> dict[str, Callable[[], Any]]:
-    """The same of polars."""
+    """Return polars' measured cases by name."""
     column = polars.col
     paths = [f"{table.uri}/{path}" for path in table.scan().files()["path"].to_pylist()]
     conditions = {

@@ -40,7 +40,7 @@ SERVERS = ("versitygw", "minio")
 
 
 def program() -> str:
-    """The server's program."""
+    """Return the server's program."""
     named = os.environ.get("TABLEFMT_TEST_S3_SERVER")
     found = named or next((p for p in map(shutil.which, SERVERS) if p), None)
     if not found:
@@ -50,7 +50,7 @@ def program() -> str:
 
 @contextlib.contextmanager
 def served(server: str, folder: Path) -> Iterator[str]:
-    """The endpoint of a server with one bucket."""
+    """Run a server with one bucket; yield its endpoint."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -91,13 +91,13 @@ def _make_bucket(endpoint: str) -> None:
 
 
 def options(endpoint: str) -> dict[str, Any]:
-    """Storage options of s3fs."""
+    """Return the storage options for s3fs."""
     region = {"region_name": "us-east-1"}
     return {"key": KEY, "secret": SECRET, "endpoint_url": endpoint, "client_kwargs": region}
 
 
 def delta_options(endpoint: str) -> dict[str, str]:
-    """The same of deltalake."""
+    """Return the storage options for deltalake."""
     return {
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -155,7 +155,7 @@ def _worker(
 
 
 def contend(whose: str, uri: str, endpoint: str, writers: int, appends: int) -> dict[str, Any]:
-    """All at once: commits a second, what a commit waits, and what it costs."""
+    """Run all writers; return commits per second, waits and costs of a commit."""
     context = multiprocessing.get_context("spawn")
     ready, go, said = context.Semaphore(0), context.Event(), context.Queue()
     workers = [
@@ -199,7 +199,7 @@ class Contests:
         self._numbers = itertools.count()
 
     def run(self, whose: str, endpoint: str, writers: int, appends: int, name: str) -> float:
-        """Commits a second; ours are checked."""
+        """Return commits per second; check our commits."""
         uri = f"s3://{BUCKET}/{next(self._numbers)}"
         if whose == "tablefmt":
             tablefmt.create(uri, SCHEMA, storage_options=options(endpoint))
@@ -219,7 +219,7 @@ class Contests:
 
 
 def main() -> None:
-    """Run all and keep the results."""
+    """Run all cases and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--writers", type=int, nargs="+", default=[1, 8])

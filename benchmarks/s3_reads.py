@@ -19,7 +19,7 @@ from benchmarks.harness import run_alternating
 
 
 def rows(count: int, seed: int) -> pa.Table:
-    """Numbers that do not compress, and text that does a little."""
+    """Return incompressible numbers and slightly compressible text."""
     random = np.random.default_rng(seed)
     return pa.table(
         {

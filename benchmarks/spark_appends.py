@@ -17,7 +17,7 @@ from benchmarks.harness import ratio, run_alternating, save
 
 
 def block(spark: Any, number: int, rows: int) -> Any:
-    """One append's rows, in one file."""
+    """Return one append's rows, in one file."""
     first = number * rows
     return spark.range(first, first + rows, numPartitions=1).selectExpr(
         "id", "cast(id % 1000 as int) as k", "id * 1.5D as v", "concat('user_', id) as s"
@@ -25,7 +25,7 @@ def block(spark: Any, number: int, rows: int) -> Any:
 
 
 def shape(seconds: list[float]) -> dict[str, Any]:
-    """The first ten, the last ten, the slowest, and how far the slowest stands out."""
+    """Return the first ten, the last ten, the slowest, and the slowest relative to the median."""
     first, last = seconds[:10], seconds[-10:]
     median = statistics.median(seconds)
     spread = {

@@ -67,11 +67,11 @@ class Tables:
         return f"ice.db.{table}" if self.kind == "iceberg" else table
 
     def place(self, table: str) -> str:
-        """The folder that its files are in."""
+        """Return the folder of a table's files."""
         return f"{self.work}/db/{table}" if self.kind == "iceberg" else f"{self.work}/{table}"
 
     def create(self, table: str, frame: Any) -> None:
-        """A new table with these rows."""
+        """Create a table with these rows."""
         if self.kind == "iceberg":
             writer = frame.writeTo(self.name(table)).using("iceberg")
             for name, value in _ICEBERG.items():
@@ -87,11 +87,11 @@ class Tables:
             )
 
     def run(self, text: str, table: str) -> None:
-        """One statement; `{t}` in it stands for the table."""
+        """Run one statement; `{t}` in it is replaced by the table."""
         self.spark.sql(text.replace("{t}", self.name(table))).collect()
 
     def total(self, table: str) -> tuple[int, float]:
-        """Rows, and the sum of `v`."""
+        """Return the number of rows, and the sum of `v`."""
         row = self.spark.table(self.name(table)).selectExpr("count(*)", "sum(v)").collect()[0]
         return row[0], row[1]
 
@@ -107,7 +107,7 @@ class Tables:
 
 
 def rows(spark: Any, first: int, last: int, files: int) -> Any:
-    """Six columns of several types."""
+    """Return rows of six columns of several types."""
     return spark.range(first, last, 1, files).selectExpr(
         "id",
         "cast(id % 1000 as int) AS k",
@@ -119,7 +119,7 @@ def rows(spark: Any, first: int, last: int, files: int) -> Any:
 
 
 def merge(tables: Tables, table: str, count: int, turn: int) -> None:
-    """100,000 rows: half are there, all over the table; half are new."""
+    """Run a MERGE of 100,000 rows: half match, spread over the table, and half are new."""
     half = _MERGED // 2
     chosen = f"if(id < {half}, id * {count // half} + {turn}, {count} + {turn} * {half} + id)"
     source = tables.spark.range(0, _MERGED, 1, 2).selectExpr(f"{chosen} AS id")
@@ -149,7 +149,7 @@ def seconds(action: Callable[[int], Any], times: int) -> list[float]:
 
 
 def statements(tables: Tables, table: str, count: int, times: int) -> dict[str, list[float]]:
-    """The statements in order, then the scan."""
+    """Run the statements in order, then the scan."""
     return {
         "merge": seconds(lambda i: merge(tables, table, count, i), times),
         "update": seconds(
@@ -164,7 +164,7 @@ def statements(tables: Tables, table: str, count: int, times: int) -> dict[str, 
 
 
 def expected(count: int, times: int) -> int:
-    """Rows that are left of the statements' table; the rows merged count among those deleted."""
+    """Return the expected rows of the table; deleted rows include merged ones."""
     ids = set()
     half, step = _MERGED // 2, count // (_MERGED // 2)
     new = [count + turn * half + n for turn in range(times) for n in range(half, 2 * half)]
@@ -176,7 +176,7 @@ def expected(count: int, times: int) -> int:
 
 
 def one(kind: str, jars: Path, count: int, times: int) -> dict[str, Any]:
-    """All measurements of one format in this process."""
+    """Run all measurements of one format in this process."""
     work = tempfile.mkdtemp(prefix="spark_dml")
     spark = tablefmt.spark.session("benchmark", master="local[2]", **settings(kind, jars, work))
     spark.sparkContext.setLogLevel("ERROR")
@@ -208,7 +208,7 @@ def one(kind: str, jars: Path, count: int, times: int) -> dict[str, Any]:
 
 
 def in_turn(given: argparse.Namespace) -> None:
-    """A process a format, the formats in turn, several rounds; results kept."""
+    """Run a process per format, alternating for several rounds; save the results."""
     kinds = [k for k in FORMATS if not given.formats or k in given.formats.split(",")]
     rounds: dict[str, list[dict[str, list[float]]]] = {kind: [] for kind in kinds}
     arguments = ("--jars", given.jars, "--rows", given.rows, "--times", given.times)
@@ -237,7 +237,7 @@ def in_turn(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run and keep the results."""
+    """Run and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jars", type=Path, default=Path())
     parser.add_argument("--rows", type=int, default=8_000_000)

@@ -29,7 +29,7 @@ FORMATS = ("parquet", "tablefmt", "delta", "delta tuned", "iceberg")
 
 
 def settings(kind: str, jars: Path, work: str) -> dict[str, str]:
-    """Spark's settings for one format."""
+    """Return Spark's settings for one format."""
     common = {
         "spark.driver.memory": "6g",
         "spark.sql.shuffle.partitions": "4",
@@ -79,14 +79,14 @@ class Peer:
             self.format = ""
 
     def create(self, name: str, frame: Any) -> None:
-        """A new table with these rows."""
+        """Create a table with these rows."""
         if self.kind == "iceberg":
             frame.writeTo(f"ice.db.{name}").using("iceberg").create()
         else:
             self.append(name, frame)
 
     def append(self, name: str, frame: Any) -> None:
-        """More rows."""
+        """Append rows."""
         if self.kind == "iceberg":
             frame.writeTo(f"ice.db.{name}").append()
         elif not self.format:
@@ -95,7 +95,7 @@ class Peer:
             frame.write.format(self.format).mode("append").save(f"{self.work}/{name}")
 
     def read(self, name: str) -> Any:
-        """The whole table as a DataFrame."""
+        """Return the whole table as a DataFrame."""
         if self.kind == "iceberg":
             return self.spark.table(f"ice.db.{name}")
         if not self.format:
@@ -110,7 +110,7 @@ class Peer:
 
 
 def timed(action: Callable[[], Any], times: int, before: Callable[[], Any] | None = None) -> Any:
-    """Seconds of each of some runs, after one that is not counted."""
+    """Return the seconds of each run, after one that is not counted."""
     found = []
     for _ in range(times + 1):
         if before is not None:
@@ -122,7 +122,7 @@ def timed(action: Callable[[], Any], times: int, before: Callable[[], Any] | Non
 
 
 def one(kind: str, jars: Path, rows: int, appends: int) -> dict[str, list[float]]:
-    """All measurements of one format in this process."""
+    """Run all measurements of one format in this process."""
     work = tempfile.mkdtemp(prefix="spark_peers")
     spark = tablefmt.spark.session("benchmark", master="local[2]", **settings(kind, jars, work))
     spark.sparkContext.setLogLevel("ERROR")
@@ -158,7 +158,7 @@ def one(kind: str, jars: Path, rows: int, appends: int) -> dict[str, list[float]
 
 
 def in_turn(given: argparse.Namespace) -> None:
-    """A process a format, the formats in turn, several rounds; results kept."""
+    """Run a process per format, alternating for several rounds; save the results."""
     kinds = [k for k in FORMATS if not given.formats or k in given.formats.split(",")]
     rounds: dict[str, list[dict[str, list[float]]]] = {kind: [] for kind in kinds}
     arguments = ("--jars", given.jars, "--rows", given.rows, "--appends", given.appends)
@@ -186,7 +186,7 @@ def in_turn(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run and keep the results."""
+    """Run and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jars", type=Path, default=Path())
     parser.add_argument("--rows", type=int, default=8_000_000)

@@ -27,7 +27,7 @@ WAYS = ("tablefmt native", "tablefmt arrow", "parquet s3a")
 
 
 def timed(action: Callable[[], Any], times: int) -> list[float]:
-    """Seconds of each of some runs, after one that is not counted."""
+    """Return the seconds of each run, after one that is not counted."""
     found = []
     for _ in range(times + 1):
         start = time.perf_counter()
@@ -97,7 +97,7 @@ def one(way: str, bucket: str, options: dict[str, Any], given: argparse.Namespac
 
 
 def size_of(server: S3Server, table: str) -> int:
-    """Bytes of a table's Parquet files."""
+    """Return the bytes of a table's Parquet files."""
     bucket, _, prefix = table.partition("/")
     pages = server.client().get_paginator("list_objects_v2")
     return sum(
@@ -109,7 +109,7 @@ def size_of(server: S3Server, table: str) -> int:
 
 
 def in_turn(given: argparse.Namespace) -> None:
-    """A process a way, the ways in turn, several rounds; results kept."""
+    """Run a process per way, alternating for several rounds; save the results."""
     server = S3Server()
     seconds: dict[str, dict[str, list[float]]] = {way: {} for way in WAYS}
     megabytes: dict[str, float] = {}
@@ -144,7 +144,7 @@ def in_turn(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run and keep the results."""
+    """Run and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)

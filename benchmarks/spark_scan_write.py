@@ -51,11 +51,11 @@ class Ways:
             tablefmt.spark.register(spark)
 
     def path(self, name: str) -> str:
-        """The folder of one way."""
+        """Return the folder of one way."""
         return f"{self.work}/{name}"
 
     def pairs(self) -> dict[str, str]:
-        """Ours by the plain way to compare it with."""
+        """Return our ways, each with the plain way to compare it with."""
         if not self.registered:
             return {"tablefmt functions": "parquet zstd"}
         return {
@@ -85,7 +85,7 @@ class Ways:
         return lambda: write(self.path(name))
 
     def writes(self) -> dict[str, Case]:
-        """A first write each; by SQL it is CREATE TABLE … AS SELECT."""
+        """Return a first write for each way; in SQL it is CREATE TABLE … AS SELECT."""
         frame = self.frame
 
         def plain(codec: str) -> Callable[[str], Any]:
@@ -108,7 +108,7 @@ class Ways:
         return cases
 
     def readers(self) -> dict[str, Callable[[], Any]]:
-        """A DataFrame of the whole table, made anew each time."""
+        """Return functions that create a new DataFrame of the whole table."""
         spark = self.spark
 
         def plain(name: str) -> Callable[[], Any]:
@@ -130,7 +130,7 @@ class Ways:
         return readers
 
     def reads(self) -> dict[str, dict[str, Case]]:
-        """By kind of query, the readers' ways to run it; the answers are checked."""
+        """Return the readers' cases by kind of query; results are checked."""
         low = self.rows // 2
         high = low + self.rows // 1000 - 1
 

@@ -37,7 +37,7 @@ PATIENCE_SECONDS = 600
 
 
 def steady(query: Any) -> dict[str, float]:
-    """Median seconds a batch, in all and by step; and the last tenth's over the first's."""
+    """Return the median seconds per batch, in total and by step, and last tenth over first."""
     batches = [p for p in query.recentProgress if p["durationMs"].get("addBatch") is not None]
     batches = batches[len(batches) // 10 :]
     steps = ("triggerExecution", "addBatch", "queryPlanning", "latestOffset", "walCommit")
@@ -54,12 +54,12 @@ def steady(query: Any) -> dict[str, float]:
 
 
 def started(frame: Any, kind: str, work: str, name: str) -> Any:
-    """A writer of a stream with a checkpoint of its own."""
+    """Return a stream writer with a separate checkpoint."""
     return frame.writeStream.format(kind).option("checkpointLocation", f"{work}/checkpoint {name}")
 
 
 def into(spark: Any, kind: str, work: str, commits: int, rows: int) -> dict[str, float]:
-    """Batches into a table."""
+    """Measure batches into a table."""
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
     source = source.option("numPartitions", 1).load()
     query = started(source, kind, work, "into").start(f"{work}/table")
@@ -73,7 +73,7 @@ def into(spark: Any, kind: str, work: str, commits: int, rows: int) -> dict[str,
 
 
 def reader(spark: Any, kind: str) -> Any:
-    """A stream of a table."""
+    """Return a stream of a table."""
     source = spark.readStream.format(kind).option("maxFilesPerTrigger", 1)
     if kind == "parquet":
         return source.schema(DDL)
@@ -81,7 +81,7 @@ def reader(spark: Any, kind: str) -> Any:
 
 
 def out(spark: Any, kind: str, work: str) -> dict[str, float]:
-    """A file a batch out of the same table, into nothing."""
+    """Measure batches of one file out of the same table, into no sink."""
     frame = reader(spark, kind).load(f"{work}/table")
     query = started(frame, "noop", work, "out").trigger(availableNow=True).start()
     query.awaitTermination()
@@ -89,7 +89,7 @@ def out(spark: Any, kind: str, work: str) -> dict[str, float]:
 
 
 def latency(spark: Any, kind: str, work: str, times: int) -> list[float]:
-    """Seconds from an append that is done to its rows in the code of a running stream."""
+    """Return the seconds from a finished append to its rows in the code of a running stream."""
     seen: queue.Queue[tuple[float, list[int]]] = queue.Queue()
     place = f"{work}/watched"
 
@@ -122,7 +122,7 @@ def latency(spark: Any, kind: str, work: str, times: int) -> list[float]:
 
 
 def one(given: argparse.Namespace) -> dict[str, Any]:
-    """All measurements of one format in this process."""
+    """Run all measurements of one format in this process."""
     work = tempfile.mkdtemp(prefix="spark_streams")
     told = settings(given.one, given.jars, work)
     kind = given.one.split()[0]
@@ -144,7 +144,7 @@ def one(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def in_turn(given: argparse.Namespace) -> None:
-    """A process a format, the formats in turn, several rounds; results kept."""
+    """Run a process per format, alternating for several rounds; save the results."""
     kinds = [kind for kind in FORMATS if not given.formats or kind in given.formats.split(",")]
     sizes = ("--jars", given.jars, "--commits", given.commits, "--rows", given.rows)
     sizes = (*sizes, "--latency", given.latency, *(["--sink-only"] if given.sink_only else []))
@@ -173,7 +173,7 @@ def in_turn(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run and keep the results."""
+    """Run and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jars", type=Path, default=Path())
     parser.add_argument("--commits", type=int, default=1000)

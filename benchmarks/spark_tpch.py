@@ -24,7 +24,7 @@ PLAIN, OURS = "parquet", "tablefmt"
 
 
 def write_both(spark: Any, source: Path, work: str) -> dict[str, dict[str, int]]:
-    """Both forms of every table, and how many files each has."""
+    """Write both forms of every table; return the number of files of each."""
     counts = {}
     for name in TABLES:
         frame = spark.read.parquet(str(source / f"{name}.parquet"))
@@ -41,7 +41,7 @@ def files_below(folder: str) -> int:
 
 
 def sessions(spark: Any, work: str) -> dict[str, Any]:
-    """A session a way to reach the tables, each with all of them under their plain names."""
+    """Return a session for each way, each with all tables under their plain names."""
     made = {name: spark.newSession() for name in ("parquet by path", "tablefmt by path")}
     for table in TABLES:
         plain, ours = f"{work}/{PLAIN}/{table}", f"{work}/{OURS}/{table}"
@@ -63,7 +63,7 @@ def sessions(spark: Any, work: str) -> dict[str, Any]:
 
 
 def run_query(ways: dict[str, Any], text: str, rounds: int) -> dict[str, list[float]]:
-    """Seconds from text to rows, each way in turn; the rows have to be the same."""
+    """Return the seconds from text to rows, alternating; check that all rows are equal."""
     answers: dict[str, list[str]] = {}
 
     def asking(name: str, session: Any) -> Callable[[], None]:
@@ -81,7 +81,7 @@ def run_query(ways: dict[str, Any], text: str, rounds: int) -> dict[str, list[fl
 
 
 def compared(figures: dict[str, dict[str, list[float]]], ours: str, plain: str) -> dict[str, Any]:
-    """Ratios of the minima and of the medians by query, with their geometric means."""
+    """Return ratios of the minima and medians by query, with their geometric means."""
     result: dict[str, Any] = {}
     for name, of in (("min", min), ("median", statistics.median)):
         ratios = {query: of(f[ours]) / of(f[plain]) for query, f in figures.items()}
@@ -92,7 +92,7 @@ def compared(figures: dict[str, dict[str, list[float]]], ours: str, plain: str) 
 
 
 def main() -> None:
-    """Run and keep the results."""
+    """Run and save the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", default="1", help="GB, as tpchgen-cli takes it; 0.1 will do")
     parser.add_argument("--rounds", type=int, default=5)

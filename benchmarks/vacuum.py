@@ -37,7 +37,7 @@ MONTH = 31 * 86_400
 
 
 def touched(root: Path, paths: list[str], at: float) -> None:
-    """Empty files that were last written at a time."""
+    """Create empty files with a given modification time."""
     for folder in {os.path.dirname(path) for path in paths}:
         (root / folder).mkdir(parents=True, exist_ok=True)
     for path in paths:
@@ -46,7 +46,7 @@ def touched(root: Path, paths: list[str], at: float) -> None:
 
 
 def build(uri: str, files: int) -> None:
-    """Twice as many files, in commits of a month ago, and an entry that removes the first half."""
+    """Commit twice as many files a month ago, and an entry that removes the first half."""
     now = time.time()
     store = open_store(uri, {})
     long_ago = replace(SYSTEM, now_us=lambda: int((now - MONTH) * 1e6))
@@ -69,7 +69,7 @@ def build(uri: str, files: int) -> None:
 
 
 def build_delta(uri: str, files: int) -> None:
-    """The same as a log of Delta Lake, in as many commits."""
+    """Write the same table as a Delta log, in the same number of commits."""
     ago = int((time.time() - MONTH) * 1000)
     names = [f"c{i}" for i in range(1, COLUMNS + 1)]
     fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
@@ -111,7 +111,7 @@ def build_delta(uri: str, files: int) -> None:
 
 
 def planned(kind: str, uri: str, files: int) -> float:
-    """Seconds from opening to the plan, which has to have all dead files, and them alone."""
+    """Return the seconds from opening to the plan; check that it has exactly the removed files."""
     if kind == "tablefmt":
         start = time.perf_counter()
         found = tablefmt.open(uri).vacuum(dry_run=True).files.num_rows
@@ -127,7 +127,7 @@ def planned(kind: str, uri: str, files: int) -> float:
 
 
 def main() -> None:
-    """Build, measure in turn, keep the result."""
+    """Build the tables, measure alternating, save the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
