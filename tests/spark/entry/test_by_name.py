@@ -409,7 +409,7 @@ def test_a_name_that_a_folder_has_too_is_refused(
     spark.sql(f"CREATE TABLE twice USING tablefmt OPTIONS (path '{uri}')")
     assert found(tablefmt.spark.open(spark, "twice").to_df()) == [(1, "catalog")]
     tablefmt.create("twice", DDL).append(rows((2, "folder")))
-    with pytest.raises(InvalidRangeError, match=r"'\./twice' for the other"):
+    with pytest.raises(InvalidRangeError, match=r"'\./twice' for the folder's"):
         tablefmt.spark.open(spark, "twice")
     assert found(tablefmt.spark.open(spark, "./twice").to_df()) == [(2, "folder")]
     assert found(tablefmt.spark.open(spark, "default.twice").to_df()) == [(1, "catalog")]

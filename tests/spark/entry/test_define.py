@@ -159,7 +159,7 @@ def test_what_cannot_be_replaced_stays_as_it_was(spark: Any, t: str, tmp_path: P
     for statement, error, why in wrong:
         with pytest.raises(error, match=why):
             spark.sql(statement)
-    with pytest.raises(InvalidRangeError, match="as a whole"):
+    with pytest.raises(InvalidRangeError, match="replaces the whole table"):
         spark.sql("SELECT 1 AS x").writeTo("t").using("tablefmt").option(
             "replaceWhere", "x = 1"
         ).createOrReplace()

@@ -252,7 +252,7 @@ def test_a_statement_on_a_struct_that_was_altered_meanwhile_is_refused(
         return change(*arguments)
 
     monkeypatch.setattr(write_verbs, "change_rows", late)
-    with pytest.raises(SchemaMismatchError, match="'s' has another type"):
+    with pytest.raises(SchemaMismatchError, match="the type of column 's' changed"):
         spark.sql("UPDATE t SET s.a = 1")
     assert tablefmt.open(uri).version == 2
 
