@@ -1,7 +1,4 @@
-"""SparkTable: the methods of `Table` on DataFrames, run by Spark.
-
-`LayoutVerbs` has the methods that rewrite files and keep the rows: compaction and clustering.
-"""
+"""SparkTable: the methods of `Table` on DataFrames, run by Spark."""
 
 from __future__ import annotations
 
@@ -73,117 +70,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class LayoutVerbs:
-    """Compaction and clustering of a table by Spark."""
-
-    spark: Any
-    table: Table
-
-    @overload
-    def compact(
-        self,
-        kind: str = "minor",
-        *,
-        where: str | Filters | None = None,
-        target_file_size: int | None = None,
-        dry_run: Literal[False] = False,
-        commit_every: int | None = None,
-        **commit: Unpack[CommitKeywords],
-    ) -> Commit: ...
-
-    @overload
-    def compact(
-        self,
-        kind: str = "minor",
-        *,
-        where: str | Filters | None = None,
-        target_file_size: int | None = None,
-        dry_run: Literal[True],
-        commit_every: int | None = None,
-        **commit: Unpack[CommitKeywords],
-    ) -> LayoutPlan: ...
-
-    def compact(
-        self,
-        kind: str = "minor",
-        *,
-        where: str | Filters | None = None,
-        target_file_size: int | None = None,
-        dry_run: bool = False,
-        commit_every: int | None = None,
-        **commit: Unpack[CommitKeywords],
-    ) -> Commit | LayoutPlan:
-        """Combine small files, with one task per group of files.
-
-        No row goes through the JVM: Arrow reads and writes in the Python workers. Arguments as
-        `Table.compact`.
-
-        Raises:
-            InvalidPredicateError, InvalidRangeError, CorruptDataError: as `Table.compact`.
-            UnsupportedFeatureError: memory://, which the workers cannot read.
-        """
-        check_flags(dry_run=dry_run)
-        options, context = commit_options(commit), self.table.context
-        condition = files_where(self.spark, context, where)
-        asked = Compaction(kind=kind, where=condition, target_file_size=target_file_size)
-        if dry_run:
-            return plan_of(context, asked.plan)
-        work = compact_by(self.spark)
-        return compact(context, asked, options, commit_every=commit_every, rewrite=work)
-
-    @overload
-    def cluster(
-        self,
-        by: str | Sequence[str],
-        *,
-        where: str | Filters | None = None,
-        curve: str = "zorder",
-        target_file_size: int | None = None,
-        dry_run: Literal[False] = False,
-        commit_every: int | None = None,
-        **commit: Unpack[CommitKeywords],
-    ) -> Commit: ...
-
-    @overload
-    def cluster(
-        self,
-        by: str | Sequence[str],
-        *,
-        where: str | Filters | None = None,
-        curve: str = "zorder",
-        target_file_size: int | None = None,
-        dry_run: Literal[True],
-        commit_every: int | None = None,
-        **commit: Unpack[CommitKeywords],
-    ) -> LayoutPlan: ...
-
-    def cluster(
-        self,
-        by: str | Sequence[str],
-        *,
-        where: str | Filters | None = None,
-        curve: str = "zorder",
-        target_file_size: int | None = None,
-        dry_run: bool = False,
-        commit_every: int | None = None,
-        **commit: Unpack[CommitKeywords],
-    ) -> Commit | LayoutPlan:
-        """Sort the rows of each partition.
-
-        Spark shuffles rows as serialized bytes to the task that writes their range. Arguments and
-        errors as `Table.cluster`, and UnsupportedFeatureError as `compact`.
-        """
-        check_flags(dry_run=dry_run)
-        options, context = commit_options(commit), self.table.context
-        condition = files_where(self.spark, context, where)
-        asked = Cluster(by=by, curve=curve, where=condition, target_file_size=target_file_size)
-        if dry_run:
-            return plan_of(context, asked.plan)
-        work = cluster_by(self.spark)
-        return cluster(context, asked, options, commit_every=commit_every, rewrite=work)
-
-
-class SparkTable(LayoutVerbs):
+class SparkTable:
     """A table and a session. Reads and writes start from the newest version.
 
     `options` of a method are those of `tablefmt.spark.write`. Methods that write raise these errors
@@ -457,6 +344,109 @@ class SparkTable(LayoutVerbs):
     def history(self, limit: int | None = None) -> DataFrame:
         """Return `Table.history` as a DataFrame, newest version first. Errors as there."""
         return self.spark.createDataFrame(self.table.history(limit))
+
+    @overload
+    def compact(
+        self,
+        kind: str = "minor",
+        *,
+        where: str | Filters | None = None,
+        target_file_size: int | None = None,
+        dry_run: Literal[False] = False,
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit: ...
+
+    @overload
+    def compact(
+        self,
+        kind: str = "minor",
+        *,
+        where: str | Filters | None = None,
+        target_file_size: int | None = None,
+        dry_run: Literal[True],
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> LayoutPlan: ...
+
+    def compact(
+        self,
+        kind: str = "minor",
+        *,
+        where: str | Filters | None = None,
+        target_file_size: int | None = None,
+        dry_run: bool = False,
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit | LayoutPlan:
+        """Combine small files, with one task per group of files.
+
+        No row goes through the JVM: Arrow reads and writes in the Python workers. Arguments as
+        `Table.compact`.
+
+        Raises:
+            InvalidPredicateError, InvalidRangeError, CorruptDataError: as `Table.compact`.
+            UnsupportedFeatureError: memory://, which the workers cannot read.
+        """
+        check_flags(dry_run=dry_run)
+        options, context = commit_options(commit), self.table.context
+        condition = files_where(self.spark, context, where)
+        asked = Compaction(kind=kind, where=condition, target_file_size=target_file_size)
+        if dry_run:
+            return plan_of(context, asked.plan)
+        work = compact_by(self.spark)
+        return compact(context, asked, options, commit_every=commit_every, rewrite=work)
+
+    @overload
+    def cluster(
+        self,
+        by: str | Sequence[str],
+        *,
+        where: str | Filters | None = None,
+        curve: str = "zorder",
+        target_file_size: int | None = None,
+        dry_run: Literal[False] = False,
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit: ...
+
+    @overload
+    def cluster(
+        self,
+        by: str | Sequence[str],
+        *,
+        where: str | Filters | None = None,
+        curve: str = "zorder",
+        target_file_size: int | None = None,
+        dry_run: Literal[True],
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> LayoutPlan: ...
+
+    def cluster(
+        self,
+        by: str | Sequence[str],
+        *,
+        where: str | Filters | None = None,
+        curve: str = "zorder",
+        target_file_size: int | None = None,
+        dry_run: bool = False,
+        commit_every: int | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit | LayoutPlan:
+        """Sort the rows of each partition.
+
+        Spark shuffles rows as serialized bytes to the task that writes their range. Arguments and
+        errors as `Table.cluster`, and UnsupportedFeatureError as `compact`.
+        """
+        check_flags(dry_run=dry_run)
+        options, context = commit_options(commit), self.table.context
+        condition = files_where(self.spark, context, where)
+        asked = Cluster(by=by, curve=curve, where=condition, target_file_size=target_file_size)
+        if dry_run:
+            return plan_of(context, asked.plan)
+        work = cluster_by(self.spark)
+        return cluster(context, asked, options, commit_every=commit_every, rewrite=work)
 
 
 def _in_session(spark: Session, bounds: RangeKeywords) -> RangeKeywords:
