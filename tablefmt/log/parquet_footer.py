@@ -127,6 +127,9 @@ SCHEMA_DEPTH_MAX = 256
 """Maximum levels of a Parquet schema. A type of 64 levels needs at most three for each."""
 
 _BYTE_ARRAY, _FIXED = 6, 7
+_CODEC_MAX = 7
+"""Highest number of a compression codec."""
+
 _WIDTHS = {0: 1, 1: 4, 2: 8, 4: 4, 5: 8}
 """Bytes of a value of a physical type. INT96 has no order, so no reader uses its minimum."""
 
@@ -350,10 +353,12 @@ def _after_chunk(data: bytes, at: int, leaf: Leaf) -> int:
     kind, at = chunk.get(3, (0, 0))
     if kind != STRUCT:
         raise ValueError("one of its columns is not described")
-    # Type 1, statistics 12, sizes 16.
+    # Type 1, codec 4, statistics 12, sizes 16.
     described, _ = fields(data, at)
     if _number(data, described, 1, -1) != leaf.kind:
         raise ValueError("one of its columns has another type than the schema")
+    if not 0 <= _number(data, described, 4, -1) <= _CODEC_MAX:
+        raise ValueError("one of its columns has an unknown compression codec")
     _check_lists(data, described, _COLUMN_LISTS)
     kind, at = described.get(_GEOSPATIAL, (0, 0))
     if kind == STRUCT:
@@ -442,7 +447,7 @@ def _usual(
         after_texts = rb"\x19" + repeated + rb"\x19" + defined + rb"|\x29" + defined + b"|"
         counted = rb"\x16" + _V + b"(?:" + after_texts + b")"
     encodings = _usual_list(STRUCT, _PAGES, 1, 2, 3, 4)
-    after = rb"\x15" + _V + (rb"\x16" + _V) * 3 + rb"\x26" + _V
+    after = rb"\x15[\x00\x02\x04\x06\x08\x0a\x0c\x0e]" + (rb"\x16" + _V) * 3 + rb"\x26" + _V
     after += rb"(?:(?:\x26" + _V + rb"\x1c|\x3c)" + statistics + rb"\x19"
     after += rb"|\x26" + _V + rb"\x29|\x49)" + encodings
     after += rb"(?:\x3c(?:" + counted + rb")\x00)?\x00"

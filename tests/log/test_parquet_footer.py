@@ -75,6 +75,7 @@ BAD: dict[str, tuple[Change, str]] = {
     "a short minimum": (once(b"\x28\x08\x02" + b"\0" * 7, b"\x28\x07\x02" + b"\0" * 6), "short"),
     "an empty old minimum": (once(b"\x18\x08\x02" + b"\0" * 7, b"\x18\x00"), "too short"),
     "another type": (once(b"\x1c\x15\x04\x19", b"\x1c\x15\x02\x19"), "another type"),
+    "an unknown codec": (lambda f: _other_codec(f), "unknown compression codec"),
     "one column fewer": (lambda f: _drop_column(f), "columns, and the schema"),
     "encrypted": (lambda f: _encrypted(f), "is encrypted"),
     "row groups twice": (lambda f: f[:-1] + b"\x09\x08\x0c\x00", "do not ascend"),
@@ -89,6 +90,14 @@ def _drop_column(footer: bytes) -> bytes:
     at = footer.index(b"\x19\x1c\x19") + 4
     _, end = parquet_footer.fields(footer, at)
     return footer[: at - 1] + bytes([footer[at - 1] - 16]) + footer[end:]
+
+
+def _other_codec(footer: bytes) -> bytes:
+    """A footer whose first column chunk has the codec 17."""
+    group = footer.index(b"\x19\x1c\x19") + 4
+    _, chunk = parquet_footer.fields(footer, group)[0][3]
+    _, at = parquet_footer.fields(footer, chunk)[0][4]
+    return footer[:at] + b"\x22" + footer[at + 1 :]
 
 
 def _other_rows(footer: bytes) -> bytes:

@@ -19,10 +19,14 @@ SHORT = (b"\x28\x08\x04" + b"\0" * 7, b"\x28\x07\x04" + b"\0" * 6)
 TYPE = (b"\x1c\x15\x04\x19", b"\x1c\x15\x02\x19")
 """A column chunk of type INT64, and of type INT32."""
 
+CODEC = (b"\x18\x01x\x15\x00\x16", b"\x18\x01x\x15\x22\x16")
+"""The path of the column x, and the codec 0; the codec 17."""
+
 WHYS = {
     "levels": "A histogram counts levels that its column does not have (STO-26).",
     "bound": "A maximum is shorter than the values of its column (STO-26).",
     "type": "A column chunk has another physical type than the schema (STO-26).",
+    "codec": "A column chunk has an unknown compression codec (STO-26).",
     "groups": "The row groups have fewer rows together than the file (STO-26).",
     "twice": "A field comes twice (STO-26).",
     "elements": "A list claims another kind of element, which hides another footer (STO-26).",
@@ -50,7 +54,7 @@ def _spoilt(footer: bytes, kind: str) -> bytes:
         # Arrow reads two numbers: 80 80 18, and the length of the text. Then it reads the text.
         text = hidden[path:]
         return footer[:at] + b"\x23\x80\x80\x18" + _number(len(text)) + text + footer[end + 4 :]
-    old, new = {"levels": LEVELS, "bound": SHORT, "type": TYPE}[kind]
+    old, new = {"levels": LEVELS, "bound": SHORT, "type": TYPE, "codec": CODEC}[kind]
     assert old in footer, kind
     return footer.replace(old, new, 1)
 

@@ -42,7 +42,7 @@ LEVELS = 256
 BYTE_ARRAY, FIXED, WIDTHS = 6, 7, {0: 1, 1: 4, 2: 8, 4: 4, 5: 8}
 """Physical types, and the bytes of their values. No reader uses a bound of INT96 (type 3)."""
 
-REPEATED = 2
+REPEATED, CODECS = 2, range(8)
 MEMORY_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
 
 Column = tuple[int, int, tuple[int, int]]
@@ -203,11 +203,14 @@ def _check_chunk(cursor: Cursor, column: Column) -> None:
 
 def _check_description(cursor: Cursor, column: Column) -> None:
     lists = {2: I32, 3: BINARY, 8: STRUCT, 13: STRUCT}
-    physical = None
+    physical = codec = None
     for number, kind in cursor.fields():
         if number == 1:
             _require(kind == I32, "a column has no type")
             physical = cursor.signed()
+        elif number == 4:
+            _require(kind == I32, "a column has no compression codec")
+            codec = cursor.signed()
         elif number in (12, 16):
             _require(kind == STRUCT, "the statistics of a column are invalid")
             (_check_statistics if number == 12 else _check_sizes)(cursor, column)
@@ -217,6 +220,7 @@ def _check_description(cursor: Cursor, column: Column) -> None:
         else:
             _skip(cursor, kind, lists.get(number), NESTING - 1)
     _require(physical == column[0], f"a column has the type {physical}, and not {column[0]}")
+    _require(codec in CODECS, f"a column has the compression codec {codec}")
 
 
 def _check_statistics(cursor: Cursor, column: Column) -> None:
