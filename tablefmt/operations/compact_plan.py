@@ -50,7 +50,7 @@ _CODE = {reason: code for code, reason in enumerate(REASONS)}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedGroup:
-    """Files that one rewrite reads. Each group conflicts by itself (CFL-15)."""
+    """Files that one rewrite reads. Each group conflicts independently (CFL-15)."""
 
     files: Ids
     """Ids, in the order in which their rows are written."""

@@ -48,8 +48,8 @@ from tablefmt.session.transaction_snapshot import TransactionSnapshot, live_rows
 class MergeResult:
     """Result of running a MERGE."""
 
-    looked_at: AnalyzedCondition
-    """The condition from `MergeAnalysis.looked_at`."""
+    read_condition: AnalyzedCondition
+    """The condition from `MergeAnalysis.read_condition`."""
     files: pa.Table
     """Live files that may hold such rows, which were opened."""
     pairs: Pairs
@@ -81,7 +81,7 @@ def stage_merge_result(
     pairs, ids = result.pairs, result.files["id"].to_numpy()
     updated = pairs.action == UPDATED
     changed = Changed(
-        target=result.looked_at,
+        target=result.read_condition,
         files=result.files,
         read=pairs.target_rows((pairs.source != NO_SOURCE) | (pairs.action != KEPT), ids),
         deleted=pairs.target_rows(pairs.action == DELETED, ids),
@@ -97,20 +97,22 @@ def stage_merge_result(
     return stage_changes(txn, NAME, changed, copy)
 
 
-def explanation(txn: TransactionSnapshot, looked_at: AnalyzedCondition, source_rows: int) -> str:
+def explanation(
+    txn: TransactionSnapshot, read_condition: AnalyzedCondition, source_rows: int
+) -> str:
     """Return a text about the files and rows that a MERGE opens, and the reason.
 
     Args:
         txn: the version that would be read.
-        looked_at: as in `MergeAnalysis.looked_at`.
+        read_condition: as in `MergeAnalysis.read_condition`.
         source_rows: number of source rows.
     """
     total, rows, size = txn.snapshot.totals
-    files = txn.snapshot.matching(looked_at.predicate)
-    if looked_at.predicate is None:
+    files = txn.snapshot.matching(read_condition.predicate)
+    if read_condition.predicate is None:
         why = "no file can be ruled out"
     else:
-        why = f"pruned by {to_sql(looked_at.predicate)[:TEXT_MAX]}"
+        why = f"pruned by {to_sql(read_condition.predicate)[:TEXT_MAX]}"
     return (
         f"version {txn.version}: {files.num_rows} of {total} files, "
         f"{live_rows(files)} of {rows} rows, {pc.sum(files['size']).as_py() or 0} of {size} bytes; "
@@ -205,14 +207,14 @@ class Writer:
     def _columns_read(self, match: Match) -> list[Field]:
         """Return the target columns that some clause does not set, or uses in a value."""
         clauses = [self.merge.clauses[step].values for step in np.unique(match.clause).tolist()]
-        looked_at = frozenset[str]().union(*(v.value.columns for vs in clauses for v in vs))
+        used = frozenset[str]().union(*(v.value.columns for vs in clauses for v in vs))
         set_always = frozenset.intersection(
             *(frozenset(value.field.id for value in values) for values in clauses)
         )
         return [
             column
             for column in self.merge.target.schema.fields
-            if column.id not in set_always or self._handle(column) in looked_at
+            if column.id not in set_always or self._handle(column) in used
         ]
 
     def _changed(
@@ -398,12 +400,12 @@ def explain_merge(
     """Return a text about the files that a MERGE opens. Arguments and errors as in
     `stage_merge`."""
     with prepared(txn, source, statement, memory_limit) as merge:
-        return explanation(txn, merge.looked_at, merge.source.rows.num_rows)
+        return explanation(txn, merge.read_condition, merge.source.rows.num_rows)
 
 
 def _staged(merge: PreparedMerge, check: MatchCheck | None) -> Staged:
     txn = merge.txn
-    files = txn.snapshot.with_vectors(txn.snapshot.matching(merge.looked_at.predicate))
+    files = txn.snapshot.with_vectors(txn.snapshot.matching(merge.read_condition.predicate))
     with txn.measured.timed(SCAN):
         match = find_matches(merge, files)
     if check is not None:
@@ -415,7 +417,7 @@ def _staged(merge: PreparedMerge, check: MatchCheck | None) -> Staged:
         updated = writer.update(files, match.at(updates[match.clause]))
         inserted = _inserted(merge, writer, match)
     result = MergeResult(
-        looked_at=merge.looked_at,
+        read_condition=merge.read_condition,
         files=files,
         pairs=pairs_of(merge, match),
         source_rows=merge.source.rows.num_rows,

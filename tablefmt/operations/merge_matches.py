@@ -282,10 +282,10 @@ def _used(merge: PreparedMerge) -> frozenset[str]:
 
 
 def _filter(merge: PreparedMerge) -> RowFilter | None:
-    if merge.looked_at.predicate is None:
+    if merge.read_condition.predicate is None:
         return None
     # The pushed filter selects more rows than the condition, and the join decides.
-    return RowFilter(filter_of(merge.looked_at.predicate, merge.target.schema).pushed)
+    return RowFilter(filter_of(merge.read_condition.predicate, merge.target.schema).pushed)
 
 
 def _chunks(merge: PreparedMerge, files: pa.Table, columns: Sequence[Field]) -> Iterator[pa.Table]:

@@ -157,7 +157,7 @@ class PreparedMerge:
 
     txn: TransactionSnapshot
     analysis: MergeAnalysis
-    looked_at: AnalyzedCondition
+    read_condition: AnalyzedCondition
     """The target's rows that the statement reads."""
     on: Translated
     clauses: tuple[ArrowClause, ...]
@@ -222,7 +222,7 @@ def prepared(
         yield PreparedMerge(
             txn=txn,
             analysis=analysis,
-            looked_at=analysis.looked_at(kept.values(analysis)),
+            read_condition=analysis.read_condition(kept.values(analysis)),
             on=on,
             clauses=clauses,
             target=target,

@@ -103,9 +103,9 @@ def stage_set(
 
     handles = {relation.handle(at): column for at, column in enumerate(schema.fields)}
     set_ids = {value.field.id for value in values_set}
-    looked_at = frozenset[str]().union(*(value.value.columns for value in values_set))
+    used = frozenset[str]().union(*(value.value.columns for value in values_set))
     # Columns that are set but unused need no read. At least one column is read to count the rows.
-    read = {h: c for h, c in handles.items() if h in looked_at or c.id not in set_ids}
+    read = {h: c for h, c in handles.items() if h in used or c.id not in set_ids}
     read = read or dict(list(handles.items())[:1])
     shape = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields])
 

@@ -155,7 +155,7 @@ class MergeAnalysis:
         """Return the key columns of the target, in the order of the hash."""
         return tuple(self.equated[at].field for at in self.key_parts)
 
-    def looked_at(self, values: Sequence[SourceValues]) -> AnalyzedCondition:
+    def read_condition(self, values: Sequence[SourceValues]) -> AnalyzedCondition:
         """Return the target's rows that the statement reads (MRG-3).
 
         Args:
@@ -175,8 +175,8 @@ class MergeAnalysis:
             _any_of([all_of(matching) if matching else None, *(read.predicate for read in rest)]),
             None,
             exact=False,
-            reasoned=all(read.by_row for read in reads),
-            columns=_union([read.looked_at for read in reads]),
+            follows_from_columns=all(read.by_row for read in reads),
+            columns=_union([read.used_columns for read in reads]),
         )
 
     @property
@@ -336,7 +336,9 @@ class StatementReader:
 
 def not_understood(condition: Any) -> AnalyzedCondition:
     """Return a condition of which only the text is known."""
-    return AnalyzedCondition(kept_text(str(condition)), None, None, False, reasoned=False)
+    return AnalyzedCondition(
+        kept_text(str(condition)), None, None, False, follows_from_columns=False
+    )
 
 
 def _analyzed(text: str, condition: TargetCondition) -> AnalyzedCondition:
@@ -345,6 +347,6 @@ def _analyzed(text: str, condition: TargetCondition) -> AnalyzedCondition:
         condition.predicate,
         None,
         exact=False,
-        reasoned=condition.columns is not None,
+        follows_from_columns=condition.columns is not None,
         columns=condition.columns,
     )

@@ -102,7 +102,7 @@ class AnalyzedCondition:
     """None selects every row."""
     exact: bool
     """`predicate` is TRUE for no other row."""
-    reasoned: bool | None = None
+    follows_from_columns: bool | None = None
     """The condition depends only on the values of `columns`, so conflicts can be judged by row.
     None: as `exact`."""
     columns: frozenset[int] | None = None
@@ -117,7 +117,9 @@ class AnalyzedCondition:
     def read_nothing(self) -> Read:
         """Return the read of a choice among files by metadata. It read no row, and more files may
         match."""
-        return Read(predicate=self.predicate, by_row=self.by_row, rows={}, columns=self.looked_at)
+        return Read(
+            predicate=self.predicate, by_row=self.by_row, rows={}, columns=self.used_columns
+        )
 
     def read(self, files: pa.Table, rows: Mapping[int, BitMap64] | None = None) -> Read:
         """Return the read of `files` (column `id`), which are those that may hold selected rows.
@@ -131,16 +133,16 @@ class AnalyzedCondition:
             by_row=self.by_row,
             files=np.sort(files["id"].to_numpy()),
             rows=rows,
-            columns=self.looked_at,
+            columns=self.used_columns,
         )
 
     @property
     def by_row(self) -> bool:
-        """Return whether conflicts can be judged by row, as in `reasoned`."""
-        return self.exact if self.reasoned is None else self.reasoned
+        """Return whether conflicts can be judged by row, as in `follows_from_columns`."""
+        return self.exact if self.follows_from_columns is None else self.follows_from_columns
 
     @property
-    def looked_at(self) -> frozenset[int] | None:
+    def used_columns(self) -> frozenset[int] | None:
         """Return the ids of the columns that decide which rows are selected; None: any column."""
         if self.columns is not None:
             return self.columns

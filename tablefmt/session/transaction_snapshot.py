@@ -78,7 +78,7 @@ class TransactionFiles:
         self.transaction = transaction
         self.folder = data_folder(transaction)
         self.shared = shared
-        """Others write to the folder now, so it stays even if it is empty for a moment."""
+        """Other writers use the folder now, so it stays even if it is empty for a moment."""
         self.shared_key = shared_key
         """Key of a file of its first write in the folder of another transaction. It may not
         exist."""

@@ -142,13 +142,13 @@ def test_what_is_looked_at(
     """MRG-3, CFL-21: every part that is equated holds 1 and 2 in the source."""
     analysis = analyzed(on, *clauses)
 
-    looked_at = analysis.looked_at(
+    condition = analysis.read_condition(
         [SourceValues(values=(1, 2), has_null=False) for _ in analysis.equated]
     )
 
-    text = None if looked_at.predicate is None else to_sql(looked_at.predicate)
-    assert (text, names(looked_at.looked_at), looked_at.by_row) == (predicate, columns, by_row)
-    assert not looked_at.exact
+    text = None if condition.predicate is None else to_sql(condition.predicate)
+    assert (text, names(condition.used_columns), condition.by_row) == (predicate, columns, by_row)
+    assert not condition.exact
 
 
 def test_text_that_is_none_is_refused() -> None:

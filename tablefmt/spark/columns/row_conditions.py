@@ -184,14 +184,14 @@ def analyzed_text(
     else:
         return AnalyzedCondition(to_sql(predicate), predicate, None, True)
     analysis = analyze(text, Relation(schema, alias=alias))
-    reasoned = analysis.follows_from_columns
+    follows = analysis.follows_from_columns
     return AnalyzedCondition(
         kept_text(text),
         all_of(known) if known else None,
         None,
         False,
-        reasoned=reasoned,
-        columns=analysis.columns[0] if reasoned else None,
+        follows_from_columns=follows,
+        columns=analysis.columns[0] if follows else None,
     )
 
 
@@ -225,7 +225,7 @@ def analyzed_parts(
         predicate,
         None,
         False,
-        reasoned=plain,
+        follows_from_columns=plain,
         columns=frozenset(f.id for f in fields if f is not None) if plain else None,
     )
 

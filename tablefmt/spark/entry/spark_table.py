@@ -314,7 +314,9 @@ class SparkTable:
             return SparkCondition(target, None if given is None else _column(self.spark, given))
         column = _column(self.spark, given)
         return SparkCondition(
-            AnalyzedCondition(kept_text(_text(column, schema)), None, None, False, reasoned=False),
+            AnalyzedCondition(
+                kept_text(_text(column, schema)), None, None, False, follows_from_columns=False
+            ),
             column,
         )
 

@@ -197,8 +197,8 @@ def explain(txn: TransactionSnapshot, merge: Merge) -> str:
 
     def explained() -> str:
         with SourceRows.stored(merge.source, merge.bind_source, merge.analysis) as source:
-            looked_at = merge.analysis.looked_at(source.values())
-            return explanation(txn, looked_at, source.count)
+            read_condition = merge.analysis.read_condition(source.values())
+            return explanation(txn, read_condition, source.count)
 
     return again_if_lost(NAME, explained)
 
@@ -228,9 +228,9 @@ class _Work:
         txn, analysis = self.txn, self.merge.analysis
         self.checks.by_row(self.source.rows, [], self.merge.of(Side.NOT_MATCHED))
         with job_description(self.spark, f"{NAME}: reading the source"):
-            looked_at = analysis.looked_at(self.source.values())
+            read_condition = analysis.read_condition(self.source.values())
             rows = self.source.count
-        files = txn.snapshot.matching(looked_at.predicate)
+        files = txn.snapshot.matching(read_condition.predicate)
         total = txn.snapshot.totals[0]
         _log.info("MERGE: %d source rows, %d of %d files opened", rows, files.num_rows, total)
         rewritten = self._find(files)
@@ -238,7 +238,7 @@ class _Work:
         inserted = self._insert(np.unique(pairs.source[pairs.source >= 0]))
         txn.files.keep_only(joined([rewritten.files, inserted]))
         result = MergeResult(
-            looked_at=looked_at,
+            read_condition=read_condition,
             files=files,
             pairs=pairs,
             source_rows=rows,

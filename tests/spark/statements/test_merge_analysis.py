@@ -93,21 +93,21 @@ STATEMENTS["another width"] = ("t.k = s.n", [update(k="s.n", v="s.v")])
 
 def facts(analysis: MergeAnalysis, schema: Any) -> Facts:
     one = {"date": 19750, "string": "a", "double": 1.0}
-    looked_at = analysis.looked_at(
+    condition = analysis.read_condition(
         [
             SourceValues(values=(one.get(str(each.field.type), 1),), has_null=False)
             for each in analysis.equated
         ]
     )
-    ids = looked_at.looked_at
+    ids = condition.used_columns
     shown = {
         side: [clause["actionType"] for clause in clauses]
         for side, clauses in analysis.parameters.items()
     }
     return Facts(
-        None if looked_at.predicate is None else to_sql(looked_at.predicate),
+        None if condition.predicate is None else to_sql(condition.predicate),
         None if ids is None else tuple(sorted(schema.by_id(i).name for i in ids)),
-        looked_at.by_row,
+        condition.by_row,
         tuple(schema.by_id(i).name for i in analysis.set_columns),
         tuple(field.name for field in analysis.key_fields),
         analysis.deletes_always,
