@@ -16,23 +16,57 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import Column, DataFrame
     from pyspark.sql import SparkSession as Session
-    from pyspark.sql.types import DataType
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+    from pyspark.sql.types import DataType, StructType
 else:
     # PySpark is imported on first use.
-    Column = DataFrame = DataType = Session = Any
+    Column = DataFrame = DataType = Session = SparkContext = StructType = Any
 
-__all__ = ["Column", "DataFrame", "DataType", "Functions", "JavaObject", "Session", "functions_of"]
-
-Functions = Any
-"""The module `pyspark.sql.functions`, or its counterpart for Spark Connect."""
+__all__ = [
+    "Column",
+    "DataFrame",
+    "DataType",
+    "Functions",
+    "JavaObject",
+    "Session",
+    "SparkContext",
+    "StructType",
+    "functions_of",
+]
 
 JavaObject = Any
 """An object of the JVM, from py4j. Python does not know its class."""
+
+
+class Functions(Protocol):
+    """The module `pyspark.sql.functions`, or its counterpart for Spark Connect.
+
+    Only functions that tablefmt uses are listed.
+    """
+
+    __name__: str
+    broadcast: Callable[[DataFrame], DataFrame]
+    coalesce: Callable[..., Column]
+    col: Callable[[str], Column]
+    count: Callable[[Column], Column]
+    expr: Callable[[str], Column]
+    lit: Callable[[Any], Column]
+    max: Callable[[Column], Column]
+    min: Callable[[Column], Column]
+    monotonically_increasing_id: Callable[[], Column]
+    raise_error: Callable[[Column], Column]
+    struct: Callable[..., Column]
+    transform: Callable[[Column, Callable[[Column], Column]], Column]
+    transform_keys: Callable[[Column, Callable[[Column, Column], Column]], Column]
+    transform_values: Callable[[Column, Callable[[Column, Column], Column]], Column]
+    udf: Callable[..., Callable[[str], Column]]
+    when: Callable[[Column, Column], Column]
 
 
 def functions_of(frame: DataFrame | Session) -> Functions:
@@ -41,7 +75,8 @@ def functions_of(frame: DataFrame | Session) -> Functions:
     A process may have sessions of both kinds, and the plain module works with only one of them.
     """
     connect = type(frame).__module__.startswith("pyspark.sql.connect")
-    return importlib.import_module(f"pyspark.sql{'.connect' if connect else ''}.functions")
+    module = importlib.import_module(f"pyspark.sql{'.connect' if connect else ''}.functions")
+    return cast("Functions", module)
 
 
 def has_jvm(spark: object) -> bool:
@@ -69,6 +104,11 @@ def java_rows_if_any(frame: object) -> JavaObject | None:
     return getattr(frame, "_jdf", None)
 
 
+def connect_plan(frame: DataFrame) -> str:
+    """Return the text of the plan of a Connect client's DataFrame. It asks the server."""
+    return cast("ConnectFrame", frame)._explain_string(extended=True)
+
+
 def java_column(column: Column) -> JavaObject | None:
     """Return the Column of the JVM. None in Spark Connect."""
     return getattr(column, "_jc", None)
@@ -94,7 +134,7 @@ def java_exception(error: BaseException) -> JavaObject | None:
     return getattr(error, "_origin", None)
 
 
-def context_of(spark: Session) -> JavaObject | None:
+def context_of(spark: Session) -> SparkContext | None:
     """Return the SparkContext. None in Spark Connect, where `sparkContext` would raise."""
     return getattr(spark, "_sc", None)
 
@@ -106,9 +146,14 @@ def jvm_of(spark: Session) -> JavaObject:
 
 def active_jvm() -> JavaObject:
     """Return the view of the JVM whose context is active in this process."""
+    return _active_context()._jvm
+
+
+def _active_context() -> SparkContext:
     from pyspark import SparkContext
 
-    return SparkContext._active_spark_context._jvm
+    # None without a context. Callers have one.
+    return cast("SparkContext", SparkContext._active_spark_context)
 
 
 def gateway(spark: Session) -> JavaObject:
@@ -116,7 +161,7 @@ def gateway(spark: Session) -> JavaObject:
     return spark.sparkContext._gateway
 
 
-def is_context_stopped(context: JavaObject) -> bool:
+def is_context_stopped(context: SparkContext) -> bool:
     """Return whether Python has stopped a SparkContext, by PySpark's own criterion."""
     return context._jsc is None
 
@@ -179,10 +224,9 @@ def set_active_session(spark: Session | None) -> None:
 
 def session_from(java: JavaObject) -> Session:
     """Return PySpark's object for a session of the JVM."""
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    return SparkSession(SparkContext._active_spark_context, java)
+    return SparkSession(_active_context(), java)
 
 
 def frame_from(java: JavaObject, spark: Session) -> DataFrame:
@@ -212,7 +256,7 @@ class SessionCache(Generic[Value]):
         """Make a cache of at most `most` values per context."""
         self._most = most
         self._lock = threading.Lock()
-        self._by_context: weakref.WeakKeyDictionary[JavaObject, OrderedDict[Hashable, Value]] = (
+        self._by_context: weakref.WeakKeyDictionary[SparkContext, OrderedDict[Hashable, Value]] = (
             weakref.WeakKeyDictionary()
         )
 
@@ -244,7 +288,7 @@ class SessionCache(Generic[Value]):
             self._forget_stopped()
             return sum(map(len, self._by_context.values()))
 
-    def _of(self, context: JavaObject) -> OrderedDict[Hashable, Value]:
+    def _of(self, context: SparkContext) -> OrderedDict[Hashable, Value]:
         self._forget_stopped()
         return self._by_context.setdefault(context, OrderedDict())
 

@@ -49,7 +49,7 @@ def session_layout(
     spark: Session, files: FileOptions, metadata: Metadata, head: Head | None
 ) -> Layout:
     """Return `layout` with the session's limit of rows per file."""
-    rows_max = int(spark.conf.get("spark.sql.files.maxRecordsPerFile", "0"))
+    rows_max = int(spark.conf.get("spark.sql.files.maxRecordsPerFile", "0") or 0)
     return layout(files, metadata, head, rows_max)
 
 

@@ -30,7 +30,13 @@ from tablefmt.spark.backends.native.native_relation import (
 )
 from tablefmt.spark.backends.native.relation_columns import cells
 from tablefmt.spark.jvm import java_classes
-from tablefmt.spark.pyspark_objects import DataFrame, JavaObject, Session, java_rows_if_any
+from tablefmt.spark.pyspark_objects import (
+    DataFrame,
+    JavaObject,
+    Session,
+    connect_plan,
+    java_rows_if_any,
+)
 from tablefmt.store.object_store import Store
 
 _READ = re.compile(r"\btablefmt_arrow_([0-9a-f]{32})_v(\d+)_")
@@ -78,7 +84,7 @@ def _version_in_text(view: LogView, query: DataFrame) -> int | None:
     elif _is_local(query):
         return None
     else:
-        text = query._explain_string(extended=True)
+        text = connect_plan(query)
     versions = _labelled(view, text)
     if _SCANNED.search(text):
         versions.append(view.head.version)

@@ -14,7 +14,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tablefmt.data.column_cast import match_names
 from tablefmt.errors import SchemaMismatchError
@@ -40,6 +40,9 @@ from tablefmt.model.schema_rules import number_fields
 from tablefmt.spark.pyspark_objects import DataFrame, Functions
 from tablefmt.spark.runtime.spark_messages import END
 from tablefmt.spark.runtime.sql_text import parsed
+
+if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
 
 
 def guard(metadata: Metadata) -> str | None:
@@ -206,7 +209,7 @@ def incoming_of(fields: Sequence[Mapping[str, Any]], schema: Schema) -> Schema:
     return number_fields(columns) if columns else schema
 
 
-def misfit(error: Any) -> SchemaMismatchError:
+def misfit(error: AnalysisException) -> SchemaMismatchError:
     """Return the error for a type that Spark cannot assign to a column."""
     parameters = error.getMessageParameters() or {}
     name = parameters.get("name", parameters.get("columnName", "")).replace("`", "")

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard, cast, overload
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.expression_analysis import analyze, depends_on_zone
-from tablefmt.expressions.filter_tuples import filters_to_predicate, is_filters
+from tablefmt.expressions.filter_tuples import Filters, filters_to_predicate, is_filters
 from tablefmt.expressions.predicate import Predicate, all_of, to_sql
 from tablefmt.expressions.sql_parser import Relation, check_qualifiers
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
@@ -22,6 +21,7 @@ from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.session.statement_scope import AnalyzedCondition, kept_text
 from tablefmt.spark.pyspark_objects import (
+    Functions,
     active_jvm,
     column_from,
     functions_of,
@@ -92,7 +92,7 @@ _SEVERAL_ROWS = frozenset(
 """First parts of the conditions of Spark's errors."""
 
 
-def as_column(functions: ModuleType, given: str | Column) -> Column:
+def as_column(functions: Functions, given: str | Column) -> Column:
     """Return a Column of SQL text or of a Column.
 
     Args:
@@ -123,7 +123,21 @@ def is_plain(given: str | Column | None) -> bool:
     return analysis.is_plain and not analysis.calls
 
 
-def without_filters(where: Any, schema: Schema) -> Any:
+@overload
+def without_filters(where: str | Filters, schema: Schema) -> str: ...
+
+
+@overload
+def without_filters(where: str | Filters | Column, schema: Schema) -> str | Column: ...
+
+
+@overload
+def without_filters(
+    where: str | Filters | Column | None, schema: Schema
+) -> str | Column | None: ...
+
+
+def without_filters(where: str | Filters | Column | None, schema: Schema) -> str | Column | None:
     """Return the condition with filter tuples as SQL text, which no time zone of a session affects.
 
     Raises:
@@ -139,7 +153,7 @@ def without_filters(where: Any, schema: Schema) -> Any:
     )
 
 
-def text_condition(where: Any, schema: Schema) -> str:
+def text_condition(where: str | Filters | Column | None, schema: Schema) -> str:
     """Return the condition as SQL text. `where` must not be None.
 
     Raises:
@@ -153,7 +167,7 @@ def text_condition(where: Any, schema: Schema) -> str:
     return text
 
 
-def _is_column(given: Any) -> bool:
+def _is_column(given: object) -> TypeGuard[Column]:
     from pyspark.sql import Column
 
     return isinstance(given, Column)
@@ -332,5 +346,5 @@ def check_zoned(text: str, schema: Schema) -> None:
 
 def session_zone(spark: SparkSession) -> str:
     """Return the time zone in which a session reads times without one. Spec: SQL-4."""
-    zone: str = spark.conf.get("spark.sql.session.timeZone")
-    return zone
+    # PySpark's type allows None, which only a default may be.
+    return cast("str", spark.conf.get("spark.sql.session.timeZone"))

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.expressions.set_assignments import Over, Parts
+from tablefmt.expressions.set_assignments import Parts
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Decimal, Field, Schema, Struct, Type, nullable
 from tablefmt.spark.columns.projection import check_inner, misfit
 from tablefmt.spark.columns.row_conditions import as_column
-from tablefmt.spark.pyspark_objects import Column, DataType, Functions, functions_of
+from tablefmt.spark.pyspark_objects import (
+    Column,
+    DataFrame,
+    DataType,
+    Functions,
+    StructType,
+    functions_of,
+)
 from tablefmt.spark.runtime.failures import DOES_NOT_FIT, statement_errors
 
 
-def spark_types(fields: Sequence[Field]) -> DataType:
+def spark_types(fields: Sequence[Field]) -> StructType:
     """Return columns as a StructType of Spark in which everything is nullable."""
     from pyspark.sql.types import StructType
 
@@ -47,10 +53,11 @@ def cast_column(functions: Functions, value: Column, given: DataType, kind: Data
         given: its type in Spark.
         kind: the new type, which must be assignable.
     """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
     if same_type(given, kind):
         return value
-    kinds = given.typeName(), kind.typeName()
-    if kinds == ("struct", "struct"):
+    if isinstance(given, StructType) and isinstance(kind, StructType):
         known = {folded(field.name): field for field in given.fields}
         fields = []
         for field in kind.fields:
@@ -62,17 +69,16 @@ def cast_column(functions: Functions, value: Column, given: DataType, kind: Data
                 inner = cast_column(functions, part, there.dataType, field.dataType)
             fields.append(inner.alias(field.name))
         return functions.when(value.isNotNull(), functions.struct(*fields))
-    if kinds == ("array", "array"):
-        return functions.transform(
-            value,
-            lambda each: cast_column(functions, each, given.elementType, kind.elementType),
-        )
-    if kinds == ("map", "map"):
+    if isinstance(given, ArrayType) and isinstance(kind, ArrayType):
+        old, new = given.elementType, kind.elementType
+        return functions.transform(value, lambda each: cast_column(functions, each, old, new))
+    if isinstance(given, MapType) and isinstance(kind, MapType):
+        key_types, value_types = (given.keyType, kind.keyType), (given.valueType, kind.valueType)
         keys = functions.transform_keys(
-            value, lambda key, _: cast_column(functions, key, given.keyType, kind.keyType)
+            value, lambda key, _: cast_column(functions, key, *key_types)
         )
         return functions.transform_values(
-            keys, lambda _, item: cast_column(functions, item, given.valueType, kind.valueType)
+            keys, lambda _, item: cast_column(functions, item, *value_types)
         )
     return value.cast(kind)
 
@@ -98,7 +104,13 @@ def overlaid(
         there: the type of `old`.
         result: the type of the result. Each field is in `given` or in `there`.
     """
-    if {kind.typeName() for kind in (given, there, result)} != {"struct"}:
+    from pyspark.sql.types import StructType
+
+    if not (
+        isinstance(given, StructType)
+        and isinstance(there, StructType)
+        and isinstance(result, StructType)
+    ):
         return cast_column(functions, value, given, result)
     new, known = ({folded(f.name): f for f in kind.fields} for kind in (given, there))
     fields = []
@@ -126,32 +138,36 @@ def overlaid(
     return functions.when(stays, functions.struct(*fields))
 
 
-def _lacks(given: DataType, there: DataType) -> bool:
+def _lacks(given: StructType, there: StructType) -> bool:
+    from pyspark.sql.types import StructType
+
     new = {folded(field.name): field.dataType for field in given.fields}
     for field in there.fields:
         kind = new.get(folded(field.name))
+        inner = field.dataType
         if kind is None:
             return True
-        both = kind.typeName(), field.dataType.typeName()
-        if both == ("struct", "struct") and _lacks(kind, field.dataType):
+        if isinstance(kind, StructType) and isinstance(inner, StructType) and _lacks(kind, inner):
             return True
     return False
 
 
 def new_column(
-    functions: Functions, field: Field, value: Any, there: Field | None, place: Sequence[str] = ()
-) -> Any:
+    functions: Functions,
+    field: Field,
+    value: str | Column | Parts,
+    there: Field | None,
+    place: Sequence[str] = (),
+) -> Column:
     """Return the new value of a column in a statement as a Column.
 
     Args:
         functions: Spark's functions for the kind of session.
         field: the column after the statement.
-        value: SQL text, a Column, or `Parts`. An `Over` is returned as an `Over` of a Column.
+        value: SQL text, a Column, or `Parts`.
         there: the column in the rows. None: the rows do not have it.
         place: qualifiers of the column's name, if it needs any.
     """
-    if isinstance(value, Over):
-        return Over(as_column(functions, value.value))
     if isinstance(value, Parts):
         name = field.name if there is None else there.name
         old = None if there is None else there.type
@@ -161,7 +177,7 @@ def new_column(
 
 def _put_together(
     functions: Functions, kind: Type, parts: Parts, there: Type | None, path: tuple[str, ...]
-) -> Any:
+) -> Column:
     assert isinstance(kind, Struct)
     known = {f.id: f for f in there.fields} if isinstance(there, Struct) else {}
     given = {field.id: value for field, value in parts.values}
@@ -179,8 +195,8 @@ def _put_together(
 
 
 def store_assigned(
-    frame: Any, values: Sequence[tuple[Field, Any]]
-) -> tuple[tuple[Field, Any], ...]:
+    frame: DataFrame, values: Sequence[tuple[Field, Column]]
+) -> tuple[tuple[Field, Column], ...]:
     """Return new values cast to the types of their columns, by ANSI store assignment.
 
     Args:

@@ -14,6 +14,7 @@ statements on a whole table.
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,7 +34,7 @@ _FORMAT_SET = "_tablefmt_format_set"
 def install_table_formats() -> None:
     """Make Spark's writers use the format of tablefmt tables. Call it once per process."""
     from pyspark.sql import DataFrameWriter
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     for writer in (DataFrameWriter, DataStreamWriter):
         _wrap_for_format(writer, "format", _noting_format)
@@ -42,7 +43,7 @@ def install_table_formats() -> None:
     _wrap_for_format(DataStreamWriter, "toTable", _to_named_table)
 
 
-def _wrap_for_format(kind: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+def _wrap_for_format(kind: type, name: str, wrapped: Callable[[Any], Any]) -> None:
     original = getattr(kind, name)
     if getattr(original, "tablefmt_formats", False):
         return
@@ -85,7 +86,7 @@ def _has_options(writer: Any) -> bool:
     return options is not None and not options().isEmpty()
 
 
-def _is_our_table(spark: Any, name: str) -> bool:
+def _is_our_table(spark: Session, name: str) -> bool:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -109,21 +110,18 @@ _TIMES = frozenset(map(option_key, TIMES))
 
 def install_stream_hints(spark: Session) -> None:
     """Make `readStream` and `writeStream` pass the options that sources need. Once per process."""
-    if is_connect(spark):
-        from pyspark.sql.connect import readwriter as batches
-        from pyspark.sql.connect.streaming import readwriter
-    else:
-        from pyspark.sql import readwriter as batches
-        from pyspark.sql.streaming import readwriter
+    of_kind = "pyspark.sql.connect" if is_connect(spark) else "pyspark.sql"
+    batches = importlib.import_module(f"{of_kind}.readwriter")
+    streams = importlib.import_module(f"{of_kind}.streaming.readwriter")
     _wrap(batches.DataFrameReader, "load", _zoned)
-    _wrap(readwriter.DataStreamReader, "load", _loading)
-    _wrap(readwriter.DataStreamWriter, "partitionBy", _passing_columns(PARTITION_COLUMNS))
-    _wrap(readwriter.DataStreamWriter, "clusterBy", _passing_columns(CLUSTERING_COLUMNS))
-    _wrap(readwriter.DataStreamWriter, "start", _start)
-    _wrap(readwriter.DataStreamWriter, "toTable", _to_table)
+    _wrap(streams.DataStreamReader, "load", _loading)
+    _wrap(streams.DataStreamWriter, "partitionBy", _passing_columns(PARTITION_COLUMNS))
+    _wrap(streams.DataStreamWriter, "clusterBy", _passing_columns(CLUSTERING_COLUMNS))
+    _wrap(streams.DataStreamWriter, "start", _start)
+    _wrap(streams.DataStreamWriter, "toTable", _to_table)
 
 
-def _wrap(kind: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+def _wrap(kind: type, name: str, wrapped: Callable[[Any], Any]) -> None:
     original = getattr(kind, name)
     if getattr(original, "tablefmt", False):
         return
@@ -249,7 +247,7 @@ def install_statement_hints(spark: Session) -> None:
         )
 
     sql.tablefmt = True  # type: ignore[attr-defined]
-    spark.sql = sql
+    spark.sql = sql  # type: ignore[method-assign]
 
 
 def _is_unknown(error: Exception, verb: str) -> bool:

@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -59,7 +59,7 @@ from tablefmt.spark.entry.python_writer import (
     make_writer,
     source_store,
 )
-from tablefmt.spark.pyspark_objects import has_jvm, java_session, jvm_of
+from tablefmt.spark.pyspark_objects import Session, has_jvm, java_session, jvm_of
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.spark_options import parse_read_options
@@ -74,6 +74,9 @@ from tablefmt.spark.streams.stream_progress import StreamOffset
 from tablefmt.spark.streams.stream_source import StreamSource
 from tablefmt.store.object_store import Store
 from tablefmt.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -117,7 +120,7 @@ class StreamTask:
             yield pa.RecordBatch.from_arrays(batch.columns, names=self.shape.names).cast(self.shape)
 
 
-class StreamReader(DataSourceStreamReader):  # type: ignore[misc]
+class StreamReader(DataSourceStreamReader):
     """Reads one stream. Opens the table when Spark asks for the first offset."""
 
     def __init__(
@@ -219,7 +222,8 @@ class UnlimitedReader(StreamReader):
                 [f"option:{name}" for name in limits],
             )
 
-    def latestOffset(self) -> dict[str, Any]:
+    # Before 4.2, Spark passes nothing.
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
         """Return the end of the log. It follows the last batch's end if this reader knows that."""
         with carrying():
             last = self._last
@@ -231,16 +235,16 @@ class UnlimitedReader(StreamReader):
 
 if KNOWS_LIMITS:
 
-    class LimitedReader(StreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
         """Reads a stream on Spark releases that pass the start of a batch."""
 
-        def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
             """Return the end of the next batch."""
             with carrying():
                 limited = not isinstance(limit, ReadAllAvailable)
                 return _plain(self._source().next_offset(_offset(start), limited=limited))
 
-        def getDefaultReadLimit(self) -> Any:
+        def getDefaultReadLimit(self) -> ReadLimit:
             """Return a limit, so that Spark passes one. The options set the actual limit."""
             return ReadMaxFiles(1)
 
@@ -306,7 +310,7 @@ _NO_CATALOG = (
 )
 
 
-class TablefmtDataSource(DataSource):  # type: ignore[misc]
+class TablefmtDataSource(DataSource):
     """Python data source for `format("tablefmt")` and its options."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -405,7 +409,7 @@ class TablefmtDataSource(DataSource):  # type: ignore[misc]
         return store, context.view.snapshot(point)
 
 
-class TablefmtReader(DataSourceReader):  # type: ignore[misc]
+class TablefmtReader(DataSourceReader):
     """Reads every file of one version, several files per task."""
 
     def __init__(self, store: Store, snapshot: Snapshot) -> None:
@@ -428,7 +432,7 @@ class TablefmtReader(DataSourceReader):  # type: ignore[misc]
         yield from self.task.batches(unpacked(partition.value))
 
 
-class ChangesReader(DataSourceReader):  # type: ignore[misc]
+class ChangesReader(DataSourceReader):
     """Reads the files of row changes, several files per task.
 
     One task reads all files of a range in which rows may cancel each other.
@@ -454,7 +458,7 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc]
 
 
 @contextmanager
-def _active(spark: Any) -> Iterator[None]:
+def _active(spark: Session) -> Iterator[None]:
     """Make a session the active one: Spark checks the active session for a source of this name."""
     if not has_jvm(spark):
         yield
@@ -469,7 +473,7 @@ def _active(spark: Any) -> Iterator[None]:
             sessions.setActiveSession(before.get())
 
 
-def register_source(spark: Any, name: str = "tablefmt") -> None:
+def register_source(spark: Session, name: str = "tablefmt") -> None:
     """Register `format("tablefmt")` in a session, and its errors in PySpark. Idempotent.
 
     Also hides storage options from the plans that Spark shows.

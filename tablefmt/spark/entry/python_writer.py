@@ -52,7 +52,7 @@ from tablefmt.store.object_store import Store
 
 
 @dataclass
-class TaskFiles(WriterCommitMessage):  # type: ignore[misc]
+class TaskFiles(WriterCommitMessage):
     """Serialized files that the committed attempt of a task wrote."""
 
     body: bytes
@@ -165,7 +165,7 @@ class Prepared:
         TransactionFiles(self.task.store, self.task.transaction).discard()
 
 
-class TablefmtWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class TablefmtWriter(DataSourceArrowWriter):
     """Writes files in tasks, then commits them in one commit."""
 
     def __init__(self, prepared: Prepared, options: WriteOptions, *, applied: bool) -> None:
@@ -285,7 +285,7 @@ _UNNUMBERED = Batch(number=0, query=None, run=None)
 
 
 @dataclass
-class BatchFiles(WriterCommitMessage):  # type: ignore[misc]
+class BatchFiles(WriterCommitMessage):
     """Serialized files that the committed attempt of a task wrote, and facts to commit them.
 
     Spark keeps one message per task on the driver. So it has nothing that all tasks share, and no
@@ -302,7 +302,7 @@ class BatchFiles(WriterCommitMessage):  # type: ignore[misc]
     """Start of the transaction."""
 
 
-class TablefmtStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class TablefmtStreamWriter(DataSourceStreamArrowWriter):
     """Writes the files of one batch in tasks, or commits them in one commit."""
 
     def __init__(self, sink: Sink, rows: Schema, prepared: Prepared, table: str | None) -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.spark import pyspark_objects
@@ -18,6 +19,9 @@ from tablefmt.spark.jvm import spark_internals
 from tablefmt.spark.pyspark_objects import Session, has_jvm
 from tablefmt.spark.runtime import failures
 from tablefmt.store.private_folders import PrivateFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 JAVA_MIN = 17
 PYSPARK_MIN = spark_internals.MINORS[0]
@@ -216,7 +220,7 @@ def is_connect(spark: Session) -> bool:
 def is_stopped(spark: Session) -> bool:
     """Return whether a session, classic or Connect, was stopped."""
     if is_connect(spark):
-        return bool(spark.is_stopped)
+        return cast("ConnectSession", spark).is_stopped
     return pyspark_objects.is_stopped(spark)
 
 

@@ -82,7 +82,7 @@ class SparkTable:
         query failed, and nothing was committed.
     """
 
-    def __init__(self, spark: Any, table: Table) -> None:
+    def __init__(self, spark: Session, table: Table) -> None:
         table.context.changed = note
         self.spark = spark
         self.table = table

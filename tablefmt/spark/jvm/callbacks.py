@@ -41,7 +41,8 @@ def ensure_started(gateway: JavaObject) -> None:
         parameters = gateway.callback_server_parameters
         if parameters.auth_token is not None:
             # Without PYSPARK_PIN_THREAD, py4j itself has given both sides a token.
-            ensure_callback_server_started(gateway)
+            # PySpark states no types for it.
+            ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
             return
         token = secrets.token_hex(32)
         # The running server shares the parameters, so it requires the token from now on.

@@ -64,7 +64,8 @@ def job_description(spark: Session, step: str) -> Iterator[None]:
     finally:
         # If the session was stopped meanwhile, it has no properties.
         if not is_context_stopped(context):
-            context.setLocalProperty(_DESCRIPTION, before)
+            # None removes the property, although PySpark's type has no None.
+            context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]
 
 
 _log = logging.getLogger(__name__)

@@ -8,10 +8,16 @@ and a caller's condition must mean the same with and without Spark. So variables
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.pyspark_objects import Functions, active_jvm, column_from, functions_of
+from tablefmt.spark.pyspark_objects import (
+    Functions,
+    JavaObject,
+    active_jvm,
+    column_from,
+    functions_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -55,7 +61,7 @@ def selected(frame: DataFrame, *texts: str) -> DataFrame:
     return frame.select(*(parsed(functions, text) for text in texts))
 
 
-def parser_of(jvm: Any) -> Any:
+def parser_of(jvm: JavaObject) -> JavaObject:
     """Return the JVM's parser without variable substitution. It uses the thread's settings."""
     parser = getattr(jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$")
     return getattr(parser, "MODULE$")

@@ -219,7 +219,7 @@ def stage_update(
 
 def rows_with_positions(
     spark: Session, txn: TransactionSnapshot, files: pa.Table, where: SparkCondition
-) -> Any:
+) -> DataFrame:
     """Return the live rows of files with their positions, bound to the names of `where`."""
     snapshot = txn.snapshot
     vectors = snapshot.with_vectors(files)

@@ -19,6 +19,7 @@ from tablefmt.changes.changed_rows import lost_of, may_cancel, together
 from tablefmt.changes.commit_rows import INSERT, WENT, FileChanges
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.check_constraints import shown_columns
+from tablefmt.expressions.filter_tuples import Filters
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.session_times import in_session
 from tablefmt.model.name_matching import folded
@@ -123,7 +124,9 @@ def _is_special(kind: Type) -> bool:
 _TYPE, _VERSION, _TIMESTAMP = CHANGE_COLUMNS.names
 
 
-def changes_frame(spark: Session, changes: Changes, where: str | Column | None = None) -> DataFrame:
+def changes_frame(
+    spark: Session, changes: Changes, where: str | Filters | Column | None = None
+) -> DataFrame:
     """Return the row changes of a range, in no order.
 
     Args:

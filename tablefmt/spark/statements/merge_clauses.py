@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tablefmt.expressions.ddl import default_sql
 from tablefmt.expressions.merge_statement import (
@@ -22,7 +21,7 @@ from tablefmt.expressions.merge_statement import (
     source_column,
 )
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.expressions.set_assignments import Over
+from tablefmt.expressions.set_assignments import Expression, Over
 from tablefmt.expressions.sql_parser import Relation, check_qualifiers
 from tablefmt.model.schema import Field
 from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis, StatementReader
@@ -41,6 +40,9 @@ from tablefmt.spark.columns.store_assignment import (
 from tablefmt.spark.pyspark_objects import Column, DataFrame, Functions, Session, functions_of
 from tablefmt.spark.runtime.sql_text import parsed
 from tablefmt.spark.statements.dml import SparkCondition
+
+NewValue = tuple[Field, "Column"]
+"""A column of the table, and its new value."""
 
 Assigned = tuple[Field, "Column | Over"]
 """A column of the table, and its new value as a Column, or an `Over` of a Column."""
@@ -63,7 +65,7 @@ class SparkClause:
     def over(self, rows: DataFrame) -> SparkClause:
         """Return the clause with names resolved in `rows` (MRG-1). Raises AnalysisException"""
         condition = None if self.condition is None else bound(rows, self.condition)
-        values = tuple((field, bound(rows, value)) for field, value in self.values)
+        values = tuple((field, bound(rows, plain(value))) for field, value in self.values)
         return replace(self, condition=condition, values=values)
 
 
@@ -87,7 +89,7 @@ class Merge:
     """Gives rows of the table the column names that the expressions use."""
     bind_source: Callable[[DataFrame], DataFrame]
     """Gives stored rows of the source the column names that the expressions use."""
-    fits: Callable[[DataFrame, Sequence[Assigned]], Sequence[Assigned]]
+    fits: Callable[[DataFrame, Sequence[NewValue]], Sequence[NewValue]]
     """Casts new values over a DataFrame to the types of their columns."""
     by_name: bool = False
     """True if expressions have column names that Spark has not resolved yet."""
@@ -151,7 +153,9 @@ def _merge(
             check_qualifiers(condition, schema, statement.target_alias)
     analysis = reader.analyze(statement, steps)
 
-    def new(field: Field, value: Any) -> Any:
+    def new(field: Field, value: Expression) -> Column | Over:
+        if isinstance(value, Over):
+            return Over(as_column(functions, value.value))
         there = next((f for f in schema.fields if f.id == field.id), None)
         return new_column(functions, field, value, there, (statement.target_alias,))
 
@@ -188,7 +192,7 @@ def _of_columns(
             yield replace(each, value=parsed(functions, text))
 
 
-def _expressions(on: Any, steps: Sequence[Step]) -> Iterator[Any]:
+def _expressions(on: Expression, steps: Sequence[Step]) -> Iterator[Expression]:
     yield on
     for step in steps:
         yield step.clause.condition
@@ -231,7 +235,7 @@ class MergeColumns:
             clauses: MATCHED clauses, NOT MATCHED BY SOURCE clauses, or both.
             is_matched: whether a row is matched, if there are clauses of both sides.
         """
-        first: Any = None
+        first: Column | None = None
         for at, clause in enumerate(clauses):
             holds = self.functions.lit(True) if clause.condition is None else clause.condition
             if is_matched is not None:
@@ -289,41 +293,43 @@ class MergeColumns:
             setting = [
                 (at, given[field.id]) for at, given in enumerate(values) if field.id in given
             ]
-            if clause is None and setting:
-                columns.append(setting[0][1].alias(field.name))
-            elif setting:
+            if not setting:
+                continue
+            value = setting[0][1]
+            if clause is not None:
                 value = self._left_out(field)
                 for at, new in setting:
                     value = self.functions.when(clause == at, new).otherwise(value)
-                columns.append(value.alias(field.name))
+            columns.append(value.alias(field.name))
         return columns
 
     def _values(
         self, frame: DataFrame, clause: SparkClause, rows: DataFrame | None = None
     ) -> dict[int, Column]:
         """Return the values that a clause sets, by column id. `rows` are the table's rows."""
-        if any(isinstance(value, Over) for _, value in clause.values):
-            clause = replace(clause, values=self._overlaid(frame, clause.values, rows))
+        values = self._overlaid(frame, clause.values, rows)
         # If one clause writes all rows, they are cast when they are written.
         lone = len(self.merge.clauses) == 1 and clause.condition is None
-        if not clause.values or (lone and clause.side is not Side.NOT_MATCHED_BY_SOURCE):
-            return {field.id: value for field, value in clause.values}
-        return {field.id: value for field, value in self.merge.fits(frame, clause.values)}
+        if not values or (lone and clause.side is not Side.NOT_MATCHED_BY_SOURCE):
+            return {field.id: value for field, value in values}
+        return {field.id: value for field, value in self.merge.fits(frame, values)}
 
     def _overlaid(
-        self, frame: DataFrame, values: Sequence[Assigned], rows: DataFrame
-    ) -> tuple[Assigned, ...]:
+        self, frame: DataFrame, values: Sequence[Assigned], rows: DataFrame | None
+    ) -> list[NewValue]:
         there = {field.id: field for field in self.txn.snapshot.schema.fields}
-        plain = []
+        overlaid_values = []
         for field, value in values:
+            new_value = plain(value)
             if isinstance(value, Over) and field.id in there:
+                assert rows is not None, "only an UPDATE has old values"
                 old, new = spark_types([there[field.id], field]).fields
                 given = frame.select(value.value.alias("value")).schema.fields[0].dataType
                 before = rows[quote_name(there[field.id].name)]
                 kinds = old.dataType, new.dataType
-                value = overlaid(self.functions, value.value, given, before, *kinds)
-            plain.append((field, value.value if isinstance(value, Over) else value))
-        return tuple(plain)
+                new_value = overlaid(self.functions, value.value, given, before, *kinds)
+            overlaid_values.append((field, new_value))
+        return overlaid_values
 
     def _updated(
         self,

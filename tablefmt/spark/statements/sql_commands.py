@@ -40,7 +40,7 @@ from tablefmt.spark.pyspark_objects import (
 from tablefmt.spark.spark_options import parse_options
 from tablefmt.spark.statements.dml import SparkCondition, delete_rows, update_rows
 from tablefmt.spark.statements.execution import open_context
-from tablefmt.spark.statements.merge_clauses import Assigned, Merge, SparkClause
+from tablefmt.spark.statements.merge_clauses import Assigned, Merge, NewValue, SparkClause
 from tablefmt.spark.statements.spark_merge import merge_rows
 from tablefmt.store.location import open_store
 
@@ -113,7 +113,7 @@ class _Statement:
         target = self._target(condition)
         return SparkCondition(target, self._condition(condition), self._bind)
 
-    def values(self, numbers: Mapping[str, int], schema: Schema | None = None) -> list[Assigned]:
+    def values(self, numbers: Mapping[str, int], schema: Schema | None = None) -> list[NewValue]:
         """Return columns, by default those before the statement, with their new values."""
         return [
             (_field(schema or self._schema, name), self._column(number))
@@ -196,7 +196,7 @@ class _Statement:
         )
 
     def _overlaid(
-        self, clause: Mapping[str, Any], values: Sequence[Assigned]
+        self, clause: Mapping[str, Any], values: Sequence[NewValue]
     ) -> tuple[Assigned, ...]:
         if not clause["star"] or clause["action"] != Action.UPDATE.value:
             return tuple(values)

@@ -13,7 +13,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,18 +37,25 @@ from tablefmt.spark.backends.native.relation_columns import (
 )
 from tablefmt.spark.backends.native.s3a import s3_place
 from tablefmt.spark.jvm import java_classes
-from tablefmt.spark.pyspark_objects import DataFrame, Session, SessionCache, java_session, jvm_of
+from tablefmt.spark.pyspark_objects import (
+    DataFrame,
+    JavaObject,
+    Session,
+    SessionCache,
+    java_session,
+    jvm_of,
+)
 from tablefmt.spark.runtime.failures import FAILED, answered, marked_for_jvm
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 
-def connect_plain_files(spark: Any) -> None:
+def connect_plain_files(spark: Session) -> None:
     """Connect PlainFiles.java of a classic session to `check_plain`, once."""
     java_classes.kept(spark, "plain files", lambda: _connected(spark))
 
 
-def _connected(spark: Any) -> bool:
+def _connected(spark: Session) -> bool:
     answer = java_classes.callback(spark, lambda request: answered(check_plain, *list(request)))
     java_classes.new_instance(spark, "PlainFiles").connect(answer)
     return True
@@ -107,7 +113,7 @@ _JOINED = 1 << 16
 """Number of files with lines that are joined at once: an Arrow string is limited to 2 GiB."""
 
 _log = logging.getLogger(__name__)
-_relations: SessionCache[Any] = SessionCache(RELATIONS_KEPT)
+_relations: SessionCache[JavaObject] = SessionCache(RELATIONS_KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +178,12 @@ def to_dataframe(spark: Session, store: Store, files: Files, *, keep: bool = Fal
 
 
 def kept_relation(
-    spark: Any,
+    spark: Session,
     store: Store,
     files: Files,
     uri: str | None = None,
     storage: Mapping[str, str] | None = None,
-) -> Any:
+) -> JavaObject:
     """Return `to_relation`, cached while it is among the last RELATIONS_KEPT used."""
     root = hadoop_root(store)
     # The scheme of a bucket identifies its credentials.
@@ -188,12 +194,12 @@ def kept_relation(
 
 
 def to_relation(
-    spark: Any,
+    spark: Session,
     store: Store,
     files: Files,
     uri: str | None = None,
     storage: Mapping[str, str] | None = None,
-) -> Any:
+) -> JavaObject:
     """Return a relation of the JVM over exactly these files, with columns under logical names.
 
     Args:
@@ -272,7 +278,7 @@ def _check_names(schema: Schema) -> None:
         )
 
 
-def _leave_out(spark: Any, index: Any, files: Files) -> None:
+def _leave_out(spark: Session, index: JavaObject, files: Files) -> None:
     """Pass the deleted rows to the index (DEL-4)."""
     known = "vector" in files.columns.column_names
     touched = pc.greater(files.columns["deleted"], 0)
@@ -304,7 +310,7 @@ def _leave_out(spark: Any, index: Any, files: Files) -> None:
     index.setDeletedRows(rows)
 
 
-def _with_defaults(spark: Any, schema: Schema, columns: Any) -> Any:
+def _with_defaults(spark: Session, schema: Schema, columns: JavaObject) -> JavaObject:
     """Return the columns with the defaults that INSERT needs (SCH-7)."""
     if all(field.default is None for field in schema.fields):
         return columns
@@ -312,7 +318,7 @@ def _with_defaults(spark: Any, schema: Schema, columns: Any) -> Any:
     return java_classes.java_schema(spark, json.dumps(described))
 
 
-def _parquet(jvm: Any) -> Any:
+def _parquet(jvm: JavaObject) -> JavaObject:
     return jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 
 
@@ -327,7 +333,7 @@ def _in_every_file(files: Files) -> frozenset[int]:
     return files.partition_ids & named
 
 
-def _format(spark: Any, files: Files, columns: Any) -> Any:
+def _format(spark: Session, files: Files, columns: JavaObject) -> JavaObject:
     """Return the file format: Spark's Parquet, or one with physical names and initial values.
 
     Spec: SCH-3, SCH-7.
