@@ -476,7 +476,7 @@ def test_a_spark_table_does_the_same_on_the_driver() -> None:
     from tablefmt.spark.entry.spark_table import SparkTable
 
     _, table, clock, _ = long_log()
-    spark_table = SparkTable(None, table)
+    spark_table = SparkTable(None, table)  # type: ignore[arg-type]
     assert spark_table.expire_log().entries.equals(table.expire_log().entries)
     clock.forward(8 * DAY)
     assert spark_table.vacuum().files.equals(table.vacuum().files)

@@ -166,7 +166,7 @@ def test_a_dataframe_stays_at_the_version_it_was_made_at(connect: Any, uri: str)
     assert frame.count() == 3
     assert len(frame.collect()) == 3
     assert frame.where("id = 1").union(frame.where("id = 2")).count() == 2
-    newest = read(connect, uri)
+    newest: Any = read(connect, uri)
     assert newest.join(frame, "id", "left_anti").count() == 6
     assert f"tablefmt_arrow_{tablefmt.open(uri).id}_v2_" in newest._explain_string()
 

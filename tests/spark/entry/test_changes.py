@@ -84,7 +84,8 @@ def test_conditions_on_change_columns_leave_out_whole_commits(
     assert frame.where("_commit_version = 4 and p = 'p1'").count() == 0
     when = frame.where("_commit_version = 5").first()._commit_timestamp
     assert (
-        frame.where(frame._commit_timestamp >= when).agg({"_commit_version": "min"}).first()[0] == 5
+        frame.where(frame._commit_timestamp >= when).agg({"_commit_version": "min"}).collect()[0][0]
+        == 5
     )
     frame.createOrReplaceTempView("changes")
     latest = spark.sql(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import functions
@@ -195,7 +195,7 @@ def test_keys_that_are_none_are_refused(spark: Any, uri: str) -> None:
     with pytest.raises(InvalidRangeError, match="net changes"):
         tablefmt.spark.pipe(spark, here, content="changes").into(target, keys="id")
     with pytest.raises(SchemaMismatchError, match="None"):
-        tablefmt.spark.pipe(spark, here, transform=lambda rows: None).into(target)
+        tablefmt.spark.pipe(spark, here, transform=cast("Any", lambda rows: None)).into(target)
     with pytest.raises(InvalidPredicateError):
         tablefmt.spark.pipe(spark, here, where="nope = 1").into(target)
     with pytest.raises(InvalidRangeError, match="same table"):

@@ -39,7 +39,8 @@ class Query:
     def start(self) -> None:
         """A process of its own."""
         execution._views.clear()
-        self._reader = self._kind(self._options, *stream_schema(self._options, "UTC"))
+        # The kinds have different signatures.
+        self._reader: Any = self._kind(self._options, *stream_schema(self._options, "UTC"))
 
     def note(self) -> None:
         """The end of the next batch."""

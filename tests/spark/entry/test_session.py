@@ -15,7 +15,7 @@ from tablefmt.spark.entry.spark_session import check_classic, check_java
 
 def test_what_is_no_session_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
-        check_classic(object())
+        check_classic(object())  # type: ignore[arg-type]
     assert caught.value.features == ["spark:classic"]
 
 

@@ -36,6 +36,10 @@ class Session:
         return self.name
 
 
+def _session(context: Context, name: str) -> Any:
+    return Session(context, name)
+
+
 def test_values_are_made_once_a_session_and_the_last_used_stay() -> None:
     context, made = Context(), []
     one, two = Session(context, "one"), Session(context, "two")
@@ -61,14 +65,14 @@ def test_a_context_that_stops_or_goes_takes_its_values_along() -> None:
     cache: SessionCache[str] = SessionCache(9)
     contexts = [Context() for _ in range(3)]
     for at, context in enumerate(contexts):
-        assert cache.get(Session(context, f"s{at}"), "k", lambda at=at: f"v{at}") == f"v{at}"
+        assert cache.get(_session(context, f"s{at}"), "k", lambda at=at: f"v{at}") == f"v{at}"
     assert len(cache) == 3
     contexts[0].stop()
     assert len(cache) == 2
     del context, contexts[1]
     gc.collect()
     assert len(cache) == 1
-    last = Session(contexts[1], "s2")
+    last = _session(contexts[1], "s2")
     assert cache.get(last, "k", lambda: "anew") == "v2"
     cache.clear()
     assert cache.get(last, "k", lambda: "anew") == "anew"

@@ -33,7 +33,7 @@ def on_executors(spark: Any, server: S3Server, uri: str, options: dict[str, Any]
     """Writes with a task that fails once, and reads."""
     from pyspark.sql import functions
 
-    @functions.udf("long")  # type: ignore[untyped-decorator]
+    @functions.udf("long")
     def fails_once(value: int) -> int:
         from pyspark import TaskContext
 

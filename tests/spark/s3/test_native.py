@@ -97,7 +97,7 @@ def test_a_task_that_fails_once_leaves_nothing_behind(
 ) -> None:
     from pyspark.sql import functions
 
-    @functions.udf("long")  # type: ignore[untyped-decorator]
+    @functions.udf("long")
     def fails_once(value: int) -> int:
         from pyspark import TaskContext
 

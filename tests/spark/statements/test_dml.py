@@ -104,13 +104,17 @@ def test_filter_tuples_are_conditions_too(spark: Any, table: SparkTable) -> None
     """As of `Table`: nulls are outside of a set that does not name them, and `!=` leaves them out;
     the entry holds the same text.
     """
-    outside = [("v", "not in", [0.5]), ("id", "<", 9)]
+    outside: list[tuple[str, str, Any]] = [("v", "not in", [0.5]), ("id", "<", 9)]
     table.delete(outside)
     text = table.table.history(1)["operationParameters"].to_pylist()
     rest = live(lambda row: not (row[2] != 0.5 and row[0] < 9))
     same(table, rest)
 
-    table.update({"p": "'z'"}, [[("v", "!=", 10.0), ("id", ">=", 20)], [("id", "=", 1)]])
+    either: list[list[tuple[str, str, Any]]] = [
+        [("v", "!=", 10.0), ("id", ">=", 20)],
+        [("id", "=", 1)],
+    ]
+    table.update({"p": "'z'"}, either)
     changes = [
         (i, "z" if i == 1 or (i >= 20 and v not in (None, 10.0)) else p, v) for i, p, v in rest
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +13,7 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.log.codec import decode, encode
+from tablefmt.spark.pyspark_objects import Functions
 from tablefmt.spark.runtime.sql_text import parsed
 from tests.spark.streams.draining import drain
 
@@ -103,8 +104,9 @@ def test_a_stream_keeps_the_names(spark: Any, tmp_path: Path) -> None:
 
 def test_a_connect_server_is_asked_for_no_such_text() -> None:
     """SEC-4: it has the session's own parser. Names need none, and other text is refused."""
-    from pyspark.sql.connect import functions
+    from pyspark.sql.connect import functions as module
 
+    functions = cast("Functions", module)
     assert str(parsed(functions, "`${env:HOME}` AS `a``b`")) == "Column<'`${env:HOME}` AS a`b'>"
     with pytest.raises(UnsupportedFeatureError, match=r"spark\.sql\.variable\.substitute") as seen:
         parsed(functions, "`${env:HOME}` = 1")
