@@ -12,13 +12,12 @@ import logging
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any
 
 import orjson
 
 from tablefmt.model.log_entry import AddedFiles
 from tablefmt.session.transaction_snapshot import joined
-from tablefmt.spark.pyspark_objects import Session, functions_of, has_jvm
+from tablefmt.spark.pyspark_objects import Session, SparkContext, functions_of, has_jvm
 from tablefmt.spark.runtime.failures import workers_without
 from tablefmt.spark.runtime.spark_jobs import job_description
 from tablefmt.store.object_store import Store
@@ -40,7 +39,7 @@ def read_back(body: bytes) -> AddedFiles | None:
     return None if columns is None else AddedFiles(columns)
 
 
-_checked: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+_checked: weakref.WeakKeyDictionary[Session | SparkContext, set[str]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 _log = logging.getLogger("tablefmt.spark")
 
@@ -53,8 +52,8 @@ def check_workers(spark: Session) -> None:
             interpreter.
     """
     connect = not has_jvm(spark)
-    owner: Any = spark if connect else spark.sparkContext
-    python = "" if connect else str(owner.pythonExec)
+    owner: Session | SparkContext = spark if connect else spark.sparkContext
+    python = "" if connect else str(spark.sparkContext.pythonExec)
     with _lock:
         if python in _checked.setdefault(owner, set()):
             return
