@@ -80,7 +80,9 @@ def predicates_of(expression: pc.Expression, schema: Schema) -> tuple[list[Predi
     Returns:
         Each predicate is TRUE for every row for which Arrow's part is true. With the flag, their
         conjunction is TRUE for exactly the rows that Arrow's filter keeps. The content of the
-        expression never causes an error: unknown parts are left out. Spec: PRN-15.
+        expression never causes an error: unknown parts are left out. Arrow converts an expression
+        as a whole. So one function that its Substrait lacks leaves out all parts: `match_like`, and
+        `starts_with` before pyarrow 26. Spec: PRN-15.
     """
     try:
         names = (field.name for field in all_fields(schema))

@@ -65,6 +65,8 @@ ARROW = pa.schema(
 SCHEMA = from_arrow(ARROW)
 F = pc.field
 NAN = math.nan
+NO_STARTS_WITH = int(pa.__version__.partition(".")[0]) < 26
+"""True if Arrow cannot write this function as Substrait."""
 
 
 def column(name: str) -> Any:
@@ -151,7 +153,12 @@ def test_plain_expressions_become_exactly_these_trees(
         (pc.is_in(F("i"), pa.array([1, None]), skip_nulls=True), Or((IsNull(I), In(I, (1,))))),
         (~F("i").isin([1, None]), Or((IsNull(I), Not(In(I, (1,)))))),
         (F("g").isin([0.0]), In(G, (0.0,))),
-        ((F("i") == 1) & pc.starts_with(F("s"), "a"), compare("i", "=", 1)),
+        pytest.param(
+            (F("i") == 1) & pc.starts_with(F("s"), "a"),
+            compare("i", "=", 1),
+            marks=pytest.mark.skipif(NO_STARTS_WITH, reason="needs pyarrow 26"),
+        ),
+        ((F("i") == 1) & (F("l") + 1 == 2), compare("i", "=", 1)),
         ((F("i") == 1) & (F("st", "i") == 1), compare("i", "=", 1)),
         ((F("i") == 1) & (F("i") == F("i")), compare("i", "=", 1)),
         ((F("i") == 1) & ~F("g").isin([0.0]), compare("i", "=", 1)),
@@ -163,6 +170,11 @@ def test_wider_predicates_are_never_called_exact(
 ) -> None:
     """PRN-15: parts that are left out, and sets that Substrait or zero makes wider."""
     assert predicates_of(expression, SCHEMA) == ([expected], False)
+
+
+def test_a_function_that_substrait_lacks_leaves_out_all_parts() -> None:
+    """PRN-15: Arrow converts an expression as a whole, so the other parts prune nothing either."""
+    assert predicates_of((F("i") == 1) & pc.match_like(F("s"), "a%"), SCHEMA) == ([], False)
 
 
 @pytest.mark.parametrize(
