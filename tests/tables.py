@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import tablefmt
 from tablefmt.commit.environment import Environment
 from tablefmt.log.codec import decode, encode
 from tablefmt.log.object_names import entry_key
@@ -24,6 +28,7 @@ from tablefmt.table import Table, open_at
 
 _numbers = itertools.count()
 START_US = 1_800_000_000_000_000
+_ORDERED = (int, float, Decimal, str, bytes, bytearray, dt.date, dt.time, dt.timedelta)
 
 
 @dataclass
@@ -130,6 +135,47 @@ def behind(table: Table, store: Store) -> Table:
 def ids(table: Table, version: int | None = None) -> list[int]:
     """The ids in the table, sorted."""
     return sorted(table.to_arrow(version=version)["id"].to_pylist())
+
+
+def sorted_rows(of: Any, *columns: str, **point: Any) -> list[tuple[Any, ...]]:
+    """Return the rows as tuples, in the order of `by_values`.
+
+    Args:
+        of: a table handle, which is refreshed; the address of a table; an Arrow table; or a Spark
+            DataFrame.
+        columns: the columns to read, in this order; all by default.
+        point: the version or the time to read of a table, as for `Table.to_arrow`.
+    """
+    if isinstance(of, (str, Path)):
+        of = tablefmt.open(of)
+    elif isinstance(of, Table):
+        of = of.refresh()
+    if isinstance(of, Table):
+        of = of.to_arrow(columns=list(columns) or None, **point)
+    elif point:
+        raise TypeError(f"expected a table to read at {point}, got {type(of).__name__}")
+    elif columns:
+        of = of.select(list(columns))
+    if isinstance(of, pa.Table):
+        # By position, because names may repeat.
+        found: Iterable[tuple[Any, ...]] = zip(
+            *(column.to_pylist() for column in of.columns), strict=True
+        )
+    else:
+        found = map(tuple, of.collect())
+    return sorted(found, key=by_values)
+
+
+def by_values(row: Iterable[Any]) -> tuple[Any, ...]:
+    """Return a key that sorts rows by value: NULL first, NaN last, nested values by their text."""
+    return tuple(
+        (0, 0)
+        if value is None
+        else (2, 0)
+        if value != value
+        else (1, value if isinstance(value, _ORDERED) else repr(value))
+        for value in row
+    )
 
 
 def by_hand(store: Store) -> list[int]:

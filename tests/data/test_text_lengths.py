@@ -18,7 +18,7 @@ from tablefmt.log.metadata_json import schema_from_json, schema_to_json
 from tablefmt.operations.create import create
 from tablefmt.table import Table
 from tests.lengths import BAD, GOOD, stored
-from tests.tables import assert_sound, memory
+from tests.tables import assert_sound, memory, sorted_rows
 
 TABLE = "id BIGINT, c CHAR(3), v VARCHAR(4)"
 
@@ -38,11 +38,6 @@ def given_rows(pairs: list[tuple[str | None, str | None]]) -> pa.Table:
 
 def expected(pairs: list[tuple[str | None, str | None]]) -> list[tuple[int, Any, Any]]:
     return [(i, stored(c, "char", 3), stored(v, "varchar", 4)) for i, (c, v) in enumerate(pairs)]
-
-
-def found(table: Any) -> list[tuple[int, Any, Any]]:
-    rows = table.refresh().to_arrow().to_pylist()
-    return sorted((r["id"], r["c"], r["v"]) for r in rows)
 
 
 def update(table: Any, rows: pa.Table) -> None:
@@ -89,7 +84,7 @@ def test_every_writer_pads_and_cuts(tmp_path: Any, name: str) -> None:
     """DAT-14: as the plain model has it."""
     table = table_of(tmp_path)
     WRITES[name](table, given_rows(GOOD))
-    assert found(table) == expected(GOOD)
+    assert sorted_rows(table) == expected(GOOD)
     assert_sound(table.context.store)
 
 
@@ -101,7 +96,7 @@ def test_every_writer_refuses_what_is_too_long(
     """DAT-14: the error names the column, its type and the length; there is no commit."""
     table = table_of(tmp_path)
     table.append(given_rows(GOOD[:2]))
-    before, rows = found(table), given_rows([GOOD[0], bad])
+    before, rows = sorted_rows(table), given_rows([GOOD[0], bad])
     kind = "CHAR" if bad[0] else "VARCHAR"
     length = len(bad[0] or bad[1] or "")
     message = rf"column '[cv]' is {kind}\([34]\), and a value has {length} characters"
@@ -109,7 +104,7 @@ def test_every_writer_refuses_what_is_too_long(
         REFUSED.get(name, WRITES[name])(table, rows)
     assert caught.value.row in ({"c": bad[0]}, {"v": bad[1]})
     assert table.refresh().version == 1
-    assert found(table) == before
+    assert sorted_rows(table) == before
     assert_sound(table.context.store)
 
 
@@ -129,7 +124,7 @@ def test_text_is_stored_as_the_model_has_it(pairs: list[tuple[str | None, str | 
         assert table.refresh().version == 0
     else:
         table.append(given_rows(pairs))
-        assert found(table) == wanted
+        assert sorted_rows(table) == wanted
 
 
 def test_partitions_constraints_and_defaults_see_the_stored_value(tmp_path: Any) -> None:

@@ -35,6 +35,7 @@ from tablefmt.model.content_hashes import decode_hashes, hash_keys
 from tablefmt.model.log_entry import Entry, OperationClass, RowUpdate
 from tablefmt.model.schema import Primitive
 from tablefmt.operations.merge_builder import MergeBuilder, Pending
+from tests.tables import by_values, sorted_rows
 
 Row = tuple[Any, ...]
 DDL = "id BIGINT, v STRING, n INT"
@@ -60,12 +61,6 @@ def three_files(**more: Any) -> tablefmt.Table:
     return new(*batches, **more)
 
 
-def rows_of(table: tablefmt.Table, *names: str) -> list[Row]:
-    found = table.to_arrow(columns=list(names) or None)
-    lists = (found[n].to_pylist() for n in found.column_names)
-    return sorted(zip(*lists, strict=True), key=repr)
-
-
 def last_entry(table: tablefmt.Table) -> Entry:
     return table.context.view.entries_after(table.version - 1)[0].entry
 
@@ -83,12 +78,11 @@ def test_an_update_computes_all_values_from_the_old_row(mode: str) -> None:
     """SQL-3, ENT-9: at once, so columns can be swapped; other rows stay where they are."""
     table = three_files(deleteMode=mode)
     commit = table.update({"n": "CAST(id AS INT)", "id": "n"}, "v = 'b' OR id + 0 = 23")
-    assert rows_of(table) == sorted(
+    assert sorted_rows(table) == sorted(
         [
             *((1, "a", 1), (3, "c", 3), (11, "a", 1), (13, "c", 3), (21, "a", 1)),
             *((2, "b", 2), (2, "b", 12), (2, "b", 22), (3, "c", 23)),
-        ],
-        key=repr,
+        ]
     )
     assert commit.metrics["numUpdatedRows"] == 4
     assert last_entry(table).update == RowUpdate((1, 3))
@@ -118,7 +112,7 @@ def test_an_update_of_a_partition_column_moves_the_row() -> None:
     """ADD-4: to a file of the other partition; the old one's file goes if it was the last row."""
     table = new([(1, "a", 1), (2, "b", 2)], [(3, "c", 1)], partition_by=["n"])
     table.update({"n": "n + 1"}, "n = 1")
-    assert rows_of(table) == [(1, "a", 2), (2, "b", 2), (3, "c", 2)]
+    assert sorted_rows(table) == [(1, "a", 2), (2, "b", 2), (3, "c", 2)]
     assert {p["n"] for p in table.scan().files()["partition"].to_pylist()} == {2}
     assert last_entry(table).basis.scope is not None
 
@@ -149,11 +143,11 @@ def test_columns_with_any_name_are_read_and_set() -> None:
     for at, name in enumerate(NAMES):
         table.update({name: f"{quoted(name)} + 100"}, f"{quoted(name)} + 0 = {at}")
         table.update({quoted(name): f"{quoted(name)} + 100"}, f"{quoted(name)} + 0 = {at + 10}")
-    assert rows_of(table) == [tuple(range(100, 108)), tuple(range(110, 118))]
+    assert sorted_rows(table) == [tuple(range(100, 108)), tuple(range(110, 118))]
     source = table.to_arrow().set_column(1, "a`b", pa.array([-1, -2], pa.int32()))
     on = " AND ".join(f"t.{quoted(n)} = s.{quoted(n)}" for n in NAMES if n != "a`b")
     table.merge(source, on).when_matched_update({"t.`a``b`": "s.`a``b`"}).execute()
-    assert rows_of(table, "a`b") == [(-1,), (-2,)]
+    assert sorted_rows(table, "a`b") == [(-2,), (-1,)]
 
 
 @pytest.mark.parametrize(
@@ -165,9 +159,9 @@ def test_texts_are_taken_as_they_are(word: str) -> None:
     said = "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
     table.update({"v": f"concat({said}, {said})"}, f"v = {said}")
     table.update({"n": "7"}, f"concat(v, '') = concat({said}, {said})")
-    assert rows_of(table) == [(1, word + word, 7), (2, "b", 2)]
+    assert sorted_rows(table) == [(1, word + word, 7), (2, "b", 2)]
     table.merge(data((5, word, 5)), f"t.v = {said}").when_not_matched_insert_all().execute()
-    assert (5, word, 5) in rows_of(table)
+    assert (5, word, 5) in sorted_rows(table)
 
 
 WRONG: list[tuple[dict[str, Any], str | None, type[TablefmtError], str]] = [
@@ -196,10 +190,10 @@ def test_a_wrong_update_changes_nothing(
     values: dict[str, Any], where: str | None, error: type[TablefmtError], said: str
 ) -> None:
     table = three_files()
-    before, keys = rows_of(table), objects(table)
+    before, keys = sorted_rows(table), objects(table)
     with pytest.raises(error, match=said):
         table.update(values, where)
-    assert (rows_of(table.refresh()), objects(table), table.version) == (before, keys, 3)
+    assert (sorted_rows(table), objects(table), table.version) == (before, keys, 3)
 
 
 def objects(table: tablefmt.Table) -> list[str]:
@@ -235,12 +229,12 @@ def test_a_merge_says_what_it_did() -> None:
     """MRG-5, ENT-9, ADD-8: metrics, the columns that were set, and the keys of new rows."""
     table = three_files()
     commit = upsert(table, data((2, "B", 20), (13, "c", 3), (40, "z", 1), (None, "y", 1))).execute()
-    assert rows_of(table) == sorted(
+    assert sorted_rows(table) == sorted(
         [
             *((1, "a", 1), (2, "B", 20), (3, "c", 3), (11, "a", 1), (12, "b", 2), (13, "c", 3)),
             *((21, "a", 1), (22, "b", 2), (23, "c", 3), (40, "z", 1), (None, "y", 1)),
         ],
-        key=repr,
+        key=by_values,
     )
     said = {k: v for k, v in commit.metrics.items() if k.startswith(("numTarget", "numSource"))}
     assert said == {
@@ -300,9 +294,9 @@ def test_keys_are_named_when_several_source_rows_change_a_row() -> None:
     with pytest.raises(MergeCardinalityError):
         builder.when_matched_delete("s.n > 3").execute()
     builder.when_matched_update_all("s.v = 'y'").execute()
-    assert rows_of(table, "v") == sorted([("y",)] * 15 + [("a",)] * 5)
+    assert sorted_rows(table, "v") == sorted([("y",)] * 15 + [("a",)] * 5)
     builder.when_matched_delete().execute()
-    assert rows_of(table, "id") == sorted(((i,) for i in range(15, 20)), key=repr)
+    assert sorted_rows(table, "id") == [(i,) for i in range(15, 20)]
 
 
 @pytest.mark.parametrize("source", [None, 1, "rows", [1, 2]], ids=str)
@@ -393,7 +387,7 @@ def test_sources_with_missing_and_more_columns() -> None:
     builder.when_not_matched_insert({"id": "s.id", "v": "s.v"}).execute()
     more = pa.table({"ID": [3], "n": [5.0], "v": ["m"], "odd": pa.array([b"x"], pa.binary())})
     upsert(table, more).execute()
-    assert {(2, "L", 2), (50, "M", None), (3, "m", 5)} <= set(rows_of(table))
+    assert {(2, "L", 2), (50, "M", None), (3, "m", 5)} <= set(sorted_rows(table))
 
 
 def test_new_columns_come_with_the_rows() -> None:
@@ -404,7 +398,7 @@ def test_new_columns_come_with_the_rows() -> None:
     commit = builder.when_matched_update_all().when_not_matched_insert_all().execute()
     assert commit.version == 4
     assert table.schema.names == ["id", "v", "n", "extra"]
-    assert {(2, "b", 2, 1.5), (60, None, None, 2.5), (1, "a", 1, None)} <= set(rows_of(table))
+    assert {(2, "b", 2, 1.5), (60, None, None, 2.5), (1, "a", 1, None)} <= set(sorted_rows(table))
     assert table.to_arrow(version=3).column_names == ["id", "v", "n"]
 
 
@@ -415,12 +409,10 @@ def test_a_source_may_be_the_table_itself() -> None:
     table.delete("id = 23")
     builder = table.merge(table.scan(version=3), "t.id = s.id")
     builder.when_matched_update({"v": "s.v"}).when_not_matched_insert_all().execute()
-    assert rows_of(table) == rows_of(three_files())
+    assert sorted_rows(table) == sorted_rows(three_files())
     builder = table.merge(table.scan(where="id > 11"), "t.id = s.id - 10")
     builder.when_matched_update({"n": "s.n * 100"}).execute()
-    assert rows_of(table, "n") == sorted(
-        ((n,) for n in (1, 1, 2, 3, 100, 200, 200, 300, 300)), key=repr
-    )
+    assert sorted_rows(table, "n") == sorted((n,) for n in (1, 1, 2, 3, 100, 200, 200, 300, 300))
 
 
 def test_a_table_read_as_a_source_is_read() -> None:
@@ -445,7 +437,7 @@ def test_a_source_beyond_the_memory_there_is_comes_out_the_same() -> None:
         builder.when_not_matched_insert_all("s.n < 5").when_not_matched_by_source_update(
             {"v": "'z'"}, "t.n = 3"
         ).execute()
-        found.append(rows_of(table))
+        found.append(sorted_rows(table))
     assert found[0] == found[1]
     assert len(found[0]) > 3000
 
@@ -458,7 +450,7 @@ def test_a_stream_is_read_once() -> None:
     reader = pa.RecordBatchReader.from_batches(SHAPE, batches)
     upsert(table, reader).execute()
     assert next(turns) == 3
-    assert {(1, "r0", 0), (2, "r1", 1), (3, "r2", 2)} <= set(rows_of(table))
+    assert {(1, "r0", 0), (2, "r1", 1), (3, "r2", 2)} <= set(sorted_rows(table))
 
 
 def test_a_statement_is_applied_once() -> None:
@@ -481,15 +473,15 @@ def test_transactions_stage_updates_and_merges() -> None:
     table = three_files()
     with table.transaction() as txn:
         assert upsert(txn, data((2, "x", 9))).execute() is txn
-        assert rows_of(table.refresh()) == rows_of(three_files())
+        assert sorted_rows(table) == sorted_rows(three_files())
         with pytest.raises(TransactionStateError):
             txn.update({"n": "1"})
-    assert (2, "x", 9) in rows_of(table)
+    assert (2, "x", 9) in sorted_rows(table)
     with table.transaction() as txn:
         txn.update({"v": "concat(v, '!')"}, "id = 2")
         with pytest.raises(TransactionStateError):
             upsert(txn, data((3, "x", 9))).execute()
-    assert (2, "x!", 9) in rows_of(table)
+    assert (2, "x!", 9) in sorted_rows(table)
     txn = table.transaction()
     with pytest.raises(InvalidRangeError, match="commit"):
         upsert(txn, data((3, "x", 9))).execute(user_metadata={})
@@ -512,9 +504,7 @@ def test_merges_of_different_rows_of_one_file_both_commit() -> None:
         upsert(txn, interleaved(side)).execute()
     first.commit()
     assert second.commit().rebased_over == (2,)
-    assert rows_of(table.refresh()) == sorted(
-        ((i, f"m{i % 2}", i % 2) for i in range(40)), key=repr
-    )
+    assert sorted_rows(table) == sorted((i, f"m{i % 2}", i % 2) for i in range(40))
 
 
 def test_updates_of_different_rows_of_one_file_both_commit() -> None:
@@ -525,9 +515,7 @@ def test_updates_of_different_rows_of_one_file_both_commit() -> None:
     second.update({"n": "n + 2"}, "id % 2 = 1")
     first.commit()
     second.commit()
-    assert rows_of(table.refresh(), "id", "n") == sorted(
-        ((i, 1 + i % 2) for i in range(20)), key=repr
-    )
+    assert sorted_rows(table, "id", "n") == sorted((i, 1 + i % 2) for i in range(20))
 
 
 @pytest.mark.parametrize(
@@ -611,11 +599,11 @@ def test_without_duckdb_simple_conditions_work_and_the_rest_says_what_to_install
         ) as caught:
             act()
         assert caught.value.features == ["sql:duckdb"]
-    assert rows_of(table) == [(11, "a", 1), (13, "c", 3), (21, "a", 1), (3, "q", 3)]
+    assert sorted_rows(table) == [(3, "q", 3), (11, "a", 1), (13, "c", 3), (21, "a", 1)]
     table.update({"n": "n + 1"}, "id % 10 = 1")
     upsert(table, data((3, "r", 9), (4, "s", 4)), "t.n < s.n OR s.id = 4").execute()
     table.delete("id - 10 = 3")
-    assert rows_of(table) == [(11, "a", 2), (21, "a", 2), (3, "r", 9), (4, "s", 4)]
+    assert sorted_rows(table) == [(3, "r", 9), (4, "s", 4), (11, "a", 2), (21, "a", 2)]
     with pytest.raises(UnsupportedFeatureError, match="sql"):
         table.update({"n": "2147483647 + n"})
 
@@ -651,7 +639,7 @@ def test_of_rows_that_change_only_what_stays_is_read(tmp_path: Path) -> None:
     merge.when_matched_update({"v": "s.v", "n": "t.n + s.n"}).execute()
     table.update({"v": "'w'"}, "id = 3")
     table.delete("id > 9")
-    assert rows_of(table) == [(1, "x", 7), (2, "z", 11), (3, "w", 3), (9, "y", 8)]
+    assert sorted_rows(table) == [(1, "x", 7), (2, "z", 11), (3, "w", 3), (9, "y", 8)]
 
 
 def test_every_column_set_needs_no_column_read(tmp_path: Path) -> None:
@@ -660,7 +648,7 @@ def test_every_column_set_needs_no_column_read(tmp_path: Path) -> None:
     table.append(data(*((at, "a", at) for at in range(1000))))
     table.delete("id = 5")
     table.update({"id": "7L", "v": "NULL", "n": "2"}, "n % 250 = 5")
-    assert [row for row in rows_of(table) if row[1] != "a"] == [(7, None, 2)] * 3
+    assert [row for row in sorted_rows(table) if row[1] != "a"] == [(7, None, 2)] * 3
     assert table.scan().count() == 999
 
 

@@ -30,14 +30,9 @@ from tablefmt.pipes import pipe_batch as rows_of_pipes
 from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.oracle import logdump
-from tests.tables import behind, handle, memory
+from tests.tables import behind, handle, memory, sorted_rows
 
 Row = tuple[Any, ...]
-
-
-def shown(table: Table) -> list[Row]:
-    """All rows of the newest version, sorted."""
-    return sorted((tuple(r.values()) for r in table.refresh().to_arrow().to_pylist()), key=repr)
 
 
 def source() -> Table:
@@ -67,12 +62,12 @@ def test_the_first_run_takes_all_there_is_and_the_next_what_is_new() -> None:
     run = tablefmt.pipe(here).into(there)
     target = tablefmt.open(there)
     assert (run.first_version, run.last_version, run.rows, run.commit.version) == (0, 3, 2, 1)
-    assert shown(target) == [(1, "a"), (3, "c")]
+    assert sorted_rows(target) == [(1, "a"), (3, "c")]
     assert target.schema.names == ["id", "v"]
     change(here)
     run = tablefmt.pipe(here).into(target)
     assert (run.first_version, run.last_version, run.rows, run.commit.version) == (4, 5, 2, 2)
-    assert shown(target) == [(1, "a"), (1, "x"), (3, "c"), (4, "d")]
+    assert sorted_rows(target) == [(1, "a"), (1, "x"), (3, "c"), (4, "d")]
     entry = logdump.read(there)["entries"][2]["entry"]
     newest = here.context.store.get(entry_key(5))
     assert entry["derived_from"] == {
@@ -114,7 +109,7 @@ def test_what_leaves_nothing_moves_the_cursor(keys: str | None) -> None:
     here.compact()
     assert run().rows == 0
     target = tablefmt.open(there)
-    assert (target.version, shown(target)) == (4, [(1, "a"), (2, "b"), (3, "c")])
+    assert (target.version, sorted_rows(target)) == (4, [(1, "a"), (2, "b"), (3, "c")])
     assert run().commit.no_op
 
 
@@ -141,8 +136,8 @@ def test_a_feed_can_be_piped_on() -> None:
     change(here)
     tablefmt.pipe(here, content="changes").into(feed)
     tablefmt.pipe(feed).into(copy)
-    assert shown(tablefmt.open(copy)) == shown(tablefmt.open(feed))
-    assert len(shown(tablefmt.open(copy))) == 7
+    assert sorted_rows(copy) == sorted_rows(feed)
+    assert len(sorted_rows(copy)) == 7
 
 
 def test_a_feed_can_be_piped_on_by_keys() -> None:
@@ -150,22 +145,22 @@ def test_a_feed_can_be_piped_on_by_keys() -> None:
     here, there = tablefmt.create(place(), "id BIGINT, _change_type STRING, v STRING"), place()
     here.append({"id": [1, 2, 3], "_change_type": ["insert", "delete", None], "v": ["a", "b", "c"]})
     tablefmt.pipe(here).into(there, keys="id")
-    assert shown(tablefmt.open(there)) == shown(here)
+    assert sorted_rows(there) == sorted_rows(here)
     here.update({"_change_type": "'delete'"}, "id = 1")
     here.delete("id = 2")
     here.append({"id": [4], "_change_type": ["delete"], "v": ["d"]})
     run = tablefmt.pipe(here).into(there, keys="id")
-    assert (run.rows, shown(tablefmt.open(there))) == (3, shown(here))
+    assert (run.rows, sorted_rows(there)) == (3, sorted_rows(here))
     where = "_change_type = 'delete'"
     tablefmt.pipe(here, where=where).into(other := place(), keys="id")
-    assert shown(tablefmt.open(other)) == [(1, "delete", "a"), (4, "delete", "d")]
+    assert sorted_rows(other) == [(1, "delete", "a"), (4, "delete", "d")]
     feed, copy = place(), place()
     table = source()
     for _ in range(2):
         tablefmt.pipe(table, content="changes").into(feed)
         keys = ["id", "_change_type", "_commit_version"]
         tablefmt.pipe(feed).into(copy, keys=keys)
-        assert shown(tablefmt.open(copy)) == shown(tablefmt.open(feed))
+        assert sorted_rows(copy) == sorted_rows(feed)
         change(table)
 
 
@@ -177,13 +172,13 @@ def test_with_keys_the_target_is_the_source() -> None:
     run = tablefmt.pipe(here).into(there, keys=["ID"])
     assert run.rows == 3
     target = tablefmt.open(there)
-    assert shown(target) == shown(here) == [(1, "x"), (3, "c"), (4, "d")]
+    assert sorted_rows(target) == sorted_rows(here) == [(1, "x"), (3, "c"), (4, "d")]
     here.update({"id": "id + 10"})
     tablefmt.pipe(here).into(target, keys="id")
-    assert shown(target) == shown(here)
+    assert sorted_rows(target) == sorted_rows(here)
     here.restore(version=2)
     tablefmt.pipe(here).into(target, keys="id")
-    assert shown(target) == shown(here) == [(1, "a"), (2, "b"), (3, "c")]
+    assert sorted_rows(target) == sorted_rows(here) == [(1, "a"), (2, "b"), (3, "c")]
 
 
 def test_keys_go_through_the_function_and_the_condition() -> None:
@@ -197,7 +192,7 @@ def test_keys_go_through_the_function_and_the_condition() -> None:
     pipe.into(there, keys="key part")
     change(here)
     pipe.into(there, keys="key part")
-    assert shown(tablefmt.open(there)) == [(-3, "c"), (-4, "d")]
+    assert sorted_rows(there) == [(-4, "d"), (-3, "c")]
 
 
 @pytest.mark.parametrize("name", ["a.b", "a b", "a`b", "ß", "select", 'q"'])
@@ -209,7 +204,7 @@ def test_keys_of_any_name(name: str) -> None:
     here.update({"v": "v + 1"})
     here.delete("v = 4")
     tablefmt.pipe(here).into(there, keys=name)
-    assert str(shown(tablefmt.open(there))) == str(shown(here)) == "[(0.0, 2), (nan, 3)]"
+    assert str(sorted_rows(there)) == str(sorted_rows(here)) == "[(0.0, 2), (nan, 3)]"
 
 
 def test_keys_that_are_none_are_refused() -> None:
@@ -272,7 +267,7 @@ def test_a_key_that_does_not_fit_a_column_is_refused() -> None:
         pipe.into(there, keys="k")
     part[0] = 0
     pipe.into(there, keys="k")
-    assert [v for _, v in shown(tablefmt.open(there))] == ["a", "c"]
+    assert [v for _, v in sorted_rows(there)] == ["a", "c"]
 
 
 def test_keys_that_go_and_that_no_row_can_have() -> None:
@@ -285,7 +280,7 @@ def test_keys_that_go_and_that_no_row_can_have() -> None:
     here.delete("id > 1 AND id <> 3")
     run = tablefmt.pipe(here, transform=same).into(there, keys="id")
     assert run.rows == 2
-    assert shown(there) == [(1, "a"), (3, "c")]
+    assert sorted_rows(there) == [(1, "a"), (3, "c")]
 
 
 def test_keys_that_go_and_are_text_where_the_column_is_a_number() -> None:
@@ -314,7 +309,7 @@ def test_columns_called_like_those_that_rows_get(content: str) -> None:
         assert not tablefmt.exists(there)
         here.append({"id": [2]})
     tablefmt.pipe(here).into(there)
-    assert [row[0] for row in shown(tablefmt.open(there))] == [1, 2, 2]
+    assert [row[0] for row in sorted_rows(there)] == [1, 2, 2]
 
 
 @pytest.mark.parametrize("other", ["id", "ID"])
@@ -351,7 +346,7 @@ def test_the_function_gets_pieces_in_order(monkeypatch: pytest.MonkeyPatch) -> N
         return {"twice": [2 * value for value in piece["id"].to_pylist()]}
 
     assert tablefmt.pipe(here, transform=twice).into(there).rows == 10
-    assert shown(tablefmt.open(there)) == sorted(((2 * n,) for n in range(10)), key=repr)
+    assert sorted_rows(there) == [(2 * n,) for n in range(10)]
     assert sum(sizes) == 10
     assert all(size >= 1 for size in sizes)
     assert len(sizes) <= 4
@@ -363,7 +358,7 @@ def test_a_target_is_made_with_the_functions_columns_though_no_row_is_left() -> 
     shape = pa.schema({"day": pa.date32(), "n": pa.int32()})
     tablefmt.pipe(here, transform=lambda piece: shape.empty_table()).into(there)
     target = tablefmt.open(there)
-    assert (target.schema.names, target.version, shown(target)) == (["day", "n"], 1, [])
+    assert (target.schema.names, target.version, sorted_rows(target)) == (["day", "n"], 1, [])
 
 
 def test_a_target_is_partitioned_as_asked() -> None:
@@ -387,7 +382,7 @@ def test_columns_that_come_are_refused_or_merged() -> None:
     with pytest.raises(SchemaMismatchError, match="w"):
         tablefmt.pipe(here).into(there)
     tablefmt.pipe(here).into(there, merge_schema=True)
-    assert shown(tablefmt.open(there))[-1] == (9, "z", 1)
+    assert sorted_rows(there)[-1] == (9, "z", 1)
     with pytest.raises(InvalidRangeError, match="merge_schema"):
         tablefmt.pipe(here).into(there, keys="id", merge_schema=True)
 
@@ -437,9 +432,9 @@ def test_pipes_between_the_same_tables_have_names() -> None:
     tablefmt.pipe(here, where="id = 2", name="twos").into(there)
     here.append({"id": [1, 2, 3], "v": ["p", "q", "r"]})
     tablefmt.pipe(here, where="id = 1", name="ones").into(there)
-    assert shown(tablefmt.open(there)) == [(1, "a"), (1, "p"), (2, "b")]
+    assert sorted_rows(there) == [(1, "a"), (1, "p"), (2, "b")]
     tablefmt.pipe(here, where="id = 2", name="twos").into(there)
-    assert shown(tablefmt.open(there)) == [(1, "a"), (1, "p"), (2, "b"), (2, "q")]
+    assert sorted_rows(there) == [(1, "a"), (1, "p"), (2, "b"), (2, "q")]
 
 
 def test_several_sources_fill_one_table() -> None:
@@ -450,7 +445,7 @@ def test_several_sources_fill_one_table() -> None:
     one.append({"id": [7], "v": ["z"]})
     tablefmt.pipe(two).into(there)
     tablefmt.pipe(one).into(there)
-    assert len(shown(tablefmt.open(there))) == 7
+    assert len(sorted_rows(there)) == 7
 
 
 def test_a_source_that_was_moved_goes_on(tmp_path: Path) -> None:
@@ -462,7 +457,7 @@ def test_a_source_that_was_moved_goes_on(tmp_path: Path) -> None:
     moved = (tmp_path / "a").rename(tmp_path / "b")
     tablefmt.open(moved).append({"id": [2]})
     assert tablefmt.pipe(moved).into(there).rows == 1
-    assert shown(tablefmt.open(there)) == [(1,), (2,)]
+    assert sorted_rows(there) == [(1,), (2,)]
 
 
 @pytest.mark.broken_tables
@@ -484,7 +479,7 @@ def test_a_source_that_was_set_back_is_refused() -> None:
         with pytest.raises(TableReplacedError, match="version 3 is not the version"):
             tablefmt.pipe(handle(store)).into(there)
         back.append({"id": [6], "v": ["f"]})
-    assert len(shown(tablefmt.open(there))) == 4
+    assert len(sorted_rows(there)) == 4
 
 
 def test_a_source_that_was_made_anew_is_refused() -> None:
@@ -515,7 +510,7 @@ def test_changes_that_are_not_kept_are_refused() -> None:
     assert caught.value.earliest_version == 5
     for content in ("append", "changes", "net"):
         tablefmt.pipe(here, content=content).into(other := place())
-        assert [row[:2] for row in shown(tablefmt.open(other))] == [(8, "h")]
+        assert [row[:2] for row in sorted_rows(other)] == [(8, "h")]
 
 
 def test_a_table_does_not_feed_itself(tmp_path: Path) -> None:
@@ -535,10 +530,10 @@ def test_a_restored_target_is_filled_again() -> None:
     tablefmt.pipe(here).into(there)
     target.restore(version=1)
     assert tablefmt.pipe(here).into(there).first_version == 3
-    assert shown(target) == shown(here)
+    assert sorted_rows(target) == sorted_rows(here)
     target.restore(version=0)
     assert tablefmt.pipe(here).into(there).first_version == 0
-    assert shown(target) == shown(here)
+    assert sorted_rows(target) == sorted_rows(here)
 
 
 def test_bad_input() -> None:
@@ -570,7 +565,7 @@ def test_a_pipe_can_be_run_again_and_again() -> None:
     for number in range(3):
         assert pipe.into(there).last_version == 2 + number
         here.append({"id": [10 + number], "v": ["n"]})
-    assert len(shown(tablefmt.open(there))) == 5
+    assert len(sorted_rows(there)) == 5
 
 
 def test_requests_of_a_run_that_brings_something() -> None:
@@ -603,11 +598,11 @@ def test_a_target_that_is_made_has_the_sources_definition_of_columns(keys: str |
     here.update({"v": "'z'"}, "id = 3")
     tablefmt.pipe(here).into(there, keys=keys)
     if keys is None:
-        assert [row[:2] for row in shown(tablefmt.open(there))] == [
+        assert [row[:2] for row in sorted_rows(there)] == [
             (1, "a"), (2, "b"), (3, "c"), (3, "z")
         ]  # fmt: skip
     else:
-        assert shown(tablefmt.open(there)) == shown(here)
+        assert sorted_rows(there) == sorted_rows(here)
 
 
 @pytest.mark.parametrize("keys", [None, "v"])
@@ -631,7 +626,7 @@ def test_what_a_function_gives_is_any_tabular_data(form: str, keys: str | None) 
     here.append({"id": [9], "v": ["z"]})
     pipe.into(there, keys=keys)
     now = [(1, "a1"), (2, "b1"), (3, "c"), (9, "z")]
-    assert shown(tablefmt.open(there)) == sorted(now if keys else [*now, (1, "a"), (2, "b")])
+    assert sorted_rows(there) == sorted(now if keys else [*now, (1, "a"), (2, "b")])
 
 
 def test_with_keys_rows_are_read_once() -> None:
@@ -656,7 +651,7 @@ def test_with_keys_rows_are_read_once() -> None:
     ]
     assert data[0] == data[1] != []
     assert sorted(seen) == sorted(plain["id"].to_pylist())
-    assert shown(tablefmt.open(there)) == shown(here)
+    assert sorted_rows(there) == sorted_rows(here)
 
 
 def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -688,11 +683,11 @@ def test_a_target_that_is_made_anew_is_filled_anew(checkpoint: bool) -> None:
         here.append({"id": [turn], "v": ["new"]})
     target = tablefmt.open(there)
     version = target.version
-    assert len(shown(target)) == 7
+    assert len(sorted_rows(target)) == 7
     target.restore(version=version - 1)
-    assert len(shown(target)) == 6
+    assert len(sorted_rows(target)) == 6
     tablefmt.pipe(here).into(target)
-    assert shown(target) == shown(here)
+    assert sorted_rows(target) == sorted_rows(here)
 
 
 def test_a_place_too_long_for_an_entry_is_left_out() -> None:
@@ -703,7 +698,7 @@ def test_a_place_too_long_for_an_entry_is_left_out() -> None:
     for number in (2, 3):
         tablefmt.pipe(here).into(there)
         here.append({"id": [number]})
-    assert shown(tablefmt.open(there)) == [(1,), (2,)]
+    assert sorted_rows(there) == [(1,), (2,)]
 
 
 def test_columns_that_the_target_lacks_are_named_with_what_to_do() -> None:

@@ -14,6 +14,7 @@ import tablefmt
 from tablefmt.errors import CorruptEntryError, TableNotFoundError
 from tablefmt.log.codec import decode, encode
 from tablefmt.model.times import MICROS_MAX, next_time
+from tests.tables import sorted_rows
 
 END = "9999-12-31T23:59:59.999999Z"
 ROWS = [(1, "a"), (2, "b"), (3, "c")]
@@ -28,11 +29,6 @@ def at_the_end(uri: Path, micros: int = MICROS_MAX) -> tablefmt.Table:
     entry = decode(path.read_bytes(), version).entry
     path.write_bytes(encode(replace(entry, timestamp=micros, time_version=micros)))
     return tablefmt.open(uri)
-
-
-def rows(table: tablefmt.Table, **point: Any) -> list[tuple[Any, ...]]:
-    found = table.to_arrow(**point).to_pylist()
-    return sorted((row["id"], row["t"]) for row in found)
 
 
 VERBS: dict[str, tuple[Callable[[tablefmt.Table], Any], list[tuple[Any, ...]]]] = {
@@ -75,8 +71,8 @@ def test_every_verb_goes_on(verb: str, tmp_path: Path) -> None:
     work(table)
     table.append({"id": [9], "t": ["i"]})
     again = tablefmt.open(tmp_path / "t")
-    assert rows(again) == sorted([*expected, (9, "i")])
-    assert rows(again, timestamp=END) == rows(again)
+    assert sorted_rows(again) == sorted([*expected, (9, "i")])
+    assert sorted_rows(again, timestamp=END) == sorted_rows(again)
     document = logdump.read(again.uri, {}, None)
     assert document["findings"] == []
     newest = document["entries"][-1]["entry"]
@@ -92,7 +88,7 @@ def test_it_can_be_dropped_and_made_anew(tmp_path: Path) -> None:
         tablefmt.open(tmp_path / "t")
     anew = tablefmt.create(tmp_path / "t", "id BIGINT, t STRING")
     anew.append({"id": [7], "t": ["g"]})
-    assert rows(tablefmt.open(tmp_path / "t")) == [(7, "g")]
+    assert sorted_rows(tmp_path / "t") == [(7, "g")]
 
 
 @pytest.mark.broken_tables
@@ -103,12 +99,12 @@ def test_versions_of_one_time_are_told_apart_by_number(tmp_path: Path) -> None:
     table.delete("id = 1")
     with table.transaction() as transaction:
         transaction.append({"id": [5], "t": ["e"]})
-    assert [len(rows(table, version=v)) for v in range(6)] == [0, 2, 3, 4, 3, 4]
-    assert rows(table, timestamp=END) == [*ROWS[1:], (4, "d"), (5, "e")]
+    assert [len(sorted_rows(table, version=v)) for v in range(6)] == [0, 2, 3, 4, 3, 4]
+    assert sorted_rows(table, timestamp=END) == [*ROWS[1:], (4, "d"), (5, "e")]
     changes = table.changes(starting_timestamp=END, content="changes").to_arrow()
     assert sorted(changes["_commit_version"].to_pylist()) == [2, 3, 4, 5]
     tablefmt.pipe(table).into(tmp_path / "u")
-    assert rows(tablefmt.open(tmp_path / "u")) == rows(table)
+    assert sorted_rows(tmp_path / "u") == sorted_rows(table)
 
 
 @pytest.mark.broken_tables
