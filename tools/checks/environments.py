@@ -65,7 +65,7 @@ def environment(home: Path, python: str, constraints: list[str]) -> Path:
     own, complete = home / "bin" / "python", home / "complete"
     wanted = "\n".join([(TOP / "pyproject.toml").read_text("utf-8"), python, *constraints])
     if not complete.exists() or complete.read_text("utf-8") != wanted:
-        # The pip that comes with Python 3.13.0 finds no set of newest releases, though there is one.
+        # pip 24.2, which comes with Python 3.13.0, finds no set of newest releases that fit.
         subprocess.run([python, "-m", "venv", "--clear", "--upgrade-deps", home], check=True)
         (home / "constraints.txt").write_text("\n".join(constraints), encoding="utf-8")
         install: list[str | Path] = [
