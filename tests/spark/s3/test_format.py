@@ -142,7 +142,7 @@ def test_files_that_the_committer_did_not_publish_are_missed(
     before = keys(s3_server, root)
     setting = "fs.s3a.committer.magic.track.commits.in.memory.enabled"
     monkeypatch.setitem(s3a.WRITE_OPTIONS, setting, "true")
-    with pytest.raises(CommitRejectedError, match=r"wrote 1000 rows .* have 0") as caught:
+    with pytest.raises(CommitRejectedError, match=r"wrote 1000 rows, .* have 0") as caught:
         tablefmt.spark.write(spark.range(1000), root, storage_options=s3_server.options)
     assert "commitProtocolClass" in str(caught.value)
     assert keys(s3_server, root) == before

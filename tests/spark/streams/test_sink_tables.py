@@ -56,7 +56,7 @@ def test_to_table_makes_partitions_where_it_is_told(feed: Feed, spark: Any, tmp_
 def test_what_no_table_of_the_catalog_takes(feed: Feed, spark: Any, uri: str) -> None:
     tablefmt.create(uri, "id BIGINT, p STRING")
     feed.put(1)
-    with pytest.raises(UnsupportedFeatureError, match=r"give the path to start\(\)"):
+    with pytest.raises(UnsupportedFeatureError, match=r"pass the path to start\(\)"):
         feed.writer().toTable(f"tablefmt.`{uri}`")
     spark.sql("CREATE TABLE t (id BIGINT, q STRING) USING tablefmt")
     before = everything(place_of(spark, "t"))

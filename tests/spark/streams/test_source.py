@@ -128,7 +128,7 @@ def test_a_stream_of_a_table_of_the_catalog_is_that_of_its_path(
     table.alter.add_column("w", "INT")
     with pytest.raises(SchemaMismatchError, match=r"sync\(spark, 'spark_catalog.default.t'\)"):
         reader.table("t")
-    with pytest.raises(UnsupportedFeatureError, match="give the path to"):
+    with pytest.raises(UnsupportedFeatureError, match="pass the path to"):
         spark.readStream.table(f"tablefmt.`{uri}`")
 
 
