@@ -196,7 +196,7 @@ def _to_table(original: Any) -> Any:
         if _is_our_format(known) and java_writer(self) is None:
             raise UnsupportedFeatureError(
                 "toTable() does not work for tablefmt in this session: Spark passes neither path "
-                "nor options of a catalog table on to a Python data source; give the path to "
+                "nor options of a catalog table on to a Python data source; pass the path to "
                 "start(), or use a classic session",
                 ["spark:catalog-table"],
             )
