@@ -3,6 +3,7 @@
 TablefmtError
 ├── TableNotFoundError  TableExistsError  VersionNotFoundError  ChangesExpiredError
 │   ForeignTableError                 the request does not fit this table
+├── ExportBlockedError                another program writes where the copy of the table is
 ├── InvalidRangeError (a ValueError)  an invalid version, time or range
 │   └── InvalidArgumentError          another invalid argument or option
 ├── ConcurrentModificationException   nothing was committed: read again, run again
@@ -105,6 +106,26 @@ class ForeignTableError(TableExistsError):
         self.uri = uri
         self.found = found
         self.where = where
+
+
+class ExportBlockedError(TablefmtError):
+    """The copy of the table in another format has a commit that was not made from its log.
+
+    Attributes:
+        target: name of the format: "delta" or "iceberg".
+        path: key of the object that is in the way.
+    """
+
+    kind = "export_blocked"
+
+    def __init__(self, uri: str, target: str, path: str, why: str) -> None:
+        super().__init__(
+            f"the export of {uri} to {target} is blocked by {path}: {why}. Nothing was changed. "
+            "Find the program that writes there and stop it. To make a new copy, remove the old "
+            "one's metadata (spec/exports.md), and export again."
+        )
+        self.target = target
+        self.path = path
 
 
 class VersionNotFoundError(TablefmtError):

@@ -44,6 +44,7 @@ MADE: list[TablefmtError] = [
     errors.MetadataChangedException("a reason", **CONFLICT),  # type: ignore[arg-type]
     errors.ProtocolChangedException("a reason", **CONFLICT),  # type: ignore[arg-type]
     errors.ConcurrentTransactionException("a reason", **CONFLICT),  # type: ignore[arg-type]
+    errors.ExportBlockedError("/t", "delta", "_delta_log/7.json", "it is not ours"),
     errors.CommitUnknownError("ab" * 16, 5, "no answer"),
     errors.CommitRejectedError("the disk is full"),
     errors.CorruptTableError("is torn", **CORRUPT),
@@ -71,6 +72,7 @@ KINDS = {
     "table_not_found": "TableNotFoundError",
     "table_exists": "TableExistsError",
     "foreign_table": "ForeignTableError",
+    "export_blocked": "ExportBlockedError",
     "version_not_found": "VersionNotFoundError",
     "changes_expired": "ChangesExpiredError",
     "invalid_range": "InvalidRangeError",

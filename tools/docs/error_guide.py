@@ -103,6 +103,13 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
             "that format and pass them to `tablefmt.write`.",
         ),
         Advice(
+            "export_blocked",
+            "The copy of the table for Delta or Iceberg readers holds a commit that was not made "
+            "from this table's log.",
+            "Find the program that writes into `error.path`, and stop it. Then remove the copy's "
+            "metadata and export again.",
+        ),
+        Advice(
             "version_not_found",
             "The version or the time lies outside the history, or retention removed it.",
             "Ask for a version from `error.oldest` to `error.latest`.",

@@ -1,0 +1,1 @@
+"""Export: copies of a table's metadata in the forms of other table formats, over the same files."""
