@@ -17,7 +17,7 @@ import tablefmt.spark
 from tablefmt.spark.backends.backend_choice import SETTING
 from tablefmt.spark.backends.native.native_relation import Files, pruner
 from tablefmt.spark.jvm.java_classes import problem
-from tests import jvms
+from tests import jvms, python_forks
 from tests.places import ROOT
 
 # Its assertions are those of the tests that use it.
@@ -40,7 +40,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def forked_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The Python of Spark's workers: a program that costs no imports."""
+    with python_forks.running(tmp_path_factory.mktemp("forks")) as program:
+        yield program
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, forked_python: Path) -> Iterator[Any]:
+    os.environ["PYSPARK_PYTHON"] = str(forked_python)
     session = tablefmt.spark.session(
         "tests",
         master=MASTER,
@@ -54,7 +62,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.deploy.appIdPattern": f"app-%s-%04d-{os.getpid()}",
             # Python workers run functions of the tests.
             "spark.executorEnv.PYTHONPATH": str(ROOT),
-            "spark.python.daemon.module": "tests.spark.warm_daemon",
             "spark.sql.session.timeZone": ZONE,
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.adaptive.enabled": "false",

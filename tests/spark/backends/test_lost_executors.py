@@ -27,18 +27,17 @@ def kill_once(marker: Path) -> Any:
 
         from pyspark import TaskContext
 
+        from tests.python_forks import executor
+
         yield from batches
         if TaskContext.get().partitionId() == 1:
-            # A worker's parent is the daemon, whose parent is the executor.
-            with open(f"/proc/{os.getppid()}/stat") as stat:
-                executor = int(stat.read().rpartition(")")[2].split()[1])
             try:
                 file = os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
             except FileExistsError:
                 return
-            os.write(file, str(executor).encode())
+            os.write(file, str(executor()).encode())
             os.close(file)
-            os.kill(executor, signal.SIGKILL)
+            os.kill(executor(), signal.SIGKILL)
 
     return killing
 

@@ -20,8 +20,10 @@ pytestmark = pytest.mark.spark
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 
 
-def start(master: str, folder: Path, *names: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+def start(
+    master: str, folder: Path, *names: str, python: str = sys.executable
+) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYSPARK_PYTHON": python}
     return subprocess.Popen(
         [sys.executable, "-m", "tests.spark.cluster.scenarios", master, str(folder), *names],
         cwd=ROOT,
@@ -43,10 +45,11 @@ def answers(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def clustered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def clustered(tmp_path_factory: pytest.TempPathFactory, forked_python: Path) -> dict[str, Any]:
     """One application of two executors for several tests: they take long to start."""
     names = ("killed_merge", "stopped_session")
-    return answers(start(LOCAL_CLUSTER, tmp_path_factory.mktemp("cluster"), *names))
+    folder = tmp_path_factory.mktemp("cluster")
+    return answers(start(LOCAL_CLUSTER, folder, *names, python=str(forked_python)))
 
 
 def test_an_executor_killed_while_a_source_is_read_gives_no_key_twice(

@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +35,7 @@ def connect_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def connect_address(connect_log: Path) -> Iterator[str]:
+def connect_address(connect_log: Path, forked_python: Path) -> Iterator[str]:
     import pyspark
 
     with socket.socket() as probe:
@@ -53,7 +52,6 @@ def connect_address(connect_log: Path) -> Iterator[str]:
         "spark.executor.memory": "1g",
         "spark.executor.extraJavaOptions": jvms.options(),
         "spark.executorEnv.PYTHONPATH": str(ROOT),
-        "spark.python.daemon.module": "tests.spark.warm_daemon",
     }
     command = [str(home / "bin" / "spark-submit"), "--master", MASTER, "--name", "connect"]
     for name, value in confs.items():
@@ -63,7 +61,7 @@ def connect_address(connect_log: Path) -> Iterator[str]:
     environment = {
         **os.environ,
         "SPARK_HOME": str(home),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": str(forked_python),
         "PYTHONPATH": str(ROOT),
         "PYTHONWARNINGS": "ignore",
     }

@@ -26,6 +26,8 @@ def differing(spark: Any, folder: Path, waits: bool) -> Any:
         import os
         import time
 
+        from tests.python_forks import executor
+
         first = next(iter(batches)).column(0)[0].as_py() == 0
         for _ in batches:
             pass
@@ -37,10 +39,7 @@ def differing(spark: Any, folder: Path, waits: bool) -> Any:
             except FileExistsError:
                 number += 1
             else:
-                # A worker's parent is the daemon, whose parent is the executor.
-                with open(f"/proc/{os.getppid()}/stat") as status:
-                    parent = status.read().rpartition(")")[2].split()[1]
-                os.write(file, parent.encode())
+                os.write(file, str(executor()).encode())
                 os.close(file)
                 keys = [5 * number + i for i in range(5)]
                 break

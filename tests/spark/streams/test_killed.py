@@ -24,14 +24,14 @@ DELAY_SECONDS_MAX = 0.6
 """About a batch."""
 
 
-def job(folder: Path, batches: int, seconds: float) -> int:
+def job(python: Path, folder: Path, batches: int, seconds: float) -> int:
     """Run the queries in processes of their own; the exit code of theirs."""
     command = [sys.executable, "-m", "tests.spark.streams.killed_job"]
     with (folder / "job.log").open("ab") as log:
         process = subprocess.Popen(
             [*command, str(folder), str(batches), str(seconds)],
             cwd=ROOT,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            env={**os.environ, "PYSPARK_PYTHON": str(python)},
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -48,7 +48,9 @@ def rows(uri: Path) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(50, marks=pytest.mark.soak)])
-def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path, kills: int) -> None:
+def test_killed_at_any_moment_every_row_is_there_once(
+    tmp_path: Path, forked_python: Path, kills: int
+) -> None:
     """STR-11, STR-13: appended batches, whole tables of a count, a MERGE of each batch, and a table
     as the source of another one.
     """
@@ -61,10 +63,10 @@ def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path, kills: int
             first = len(feed.rows)
             feed.put(*range(first, first + chosen.randrange(4)))
         batches, seconds = chosen.randrange(1, 4), chosen.uniform(0, DELAY_SECONDS_MAX)
-        ended = job(tmp_path, batches, seconds)
+        ended = job(forked_python, tmp_path, batches, seconds)
         assert ended == -signal.SIGKILL, (number, (tmp_path / "job.log").read_text()[-4000:])
     feed.put(*range(len(feed.rows), len(feed.rows) + 3))
-    assert job(tmp_path, 0, 0) == 0, (tmp_path / "job.log").read_text()[-4000:]
+    assert job(forked_python, tmp_path, 0, 0) == 0, (tmp_path / "job.log").read_text()[-4000:]
     counts = Counter(list(Counter(p for _, p in feed.rows).items()))
     assert rows(tmp_path / "appended") == rows(tmp_path / "copied") == Counter(feed.rows)
     assert rows(tmp_path / "counted") == counts
