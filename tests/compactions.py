@@ -1,4 +1,4 @@
-"""Compactions of whatever groups of files a test wants, where the verbs choose for themselves."""
+"""Compactions of the file groups that a test chooses. The public calls choose groups themselves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def stage_compact(
     groups: Sequence[Sequence[int]],
     sort: Sort | None = None,
 ) -> Staged:
-    """The rewrite of groups of files at the pinned version, each standing or falling by itself."""
+    """Stage the rewrite of groups of files at the read version.
+
+    Each group succeeds or fails alone.
+    """
     assert (cls is OperationClass.CLUSTER) == (sort is not None)
 
     def work(at: int, files: pa.Table, prefix: str) -> AddedFiles | None:

@@ -23,7 +23,7 @@ from tests.scheduling import ADDRESS, OneSession, path_of, rank  # noqa: E402
 
 __all__ = ["every_table_agrees", "no_objects_are_left_in_memory", "s3_server", "s3_uri"]
 
-# Whoever has other wishes has set the variable.
+# A value that is set already stays.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", jvms.options())
 
 MEMORY_DISK = Path("/dev/shm")
@@ -46,7 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long first; within a file as they stand there. All processes have to know the same."""
+    """Sort long tests first, and keep the order within a file.
+
+    All processes must agree on the order.
+    """
     for item in items:
         if ADDRESS in item.nodeid:
             raise pytest.UsageError(f"{item.nodeid}: an address differs by process")
@@ -61,14 +64,14 @@ def disk() -> Iterator[Path]:
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path: Path, disk: Path) -> Path:
-    """A folder of the test's own: in memory, where there is room, if the disk is not its matter."""
+    """Return the test's own folder: in memory if that has space, unless the test needs the disk."""
     on_disk = request.node.nodeid.startswith(OF_THE_DISK)
     return Path(mkdtemp(dir=disk)) if on_disk else tmp_path
 
 
 @pytest.fixture
 def first_seed() -> int:
-    """Of a soak: another in every run, unless TABLEFMT_TEST_SEED says which. It is printed."""
+    """Return and print the first seed of a soak: TABLEFMT_TEST_SEED, or a random one."""
     seed = int(os.environ.get("TABLEFMT_TEST_SEED") or random.SystemRandom().randrange(1 << 40))
     print(f"TABLEFMT_TEST_SEED={seed}")
     return seed
@@ -76,7 +79,7 @@ def first_seed() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession | None:
-    """Of `--dist loadfile`."""
+    """Return the scheduler of `--dist loadfile`."""
     if config.option.dist != "loadfile":
         return None
     config.option.loadscopereorder = False

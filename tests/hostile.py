@@ -1,4 +1,4 @@
-"""Logs as somebody else could have written them: a table's CHECK says whatever text."""
+"""Logs as another program could have written them: a table's CHECK holds arbitrary text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HOSTILE = [
     "hostile_variable > 0",
     "raise_error('x') IS NULL",
 ]
-"""`{marker}` stands for a file that must not come to be."""
+"""Statements in which `{marker}` is the path of a file that must not be created."""
 
 
 def poisoned(uri: str, condition: str) -> tablefmt.Table:

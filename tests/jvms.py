@@ -1,4 +1,4 @@
-"""What a JVM of a test is told: it lives for seconds.
+"""Options of the JVM in a test. It lives for seconds.
 
 One that compiles quickly and has one collector needs half the time of one that is made for days,
 and one that maps the classes that others have loaded, two thirds of that.
@@ -17,7 +17,7 @@ where Java or the jars are others, no JVM takes it."""
 
 def options() -> str:
     """Return them as SPARK_SUBMIT_OPTS and spark.executor.extraJavaOptions take them."""
-    # Where the file is missing, the JVM would do without its own archive too.
+    # If the file were missing, the JVM would not use its own archive either.
     return f"{QUICK} -Xlog:disable -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else QUICK
 
 

@@ -1,6 +1,6 @@
-"""What CHAR(n) and VARCHAR(n) keep of a value, in plain Python, and values to try it with.
+"""Values of CHAR(n) and VARCHAR(n) as stored, in plain Python, and values to try them with.
 
-Of values alone: no model of a table, which is `tablefmt.testing.reference_model`.
+The model of a table is `tablefmt.testing.reference_model`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BAD: list[tuple[str | None, str | None]] = [("abcd", None), (None, "a    b"), ("
 
 
 def stored(value: str | None, kind: str, most: int) -> str | None:
-    """What a column `kind(most)` keeps of a value. ValueError: it is too long."""
+    """Return a value as a column `kind(most)` stores it. ValueError: it is too long."""
     if value is None:
         return None
     characters = list(value)

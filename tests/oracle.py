@@ -30,7 +30,7 @@ WORLDS = "/transactions-"
 
 @pytest.fixture(autouse=True)
 def no_objects_are_left_in_memory() -> Iterator[None]:
-    """Whoever lists objects in memory goes through those of all tables that there are."""
+    """Remove the objects of a test from memory, because a listing visits those of all tables."""
     objects = MemoryFileSystem.store
     older = set(objects)
     yield
@@ -69,7 +69,7 @@ def every_table_agrees(
 
 
 def options_of(store: Any) -> Json | None:
-    """The storage options that a store was made with, whatever is wrapped around it."""
+    """Return the storage options of the innermost store."""
     while hasattr(store, "inner"):
         store = store.inner
     return getattr(store, "_options", None)
@@ -88,7 +88,7 @@ def assert_agrees(table: Any, storage_options: Json | None = None) -> None:
 
 
 def _shown(table: Any) -> Json:
-    """What the package says."""
+    """Return the state by the package."""
     state = {
         "table": table.id,
         "version": table.version,
@@ -145,7 +145,7 @@ def _runs(positions: Iterable[int]) -> list[list[int]]:
 
 
 def _expected(document: Json) -> Json:
-    """What the oracle says."""
+    """Return the state by the oracle."""
     state = document["state"]
     entries = [item["entry"] for item in document["entries"]]
     entries = entries[
@@ -169,7 +169,7 @@ def _expected(document: Json) -> Json:
 
 
 def _kept_from(document: Json) -> int:
-    """Where the entries begin that are all there."""
+    """Return the index of the first entry after the last gap."""
     versions = [item["version"] for item in document["entries"]]
     gaps = [at for at in range(1, len(versions)) if versions[at - 1] != versions[at] - 1]
     return max(gaps, default=0)

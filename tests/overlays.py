@@ -1,6 +1,6 @@
-"""MRG-1: what `SET *` and `INSERT *` with schema merging make of structs, in plain Python.
+"""MRG-1: values of structs after `SET *` and `INSERT *` with schema merging, in plain Python.
 
-Of values; which rows meet, and what becomes of the table, says `tablefmt.testing.reference_model`.
+The model of rows and tables is `tablefmt.testing.reference_model`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tablefmt.testing.reference_model import Column, State, Term, When, column, 
 
 Row = dict[str, Any]
 Kind = Mapping[str, Any]
-"""Of a struct: by the name of a field None, or the kind of the struct that it is."""
+"""The fields of a struct by name: None, or the kind of a nested struct."""
 
 DDL = "id INT, v STRUCT<a: INT, b: STRING, c: STRUCT<d: INT, e: DATE>>"
 TABLE: Kind = {"a": None, "b": None, "c": {"d": None, "e": None}}
@@ -30,7 +30,7 @@ OLD: list[Any] = [
 
 _TYPES = {"a": pa.int32(), "b": pa.string(), "d": pa.int32(), "e": pa.date32(), "z": pa.int64()}
 LACKING: Kind = {"c": {"z": None, "d": None}, "a": None, "z": None}
-"""Of a source: without two of the table's fields, with two more, in another order."""
+"""A source without two of the table's fields, with two more, in another order."""
 COMPLETE: Kind = {"z": None, "c": {"e": None, "d": None}, "b": None, "a": None}
 """With all of them, and one more."""
 
@@ -58,7 +58,7 @@ def target_rows() -> list[Row]:
 
 
 def source_rows(kind: Kind) -> pa.Table:
-    """As many, and one more for each, which matches nothing."""
+    """Return a row for each row of the table, and one more of each value that matches none."""
     values = source_values(kind)
     rows = [{"v": values[at % 4], "id": at} for at in range(4 * len(OLD) + 4)]
     return pa.Table.from_pylist(rows, pa.schema([("v", arrow_kind(kind)), ("id", pa.int32())]))

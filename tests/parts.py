@@ -1,7 +1,7 @@
-"""What a struct comes to when parts of it are set, over plain Python values.
+"""Values of a struct after its parts are set, over plain Python values.
 
-Of values alone: which rows a statement changes, and what becomes of a table, is worked out by
-`tablefmt.testing.reference_model`, which sets whole columns; `whole_columns` says what to.
+`tablefmt.testing.reference_model` computes the changed rows and the table. It sets whole columns.
+`whole_columns` computes their values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 DDL = "id BIGINT, v INT, s STRUCT<a: INT, c: STRUCT<d: STRING, e: DATE>, b: STRING>"
 SHAPE: dict[str, Any] = {"a": None, "c": {"d": None, "e": None}, "b": None}
-"""Fields of `s`; of those that are structs, theirs."""
+"""The fields of `s`, with the fields of nested structs."""
 
 
 def with_parts(row: Row, values: Mapping[Sequence[str], Any]) -> Row:
@@ -34,7 +34,7 @@ def _put(old: Row | None, path: Sequence[str], value: Any, shape: Mapping[str, A
 
 
 def whole_columns(parts: Mapping[Sequence[str], Term]) -> dict[str, Term]:
-    """What the columns that parts of are set come to: a SET as the reference has it."""
+    """Return the whole columns whose parts are set, as a SET of the reference model."""
 
     def whole(column: str) -> Term:
         def value(t: Values, s: Values) -> Any:

@@ -1,4 +1,4 @@
-"""Where things are in the checkout, so that no test has to count folders."""
+"""Places in the checkout, so that no test has to count folders."""
 
 from pathlib import Path
 

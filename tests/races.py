@@ -22,16 +22,16 @@ PATIENCE_SECONDS = 120
 
 @dataclass
 class Ended:
-    """What became of one operation."""
+    """The outcome of one operation."""
 
     answer: Any = None
     error: BaseException | None = None
     read_version: int | None = None
-    """None: it never came to its commit."""
+    """None: it did not reach its commit."""
     passed: tuple[RebasedOver, ...] = ()
-    """Versions that it went on top of."""
+    """Versions that it was rebased over."""
     requests: list[tuple[str, str]] = field(default_factory=list)
-    """What its commit asked of the store."""
+    """Store requests of its commit."""
 
     @property
     def conflict(self) -> str | None:
@@ -51,7 +51,7 @@ class Race:
         self.ended = [Ended() for _ in works]
 
     def run(self) -> list[Ended]:
-        """What became of each, in the order in which they were given and committed."""
+        """Return the outcome of each operation, in the order given, which is the commit order."""
         threads = [threading.Thread(target=self._run, args=(at,)) for at in range(len(self._works))]
         for thread in threads:
             thread.start()
@@ -74,7 +74,7 @@ class Race:
     def commit(
         self, store: Any, plan: Any, environment: Any, view: Any, deadline: float | None = None
     ) -> Any:
-        """As the driver's, once it is its turn."""
+        """Commit by the driver, after the operations before have committed."""
         at = getattr(self._here, "at", None)
         if at is None:
             return driver.commit(store, plan, environment, view, deadline)

@@ -1,9 +1,9 @@
-"""Tables whose rows are taken out of files and moved, staged entry by entry, beside a plain model.
+"""Tables whose rows are deleted and moved, staged entry by entry, beside a plain model.
 
-Nothing of the package decides what a version holds: the model does, in lists and sets.
+The model alone decides the content of a version, in lists and sets. It uses nothing of the package.
 
 The model holds files and positions; the rows of a version follow from them. It knows no statement:
-a test says itself which positions are deleted and which runs move. The model of statements is
+a test itself chooses the deleted positions and the runs that move. The model of statements is
 `tablefmt.testing.reference_model`.
 """
 

@@ -120,7 +120,7 @@ class S3Server:
         )
 
     def new_bucket(self) -> str:
-        """The name of a bucket nobody else has."""
+        """Create a bucket of its own for a test. Return its name."""
         name = f"bucket-{next(_bucket_numbers)}"
         self.client().create_bucket(Bucket=name)
         return name

@@ -1,4 +1,4 @@
-"""Which process of `pytest -n 2 --dist loadfile` runs what, and in which order.
+"""Distribution of the tests over the processes of `pytest -n 2 --dist loadfile`, and their order.
 
 One process has Spark's session and everything that uses it: a second one costs a JVM that has to
 warm up. The other begins with the files that take longest, so that neither is left alone at the
@@ -43,8 +43,10 @@ LONG = (
     "tests/data/",
     "tests/spec/",
 )
-"""What takes long and does not use the session, the longest first. What comes after takes so little
-that both processes end at about one time, whoever runs it."""
+"""Slow files that do not use the session, the slowest first.
+
+All other files are so quick that both processes end at about the same time.
+"""
 
 
 class OneSession(LoadFileScheduling):  # type: ignore[misc, unused-ignore]
@@ -68,7 +70,7 @@ def path_of(nodeid: str) -> str:
 
 @cache
 def rank(path: str) -> int:
-    """Where a file stands in the order of a run: what uses the session is first."""
+    """Return the position of a file in the order of a run. Files with the session come first."""
     for place, beginning in enumerate(LONG, 1):
         if path.startswith(beginning):
             return place

@@ -33,7 +33,7 @@ _ORDERED = (int, float, Decimal, str, bytes, bytearray, dt.date, dt.time, dt.tim
 
 @dataclass
 class Clock:
-    """Time that passes only when somebody sleeps, or a test says so."""
+    """Time that passes only when a caller sleeps, or a test moves it."""
 
     micros: int = START_US
     seconds: float = 0.0
@@ -58,7 +58,7 @@ class Clock:
 
 
 def memory() -> MemoryStore:
-    """A store nobody else has."""
+    """Return a store of its own."""
     return MemoryStore(f"faults-{next(_numbers)}")
 
 
@@ -227,7 +227,7 @@ def _decoded(entry: Entry) -> Iterable[Any]:
 
 
 def next_entry(view: LogView, **changes: Any) -> Entry:
-    """A sound entry on top of a log, which a test may spoil."""
+    """Return a sound entry above a log, which a test may spoil."""
     head = view.head
     at = head.timestamp + 1
     fields: dict[str, Any] = {

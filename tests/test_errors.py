@@ -174,7 +174,7 @@ def test_a_deep_copy_shares_nothing() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_cause_stays_behind_as_with_every_exception(way: str) -> None:
-    """What Python does, so that a cause that cannot be pickled stands in nobody's way."""
+    """Python does the same, so that a cause that cannot be pickled does no harm."""
     left = []
     for error in (errors.StoreError("is away"), ValueError("plain")):
         try:

@@ -37,7 +37,7 @@ LINES = [
     ["duckdb", "polars"],
     ["cli", "spark"],
 ]
-"""From low to high; rooms on one line know nothing of each other. "" is the package itself."""
+"""Packages from low to high. Packages on one line do not import each other. "" is the top level."""
 
 SPARK_LINES = [
     ["spark_options", "pyspark_objects"],
@@ -53,7 +53,7 @@ SPARK_LINES = [
     ["entry"],
     [""],
 ]
-"""The same inside `spark`. A module that stands in `backends` itself may use both of its rooms."""
+"""The same inside `spark`. A module directly in `backends` may import both packages in it."""
 
 SPARK_LEVEL = {package: level for level, line in enumerate(SPARK_LINES) for package in line}
 LEVEL = {package: level for level, line in enumerate(LINES) for package in line}
@@ -96,13 +96,13 @@ ALLOWED = {
 
 
 def package(module: str) -> str:
-    """The room of a module: the name after the package's."""
+    """Return the package of a module: the name after `tablefmt`."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 
 
 def spark_room(module: str) -> str:
-    """The room inside `spark`: one of SPARK_LINES, the longest name that fits."""
+    """Return the package inside `spark` of a module: the longest name in SPARK_LINES that fits."""
     parts = module.split(".")[2:]
     return next((r for r in (".".join(parts[:2]), *parts[:1]) if r in SPARK_LEVEL), "")
 
@@ -162,7 +162,7 @@ KNOWS_A_BACKEND = {
 
 
 def test_statements_and_entry_do_not_know_the_backends() -> None:
-    """Which one there is, `backends.choice` alone decides."""
+    """Only `backends.choice` selects the backend."""
     known = {
         (name, wanted.removeprefix("tablefmt.spark.backends."))
         for name in MODULES
@@ -187,11 +187,11 @@ COMMIT_STEPS = frozenset(
         "OpenTransaction", "TransactionSnapshot", "commit_result", "remove_leftovers",
     }
 )  # fmt: skip
-"""What a commit is made of: calls that `session.staging.autocommit` makes, for every engine."""
+"""Calls that `session.staging.autocommit` makes to commit, for every engine."""
 
 
 def test_spark_commits_by_the_one_door_alone() -> None:
-    """Nothing in `spark` begins, pins, finishes or discards a transaction beside `autocommit`."""
+    """Only `autocommit` begins, pins, finishes or discards a transaction in `spark`."""
     steps, drivers, doors = [], [], set()
     for name, tree in TREES.items():
         if package(name) != "spark":
@@ -211,14 +211,14 @@ def test_spark_commits_by_the_one_door_alone() -> None:
     assert steps == []
     assert drivers == []
     assert doors == {
-        "tablefmt.spark.statements.execution",  # whatever a session of Spark carries out
+        "tablefmt.spark.statements.execution",  # statements of a Spark session
         "tablefmt.spark.entry.table_definition",  # REPLACE TABLE without rows
         "tablefmt.spark.entry.python_writer",  # files that tasks wrote in other processes
     }
 
 
 PURE_COMMIT = {"tablefmt.commit.transaction_plan", "tablefmt.commit.environment"}
-"""What `spark` may know of `commit`: staged work as a value; clock and nonces."""
+"""Modules of `commit` that `spark` may import: staged work as a value, the clock and nonces."""
 
 
 def test_names_of_modules_and_packages_are_unique() -> None:
@@ -247,7 +247,7 @@ def test_every_module_is_in_a_room() -> None:
     ],
 )
 def test_a_library_has_one_owner(libraries: set[str], owner: str | tuple[str, str]) -> None:
-    """Outside its room nobody knows of it; or two: the one that is used by it, and uses it."""
+    """Only its owner imports a library. With two owners, one imports the other."""
     owners = {owner} if isinstance(owner, str) else set(owner)
     wrong = [
         f"{name}:{line} imports {wanted}"

@@ -1,4 +1,4 @@
-"""What is shipped, what it declares, and what importing it does to a process."""
+"""Files of the packages, their metadata, and the effects of importing tablefmt."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ for name in ("pyspark", "s3fs", "fsspec", "duckdb"):
 
 
 def run(script: str, *arguments: str) -> str:
-    """What a new process prints; it has to end well, and to say nothing on stderr."""
+    """Return the output of a new process. It must succeed and print nothing to stderr."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script, *arguments],
         capture_output=True,
@@ -122,7 +122,7 @@ def test_the_wheel_is_the_package_and_nothing_else(built: Path) -> None:
 
 
 def test_the_sdist_is_the_checkout_without_golden_tables_and_results(built: Path) -> None:
-    """What builds the wheel, tells of it and tests it."""
+    """The sdist has the files that build the wheel, document it and test it."""
     [sdist] = built.glob("*.tar.gz")
     assert sdist.stat().st_size < 4 << 20
     with tarfile.open(sdist) as archive:

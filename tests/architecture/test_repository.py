@@ -1,4 +1,4 @@
-"""What stands around the package: the commands, the licence, the links between pages."""
+"""The repository around the package: the commands, the licence, the links between pages."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ USERS_OWN = {
     ("tablefmt.spark.statements.alter_table", "sql"),
     ("tablefmt.spark.entry.statement_verbs", "sql"),
 }
-"""What reaches a session's parser all the same, because."""
+"""Calls of a session's parser that are allowed, with the reason."""
 
 PARSING = {"expr", "selectExpr", "sql", "parsePlan", "parseExpression", "sqlParser"}
 ROWWISE = {"where", "filter", "createOrReplaceTempView"}

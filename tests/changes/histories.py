@@ -46,7 +46,7 @@ class Version:
     rows: tuple[Row, ...]
     changes: tuple[Change, ...] = ()
     restores: bool = False
-    """Of `changes` those that are equal cancel."""
+    """Equal rows of `changes` cancel each other."""
     following: int = 3
     """The number of the next column."""
 
@@ -154,7 +154,7 @@ class History:
         return pa.table(arrays, [c.name for c in columns])
 
     def condition(self, version: Version | None = None) -> tuple[str, Test]:
-        """One over the columns of a version, the newest if it is not said."""
+        """Return a condition over the columns of a version, by default the newest."""
         text, holds = self.chance.choice(CONDITIONS)
         columns = (version or self.now).columns
         column = next((c for c in columns if c.number == V), None)
@@ -238,7 +238,7 @@ class History:
         self._note(changes)
 
     def compact(self) -> None:
-        """Neighbours of one partition are put together, or all of them in another order."""
+        """Compact some files of each partition, or cluster all of them."""
         cls = self.chance.choice([MINOR, MAJOR, CLUSTER])
         files = self.table.scan().files()
         groups: dict[str, list[int]] = {}
@@ -293,7 +293,7 @@ class History:
             replace(old, changes=tuple(changes), restores=True, following=self.now.following)
         )
 
-    # What it should be
+    # The expected answers
 
     def gone_at(self, version: int) -> frozenset[int]:
         """Columns that a version had dropped, if others have them."""
@@ -301,7 +301,7 @@ class History:
         return frozenset(range(known.following)) - {c.number for c in known.columns}
 
     def changes(self, a: int, b: int, shown_at: int | None = None) -> list[Expected]:
-        """Of versions after `a` up to `b`, one after the other, with the columns of one."""
+        """Return the changes of versions after `a` up to `b`, with the columns of one version."""
         end = self.versions[b if shown_at is None else shown_at]
         expected = []
         for version in range(a + 1, b + 1):
@@ -337,7 +337,7 @@ class Expected:
     rows: Counter[Any]
     """All that went and came. Without columns to be left out these are the rows of the answer."""
     left: Counter[Any]
-    """What is not cancelled, without these columns: which of the equal rows is not said."""
+    """Rows that did not cancel, without the columns in which equal rows may differ."""
     compared: tuple[int, ...]
 
     def check(self, answer: Counter[Any], only: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Columns that the table had dropped at a change and that the answer has, whatever files hold.
+"""Changes of columns that were dropped at the commit but exist in the answer's schema.
 
 A restore brings such a column back, so a range over it has rows without one.
 """
@@ -182,7 +182,7 @@ def as_text(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def expected(case: Case, test: Callable[[dict[str, Any]], bool]) -> list[str]:
-    """What `as_text` says of those rows of a case."""
+    """Return these rows of a case as `as_text` renders them."""
     rows = [(v, kind, *values.values()) for v, kind, values in case.rows if test(values)]
     return sorted(map(repr, rows))
 
@@ -190,7 +190,10 @@ def expected(case: Case, test: Callable[[dict[str, Any]], bool]) -> list[str]:
 @pytest.mark.parametrize("compacted", [False, True], ids=["", "compacted"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_column_that_was_dropped_then_is_null(name: str, compacted: bool, tmp_path: Path) -> None:
-    """INC-4, INC-6: whether or not files hold it; and so for every condition."""
+    """INC-4, INC-6: files may still hold the column.
+
+    The answer is the same, for every condition.
+    """
     case = CASES[name]
     check_case(case, table_of(case, str(tmp_path / "t"), compacted))
 
@@ -210,7 +213,7 @@ def check_case(case: Case, table: tablefmt.Table) -> None:
 def test_a_field_that_was_dropped_for_a_time_is_nothing_to_both_ends(
     compacted: bool, tmp_path: Path
 ) -> None:
-    """INC-4, INC-6: what is asked for is rows of versions that have it; else it is refused."""
+    """INC-4, INC-6: a range over versions without the field is refused."""
     table = tablefmt.create(str(tmp_path / "t"), COLUMNS)
     appended(table, row(1, 5), row(2, 6))
     appended(table, row(3, 7))

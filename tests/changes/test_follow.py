@@ -23,7 +23,7 @@ def described(pair: tuple[pa.RecordBatch, int]) -> tuple[list[tuple[str, int]], 
 
 
 def test_commits_come_as_they_land() -> None:
-    """INC-8: those of the range first; while nothing is new it waits."""
+    """INC-8: the commits of the range come first, then the command polls for new ones."""
     clock, store = Clock(), memory()
     table = new_table(store, clock=clock)
     table.append(rows(1, 2))
@@ -131,7 +131,7 @@ def test_a_time_to_wait_is_a_number_of_seconds(poll: Any) -> None:
 
 
 def test_rows_in_the_place_of_what_expired_are_marked() -> None:
-    """INC-7, INC-8: two snapshots in a row have two numbers; an empty one is told too."""
+    """INC-7, INC-8: two snapshots in a row have two numbers. An empty snapshot is reported too."""
     store, clock = memory(), Clock()
     table = new_table(store, clock=clock)
     table.append(rows(1, 2))

@@ -16,7 +16,7 @@ Counted = Counter[tuple[str, int]]
 
 
 def by_hand(uri: str, changes: list[dict[str, Any]]) -> Counted:
-    """Of each row the type and the key, which is in every file by that name."""
+    """Return the change type and the key of each row. Every file has the key under that name."""
     rows: Counted = Counter()
     for change in changes:
         keys = pq.read_table(f"{uri}/{change['path']}", columns=["k"])["k"].to_pylist()

@@ -23,7 +23,7 @@ VERBS = (
     "append append append compact update delete update overwrite_some compact merge delete restore "
     "append append update"
 )
-"""What happens to a table, one after the other; on what rows, goes by chance."""
+"""Operations on a table, in order. Their rows are random."""
 
 Check = Callable[[], None]
 
@@ -105,7 +105,7 @@ BAD: dict[str, tuple[object, str, Any]] = {
 
 
 def test_the_planner_passes(checks: list[Check]) -> None:
-    """INC-4, INC-5, INC-6: as it is, what commits took out and brought is right."""
+    """INC-4, INC-5, INC-6: the unchanged planner gives the rows that commits removed and added."""
     for check in checks:
         check()
 

@@ -94,7 +94,7 @@ def test_a_first_pipe_begins_where_the_table_does(table: Table) -> None:
 
 
 def test_a_beginning_is_one_also_from_a_checkpoint_on(table: Table) -> None:
-    """CKP-5: the entry is asked for where the log does not stand on it."""
+    """CKP-5: the first entry is requested if the log begins with a checkpoint."""
     for number in range(4):
         table.append({"id": [number + 10]})
     table.checkpoint()

@@ -130,7 +130,7 @@ def test_every_kind_of_range_covers_what_it_says(given: dict[str, Any], expected
 @pytest.mark.parametrize("pandas", [False, True])
 @pytest.mark.parametrize("micros", [100, 199, 200, 300])
 def test_a_bound_finer_than_the_commits_is_exact(micros: int, pandas: bool, zeros: str) -> None:
-    """TIM-4, INC-2: as if one ns were kept, by comparing ns of every commit."""
+    """TIM-4, INC-2: the bound behaves as if commits had timestamps in nanoseconds."""
     text = f"{at(micros)[:-1]}001{zeros}Z"
     when: Any = pd.Timestamp(text) if pandas else text
     nanos, commits = micros * 1_000 + 1, [t * 1_000 for t in line().time_versions]
@@ -410,7 +410,10 @@ def test_history_shows_the_entries(tmp_path: Any) -> None:
 
 
 def test_an_expired_range_is_an_error_or_all_rows_of_its_end() -> None:
-    """INC-7, ENT-13: on request, and said of the answer; what is not kept itself is an error."""
+    """INC-7, ENT-13: a snapshot needs an option and is marked in the answer.
+
+    A version that is not kept is an error.
+    """
     table = new_table()
     for value in range(1, 5):
         table.append(table_rows(value))

@@ -39,7 +39,7 @@ WIDER = {
     "FLOAT": ("DOUBLE",),
     "DATE": ("TIMESTAMP_NTZ",),
 }
-"""Of some types those that a column may be widened to."""
+"""For some types: the types that a column may be widened to."""
 
 STARTS = ["TINYINT", "SMALLINT", "INT", "INT", "INT", "DECIMAL(5, 2)", "FLOAT", "DATE"]
 
@@ -84,7 +84,7 @@ SHAPES = {
     "key": ("v MAP<{0}, STRING>", "v.key", lambda v: [(v, "x")], lambda v: v[0][0]),
     "value": ("v MAP<STRING, {0}>", "v.value", lambda v: [("x", v)], lambda v: v[0][1]),
 }
-"""By where the type is that changes: the column, its path, a value put there, and taken out."""
+"""For each place of the changed type: column, path, and functions to wrap and unwrap a value."""
 
 Row = tuple[int, int, Any]
 """The key, another column, and the value."""
@@ -176,7 +176,7 @@ class History:
         )
 
     def type_inside(self, kind: pa.DataType) -> pa.DataType:
-        """Of the values, of the type of the column."""
+        """Return the type of the values inside a column type."""
         if self.path == "v":
             return kind
         word = self.path.removeprefix("v.")
@@ -247,7 +247,7 @@ def check(history: History) -> None:
 
 
 def check_parts(history: History, message: str, after: int, ending: int) -> None:
-    """What an error says to do gives all changes of the range, but for those it says are none."""
+    """Check that the parts an error names return all changes but the unavailable ones."""
     found = [tuple(map(int, part)) for part in PART.findall(message)]
     alone = [(int(version) - 1, int(version)) for version in ALONE.findall(message)]
     at = after
@@ -287,7 +287,7 @@ def test_long_histories_are_exact_too(first_seed: int) -> None:
 def test_bounds_that_another_type_does_not_hold_leave_no_file_out(
     first: str, second: str, value: Any, where: str
 ) -> None:
-    """VAL-4, SCH-9: of the versions before a restore, which brought a narrower type back."""
+    """VAL-4, SCH-9: the bounds are from versions before a restore of a narrower type."""
     table = tablefmt.create(f"memory://split-{next(_numbers)}", "k INT, v INT")
     table.alter.widen_column("v", first)
     wide = table.append([{"k": 1, "v": value}]).version
@@ -314,7 +314,7 @@ def test_bounds_of_times_that_a_restore_made_dates_are_kept() -> None:
 
 
 def test_types_of_no_row_refuse_nothing() -> None:
-    """INC-4: the column was widened by mistake, and no row was written meanwhile."""
+    """INC-4: the column was widened by mistake, and no row was written before it was restored."""
     table = tablefmt.create(f"memory://split-{next(_numbers)}", "v INT")
     table.append([{"v": 1}])
     table.alter.widen_column("v", "BIGINT")
@@ -332,7 +332,7 @@ def test_types_of_no_row_refuse_nothing() -> None:
 
 
 def test_a_commit_that_takes_one_type_and_brings_another_is_refused_alone() -> None:
-    """INC-4: a restore from BIGINT to DOUBLE; the error says so, and before any row."""
+    """INC-4: a restore from BIGINT to DOUBLE is refused, before any row is returned."""
     table = tablefmt.create(f"memory://split-{next(_numbers)}", "k INT, s STRUCT<a: ARRAY<INT>>")
     table.alter.widen_column("s.a.element", "DOUBLE")
     table.append([{"k": 1, "s": {"a": [0.5]}}])

@@ -21,7 +21,7 @@ ESCAPE = "\x1b[31m/"
 
 
 def as_json(given: Json) -> Json:
-    """What a row must look like, spelt out without the code under test."""
+    """Return a row as JSON must show it, without the code under test."""
     return {
         **given,
         "amount": f"{given['amount']:.2f}",
@@ -349,7 +349,7 @@ def test_text_to_a_pipe_is_whole_and_drives_no_terminal(
 
 
 def test_a_reader_that_closes_early_is_no_error(tmp_path: Path) -> None:
-    """Far more output than a pipe holds, and nobody to take it."""
+    """The output is far larger than the buffer of the pipe, and its reader has closed it."""
     uri = str(tmp_path / "t")
     made = tablefmt.create(uri, "x BIGINT")
     import pyarrow as pa
@@ -381,7 +381,7 @@ def test_restore_says_what_it_made(table: tablefmt.Table, uri: str) -> None:
 
 
 def test_vacuum_is_a_dry_run_unless_told(table: tablefmt.Table, uri: str) -> None:
-    """RET-5, RET-7: what is removed, why, and what is left."""
+    """RET-5, RET-7: the dry run lists files to remove, the reason, and the versions kept."""
     short = ("--retention", "0 seconds", "--breaks-running-transactions")
     went = table.scan(version=2).files()["path"].to_pylist()
     went = sorted(set(went) - set(table.scan().files()["path"].to_pylist()))

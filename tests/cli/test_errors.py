@@ -228,7 +228,7 @@ def test_tables_on_s3_are_read_with_storage_options(s3_server: Any, s3_uri: str)
     ],
 )
 def test_errors_speak_of_options(arguments: list[str], advice: str) -> None:
-    """Not of the arguments of Python's that they stand for."""
+    """Errors do not name the Python arguments behind the options."""
     done = run(*arguments)
     assert (done.code, done.out, advice in done.err) == (2, "", True), done.err
     assert "_" not in done.err.replace(APPENDS, "")
@@ -258,7 +258,7 @@ def test_every_option_that_is_spoken_of_is_one() -> None:
 
 
 def test_a_number_alone_is_seconds(tmp_path: Path) -> None:
-    """RET-4: as vacuum(retention=…) has it."""
+    """RET-4: `vacuum(retention=…)` reads numbers the same way."""
     uri = tmp_path / "t"
     shutil.copytree(APPENDS, uri)
     given = ["--breaks-running-transactions", "--json", "--retention"]

@@ -24,7 +24,7 @@ from tests.tables import memory, new_table, rows
 
 
 class Lines:
-    """What a process prints, line by line."""
+    """Lines that a process prints."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -136,7 +136,7 @@ def test_entries_are_printed_as_they_land(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_dropped_ends_its_log(tmp_path: Path) -> None:
-    """ENT-14: with the entry that says so."""
+    """ENT-14: the log ends with the entry of the drop."""
     uri = str(tmp_path / "t")
     tablefmt.create(uri, "id BIGINT")
     with following("log", uri) as (line, _):
@@ -192,7 +192,7 @@ def test_the_log_of_a_table_that_was_expired(tmp_path: Path) -> None:
     for each in done.lines:
         shown = run("show", uri, str(each["version"]), "--json").document
         assert {k: v for k, v in shown.items() if k != "removed"} == each
-        # What version 21 removed stands in entries that are gone.
+        # The files that version 21 removed are in entries that have expired.
         assert shown["removed"] == (None if each["version"] == 21 else [])
     for version in (5, 20, newest + 1):
         assert run("show", uri, str(version)).code == 3

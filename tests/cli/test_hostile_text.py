@@ -26,7 +26,7 @@ BIDI = [*"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u20
 LINES = ["\u2028", "\u2029"]
 DRIVING = [*C0, "\x7f", *C1, *BIDI, *LINES, "\ufeff", "\U000e0041"]
 TEXT = "a" + "".join(DRIVING) + "\nINJECTED"
-"""Whoever prints it raw prints a line that begins with INJECTED."""
+"""Raw output of this text has a line that begins with INJECTED."""
 
 
 def driving(text: str) -> list[str]:
@@ -111,7 +111,7 @@ def test_no_command_prints_what_drives_a_terminal(
 
 @pytest.mark.broken_tables
 def test_json_holds_the_text_as_it_is(uri: str) -> None:
-    """SEC-1: escapes are JSON's own, so whoever reads it has the text."""
+    """SEC-1: the output uses the escapes of JSON, so a parser returns the text unchanged."""
     output = CliRunner().invoke(main, ["show", uri, str(NEWEST), "--json"]).output
     record = json.loads(output)
     assert record["user_metadata"] == {TEXT: [TEXT, {TEXT: TEXT}]}
@@ -135,7 +135,7 @@ def test_the_second_reader_prints_none_either(uri: str) -> None:
 
 
 def test_errors_print_in_one_line() -> None:
-    """SEC-1: the text of an error, whatever it quotes; what it was built with stays as it was."""
+    """SEC-1: the printed error is one line. The attributes of the error keep the text unchanged."""
     built: list[errors.TablefmtError] = [
         errors.TableNotFoundError(TEXT),
         errors.CorruptEntryError(TEXT, key=TEXT, rule="ENT-1"),
@@ -156,7 +156,7 @@ def test_errors_print_in_one_line() -> None:
 
 
 def test_reports_have_no_lines_but_their_own(uri: str) -> None:
-    """SEC-1: what `print` shows of a handle, a report and a plan."""
+    """SEC-1: `print` of a handle, a report and a plan adds no line."""
     table = tablefmt.open(uri)
     shown: list[Any] = [table, table.lag(), table.compact(dry_run=True), table.vacuum()]
     for one in shown:

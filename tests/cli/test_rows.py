@@ -1,4 +1,4 @@
-"""What the commands say of rows that are gone."""
+"""Deleted rows in the output of the commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def golden(tmp_path: Path, request: pytest.FixtureRequest) -> str:
 def test_log_and_show_count_the_rows_taken_out_of_each_file(
     golden: str, expected: list[list[int]]
 ) -> None:
-    """DEL-1, DEL-3: as deleted and as updated, wherever the columns are."""
+    """DEL-1, DEL-3: both commands show deleted and updated rows, for all columns of the log."""
     entries = run("log", golden, "--json").lines
     shown = [list(line.values()) for entry in entries for line in entry["deletes"]]
     assert shown == expected

@@ -69,7 +69,7 @@ pytestmark = pytest.mark.broken_tables
 
 
 def at_log_puts(*faults: str | None) -> Callable[[int, str, str], Any]:
-    """These faults at the log puts of an operation, in order; the last one for ever."""
+    """Inject these faults at the log puts of an operation, in order. The last one repeats."""
     left = list(faults)
 
     def plan(index: int, verb: str, key: str) -> str | None:
@@ -110,7 +110,7 @@ def one_row() -> tuple[Table, Store, Clock]:
 def test_a_silent_store_is_asked_again_till_the_commit_is_decided(
     faults: list[str | None], raced: bool
 ) -> None:
-    """CMT-3, CMT-4, CMT-5: once in the log, with or without a winner in between."""
+    """CMT-3, CMT-4, CMT-5: the entry is in the log once. A concurrent commit may be before it."""
     table, store, _ = one_row()
     late, failing = faulty(table, *faults)
     if raced:
@@ -163,7 +163,7 @@ def test_an_entry_that_cannot_be_made_leaves_nothing(
 
 
 def test_no_commit_is_made_after_the_last_time_there_is() -> None:
-    """ENT-3, TIM-1, CMT-7: what no reader would take is not sent."""
+    """ENT-3, TIM-1, CMT-7: an entry that readers would refuse is not sent."""
     table, store, clock = one_row()
     clock.micros = MICROS_MAX
     table.append(rows(2))
@@ -265,7 +265,7 @@ def test_silence_ends_at_the_deadline_as_unknown(fault: str) -> None:
 
 
 def test_a_writer_that_only_loses_ends_at_the_deadline_as_rejected() -> None:
-    """CMT-8: nothing of the version it contests was sent."""
+    """CMT-8: it sent no entry for the version that it contests."""
     table, store, clock = one_row()
 
     class AlwaysFirst(ForwardingStore):
@@ -352,7 +352,7 @@ GARBAGE, NEWER = "garbage", "newer"
 
 
 def unreadable(kind: str, above: bytes) -> bytes:
-    """An entry on top of another that nobody here can judge."""
+    """Return an entry above another that this version cannot read."""
     if kind == GARBAGE:
         return b"garbage"
     document = orjson.loads(above)
@@ -369,7 +369,7 @@ WHY = {GARBAGE: (CorruptEntryError, "is torn"), NEWER: (UnsupportedFeatureError,
 def test_an_entry_that_cannot_be_judged_ends_the_commit_and_its_files_go(
     kind: str, before: int
 ) -> None:
-    """ENT-1, CMT-6, CMT-12: whatever was read below it, and however much."""
+    """ENT-1, CMT-6, CMT-12: the readable entries below it make no difference."""
     table, store, _ = one_row()
     late = behind(table, store)
     extend(store, table, before)
@@ -405,7 +405,7 @@ def test_files_stay_if_what_cannot_be_judged_may_be_ones_own(kind: str, fault: s
 
 @pytest.mark.parametrize("kind", [GARBAGE, NEWER])
 def test_what_cannot_be_judged_hides_no_conflict_below_it(kind: str) -> None:
-    """CMT-6, CMT-12: the first that stands in the way decides."""
+    """CMT-6, CMT-12: the first conflict in version order decides."""
     table, store, _ = one_row()
     late = behind(table, store).transaction()
     late.delete("id = 1")
@@ -431,7 +431,7 @@ def test_an_entry_of_another_table_stops_the_commit() -> None:
 
 
 def test_an_application_version_is_applied_once() -> None:
-    """CFL-7, RPL-5: repeated, gone back, and used for other content."""
+    """CFL-7, RPL-5: a repeated version, an older version, and a version with other content."""
     table, store, _ = one_row()
     first = table.append(rows(2), application=("job", 7), user_metadata={"a": [1]})
     assert not first.already_applied
@@ -450,7 +450,7 @@ def test_an_application_version_is_applied_once() -> None:
 
 @pytest.mark.parametrize("same", [True, False])
 def test_a_race_of_one_application_version_commits_it_once(same: bool) -> None:
-    """CFL-6: decided again on the winner, by id, version and content."""
+    """CFL-6: the concurrent commit decides again, by id, version and content."""
     table, store, _ = one_row()
 
     class Beaten(ForwardingStore):
@@ -474,7 +474,7 @@ def test_a_race_of_one_application_version_commits_it_once(same: bool) -> None:
 
 
 def test_threads_of_one_handle_apply_an_application_version_once() -> None:
-    """CMT-6, CFL-6: what the handle took in while the data was written is judged too."""
+    """CMT-6, CFL-6: commits that the handle read while the data was written are checked too."""
     table, store, _ = one_row()
     together = threading.Barrier(2)
 
@@ -643,7 +643,7 @@ def test_an_append_from_a_head_that_was_only_remembered_begins_again(
 
 
 def test_an_append_that_began_again_fails_by_a_change_that_comes_then() -> None:
-    """CFL-5: what it began from is known then, so the change is concurrent."""
+    """CFL-5: the second attempt knows its read version, so the change is concurrent."""
     table, store, _ = one_row()
     before = data_files(store)
     names = iter(["partitioned", "NOT NULL", "renamed"])
@@ -771,7 +771,7 @@ def test_the_whole_table_overlaps_every_partition() -> None:
 
 
 def test_of_many_creators_one_makes_the_table() -> None:
-    """CFL-4: the others are told, or join if they asked for the same."""
+    """CFL-4: the other creators get an error, or join if they asked for the same table."""
     for exist_ok in (False, True):
         store = memory()
         start = threading.Barrier(8)
@@ -867,7 +867,7 @@ def test_user_metadata_that_nests_as_deep_as_an_entry_may_is_read_again() -> Non
 
 
 def test_a_side_file_that_cannot_be_read_rejects_an_overwrite() -> None:
-    """CMT-1: nothing was sent; a store's error never leaves as it is."""
+    """CMT-1: no request was sent. A store error never leaves unconverted."""
     table, store, _ = one_row()
 
     class NoSnapshots(ForwardingStore):
@@ -885,7 +885,7 @@ def test_a_side_file_that_cannot_be_read_rejects_an_overwrite() -> None:
 
 
 def test_a_slow_clock_does_not_write_into_the_past() -> None:
-    """TIM-1, INC-2: where the store tells its time, a settled range does not grow."""
+    """TIM-1, INC-2: a settled range does not grow if the store reports its time."""
     clock = Clock()
 
     class Telling(ForwardingStore):
@@ -961,7 +961,7 @@ def test_after_a_lost_race_the_next_commit_looks_first_until_it_meets_nobody() -
 
 
 def test_a_writer_that_keeps_losing_waits_looks_and_puts_once_more() -> None:
-    """CMT-10: nobody's put is refused after a look that found the version free."""
+    """CMT-10: no put loses after a probe that found the version free."""
     table, store, clock = one_row()
 
     class TwiceFirst(CountingStore):
@@ -987,7 +987,7 @@ def test_a_writer_that_keeps_losing_waits_looks_and_puts_once_more() -> None:
 
 
 def test_the_place_of_a_missing_entry_is_not_taken() -> None:
-    """LOG-2, CMT-12: who lost a race finds it out, is rejected, and removes its files."""
+    """LOG-2, CMT-12: a writer that lost a race finds the gap, and removes its files."""
     table, store, _ = one_row()
     late = behind(table, store)
     extend(store, table, 5)

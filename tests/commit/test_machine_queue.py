@@ -18,7 +18,7 @@ from tests.tables import assert_sound, behind, by_hand, handle, ids, new_table, 
 
 
 class SharedEntries:
-    """As of the store, in a list."""
+    """Shared entries of a store, kept in a list."""
 
     def __init__(self) -> None:
         self.left: list[tuple[int, bytes]] = []
@@ -37,7 +37,7 @@ class SharedEntries:
 
 
 class Near(CountingStore):
-    """Takes turns with others that have the same slate."""
+    """A store whose instances with equal `shared` commit one at a time."""
 
     def __init__(self, inner: Store, shared: SharedEntries) -> None:
         super().__init__(inner)

@@ -76,7 +76,7 @@ def test_an_uncontested_commit_is_one_put():
 
 
 def test_a_put_without_answer_is_sent_again_at_the_same_version():
-    """CMT-3: as often as it takes, and with a wait before each."""
+    """CMT-3: the request is repeated without limit, with a wait before each."""
     assert run(*[TIMEOUT] * 50, Written()) == [Put(7), *[Put(7, backoff=True)] * 50, Committed(7)]
 
 
@@ -88,14 +88,14 @@ def test_an_own_entry_under_a_taken_key_is_a_commit():
 
 
 def test_an_own_entry_below_other_entries_is_a_commit_at_its_version():
-    """CMT-4: others have gone on top since, and what they conflict with is not our concern."""
+    """CMT-4: our commit does not conflict with entries above it."""
     found = Found((Judged(7, "mine", STOP), Judged(8, "their-0", STOP)))
 
     assert run(TIMEOUT, Exists(), found)[-1] == Committed(7)
 
 
 def test_what_cannot_be_judged_ends_it():
-    """CMT-12: nothing of ours can be there, unless a put had no answer."""
+    """CMT-12: no entry of ours can be in the log, unless a put had no answer."""
     assert run(Unreadable("garbage"), probe=True) == [Get(7), Rejected("garbage")]
     assert run(Exists(), Unreadable("garbage"))[-1] == Rejected("garbage")
     assert run(Exists(), TIMEOUT, Missing(), Exists(), Unreadable("x"))[-1] == Rejected("x")
@@ -106,7 +106,7 @@ def test_what_cannot_be_judged_ends_it():
 
 
 def test_the_own_nonce_counts_before_any_verdict():
-    """CMT-4: whatever the entries before say, what is in the log is committed."""
+    """CMT-4: an entry that is in the log is committed, even above a conflict."""
     found = Found((Judged(7, "their-0", STOP), Judged(8, "mine")))
 
     assert run(Exists(), found)[-1] == Committed(8)
@@ -133,7 +133,7 @@ def test_the_attempt_after_a_lost_race_has_nothing_sent():
 
 
 def test_after_the_second_lost_race_the_writer_waits_and_looks_first():
-    """CMT-10: what it finds it goes on top of at once; a free version it takes."""
+    """CMT-10: it rebases at once onto entries that the probe finds, and puts at a free version."""
     lost = [Exists(), theirs(None), Exists(), theirs(None, first=8)]
 
     assert run(*lost, Missing(), Written())[3:] == [
@@ -150,7 +150,7 @@ def test_after_the_second_lost_race_the_writer_waits_and_looks_first():
 
 
 def test_a_look_comes_before_the_first_put_where_it_is_asked_for():
-    """CMT-2: it is no lost race, whatever it finds."""
+    """CMT-2: the probe counts as no lost race, even if it finds entries."""
     assert run(Missing(), Written(), probe=True) == [Get(7), Put(7), Committed(7)]
     assert run(theirs(None), Exists(), theirs(None, first=8), probe=True) == [
         Get(7),
@@ -170,7 +170,7 @@ def test_a_look_comes_before_the_first_put_where_it_is_asked_for():
     ],
 )
 def test_a_look_can_end_a_transaction_of_which_nothing_was_sent(reply, outcome):
-    """CMT-6, CMT-7, CMT-8: what stands in the way is found before a put."""
+    """CMT-6, CMT-7, CMT-8: a conflict is found before the first put."""
     assert run(reply, probe=True)[-1] == outcome
     assert run(TIMEOUT, reply, probe=True)[-2:] == [Get(7, backoff=True), outcome]
 
@@ -193,7 +193,7 @@ def test_a_free_version_seen_after_a_put_was_sent_is_not_new():
     ],
 )
 def test_the_first_verdict_in_version_order_decides(verdicts, outcome):
-    """CMT-6: winners are judged as if they were met one by one."""
+    """CMT-6: concurrent commits read at once are judged one by one."""
     assert run(Exists(), theirs(*verdicts))[-1] == outcome
 
 
@@ -348,7 +348,7 @@ def test_a_wait_is_its_fraction_of_the_longest(number, fraction):
 
 
 def test_waits_after_lost_races_double_up_to_a_cap_of_their_own():
-    """CMT-10: the first race is free; a repeated request goes by its own count."""
+    """CMT-10: the first lost race has no wait. Repeated requests have a count of their own."""
     lost = [Attempt(transaction="mine", version=9, races=n) for n in range(2, 9)]
 
     assert [wait_seconds(a, 1.0) for a in lost] == [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.32]

@@ -29,7 +29,7 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 
 class Crowd:
-    """Threads that stand in a line one behind the other while this one has the turn."""
+    """Threads that queue one behind the other while this thread commits."""
 
     def __init__(self, line: CommitQueue) -> None:
         self.line = line
@@ -50,14 +50,14 @@ class Crowd:
         wait_until(lambda: thread.ident in self.line._threads or not thread.is_alive())
 
     def found(self) -> dict[str, Any]:
-        """What each got, in the order of their turns, after all have had theirs."""
+        """Return the entries that each thread got, in the order of the turns, after the last."""
         for thread in self.threads:
             thread.join(SOON)
         return {name: list(turn.found) for name, turn in self.turns}
 
 
 def test_turns_come_in_order_and_entries_are_handed_on() -> None:
-    """CMT-2: who waited knows all that came in meanwhile; who did not gets nothing."""
+    """CMT-2: a thread that waited gets all entries committed before it. Others get none."""
     crowd = Crowd(CommitQueue())
     with crowd.line.turn(SOON) as first:
         assert first.found == ()
@@ -74,7 +74,7 @@ def test_turns_come_in_order_and_entries_are_handed_on() -> None:
 
 
 def test_what_is_handed_on_has_no_gap() -> None:
-    """CMT-5: entries after a gap stand alone."""
+    """CMT-5: entries before a gap are not handed on with those after it."""
     crowd = Crowd(CommitQueue())
     with crowd.line.turn(SOON) as first:
         crowd.join("b", (12, b"twelve"))
@@ -169,7 +169,7 @@ class Held(CountingStore):
 
 @pytest.mark.parametrize("stale", [False, True])
 def test_handles_in_one_process_do_not_race_each_other(stale: bool) -> None:
-    """CMT-2, CMT-5: who waits puts once, at the version above; entries stay separate."""
+    """CMT-2, CMT-5: the second handle puts once, at the next version. The entries stay separate."""
     table = new_table()
     table.append(rows(1))
     store = table.context.store

@@ -13,7 +13,7 @@ from tests.tables import assert_sound, handle, new_table, rows
 def test_files_that_come_with_new_columns_keep_their_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """ADD-6, SCH-8: the side file has the types of the schema that the same entry brings."""
+    """ADD-6, SCH-8: the overflow file has the types of the schema in the same entry."""
     monkeypatch.setattr(driver, "OVERFLOW_FROM_FILES", 1)
     monkeypatch.setattr(driver, "OVERFLOW_ABOVE_BYTES", 0)
     table = new_table(partitioned=True)

@@ -93,7 +93,7 @@ def test_an_append_goes_on_top_of_what_moves_a_cursor_that_it_skipped(
 
 
 def appending_over(moves: Callable[[Table, Table], None]) -> Counter[tuple[str, str]]:
-    """What an append by a warm handle asks of the store, by verb and folder."""
+    """Return the store requests of an append by a warm handle, by verb and folder."""
     source, target = source_and_target()
     counting = CountingStore(target.context.store)
     warm = behind(target, counting)
@@ -117,7 +117,7 @@ def test_cursors_that_were_skipped_cost_no_request() -> None:
 
 @dataclass
 class Model:
-    """What is in the target at each version, and how far the pipe was."""
+    """The rows of the target at each version, and the version the pipe had reached."""
 
     states: list[tuple[Counter[Row], int | None]]
     given: list[list[Row]] = field(default_factory=list)
@@ -134,7 +134,7 @@ def as_rows(table: Any) -> list[Row]:
 
 
 def appended(warm: Table, data: Any) -> Commit:
-    """Once more if a column came or went: that is told, and the next time it is known."""
+    """Append, and repeat once after a change of the columns."""
     try:
         return warm.append(data)
     except ConcurrentModificationException:

@@ -1,4 +1,4 @@
-"""Sums of the log hold in 64 bits, whatever an entry says of its files."""
+"""Sums in the log fit in 64 bits, for any numbers in an entry."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_append_does_not_write_sums_that_overflow(name: str, below: int) -> N
 
 @pytest.mark.broken_tables
 def test_rows_taken_out_do_not_wrap() -> None:
-    """DEL-1: no sum of a file's rows makes room for more than there are."""
+    """DEL-1: the number of deleted rows does not overflow."""
     store = with_a_file_of("rows", MOST - 1)
     table = handle(store)
     table.truncate()

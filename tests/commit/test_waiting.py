@@ -1,4 +1,4 @@
-"""Who waits for the store waits alone: readers of the handle go on, and so do other deadlines."""
+"""A commit that waits for the store blocks only itself: reads and other deadlines go on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOON = 30.0
 
 
 class Slow(CountingStore):
-    """Requests whose key ends so wait till they are let go of."""
+    """A store that holds back requests for keys with an ending until `go` is set."""
 
     def __init__(self, inner: Any, verb: str, ending: str) -> None:
         super().__init__(inner)
@@ -71,7 +71,7 @@ def under_way(slow: Slow, work: Callable[[], Any]) -> Iterator[Any]:
 
 
 def in_time(work: Callable[[], Any]) -> Any:
-    """What the work gives; it must not wait for what is held."""
+    """Return the result of the work. It must not wait for the held request."""
     pool = ThreadPoolExecutor(1)
     try:
         return pool.submit(work).result(SOON / 3)
@@ -95,7 +95,7 @@ READS: dict[str, Callable[[Table], Any]] = {
 
 
 class Stages:
-    """A commit that stands still at one of the places where it waits; nobody else does."""
+    """Pauses the committing thread at one of its waits, and no other thread."""
 
     def __init__(self, stage: str) -> None:
         self.stage = stage
@@ -154,8 +154,10 @@ AFTER = {"append": [1, 2, 3, 4], "overwrite": [4], "delete": [2, 3]}
 def test_no_reader_of_a_handle_waits_for_its_commit(
     statement: str, stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CMT-11: wherever it stands; nor one of another handle on the same log. All see what a handle
-    sees that has nothing to do with the commit.
+    """CMT-11: readers never wait for a commit, at any of its stages.
+
+    Readers of another handle on the same log do not wait either. All of them see the versions that
+    a handle without the commit sees.
     """
     table = new_table()
     table.append(rows(1, 2))
@@ -183,7 +185,7 @@ def test_no_reader_of_a_handle_waits_for_its_commit(
         before.enter_context(queue_of(store.identity).turn(SOON))
     with before, ThreadPoolExecutor(1) as pool:
         if stage in ("winners", "turn"):
-            # A blind append that wins: whoever comes later goes on top of it.
+            # A blind append that wins: later commits rebase onto it.
             race(table, store, stages)
         commit = pool.submit(stages.run, lambda: STATEMENTS[statement](late))
         try:
@@ -281,7 +283,7 @@ def test_one_scan_does_not_wait_for_another(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("same_handle", [True, False])
 def test_a_deadline_counts_while_one_waits_for_a_turn(same_handle: bool) -> None:
-    """CMT-8: nothing was sent, so it is a rejection, and its data files are gone."""
+    """CMT-8: no request was sent, so the commit is rejected and its data files are deleted."""
     table = new_table()
     table.append(rows(1))
     slow = Slow(table.context.store, "put", entry_key(2))

@@ -68,22 +68,22 @@ class Condition:
 
 @dataclass(frozen=True)
 class Mix:
-    """Which transactions there are, and how likely they meet."""
+    """Kinds of transactions, and how likely they conflict."""
 
     kinds: tuple[str, ...] = ALL
     moving: float = 0.3
-    """How many of them are compactions."""
+    """Share of compactions."""
     classes: tuple[OperationClass, ...] = (MINOR, MINOR, MINOR, MAJOR, MAJOR, CLUSTER)
     values: int = 3
     """So many values of `v` and `w`."""
     partitions: tuple[int | None, ...] = (None, 0, 1)
-    """What conditions name; None: all."""
+    """Partitions that conditions name. None means all."""
     transactions: int = 6
 
 
 @dataclass
 class Op:
-    """What a transaction does: to a set of rows, and as a staged commit."""
+    """The work of a transaction: on a set of rows, and as a staged commit."""
 
     name: str
     apply: Apply
@@ -93,7 +93,7 @@ class Op:
 
 @dataclass
 class History:
-    """What happened: committed operations in order, and the rows before and after each."""
+    """Committed operations in order, with the rows before and after each."""
 
     committed: list[Op] = field(default_factory=list)
     states: list[Rows] = field(default_factory=list)

@@ -94,7 +94,7 @@ def doing(name: str, p: int, mark: int) -> Doing:
 
 @dataclass
 class Result:
-    """How the later ended, and the rows at every version."""
+    """The result of the later operation, and the rows at every version."""
 
     conflict: Conflict | None
     states: list[Rows]
@@ -166,7 +166,7 @@ CLUSTERED = [
 
 @pytest.mark.parametrize(("earlier", "later", "outcome"), CLUSTERED)
 def test_clustering_in_granularity_transaction(earlier: str, later: str, outcome: str) -> None:
-    """CFL-2: as MAJOR on both axes, but after an INSERT it commits."""
+    """CFL-2: CLUSTER has the rules of MAJOR, but it may commit after an INSERT."""
     one, other = doing(earlier, 0, 7), doing(later, 0, 8)
     result = both(Level("transaction"), one, other)
     assert (result.conflict is not None) == (outcome == "fail")
@@ -214,7 +214,7 @@ def test_a_cell_of_granularities_file_and_row(cell: dict[str, Any], compaction: 
         assert result.conflict is not None
         said = type(result.conflict.exception()).__name__
         if cell["exception"].startswith("ConcurrentAppendException if"):
-            # The same row, by another column: new versions go by bounds unless rows decide.
+            # The same row, by another column: bounds decide for new versions unless rows do.
             by_row = cell["profile"].startswith("row")
             assert said == f"Concurrent{'DeleteRead' if by_row else 'Append'}Exception"
         else:

@@ -1,4 +1,4 @@
-"""One rule at a time: what counts as read, what a winner did to it, and what is said of it."""
+"""The conflict rules one by one: read set, effect of the concurrent commit, verdict."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_rows_carried_over_break_no_promise() -> None:
     assert check(on.entry_of(copied), added_constraint) is None
     found = check(on.entry_of(changed), added_constraint)
     assert isinstance(found, Conflict)
-    # Of its two files only that of the new version counts.
+    # Only its file with the new version counts.
     assert found.evidence["files_count"] == 1
 
 
@@ -147,7 +147,7 @@ def test_an_added_file_that_cannot_match_does_not_conflict(isolation: str) -> No
 
 
 def test_an_insert_that_is_not_blind_counts_as_an_update() -> None:
-    """CFL-3: whatever its class says."""
+    """CFL-3: the operation class makes no difference."""
     on = world()
     concurrent = on.entry_of(on.insert([(9, 0, 2, 0)]))
     basis = replace(concurrent.entry.basis, blind=False)
@@ -211,7 +211,7 @@ def test_what_may_depend_on_a_blind_insert_that_was_passed_over() -> None:
         ("CFL-9", "concurrent_append"),
         ("CFL-10", "concurrent_delete_read"),
     }
-    # An insert that cannot match is not passed over.
+    # An insert that cannot match is not skipped.
     on = world()
     first = looking(on, 2)
     assert on.commit(on.insert([(9, 0, 7, 0)])) is None
@@ -332,7 +332,7 @@ def test_a_row_that_could_not_be_known_goes_by_bounds() -> None:
     assert check(unbound(on.entry_of(setting(on, 5))), first.mine) is None
     late = unbound(on.entry_of(setting(on, 8)))
     assert said(check(late, first.mine)) == ("CFL-8", "concurrent_append")
-    # An output that holds a row nobody knew is not known either.
+    # An output with a row that the read did not know is unknown too.
     assert on.commit(mixed) is None
     assert on.follow(first) is None
     late = unbound(on.entry_of(setting(on, 5)))
@@ -358,7 +358,7 @@ def test_merges_that_insert_other_keys_do_not_meet() -> None:
     assert check(concurrent, merging(on, (20, 40)).mine) is None
     appended = ("CFL-8", "concurrent_append")
     assert said(check(concurrent, merging(on, (20, 30)).mine)) == appended
-    # Nothing is known: no hashes, hashes of other columns, a read without keys.
+    # The keys are unknown: no hashes, hashes of other columns, a read without keys.
     add = concurrent.entry.add
     assert isinstance(add, AddedFiles)
     plain = AddedFiles({**add.columns, "keys": [None] * len(add)})
@@ -441,7 +441,7 @@ def test_a_group_with_nothing_left_is_left_out() -> None:
 
 
 def test_groups_that_a_minor_tied_together_become_one() -> None:
-    """CFL-16: and a file that is not theirs is in the way."""
+    """CFL-16: a file outside of the group is a conflict."""
     on = World(Level("transaction"), [[(i, 0, 0, 0)] for i in range(4)])
     late = on.compact(MAJOR, [[1, 2], [3]])
     part = on.compact(MAJOR, [[1, 2]])
@@ -484,7 +484,7 @@ def test_an_append_of_its_own_takes_a_schema_it_fits_as_its_start() -> None:
     ],
 )
 def test_the_same_application_id(theirs: Any, own: Any, expected: Any) -> None:
-    """CFL-6: what is not known of content counts as equal."""
+    """CFL-6: unknown content counts as equal."""
     on = world()
     concurrent = on.entry_of(on.insert([(9, 0, 0, 0)]))
     concurrent = replace(

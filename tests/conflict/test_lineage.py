@@ -23,7 +23,7 @@ UPDATE = OperationClass.UPDATE
 
 
 def some_world(rng: random.Random, level: Level) -> World:
-    """Files of rows that all differ, some taken out."""
+    """Return a world with files of distinct rows, some of them deleted."""
     sizes = [rng.randint(1, 8) for _ in range(rng.randint(2, 6))]
     names = iter(range(sum(sizes)))
     world = World(level, [[(next(names), 0, 0, 0) for _ in range(n)] for n in sizes])
@@ -60,7 +60,7 @@ def taken_out(world: World, mine: PendingCommit) -> tuple[set[Row], set[Row]]:
 
 
 def rows_of(world: World, outputs: Iterable[Output]) -> list[Rows]:
-    """The rows that runs stand for."""
+    """Return the rows that runs cover."""
     return [
         [
             world.data[run.file][i]
@@ -122,7 +122,7 @@ def test_an_update_follows_its_rows_through_any_tree_of_compactions(rng: random.
 
 @given(SEEDS)
 def test_a_removal_of_whole_files_becomes_ranges_of_outputs(rng: random.Random) -> None:
-    """CFL-13: with rows that were taken out before left alone."""
+    """CFL-13: rows that were deleted before stay deleted."""
     world = some_world(rng, Level("row"))
     at = world.version
     files = world.files(at)
@@ -134,7 +134,7 @@ def test_a_removal_of_whole_files_becomes_ranges_of_outputs(rng: random.Random) 
     for _ in range(rng.randint(1, 4)):
         late = some_compaction(rng, world)
         taken = {row for row in world.rows()[1:] if row in others and rng.random() < 0.3}
-        # What wins in between makes the compaction take deletes into its outputs.
+        # The concurrent commit makes the compaction move deletes into its outputs.
         assert world.commit(world.change(taken.__contains__, None, None, None)) is None
         assert world.commit(late) is None
     left = set(world.rows())
@@ -201,7 +201,7 @@ def test_lineage_that_loses_a_row_is_damage() -> None:
 
 
 def test_ten_thousand_winners_leave_no_more_behind_than_ten() -> None:
-    """CFL-13, CFL-17: what is kept is bounded by the live files."""
+    """CFL-13, CFL-17: the live files bound the state that a rebase keeps."""
     world = World(Level("row"), [[(i, 0, 0, 0) for i in range(9)], [(9, 0, 0, 0)]])
     mine = world.change(lambda row: row[0] < 5, None, frozenset({1}), lambda row: row).mine
     sizes = []

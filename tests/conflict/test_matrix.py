@@ -72,7 +72,7 @@ def test_granularity_transaction_is_the_published_matrix() -> None:
 
 
 def test_the_first_check_that_applies_decides() -> None:
-    """CFL-1: protocol, metadata, application, matrix; one winner that breaks all four."""
+    """CFL-1: protocol, metadata, application, matrix. One concurrent commit breaks all."""
     app = Application("app", 1, "theirs")
     concurrent = replace(ENTRY, protocol=ProtocolFeatures(), metadata=METADATA, application=app)
     mine = replace(MINE, application=replace(app, digest="mine"))
@@ -160,7 +160,7 @@ def test_granularities_file_and_row_are_the_published_matrix() -> None:
 
 
 def test_every_pair_of_classes_that_touch_rows_has_a_cell() -> None:
-    """CFL-3: nothing is left to a default."""
+    """CFL-3: no pair of classes uses a default."""
     no_rows = {OperationClass.METADATA, OperationClass.PROTOCOL}
     assert set(KIND_OF) == set(OperationClass) - no_rows
     assert {
@@ -195,7 +195,7 @@ def test_clustering_counts_as_major_compaction_but_may_follow_an_insert() -> Non
 
 
 def test_the_rendered_page_is_that_of_the_published_cells() -> None:
-    """CFL-2, CFL-3: what people read is what the tests hold the rules against."""
+    """CFL-2, CFL-3: the published page equals the rules that the tests check."""
     from checks import render_matrices
 
     assert (MATRICES / "README.md").read_text(encoding="utf-8") == render_matrices.page()

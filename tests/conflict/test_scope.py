@@ -1,4 +1,4 @@
-"""Which partitions two operations share, by the values that their scopes list. Spec: CFL-19."""
+"""Partitions that two operations share, by the values in their scopes. Spec: CFL-19."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_partition_is_the_same_whatever_text_its_value_has(
     "text", ["(no condition ${env:HOME} at all", "", "y = 1", "\0", "p = p" * 30_000]
 )
 def test_a_condition_that_cannot_be_read_overlaps(text: str) -> None:
-    """CFL-19, ENT-5: any text may stand there, and it proves nothing."""
+    """CFL-19, ENT-5: any text may be in an entry, and an unreadable condition rules nothing out."""
     metadata = Metadata(schema_from("p STRING, x BIGINT"), (1,))
     listed, readable = PartitionScope((("a",),)), PredicateScope("p = 'b'")
     for mine in (listed, readable, PredicateScope(text)):

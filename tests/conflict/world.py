@@ -91,7 +91,7 @@ class Staged:
     read_version: int = 0
     name: str = ""
     done: int = 0
-    """The last winner followed."""
+    """Number of concurrent commits already rebased over."""
     passed: list[RebasedOver] = field(default_factory=list)
 
     @property
@@ -107,7 +107,7 @@ def hashes_of(keys: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 
 class World:
-    """A log of winners and the files they name."""
+    """A log of concurrent commits and the files they name."""
 
     def __init__(self, level: Level, base: Iterable[Rows] = ()) -> None:
         self.level = level
@@ -122,7 +122,7 @@ class World:
 
     @property
     def version(self) -> int:
-        """How many entries there are; the state of that number is the newest."""
+        """Return the number of entries. It is also the index of the newest state."""
         return len(self.log)
 
     def rows(self, version: int | None = None) -> Rows:
@@ -292,7 +292,7 @@ class World:
     # -- committing
 
     def commit(self, staged: Staged) -> Conflict | None:
-        """Follow every winner, then commit; the first conflict stops it."""
+        """Rebase over every concurrent commit, then commit. Stop at the first conflict."""
         found = self.follow(staged)
         if found is None and not self.is_nothing(staged):
             self.append(self.entry_of(staged))
@@ -315,7 +315,7 @@ class World:
         return None
 
     def entry_of(self, staged: Staged) -> ConcurrentCommit:
-        """The entry on top of the newest version."""
+        """Return the entry above the newest version."""
         mine = staged.mine
         kept = list(range(len(staged.files)))
         if mine.groups:

@@ -124,7 +124,10 @@ def test_footers_without_statistics_say_nothing() -> None:
 
 
 def test_a_column_goes_by_its_physical_name_and_one_with_another_id_proves_nothing() -> None:
-    """PRN-14, DAT-4: what bounds speak of is what is read. `c` and `d` carry each other's ids."""
+    """PRN-14, DAT-4: bounds belong to the column that is read.
+
+    `c` and `d` carry each other's ids.
+    """
     fields = [("c", 8), ("d", 7), ("f", 10)]
     schema = pa.schema(
         [pa.field(n, pa.int64(), metadata={b"PARQUET:field_id": b"%d" % i}) for n, i in fields]
@@ -200,7 +203,7 @@ def test_nan_counts_are_of_float_columns_alone() -> None:
 
     assert nan_counts(table, fields) == {1: 2, 2: 0}
 
-    # What lies beneath a NULL is nobody's value; chunks may be slices of larger ones.
+    # Bytes under a NULL are no value. Chunks may be slices of larger ones.
     hidden = pa.Array.from_buffers(
         pa.float64(), 3, [pa.py_buffer(b"\x05"), pa.array([1.0, math.nan, math.nan]).buffers()[1]]
     )

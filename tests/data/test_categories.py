@@ -121,7 +121,7 @@ def test_values_that_do_not_fit_are_refused_only_if_a_row_has_one(tmp_path: Path
 
 
 def test_places_outside_of_a_dictionary_are_refused(tmp_path: Path) -> None:
-    """Nobody could say what they stand for."""
+    """Indices without a dictionary value are refused."""
     table = tablefmt.create(str(tmp_path), "c STRING")
     words = pa.array(["a"], pa.string_view())
     bad = pa.DictionaryArray.from_arrays(pa.array([0, 7]), words, safe=False)

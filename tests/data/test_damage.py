@@ -198,7 +198,10 @@ def test_flipped_bits_of_a_large_file_are_errors_or_change_nothing(tmp_path: Pat
 
 
 def test_the_checksum_is_of_the_last_bytes_and_of_the_whole_footer() -> None:
-    """ADD-7: whatever longer piece of the file it is given; too short a piece says nothing."""
+    """ADD-7: a longer piece of the file gives the same checksum.
+
+    A piece that is too short gives none.
+    """
     end = b"meta" + (4).to_bytes(4, "little") + b"PAR1"
     assert footer_checksum(end) == zlib.crc32(end)
     assert footer_checksum(b"pages" + end) == zlib.crc32(b"pages" + end)
@@ -276,7 +279,7 @@ def counted_reads(store: Store, files: pa.Table, scan: Scan) -> list[Callable[[]
 def test_a_file_with_other_rows_than_the_log_says_is_damage(
     size: int, known: bool, tmp_path: Path
 ) -> None:
-    """DAT-5: more or fewer, whatever is asked of it, and with a checksum in the log or without."""
+    """DAT-5: more or fewer rows, for every query, with and without a checksum in the log."""
     rows = pa.table({"id": range(size), "name": [f"{i * 7919 % 10_007}" for i in range(size)]})
     table = tablefmt.create(tmp_path / "t", rows.schema)
     for start in (0, size):

@@ -1,4 +1,4 @@
-"""How values are written down: what is chosen for which values, and that they come back."""
+"""Encodings of values: the choice for some values, and that all values come back."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_every_kind_of_column_is_written_as_suits_it_and_comes_back(tmp_path: Pa
 
 @pytest.mark.parametrize("kind", [pa.int32(), pa.int64()])
 def test_differences_that_overflow_come_back(kind: pa.DataType, tmp_path: Path) -> None:
-    """DAT-17: whether or not they are chosen; forced here, both ends of the type in turn."""
+    """DAT-17: encoding and decoding are correct, even if a writer would choose another encoding."""
     low, high = -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
     numbers = [[low, high, 0, -1][at % 4] for at in range(ROWS)]
     rows = pa.table({"x": pa.array(numbers, kind)})

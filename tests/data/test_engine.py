@@ -1,4 +1,4 @@
-"""The engine for expressions: closed to everything but the rows it is given, shared by nobody."""
+"""The engine for expressions: it reads only the given rows, and no caller shares it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ next(builtins.kept)
 
 
 def test_nothing_is_said_at_exit() -> None:
-    """What still holds an engine then, in a thread, a module or C, is no leak to tell of."""
+    """An engine that a thread, a module or C code still holds at exit is not reported."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", AT_EXIT], capture_output=True, text=True, timeout=120
     )

@@ -1,4 +1,4 @@
-"""An engine that gave up for good takes nobody with it."""
+"""A fatal error of one engine does not affect others."""
 
 from __future__ import annotations
 

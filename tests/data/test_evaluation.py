@@ -148,7 +148,7 @@ ENGINE = LazyEngine()
 
 
 def check_same(text: str, rows: list[dict[str, Any]]) -> str:
-    """What Arrow makes of it the engine makes of it too; how it went."""
+    """Check that Arrow and the engine agree on an expression. Return how it was evaluated."""
     try:
         translated = translate(text, (RELATION,))
     except (InvalidPredicateError, UnsupportedFeatureError):
@@ -176,7 +176,7 @@ def test_what_arrow_makes_of_it_the_engine_makes_of_it(text: str, rows: list[Any
 @settings(max_examples=20_000)
 @given(text=st.one_of(NUMBER, CONDITION, TEXT), rows=st.lists(ROW, min_size=1, max_size=3))
 def test_what_arrow_makes_of_it_the_engine_makes_of_it_often(text: str, rows: list[Any]) -> None:
-    """SQL-1: as above, for long."""
+    """SQL-1: the test above with many random expressions."""
     check_same(text, rows)
 
 
@@ -206,7 +206,7 @@ BY_ARROW = [
 
 @pytest.mark.parametrize("text", BY_ARROW)
 def test_simple_expressions_need_no_engine(text: str) -> None:
-    """And they come to the same."""
+    """Both ways give the same result."""
     plain: dict[str, Any] = {name: values[len(values) // 2] for name, (_, values) in VALUES.items()}
     small = {"b": 3, "s": 5, "i": -4, "l": 1007, "m": 8}
 
@@ -218,7 +218,7 @@ FAILING = ["l + 1", "l * l", "-l", "i DIV b", "1 / b", "i % b", "CAST(l AS INT)"
 
 @pytest.mark.parametrize("text", FAILING)
 def test_what_has_no_result_is_the_engines_error(text: str) -> None:
-    """SQL-1: overflow and division by zero are refused, whoever computes."""
+    """SQL-1: overflow and division by zero are refused by both engines."""
     ends = {"l": -(1 << 63) if text == "-l" else (1 << 63) - 1, "i": 7, "b": 0}
     ends |= {"b": 127} if text == "b + b" else {}
     rows = rows_of([dict.fromkeys(VALUES) | ends])

@@ -1,4 +1,4 @@
-"""What data files are like: types, row groups, statistics; and files of every age side by side."""
+"""Data files: types, row groups, statistics, and files of different ages in one table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def files_of(table: tablefmt.Table) -> list[pq.ParquetFile]:
 def test_decimals_are_integers_as_far_as_they_fit(
     precision: int, physical: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DAT-15: both ends of the type come back, and conditions find them in whatever row group."""
+    """DAT-15: both ends of the type come back, and conditions find them in every row group."""
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 2)
     end = D(10**precision - 1).scaleb(-1)
     values = [end, -end, D(0), None, D("0.1"), D("-0.1"), end - D("0.1")]
@@ -67,7 +67,10 @@ def _holds(value: D, sign: str, bound: D) -> bool:
 def test_row_groups_are_bounded_by_rows_and_by_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DAT-16: of narrow rows by their number, of wide ones by their bytes; no page index."""
+    """DAT-16: the number of rows bounds narrow rows, the bytes bound wide ones.
+
+    There is no page index.
+    """
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 400)
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_BYTES", 100_000)
     rows = pa.table({"x": range(1000), "s": [None if i % 7 else "é" * i for i in range(1000)]})
@@ -170,7 +173,7 @@ def _sorted(rows: pa.Table) -> list[dict[str, Any]]:
 def test_rows_in_memory_are_written_as_several_files_in_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DAT-6: side by side, in whatever chunks they are held."""
+    """DAT-6: files are written in parallel, for any chunks of the rows."""
     monkeypatch.setattr("tablefmt.data.data_writer.FLUSH_BYTES", 40_000)
     whole = pa.table({"x": range(50_000)})
     uneven = pa.concat_tables([whole.slice(0, 3), whole.slice(3, 9_997), whole.slice(10_000)])
@@ -186,7 +189,7 @@ def test_rows_in_memory_are_written_as_several_files_in_their_order(
 
 
 def test_a_stream_is_held_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written is let go of before more is read."""
+    """Written data is freed before more is read."""
     monkeypatch.setattr("tablefmt.data.data_writer.FLUSH_BYTES", 8 << 20)
     shape = pa.schema([("x", pa.int64())])
     start = pa.total_allocated_bytes()
@@ -234,7 +237,7 @@ def test_jobs_side_by_side_come_back_in_order_and_no_more_at_once_than_asked() -
 
 
 def test_a_failed_job_ends_the_rest() -> None:
-    """Those begun are finished when the exception leaves; one that nobody began never is."""
+    """Jobs that started finish before the exception leaves. Others never start."""
     begun: list[int] = []
 
     def work(number: int) -> int:

@@ -124,7 +124,10 @@ def partitioned_by_what_came_later(uri: str) -> tuple[Table, list[dict[str, Any]
 
 
 def test_null_of_the_log_is_no_initial_value(tmp_path: Path) -> None:
-    """DAT-8, SCH-7: what a file is partitioned by, NULL too; of what it is not, the initial one."""
+    """DAT-8, SCH-7: partition values come from the log, NULL too.
+
+    Other columns have the initial value.
+    """
     table, rows = partitioned_by_what_came_later(str(tmp_path / "t"))
     last = table.version
     assert table.to_arrow().sort_by("x").to_pylist() == rows

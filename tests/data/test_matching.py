@@ -1,4 +1,4 @@
-"""What a scan decodes to know the rows that are wanted: rows right, and no more than it takes."""
+"""Row groups that a scan decodes to find matching rows: the rows are right, and few are decoded."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], int]]:
-    """Of every scan by Arrow, and of rows that are picked, the columns and the row groups that it
-    may decode."""
+    """Record the columns and row groups that Arrow scans and reads of picked rows may decode."""
     scans: list[tuple[tuple[str, ...], int]] = []
     real = ds.FileSystemDataset.scanner
 
@@ -125,7 +124,7 @@ def test_rows_of_conditions(
 @pytest.mark.parametrize("limit", [1, 39, 40, 41, 199, 200, 201, 1199, 1200, 5000])
 @pytest.mark.parametrize("gone", [None, "id < 45 OR id % 13 = 5"])
 def test_the_first_rows(gone: str | None, limit: int, tmp_path: Path) -> None:
-    """The first of all rows, whatever is gone before them; of some columns too."""
+    """A limit returns the first live rows, also of some columns."""
     rows = rows_of(3)
     table = table_of(rows, tmp_path / "t", gone)
     live = [r for r in rows if gone is None or (r["id"] >= 45 and r["id"] % 13 != 5)]
@@ -147,7 +146,7 @@ def test_other_columns_are_decoded_for_row_groups_with_a_match_alone(
     wide = [groups for columns, groups in decoded if set(everything) <= set(columns)]
     assert wide == [1], decoded
     assert sum(groups for columns, groups in decoded if columns == ("key",)) == 5 * FILES
-    # Where every row group holds a match, the condition is looked at first in one window alone.
+    # If every row group has a match, only the first window decodes the condition first.
     decoded.clear()
     assert table.to_arrow(where="key % 2000000 > -1").num_rows == len(rows) - 1
     wide = [groups for columns, groups in decoded if set(everything) <= set(columns)]
@@ -202,7 +201,7 @@ def test_little_is_decoded_ahead_of_a_slow_reader(
     decoded: list[tuple[tuple[str, ...], int]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """DAT-4: of one large file as of several; for a condition that most rows pass too."""
+    """DAT-4: this holds for one large file and for several, also if most rows match."""
     monkeypatch.setattr(scan_tasks, "PIECE_BYTES", piece)
     rows = rows_of(9)[:600]
     schema = pa.schema(
@@ -226,7 +225,10 @@ def test_little_is_decoded_ahead_of_a_slow_reader(
 
 
 def test_pieces_are_all_row_groups_in_order(tmp_path: Path) -> None:
-    """Every one once, none cut, as many together as there is room for; what holds none is left."""
+    """Every row group is in one piece, whole.
+
+    Pieces are as large as allowed. Empty groups are left out.
+    """
     shapes = [(100, 10), (5, 10), (95, 30), (1, 1), (64, 64)]
     paths = [str(tmp_path / f"{at}.parquet") for at in range(len(shapes))]
     for path, (rows, group) in zip(paths, shapes, strict=True):

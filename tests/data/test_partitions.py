@@ -114,7 +114,7 @@ def canonical(value: Any) -> str:
 )
 @example(["s"], None)
 def test_files_hold_exactly_the_rows_of_their_partition(columns: list[str], data: Any) -> None:
-    """ADD-4, VAL-2: random columns, several at once; every row is in the file that says so."""
+    """ADD-4, VAL-2: every row is in the file of its partition, for random columns."""
     if data is None:
         rows = [(value,) for value in NASTY]
     else:
@@ -228,7 +228,7 @@ def test_rows_outside_the_condition_are_refused(tmp_path: Path) -> None:
 def test_rows_that_partition_values_do_not_decide_are_looked_at(
     where: Any, stay: list[int]
 ) -> None:
-    """MRG-6: those for which the condition is true go, and the class is UPDATE."""
+    """MRG-6: rows for which the condition is true are deleted, and the class is UPDATE."""
     table = sales()
     expected = [row for row in table.to_arrow().to_pylist() if row["v"] in stay]
     commit = table.truncate(where)
@@ -267,7 +267,7 @@ def test_conditions_that_make_no_sense_replace_nothing() -> None:
 
 
 def test_an_append_only_table_takes_appends_alone() -> None:
-    """appendOnly: overwrite and truncate are refused, whatever their scope."""
+    """appendOnly refuses overwrite and truncate of any scope."""
     table = sales(properties={"appendOnly": "true"})
     for act in (
         lambda: table.overwrite(new(("DE", 1, 9))),

@@ -212,7 +212,7 @@ def test_rows_are_applied_once_by_their_content() -> None:
 
 
 def test_rows_are_typed_anew_under_a_newer_schema() -> None:
-    """CFL-5: a handle that has not heard of a wider column writes what it now can."""
+    """CFL-5: a handle that does not know of a widened column writes values of the new type."""
     table = made("a INT")
     stale = tablefmt.open(table.uri)
     table.alter.widen_column("a", "BIGINT")
@@ -243,7 +243,7 @@ def typed_rows(draw: st.DrawFn) -> tuple[Schema, list[dict[str, Any]]]:
 
 @given(typed_rows())
 def test_values_of_the_columns_are_what_pyarrow_makes_of_them(case: Any) -> None:
-    """from_pylist, told of every key."""
+    """The result equals `from_pylist` with a schema of all keys."""
     schema, rows = case
     names = list(dict.fromkeys(name for row in rows for name in row))
     expected = pa.Table.from_pylist(rows, to_arrow(schema)) if rows else None

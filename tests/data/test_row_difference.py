@@ -104,7 +104,7 @@ def test_what_is_left_is_the_difference_in_memory_and_on_disk(
 
 
 def test_a_disk_without_room_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where rows were to wait, and what to do; nothing stays there."""
+    """The error names the folder of the buffer and the setting. No file stays there."""
     went, came = (batches(random.Random(1), 100, 10) for _ in range(2))
     if os.path.exists("/dev/full"):
         folders = tmp_path / "folders"

@@ -81,7 +81,7 @@ REFUSED: dict[str, Callable[[Any, pa.Table], Any]] = {
 
 @pytest.mark.parametrize("name", WRITES)
 def test_every_writer_pads_and_cuts(tmp_path: Any, name: str) -> None:
-    """DAT-14: as the plain model has it."""
+    """DAT-14: the plain model agrees."""
     table = table_of(tmp_path)
     WRITES[name](table, given_rows(GOOD))
     assert sorted_rows(table) == expected(GOOD)
@@ -128,7 +128,7 @@ def test_text_is_stored_as_the_model_has_it(pairs: list[tuple[str | None, str | 
 
 
 def test_partitions_constraints_and_defaults_see_the_stored_value(tmp_path: Any) -> None:
-    """DAT-14: what is padded is what the entry, a CHECK and a reader of old files have."""
+    """DAT-14: the entry, a CHECK and readers of old files see the padded value."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT, c CHAR(3)", partition_by=["c"])
     table.alter.add_constraint("padded", "c = 'ab '")
     table.append(pa.table({"id": [1, 2], "c": ["ab", "ab    "]}))

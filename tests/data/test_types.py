@@ -1,4 +1,4 @@
-"""What goes in comes out: every type, every Arrow layout, and what is refused by name."""
+"""Values of every type and Arrow layout come back unchanged, and unsupported types are named."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ CHANGED: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_layout_is_written_as_the_tables_type(name: str) -> None:
-    """SCH-5: the same values in the table's type, whole or as slices; fields go by name."""
+    """SCH-5: values come back in the table's type, whole or sliced. Struct fields match by name."""
     data, kind = LAYOUTS[name]
     for start in (0, 1):
         values = data.slice(start)
@@ -242,7 +242,7 @@ REFUSED = {
 def test_a_type_that_spark_lacks_is_refused_with_the_one_to_use(
     kind: pa.DataType, wrapped: bool
 ) -> None:
-    """SCH-5: when a table is made, naming the column, nested ones too."""
+    """SCH-5: creating a table names the column, nested ones too."""
     schema = pa.schema([("c", pa.struct([("inner", pa.list_(kind))]) if wrapped else kind)])
     with pytest.raises(SchemaMismatchError) as caught:
         tablefmt.create(fresh(), schema)
@@ -266,7 +266,7 @@ def nested_maps(count: int) -> pa.DataType:
 
 @pytest.mark.parametrize("nested", [nested_lists, nested_maps])
 def test_columns_are_as_deep_as_files_can_be_read(nested: Callable[[int], pa.DataType]) -> None:
-    """SCH-5: what is written is read, and what no library reads is refused when it is made."""
+    """SCH-5: written columns can be read. A table with too deep columns is refused."""
     table = tablefmt.create(fresh(), pa.schema([("x", pa.int64()), ("deep", nested(49))]))
     rows = pa.table({"x": [1, 2], "deep": pa.array([[], None], nested(49))})
     table.append(rows)
@@ -393,7 +393,7 @@ def test_null_around_a_field_that_is_not_null_is_fine() -> None:
 
 
 class Stream:
-    """What polars, DuckDB and others are to us: only the protocol."""
+    """An object with only the Arrow stream protocol, as polars and DuckDB have it."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table

@@ -78,7 +78,7 @@ def test_a_file_has_the_two_fields_and_no_bounds(uri: str) -> None:
 
 
 def test_a_plain_struct_of_the_two_fields_in_any_order_fits(uri: str) -> None:
-    """DAT-10: what another reader made of a variant, with neither mark nor NOT NULL."""
+    """DAT-10: another reader's variant has neither the type's mark nor NOT NULL."""
     table = tablefmt.create(uri, "v VARIANT")
     plain = pa.struct([("metadata", pa.large_binary()), ("value", pa.binary_view())])
     table.append(pa.table({"v": pa.array([ONE, None], plain)}))

@@ -58,7 +58,7 @@ def checked(text: str) -> str:
 
 
 def statements(block: str) -> list[tuple[str, list[str]]]:
-    """Return the statements of a block of SQL, each with the rows that stand below it."""
+    """Return the statements of a block of SQL, each with the rows shown below it."""
     found: list[tuple[str, list[str]]] = []
     text: list[str] = []
     for line in block.splitlines():
@@ -74,7 +74,7 @@ def statements(block: str) -> list[tuple[str, list[str]]]:
 
 
 def sql_as_python(block: str) -> str:
-    """Return a block of SQL as Python; a query has to give the rows that stand below it."""
+    """Return a block of SQL as Python that compares a query's rows with those shown below it."""
     program = []
     for text, rows in statements(block):
         program.append(f"_rows = spark.sql({text!r}).collect()")

@@ -46,7 +46,7 @@ def test_statements_and_their_rows_are_told_apart() -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_block_is_of_a_known_kind_and_every_answer_is_checked(page: Path) -> None:
-    """A block in no language, or an answer that the pattern misses, would be run by nobody."""
+    """A block without a language, or an answer that the pattern misses, would never run."""
     text = page.read_text(encoding="utf-8")
     found = list(blocks(page))
     assert {block.language for block in found} - RUN - SHOWN == set()

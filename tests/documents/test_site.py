@@ -1,4 +1,4 @@
-"""What the site has to hold: every page, every error, every pair of operations, every name."""
+"""Contents of the site: every page, every error, every pair of operations, every name."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ that fold to one by another version of Unicode."""
 BEYOND_POLARS = {"encodings"}
 
 ODD = 'od\'d "name" [*]; --'
-"""Of columns and folders."""
+"""A name for columns and folders."""
 
 
 def golden(name: str, folder: Path) -> str:
@@ -42,7 +42,7 @@ def golden(name: str, folder: Path) -> str:
 
 
 def changed_table(uri: str, **options: Any) -> tuple[tablefmt.Table, list[dict[str, Any]]]:
-    """A table of files of two schemas, with rows gone from one file, and its rows by a model."""
+    """Return a table with files of two schemas and some deleted rows, and its rows by a model."""
     kinds = f"id BIGINT, n INT, day DATE, `{ODD}` STRING, gone STRING, f DOUBLE, b BINARY"
     nested = "s STRUCT<a: INT, l: ARRAY<STRUCT<x: INT>>>, m MAP<STRING, STRUCT<q: INT>>"
     table = tablefmt.create(uri, f"{kinds}, {nested}", **options)
@@ -97,7 +97,7 @@ def number(i: int) -> float:
 
 
 def plain(rows: pa.Table) -> list[str]:
-    """Rows, told exactly, in the order of the first column."""
+    """Return the rows as exact text, in the order of the first column."""
     return shown(rows.to_pylist())
 
 

@@ -99,7 +99,7 @@ CONDITIONS = [
 
 @pytest.mark.parametrize("at", range(len(CONDITIONS)))
 def test_conditions_mean_what_they_mean_to_us(at: int, tmp_path: Path, connection: Any) -> None:
-    """PRN-2, PRN-16: NaN and NULL too, in conditions of the grammar, with rows gone."""
+    """PRN-2, PRN-16: conditions of the grammar agree on NaN, NULL and deleted rows."""
     table, model = changed_table(str(tmp_path / "t"))
     where, keeps = CONDITIONS[at]
     relation = tablefmt.duckdb.relation(table.uri, connection=connection, where=where)
@@ -141,7 +141,7 @@ def test_a_relation_stays_at_its_version(tmp_path: Path, connection: Any) -> Non
 
 
 def test_a_view_is_replaced_by_attaching_again(tmp_path: Path, connection: Any) -> None:
-    """Nothing of the view before stays behind; names are quoted."""
+    """The new view replaces the old one completely. Names are quoted."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
     table.append(pa.table({"id": [1, 2, 3]}))
     table.delete("id = 2")
@@ -163,7 +163,7 @@ def test_a_view_is_replaced_by_attaching_again(tmp_path: Path, connection: Any) 
 def test_a_view_leaves_those_of_other_names_alone(
     name: str, again: str, left: int, tmp_path: Path, connection: Any
 ) -> None:
-    """Its own is replaced, whatever the case of ASCII; of others nothing goes."""
+    """A view replaces the view of its own name, ignoring ASCII case. Others stay."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
     table.append(pa.table({"id": [1, 2, 3]}))
     table.delete("id = 2")
@@ -179,7 +179,7 @@ def test_a_view_leaves_those_of_other_names_alone(
 def test_partition_values_come_from_the_log_where_files_lack_them(
     make: Any, tmp_path: Path, connection: Any
 ) -> None:
-    """DAT-8: of every kind, NULL too, which is no initial value; conditions on them."""
+    """DAT-8: partition values of every type, also in conditions. NULL is no initial value."""
     table, expected = make(str(tmp_path / "t"))
     rows = rows_of(tablefmt.duckdb.relation(table.uri, connection=connection))
     assert plain(in_utc(rows)) == shown(expected)

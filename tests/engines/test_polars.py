@@ -133,7 +133,7 @@ def test_columns_limits_and_plans_over_it(tmp_path: Path) -> None:
 
 @pytest.mark.broken_tables
 def test_what_the_log_rules_out_is_not_opened(tmp_path: Path) -> None:
-    """PRN-4: a file that cannot hold such a row may be missing; nobody looks for it."""
+    """PRN-4: a file that cannot hold a matching row may be missing."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT, p STRING, f DOUBLE")
     for start in (0, 100, 200):
         table.append(
@@ -163,7 +163,7 @@ def test_what_the_log_rules_out_is_not_opened(tmp_path: Path) -> None:
 def test_partition_values_come_from_the_log_where_files_lack_them(
     make: Any, tmp_path: Path
 ) -> None:
-    """DAT-8: of every kind, NULL too, which is no initial value."""
+    """DAT-8: partition values of every type, NULL too, which is no initial value."""
     table, expected = make(str(tmp_path / "t"))
     lazy = tablefmt.polars.scan(table.uri)
     assert rows_of(lazy.collect()) == shown(expected)
@@ -187,7 +187,10 @@ def test_a_frame_stays_at_its_version(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("collected", [False, True])
 def test_a_version_that_was_given_up_is_told_as_that(collected: bool, tmp_path: Path) -> None:
-    """ENT-13: whether polars had looked at the files before or not; and another is damage."""
+    """ENT-13: the error is the same if polars has opened the files before.
+
+    Another missing file is damage.
+    """
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
     for number in (1, 2):
         table.overwrite(pa.table({"id": [number]}))

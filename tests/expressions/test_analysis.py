@@ -1,4 +1,4 @@
-"""What is read off a syntax tree, beside what the engine does with the same text."""
+"""Facts read from a syntax tree, compared with the engine's result for the same text."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ OTHER = {
 
 @pytest.mark.parametrize("text", OTHER)
 def test_what_goes_by_more_than_the_row_says_so(text: str) -> None:
-    """CFL-21: nothing of it is looked at row by row."""
+    """CFL-21: this expression is never evaluated row by row."""
     found = analyze(text, TARGET)
     kind = OTHER[text]
     assert kind in found.kinds
@@ -115,7 +115,7 @@ def test_names_inside_columns_and_of_nothing_are_not_reasoned_about(text: str) -
 
 
 def test_columns_are_told_by_relation() -> None:
-    """Of a MERGE: a name alone means a column where only one relation has it."""
+    """In a MERGE an unqualified name is a column if only one relation has it."""
     found = analyze("target.i = src.i AND k = s AND z > 1", TARGET, SOURCE)
     of_source = {SOURCE.schema.fields[at].id for at in (0, 1, 2)}
     assert found.columns == (ids("i s"), of_source)  # type: ignore[comparison-overlap]

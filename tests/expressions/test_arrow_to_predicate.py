@@ -221,7 +221,7 @@ def test_a_line_end_in_a_column_name_does_not_hide_how_deep_an_expression_is() -
 
 
 def test_a_chain_of_twelve_comparisons_is_read() -> None:
-    """The limit on Arrow's doubling bytes leaves room for what people write."""
+    """The limit on Arrow's doubling bytes permits common conditions."""
     chain = functools.reduce(operator.and_, [F("i") != n for n in range(12)])
     assert WEIGHT_MAX == 8192
     assert predicates_of(chain, SCHEMA) == ([compare("i", "!=", n) for n in range(12)], True)
@@ -321,7 +321,7 @@ def cases(draw: st.DrawFn) -> tuple[Schema, list[list[dict[int, Any]]], pc.Expre
 
 
 def stored(value: Any, kind: Type) -> Any:
-    """What a column holds of it: a float column has fewer digits."""
+    """Return the value as the column stores it: a float column has fewer digits."""
     if value is None or kind != Primitive("float"):
         return value
     return pa.scalar(value, pa.float32()).as_py()
@@ -478,7 +478,7 @@ def test_an_overwrite_by_an_expression_is_the_one_by_text(
     ids=str,
 )
 def test_an_overwrite_by_what_is_not_exact_looks_at_rows(expression: pc.Expression) -> None:
-    """PRN-15, MRG-6: nothing is replaced by a condition that is wider than what was asked."""
+    """PRN-15, MRG-6: no row is replaced by a condition that is wider than the given one."""
     words = pa.array(["a", "ab", "b", None, "a", "c", "a"])
     rows = pa.table({"d": ROWS["d"], "s": words})
     table = tablefmt.create(

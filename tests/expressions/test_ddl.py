@@ -39,7 +39,7 @@ ARROW = pa.schema(
 
 
 class StructType:
-    """What is used of Spark's class of that name."""
+    """The part of Spark's class of that name that the code uses."""
 
     def __init__(self, value: dict[str, Any]) -> None:
         self.value = value
@@ -105,7 +105,7 @@ types = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(structs(types).map(number_fields))
 def test_text_and_json_are_read_back_as_the_same_schema(schema: Schema) -> None:
-    """SCH-5: whatever is in the names."""
+    """SCH-5: names may hold any text."""
     assert from_spark_json(to_spark_json(schema)) == schema
     assert schema_from(to_ddl(schema)) == schema
 

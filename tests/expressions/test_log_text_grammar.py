@@ -1,4 +1,4 @@
-"""Text of a CHECK is written anew for engines, from words that are all known."""
+"""The text of a CHECK is rewritten for engines and holds only known words."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_is_not_known_is_refused_by_name(text: str) -> None:
-    """SQL-6: nothing of it gets to an engine."""
+    """SQL-6: no part of it gets to an engine."""
     words = REFUSED[text]
     if words is None:
         # A column that is called so.

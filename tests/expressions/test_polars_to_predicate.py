@@ -1,4 +1,4 @@
-"""What is understood of polars' conditions: it is TRUE for every row that polars selects."""
+"""The translation of polars' conditions is TRUE for every row that polars selects."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ UNDERSTOOD = [
     (col("s").str.to_uppercase() == "A", ""),
     (col("i").is_in([]), ""),
 ]
-"""A condition, and what is understood: None for whatever, "" for nothing."""
+"""Conditions and their translation. None: any translation. "": no translation."""
 
 
 def given_to_sources(condition: polars.Expr) -> str:
-    """As polars' optimizer writes it for a source, with the types of literals."""
+    """Return a condition as polars' optimizer passes it to a source, with the types of literals."""
     told: list[str] = []
     frame = polars.DataFrame(ROWS)
 

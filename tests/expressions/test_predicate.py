@@ -58,7 +58,7 @@ def conditions(draw: st.DrawFn) -> tuple[Schema, Predicate]:
 def test_the_text_of_a_predicate_is_read_back_as_the_same_tree(
     case: tuple[Schema, Predicate], time_zone: str
 ) -> None:
-    """PRN-1: whatever is in names and values, in any zone. NaN is compared by its text."""
+    """PRN-1: names and values may hold any text, in any time zone. NaN is compared by its text."""
     schema, predicate = case
 
     again = parse_predicate(to_sql(predicate), schema, time_zone)
@@ -177,7 +177,7 @@ def _always(name: str) -> str:
     ],
 )  # fmt: skip
 def test_a_literal_of_another_type_is_rewritten_exactly(text: str, expected: str) -> None:
-    """PRN-3: as Spark in ANSI mode, in the zone Europe/Paris."""
+    """PRN-3: the result equals Spark's in ANSI mode, in the zone Europe/Paris."""
     assert to_sql(parse_predicate(text, SCHEMA, "Europe/Paris")) == expected
 
 
@@ -243,7 +243,7 @@ def test_text_over_the_limits_is_refused() -> None:
 
 
 def test_parts_not_understood_are_counted_and_the_rest_is_kept() -> None:
-    """PRN-3: what Spark writes for its own filters."""
+    """PRN-3: the text has the form that Spark writes for its own filters."""
     text = (
         "(((i IS NOT NULL) AND (CAST(i AS BIGINT) = 5L)) AND (upper(s) = 'X'))"
         " AND nope = 1 AND startswith(s, 'a')"

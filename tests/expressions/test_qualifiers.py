@@ -60,7 +60,7 @@ USES: dict[str, Callable[[Table, str], Any]] = {
 
 @pytest.mark.parametrize("use", USES)
 def test_a_qualifier_that_nobody_knows_is_refused(table: Table, use: str) -> None:
-    """SQL-7: whatever the text is for, and whether there are rows to look at or not."""
+    """SQL-7: each use of a condition refuses it, also without rows to check."""
     version = table.version
     for text in TEXTS:
         with pytest.raises(InvalidPredicateError, match=r"adress\.id|wrong\.id|id\.id|a\.b|t\.id"):

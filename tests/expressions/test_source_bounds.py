@@ -29,7 +29,7 @@ def field(kind: str) -> Field:
 
 
 def passed(kind: str, source: pa.Array, target: pa.Array, null_safe: bool) -> list[bool]:
-    """Of each target value, whether the derived condition is TRUE."""
+    """Return for each target value if the derived condition is TRUE."""
     column = field(kind)
     predicate = predicate_of_source([Equated(column, values_of(source, column), null_safe)])
     rows = pa.table({"c": target, "at": range(len(target))})

@@ -107,5 +107,5 @@ def test_what_a_statement_says(text: str, expected: TableStatement) -> None:
     ],
 )  # fmt: skip
 def test_every_other_text_is_left_to_spark(text: str) -> None:
-    """What is not complete is not carried out in part."""
+    """An incomplete statement is not executed in part."""
     assert read_statement(text) is None

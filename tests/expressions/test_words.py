@@ -1,4 +1,4 @@
-"""Names that are words of SQL, and what is said of text that cannot be read."""
+"""Names that are words of SQL, and errors for text that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _plain(tree: exp.Expression) -> exp.Expression:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_words_are_names_where_the_reader_of_constraints_has_them_so(shape: str) -> None:
-    """SQL-8: of every word of the parser, the same columns as with backticks."""
+    """SQL-8: every word of the parser gives the same columns as with backticks."""
     assert len(KEYWORDS) > 250
     first = shape.startswith("CASE {0} WHEN")
     for word in sorted(KEYWORDS - IN_BACKTICKS - ({"when"} if first else set())):
@@ -171,7 +171,7 @@ def test_columns_that_cannot_be_read_are_refused_with_the_word_and_its_place(
 
 
 def test_a_near_name_is_suggested(tmp_path: Any) -> None:
-    """Of columns, fields, functions, properties."""
+    """Suggestions for columns, fields, functions and properties."""
     table = tablefmt.create(str(tmp_path), "id BIGINT, region STRING, s STRUCT<amount: INT>")
     for call, name in (
         (lambda: table.to_arrow(where="regoin = 'x'"), "'region'"),
@@ -192,7 +192,7 @@ def test_a_near_name_is_suggested(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("value", ["-1", "+ 1D", "- x"])
 def test_words_behind_a_negated_value_are_no_names(value: str) -> None:
-    """SQL-8: whatever sign the next value begins with."""
+    """SQL-8: the next value may have any sign."""
     for text in (f"a NOT BETWEEN {value} AND 3", f"NOT a BETWEEN {value} AND 3"):
         tree = parse_tree(text)
         assert tree.find(exp.Between) is not None, text

@@ -70,7 +70,7 @@ FLAT = pa.table(
     ],
 )
 def test_what_is_within_the_bounds_is_read_as_it_was_written(options: Any) -> None:
-    """STO-25: whatever the encoding, the pages, the row groups."""
+    """STO-25: any encoding, any pages, any row groups."""
     found = read(packed(FLAT, **options))
     assert found.equals(FLAT)
     assert all(column.num_chunks == 1 for column in found.columns)
@@ -126,14 +126,14 @@ def test_a_page_that_denies_its_length_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_lists_are_refused() -> None:
-    """STO-25: columns of parts and side files are flat."""
+    """STO-25: columns of parts and overflow files are flat."""
     for column in ([[1, 2]], [{"a": [1]}]):
         with pytest.raises(ValueError, match="a column of lists"):
             read(packed(pa.table({"x": column})))
 
 
 def test_a_dictionary_is_refused() -> None:
-    """STO-25: it is short as it is read, and whoever casts it has all of the texts."""
+    """STO-25: a dictionary is short to read, but a cast would expand all of its texts."""
     with pytest.raises(ValueError, match="of dictionary type"):
         read(packed(CODED))
 
@@ -148,7 +148,7 @@ def thrift_list(count: int) -> bytes:
 
 
 def test_a_list_in_a_footer_is_no_longer_than_the_footer() -> None:
-    """STO-25: Arrow makes room for it before it reads the first element."""
+    """STO-25: Arrow allocates memory for the list before it reads the first element."""
     with pytest.raises((OSError, ValueError), match=r"Exceeded size limit|footer"):
         footer_of(thrift_list(900_000))
     with pytest.raises(ValueError, match="footer is longer"):
@@ -195,7 +195,10 @@ def test_a_side_file_says_its_numbers_first() -> None:
 
 
 def test_columns_that_shrink_too_far_are_written_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """STO-25: what a writer writes, a reader takes; and what it could not is refused before."""
+    """STO-25: readers accept what the writer writes.
+
+    Larger columns are refused before the write.
+    """
     store = memory()
     monkeypatch.setattr(bounded_parquet, "EXPANDED_FREE", 1 << 10)
     monkeypatch.setattr(bounded_parquet, "EXPANSION_MAX", 2)

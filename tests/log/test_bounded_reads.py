@@ -65,7 +65,7 @@ def little(most: int = 64 << 20, seconds: float = 5) -> Iterator[None]:
 def test_an_entry_with_a_far_number_is_a_gap(
     number: int, body: bytes | None, versions: int
 ) -> None:
-    """LOG-2, LOG-8: found by the names, whatever number they say; a handle that is open goes on."""
+    """LOG-2, LOG-8: the names alone show the gap, for any number. An open handle goes on."""
     store = with_history(versions)
     table = handle(store)
     store.put(entry_key(number), store.get(entry_key(2)) if body is None else body)
@@ -103,7 +103,7 @@ def test_a_hint_with_a_far_number_costs_requests_alone() -> None:
 
 
 def test_an_entry_and_a_hint_with_the_last_number_are_a_gap() -> None:
-    """LOG-2, LOG-6, KEY-1: no name follows theirs."""
+    """LOG-2, LOG-6, KEY-1: no version follows the last number."""
     store = with_history(5)
     checkpoint = f"_log/checkpoints/{VERSION_MAX:020d}.{'ab' * 16}.json"
     hint = {"table": "ab" * 16, "version": VERSION_MAX, "checkpoint": checkpoint}
@@ -187,7 +187,7 @@ def test_a_block_of_line_ends_is_not_split() -> None:
 
 
 def test_blocks_are_unpacked_one_at_a_time() -> None:
-    """STO-25, HIS-2: what the newest entry does not vouch for ends the reading."""
+    """STO-25, HIS-2: reading stops at bytes that the newest entry does not confirm."""
     store = with_history(64)
     bomb = gzip.compress(b"\n".join([b" " * (4 << 20)] * 15 + [b""]) + b"\n")
     for start in (0, 16, 32, 48):

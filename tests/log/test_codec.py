@@ -76,7 +76,7 @@ def document(of: Entry = REAL) -> dict[str, Any]:
 
 
 def signed(value: Any) -> bytes:
-    """What a writer with other ideas would store: canonical, and with the right checksum."""
+    """Return the value as another writer might store it: canonical, and with the right checksum."""
     value = (
         {k: v for k, v in value.items() if k != "checksum"} if isinstance(value, dict) else value
     )
@@ -250,7 +250,7 @@ def test_every_prefix_of_an_entry_is_refused() -> None:
 
 
 def test_every_flipped_bit_is_refused() -> None:
-    """ENT-1: one bit at every byte, and whatever is put behind the end."""
+    """ENT-1: one flipped bit in every byte, and bytes after the end."""
     body = encode(REAL)
     for at in range(len(body)):
         flipped = bytearray(body)

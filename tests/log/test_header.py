@@ -72,7 +72,7 @@ def test_what_an_append_has_to_read_has_no_header(changes: dict[str, Any]) -> No
     [b"", b"garbage", b"[]", b"1", b"{}", b'{"operation":1}', b'{"operation":{"class":[]}}'],
 )
 def test_what_is_no_entry_has_no_header(body: bytes) -> None:
-    """ENT-1: who decodes it says what is wrong."""
+    """ENT-1: the decoder then reports the error."""
     assert entry_headers([body], 1, digest(LOG[0])) == ()
 
 

@@ -1,4 +1,4 @@
-"""Older versions that are given up, and logs whose beginning is gone. Spec: ENT-13, LOG-8."""
+"""Older versions that are given up, and logs without their first entries. Spec: ENT-13, LOG-8."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def appended(count: int, granularity: str = "row") -> Table:
 
 @pytest.mark.parametrize("granularity", ["row", "file", "transaction"])
 def test_a_horizon_is_in_nobodys_way(granularity: str) -> None:
-    """ENT-13: an UPDATE, an append and an OVERWRITE that were under way go on top of it."""
+    """ENT-13: a running UPDATE, append and OVERWRITE rebase onto it."""
     table = appended(3, granularity)
     store = table.context.store
     update = handle(store).transaction().update({"p": "'b'"}, "id = 1")
@@ -112,8 +112,11 @@ def test_a_horizon_only_rises(first: int, second: int) -> None:
 @pytest.mark.parametrize("missing", [[1], [1, 2], list(range(1, 10)), [0, 1], [9]])
 @pytest.mark.broken_tables
 def test_a_beginning_that_was_given_up_is_no_gap(missing: list[int]) -> None:
-    """LOG-8: whatever a reader asks for first; without a checkpoint it is refused all the same, and
-    from the horizon on a gap is one, and where version 0 was."""
+    """LOG-8: a reader may begin at any version.
+
+    Without a checkpoint the log is refused all the same. A missing entry from the horizon on is a
+    gap, and so is version 0.
+    """
     table = appended(12)
     store = table.context.store
     assert isinstance(store, MemoryStore)

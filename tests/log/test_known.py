@@ -1,4 +1,4 @@
-"""Names of a newer version, at every place of an entry: told by name, never taken for damage."""
+"""Names of a newer version at every place of an entry: reported by name, never as damage."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ def test_what_is_spoiled_here_is_sound_before() -> None:
 
 @pytest.mark.parametrize(("at", "number", "place"), PLACES)
 def test_a_name_that_is_not_known_is_told_wherever_it_is(at: int, number: int, place: str) -> None:
-    """VER-2: whatever its value; and `x_` is ignored where an entry speaks of itself alone."""
+    """VER-2: it may have any value.
+
+    `x_` names are ignored in objects that only describe the entry.
+    """
     for value in (None, 1, "", [], {}, {"a": [None]}):
         (feature,) = refused(spoiled(at, number, "zebra", value))
         assert feature.rpartition(":")[2].rpartition(".")[2] == "zebra"
@@ -124,7 +127,7 @@ def test_a_name_that_is_not_known_is_told_wherever_it_is(at: int, number: int, p
 def test_no_value_of_an_unknown_name_is_taken_for_damage(
     data: st.DataObject, name: str, value: Any
 ) -> None:
-    """VER-2: as a writer of a format to come may have put it; several are all told."""
+    """VER-2: an unknown name may have any value. All unknown names are reported."""
     at, number, place = data.draw(st.sampled_from(PLACES))
     other = "q" + name
     entry = copy.deepcopy(document(ENTRIES[at]))
@@ -167,7 +170,7 @@ def test_what_newer_versions_bring_has_a_name(path: str, value: Any, feature: st
 
 
 def test_a_message_shows_no_more_than_a_person_reads() -> None:
-    """VER-2: names are whatever bytes a log holds."""
+    """VER-2: names are arbitrary bytes of a log."""
     entry = document(WHOLE) | {f"n{i}\x1b[2J" + "y" * 1000: 1 for i in range(100)}
     with pytest.raises(UnsupportedFeatureError) as caught:
         decode(signed(entry), 3)
@@ -178,7 +181,7 @@ def test_a_message_shows_no_more_than_a_person_reads() -> None:
 
 
 def test_columns_of_a_later_writer_are_ignored_or_told() -> None:
-    """ADD-1, ADD-6, VER-2: in the entry and in a side file."""
+    """ADD-1, ADD-6, VER-2: unknown columns in the entry and in an overflow file."""
     entry = document(replace(REAL, add=ADD))
     entry["add"]["x_colour"] = ["red"]
     assert decode(signed(entry), 3).entry.add == ADD

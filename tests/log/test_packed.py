@@ -28,7 +28,7 @@ pytestmark = pytest.mark.broken_tables
 
 @pytest.fixture(scope="module")
 def long() -> Store:
-    """A log of 1,100 entries, put together up to 1,050."""
+    """Return a log of 1,100 entries, compacted up to 1,050."""
     store = with_history(1100)
     assert write_blocks(store, -1, 1050) == 1050 // 16 + 1050 // 256
     return store
@@ -100,7 +100,7 @@ def test_blocks_that_are_not_the_log_are_not_read(long: Store) -> None:
 
 
 def test_the_same_entries_are_the_same_block() -> None:
-    """HIS-1, HIS-3: whoever writes it, from entries or from smaller blocks, sound or not."""
+    """HIS-1, HIS-3: every writer makes the same bytes, from entries and from smaller segments."""
     store = with_history(300)
     bodies = store.get_many([entry_key(v) for v in range(256)])
     whole = pack([body or b"" for body in bodies])
@@ -131,7 +131,7 @@ def test_a_large_block_is_made_of_small_ones_without_reading_entries(
 
 
 def test_a_block_that_grows_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HIS-1, ENT-2: what it may unpack to is bounded."""
+    """HIS-1, ENT-2: the unpacked size of a segment is bounded."""
     monkeypatch.setattr(compacted_log, "BLOCK_BYTES_MAX", 1000)
     with pytest.raises(CorruptEntryError, match="HIS-1"):
         unpack(pack([b"x" * 100] * 16), 16)

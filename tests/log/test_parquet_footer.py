@@ -229,14 +229,14 @@ def _by_polars() -> bytes:
 
 @pytest.mark.parametrize("kind", SOUND)
 def test_footers_of_other_writers_pass(kind: str) -> None:
-    """STO-26: whoever wrote them."""
+    """STO-26: the check accepts footers of other writers."""
     body = SOUND[kind]()
     assert footer_of(body).equals(pq.read_metadata(io.BytesIO(body)))
 
 
 @pytest.mark.parametrize("path", sorted(MR.glob("*.parquet")), ids=lambda path: path.stem)
 def test_footers_of_parquet_mr_pass(path: Path) -> None:
-    """STO-26: as Spark writes them."""
+    """STO-26: the check accepts footers that Spark writes."""
     assert footer_of(path.read_bytes()).equals(pq.read_metadata(path))
 
 
@@ -265,7 +265,7 @@ def verdict(footer: bytes) -> bool:
 
 
 def test_a_short_minimum_of_long_values_is_refused() -> None:
-    """STO-26: of 200 bytes each, whose length takes two bytes."""
+    """STO-26: each value has 200 bytes, so its length takes two bytes."""
     check_footer(footer_bytes(written(pa.table({"d": pa.array([b"a" * 200], pa.binary(200))}))))
     short = footer_bytes(written(pa.table({"d": pa.array([b"a" * 4], pa.binary(4))})))
     footer = once(b"\x15\x0e\x15\x08", b"\x15\x0e\x15\x90\x03")(short)
@@ -327,7 +327,7 @@ def test_a_known_schema_is_not_walked_again(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_schema_too_deep_is_refused() -> None:
-    """STO-26: Arrow descends by recursion, and has less stack than a footer has room."""
+    """STO-26: Arrow descends by recursion, and a footer could be deeper than its stack."""
     group = b"\x35\x00\x18\x01g\x15\x02\x00"
     for levels in (parquet_footer.SCHEMA_DEPTH_MAX + 2, 100_000):
         head = b"\x15\x02\x19\xfc" + _varint(levels + 1)
@@ -392,7 +392,7 @@ def test_many_footers_that_pass_end_no_process(first_seed: int) -> None:
 
 
 def test_without_the_check_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """STO-26: what the sample is worth."""
+    """STO-26: without the check, the sample crashes Arrow."""
     without = "from tablefmt.log import bounded_parquet\nbounded_parquet.check_end = print\n"
     monkeypatch.setitem(globals(), "ASKED", without + ASKED)
     with pytest.raises(AssertionError, match="terminate called"):

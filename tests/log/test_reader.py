@@ -42,7 +42,7 @@ def hint(store: MemoryStore, version: object, table: str = "ab" * 16) -> None:
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 17, 100, 700])
 @pytest.mark.parametrize("hinted", [None, 0, 1, 0.5, "fresh"])
 def test_opening_takes_three_dependent_rounds_at_most(count: int, hinted: Any) -> None:
-    """LOG-5: a listing that runs beside the gets of what the hint promises adds no round."""
+    """LOG-5: a listing that runs beside the gets of the hinted entries adds no round."""
     store = with_history(count)
     head = count - 1
     at = None if hinted is None else head if hinted == "fresh" else int(head * hinted)
@@ -149,7 +149,7 @@ def with_history_from(store: MemoryStore, count: int) -> int:
 
 
 class WrittenWhileRead(ForwardingStore):
-    """Of every window the first look misses one entry that has just been written."""
+    """A store whose first listing of every window misses one entry that has just been written."""
 
     def __init__(self, inner: MemoryStore, hide: Sequence[int]) -> None:
         super().__init__(inner)

@@ -1,4 +1,4 @@
-"""Columns of side files that this version does not know, or that nobody may write."""
+"""Columns of overflow files that this version does not know, or that no writer may write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ CASES = {"add": "side-file", "delete": "deletes-side"}
 
 
 def with_column(folder: Path, place: str, name: str) -> str:
-    """A golden table whose side file of `add` or `delete` has one more column; where it is."""
+    """Add a column to the overflow file of `add` or `delete` in a golden table.
+
+    Return its folder.
+    """
     shutil.copytree(GOLDEN / CASES[place] / "table", folder)
     columns = side_columns(folder, place)
     with_side(folder, place, columns.append_column(name, pa.array([0] * len(columns))))
@@ -34,7 +37,7 @@ def with_column(folder: Path, place: str, name: str) -> str:
 
 
 def entries_of(folder: Path, place: str) -> tuple[list[Path], list[Any], int]:
-    """The entries, what they hold, and the place of the first with such a side file."""
+    """Return the entries, their documents, and the index of the first with an overflow file."""
     entries = sorted((folder / "_log").glob("*.json"))
     documents = [json.loads(path.read_bytes()) for path in entries]
     first = next(i for i, each in enumerate(documents) if "side" in each.get(place, {}))
@@ -47,7 +50,7 @@ def side_columns(folder: Path, place: str) -> pa.Table:
 
 
 def with_side(folder: Path, place: str, columns: pa.Table, files: int | None = None) -> None:
-    """Put a side file in the place of one; every checksum is right."""
+    """Replace an overflow file by another. Every checksum is right."""
     entries, documents, first = entries_of(folder, place)
     side = documents[first][place]["side"]
     sink = io.BytesIO()
@@ -69,7 +72,10 @@ def with_side(folder: Path, place: str, columns: pa.Table, files: int | None = N
 @pytest.mark.parametrize("name", ["zebra", "zebra.1"])
 @pytest.mark.parametrize("place", CASES)
 def test_a_column_of_a_newer_version_is_told_by_name(tmp_path: Path, place: str, name: str) -> None:
-    """VER-2, ADD-6, DEL-3: by both readers; in `delete` it may say which rows are gone."""
+    """VER-2, ADD-6, DEL-3: both readers refuse the column.
+
+    In `delete` it may mean further deleted rows.
+    """
     folder = with_column(tmp_path / "t", place, name)
     with pytest.raises(UnsupportedFeatureError, match="newer version") as caught:
         tablefmt.open(folder).to_arrow()
@@ -90,7 +96,7 @@ def test_a_column_that_says_so_is_ignored(tmp_path: Path, place: str, name: str)
 
 @pytest.mark.parametrize("name", ["path.7", "written.1", "lower", "lower.zz", "nulls.07"])
 def test_a_column_that_an_entry_could_not_have_is_damage(tmp_path: Path, name: str) -> None:
-    """ADD-1, ADD-6: of a known name in a shape that it has not; by both readers."""
+    """ADD-1, ADD-6: both readers refuse a known name in an unknown form."""
     folder = with_column(tmp_path / "t", "add", name)
     with pytest.raises(CorruptTableError) as caught:
         tablefmt.open(folder).to_arrow()
@@ -101,8 +107,10 @@ def test_a_column_that_an_entry_could_not_have_is_damage(tmp_path: Path, name: s
 
 @pytest.mark.parametrize("place", CASES)
 def test_wrong_content_is_read_or_refused(tmp_path: Path, place: str) -> None:
-    """ADD-6, DEL-3, KEY-2, RPL-3: with right checksums a side file is the log's own word; what
-    breaks a rule is refused by an error of ours."""
+    """ADD-6, DEL-3, KEY-2, RPL-3: an overflow file with right checksums counts as part of the log.
+
+    Content that breaks a rule is refused with an error of the package.
+    """
     source = GOLDEN / CASES[place] / "table"
     folder = tmp_path / "t"
     shutil.copytree(source, folder)

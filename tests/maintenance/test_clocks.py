@@ -133,7 +133,7 @@ def test_an_object_without_a_time_is_young(without: int) -> None:
         path for version in range(1, without - 1) for path in files[version]
     )
     assert table.expire_log().log_start == (without - 1 if without > 2 else 0)
-    # Nobody can have begun on an object that no entry names, and whose time nobody knows.
+    # An object that no entry names is kept if its time is unknown.
     left = f"data/{'a' * 32}/0.parquet"
     store.put(left, b"x")
     store.written[left] = 0
@@ -141,7 +141,7 @@ def test_an_object_without_a_time_is_young(without: int) -> None:
 
 
 def test_the_last_of_the_old_ones_is_the_one_before_the_first_young_one() -> None:
-    """RET-4: whatever the times of those after it; a version that is missing is young."""
+    """RET-4: later entries may have any time. A missing version counts as young."""
     times = [(1, 5), (2, 9), (None, 0), (3, 5), (4, 5)]
     assert last_old(times, 0, 4, 9) == 4
     assert last_old(times, 0, 2, 9) == 2
@@ -207,12 +207,12 @@ def test_the_stores_times_are_asked_for_where_something_may_go() -> None:
 
 
 def moment(elapsed: float, wall: float, store: float | None) -> Moment:
-    """Of seconds."""
+    """Return a moment of times in seconds."""
     return Moment(elapsed, round(wall * 1e6), None if store is None else round(store * 1e6))
 
 
 def test_of_several_clocks_the_one_that_went_furthest_counts() -> None:
-    """RET-9: one stands still while a machine is paused, one jumps, one is not known."""
+    """RET-9: one clock stops while a machine is paused, one jumps, one is unknown."""
     then = moment(100, 1000, 5000)
     assert seconds_between(then, moment(101, 1001, 5001)) == 1
     assert seconds_between(then, moment(100, 1000, 8600)) == 3600
@@ -224,7 +224,10 @@ def test_of_several_clocks_the_one_that_went_furthest_counts() -> None:
 
 @pytest.mark.parametrize("jump", [ENTRY_SECONDS_MIN, -ENTRY_SECONDS_MIN])
 def test_a_handle_whose_wall_clock_jumped_asks_for_the_head(jump: float) -> None:
-    """RET-9: either way, nobody knows how long it was idle; others have to send one put."""
+    """RET-9: after a jump in either direction the idle time is unknown.
+
+    Other handles send one put.
+    """
     store = CountingStore(memory())
     table = new_table(store)
     table.append(rows(1))

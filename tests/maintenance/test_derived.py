@@ -1,4 +1,4 @@
-"""Checkpoints and blocks that nobody needs: what goes, what stays, and who reads on."""
+"""Unused checkpoints and compacted log segments: those removed, those kept, and the readers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_the_oldest_version_stands_on_stays() -> None:
 
 
 def test_what_somebody_may_hold_stays() -> None:
-    """RET-10: what is young, what was the newest a short time ago, and what is named."""
+    """RET-10: young roots, the newest root of a short time ago, and named roots stay."""
     roots = {named(10): 0, named(20): 0, named(30): 0, named(40): 0, named(50): 7, named(60): 9}
     stay = roots_that_stay(roots, needed(70, before_us=5, named=frozenset([named(20)])))
     # 40 was the newest one until 50 came.
@@ -196,12 +196,12 @@ def test_whoever_stands_on_what_is_gone_reads_on() -> None:
 
 
 def test_what_is_of_late_stays() -> None:
-    """RET-10: whoever began with it may still be at it."""
+    """RET-10: a reader that began with it may still use it."""
     store, table, clock, _ = long_table(40)
     roots = listed_roots(store)
     clock.forward(DERIVED_SECONDS - 3600)
     gone = {path for path in removed(table.vacuum()) if root_version(path) is not None}
-    # Of the last two hours: eight quarters, every third with a checkpoint.
+    # The last two hours have eight quarters, every third with a checkpoint.
     assert gone
     assert not gone & {*roots[:3]}
     young = part_key("c" * 32)
@@ -230,7 +230,7 @@ def test_a_root_of_a_newer_form_keeps_all_parts() -> None:
 
 
 def test_a_writer_names_no_part_of_long_ago() -> None:
-    """CKP-7, RET-10: what it knew as the newest may be gone since."""
+    """CKP-7, RET-10: the newest checkpoint that the writer knows may be deleted by now."""
     store, table, clock, _ = long_table(40)
     idle = handle(store, clock)
     ids(idle)
@@ -289,7 +289,7 @@ def test_the_checkpoints_of_a_log_without_its_beginning_stay(order: str) -> None
 
 @pytest.mark.broken_tables
 def test_an_expiry_looks_whether_its_checkpoints_are_still_there() -> None:
-    """RET-9: before it removes what they stand for."""
+    """RET-9: the expiry checks this before it removes the entries that they replace."""
     store, table, clock, known = long_table(40)
     clock.forward(40 * DAY)
 
@@ -313,7 +313,7 @@ def test_an_expiry_looks_whether_its_checkpoints_are_still_there() -> None:
 
 
 def test_a_root_that_cannot_be_removed_keeps_its_parts() -> None:
-    """RET-10: what stays is whole; a later run does the rest."""
+    """RET-10: a checkpoint that stays is complete. A later run removes the rest."""
     store, table, clock, known = long_table(60)
     clock.forward(DAY)
     going = removed(table.vacuum())
@@ -394,7 +394,7 @@ def test_a_long_log_is_read_by_what_was_put_together() -> None:
     assert_sound(store)
     entries = {key for verb, key in packed.requests if verb == "get" and entry_version(key)}
     assert len(entries) < 40
-    # What blocks say otherwise is not believed.
+    # Segments that differ from the log are not used.
     block = max(
         (o.key for o in store.list_after(HISTORY)), key=lambda key: block_range(key) or (0, 0)
     )
@@ -409,7 +409,7 @@ def test_a_long_log_is_read_by_what_was_put_together() -> None:
 
 
 def test_a_handle_from_before_the_oldest_version_reads_on() -> None:
-    """CKP-6, RET-10: what it stands on is gone with all entries and checkpoints below."""
+    """CKP-6, RET-10: its checkpoint was deleted with all entries and checkpoints below."""
     store, table, clock, _ = long_table(40)
     old = handle(store, clock)
     lazy = handle(store, clock)

@@ -75,7 +75,10 @@ def assert_reads(table: Table, known: list[list[int]]) -> None:
 
 
 def test_a_dry_run_says_what_a_run_does() -> None:
-    """RET-9: entries go by their own times, version 0 and what says the metadata stay."""
+    """RET-9: entries expire by their own times.
+
+    Version 0 and the entries with the metadata stay.
+    """
     store, table, clock, known = long_log()
     before = log_versions(store)
     dry = table.expire_log()
@@ -142,7 +145,7 @@ def parts_of(store: Store, key: str) -> list[str]:
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("damage", ["lost", "damaged"])
 def test_no_part_is_the_only_one(damage: str) -> None:
-    """RET-9, CKP-6: whatever object of the checkpoints is lost, every version is read."""
+    """RET-9, CKP-6: every version can be read after the loss of any object of the checkpoints."""
     store, table, clock, known = long_log()
     clock.forward(DAY)
     table.checkpoint()
@@ -257,7 +260,7 @@ def test_a_property_of_zero_leaves_what_transactions_need() -> None:
 
 
 def test_a_handle_that_slept_does_not_take_a_name_that_is_free_again() -> None:
-    """RET-9, LOG-8: the next version that it knows of was there, and is gone."""
+    """RET-9, LOG-8: the next version that the handle knows of existed, and was deleted."""
     store, table, clock, _ = long_log()
     early = MemoryStore("expiry-copy")
     for one in list(store.list_after("_log/0")):
@@ -289,8 +292,9 @@ def stale_of(table: Table) -> Table:
 
 
 def stalled(known: int, answer: str) -> tuple[Dated, Table, Clock, list[int]]:
-    """A handle that knows the log up to a version; it is expired, and then the handle's next put
-    arrives, when all that it knows is long gone. And the rows that the table has.
+    """Return a handle whose next put arrives after the log that it knows expired.
+
+    The handle knows the log up to a version. The rows of the table are returned too.
     """
     store, table, clock, _ = long_log()
     sound = ids(table)
@@ -323,8 +327,9 @@ def stalled(known: int, answer: str) -> tuple[Dated, Table, Clock, list[int]]:
 
 @pytest.mark.parametrize("known", [3, 8])
 def test_an_attempt_that_stalled_is_rejected_where_its_version_was_given_up(known: int) -> None:
-    """RET-9, CMT-1: its rows are not in the table, nor its entry in the log, nor its files there;
-    whether the entry above its place is gone, or lies on another one.
+    """RET-9, CMT-1: no row, entry or file of it stays.
+
+    The entry above its version was deleted, or follows another entry.
     """
     store, slept, clock, sound = stalled(known, "kept")
     files, entries = data_files(store), log_versions(store)
@@ -350,15 +355,16 @@ def test_an_attempt_of_which_an_answer_was_lost_stays_unknown() -> None:
     fresh = handle(store, clock)
     assert ids(fresh) == sound
     assert fresh.append(rows(99)).version == 40
-    # What was put there is as old as the log's beginning, whatever its own time.
+    # The late entry counts as old as the beginning of the log, for any time in it.
     assert fresh.expire_log(dry_run=False).entries["version"].to_pylist() == [4]
     assert log_versions(store) == [0, 8, *range(10, 42)]
 
 
 @pytest.mark.broken_tables
 def test_nobody_goes_on_top_of_an_entry_whose_version_was_given_up() -> None:
-    """RET-9, CMT-9: two writers stalled; the first left its entry, and the second meets that.
-    Neither is told that its rows are in the table, then or when somebody asks.
+    """RET-9, CMT-9: two writers stalled, and the second finds the entry that the first left.
+
+    Neither gets a commit result, then or by `resolve`.
     """
     store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
@@ -376,7 +382,7 @@ def test_nobody_goes_on_top_of_an_entry_whose_version_was_given_up() -> None:
     table.expire_log(dry_run=False)
 
     class Stalling(ForwardingStore):
-        """Three hours go by for a writer, once, between its look at the clock and its put."""
+        """A store on which three hours pass once between a look at the clock and the put."""
 
         def __init__(self, slept: Table) -> None:
             super().__init__(store)
@@ -432,7 +438,7 @@ def test_files_stay_of_a_commit_that_an_expiry_took_for_old_at_once() -> None:
 
 @pytest.mark.parametrize("above", [True, False])
 def test_an_attempt_that_stalled_and_is_in_the_log_is_believed(above: bool) -> None:
-    """RET-9: it is the newest, or others have gone on top of it since."""
+    """RET-9: our entry is the newest, or other commits followed it."""
     store, clock = memory(), Clock()
     table = new_table(store, clock=clock)
     other = handle(store, clock)
@@ -451,7 +457,7 @@ def test_an_attempt_that_stalled_and_is_in_the_log_is_believed(above: bool) -> N
 
 
 def test_two_expirers_at_once_do_no_more_than_one() -> None:
-    """RET-9: both delete the same entries; the second goes on top of the first."""
+    """RET-9: both delete the same entries. The second rebases onto the first."""
     store, table, clock, known = long_log()
     other = handle(store, clock)
 
@@ -484,7 +490,10 @@ def test_a_spark_table_does_the_same_on_the_driver() -> None:
 
 
 def test_a_file_that_comes_back_was_written_under_columns_of_long_ago() -> None:
-    """ADD-9, RET-3: the entry that said them is gone; the other reader finds no fault with it."""
+    """ADD-9, RET-3: the entry with these columns was deleted.
+
+    The other reader accepts the table too.
+    """
     store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     table.append(rows(1))

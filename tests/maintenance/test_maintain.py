@@ -162,7 +162,10 @@ def test_what_fails_keeps_nothing_else_from_being_done() -> None:
 
 
 def test_what_removed_no_file_makes_no_vacuum_due() -> None:
-    """RET-5: however old versions are; and who stands on a checkpoint asks the entries below."""
+    """RET-5: old versions alone make no vacuum due.
+
+    A handle on a checkpoint reads the entries below.
+    """
     store = Dated(clock := Clock())
     table = new_table(store, clock=clock, checkpointInterval="5")
     for number in range(20):
@@ -234,7 +237,7 @@ def test_what_cannot_be_asked_is_a_step_that_failed(
 
 
 def test_a_log_that_was_never_cut_is_not_read_to_see_whether_it_should_be() -> None:
-    """RET-9: what is due says the newest state, not every entry there is."""
+    """RET-9: the newest state decides if an expiry is due, without reading all entries."""
     store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     for number in range(30):

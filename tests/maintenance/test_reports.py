@@ -1,4 +1,4 @@
-"""What methods return is taken by libraries that speak Arrow's stream protocol."""
+"""Results of methods are accepted by libraries that support Arrow's stream protocol."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _taken(report: Any) -> list[list[dict[str, Any]]]:
 
 
 def test_commits_and_runs_of_pipes_are_rows(tmp_path: Path) -> None:
-    """Whole: every field, the winners that a commit was re-based over too."""
+    """The rows have every field, with the concurrent commits that a commit was rebased over."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
     held = table.transaction()
     held.append({"id": [1]})

@@ -102,13 +102,13 @@ class History:
         self.note()
 
     def note(self) -> None:
-        """What nothing but the newest version says is taken from there; the rest has to stay."""
+        """Note the content of the newest version. All that older versions hold must stay."""
         fresh = handle(self.store, self.clock)
         last = max(self.known)
         assert fresh.version >= last
         newest = self.content()
         for version in range(last + 1, fresh.version + 1):
-            # Of several commits of one verb the last alone changes rows.
+            # If a call makes several commits, only the last changes rows.
             self.known[version] = newest if version == fresh.version else self.known[last]
         self.oldest = fresh.oldest_version
 

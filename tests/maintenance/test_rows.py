@@ -1,4 +1,4 @@
-"""What `verify` finds wrong with single rows, and what the change feed says of them."""
+"""Findings of `verify` about single rows, and the change feed's errors for them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_rows_that_nobody_has_read_yet_are_looked_at(
 
 @pytest.mark.broken_tables
 def test_marks_of_a_removed_file_are_looked_at() -> None:
-    """DEL-4: rows that were gone before cannot be deleted by the commit that takes the file."""
+    """DEL-4: the commit that removes a file cannot delete rows that were deleted before."""
     table = staged()
     table.commit(OperationClass.UPDATE, marks={1: ([0], [])})
     table.commit(OperationClass.UPDATE, remove=[1], marks={1: ([0, 1], [])})
@@ -111,7 +111,7 @@ def test_lineage_that_explains_other_rows_is_found(name: str) -> None:
 
 @pytest.mark.broken_tables
 def test_rows_that_are_in_two_places_are_found() -> None:
-    """LIN-2, CFL-13, CFL-14: in an input that stays live; in the output of one that was gone."""
+    """LIN-2, CFL-13, CFL-14: rows are in a live input, or in the output of a removed input."""
     copied = [[(i, 0) for i in range(4)]]
     run: list[Run] = [(0, 1, 0, 4, [])]
     for marks, sound in (({}, False), ({1: ([0, 1], [])}, False), ({1: ([0, 1, 2, 3], [])}, True)):

@@ -1,4 +1,4 @@
-"""Vacuum: what goes, what stays, and what is said of it."""
+"""Vacuum: the files that it removes, the files that stay, and the report."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_rows_that_were_deleted_stay_as_long_as_a_version_has_them() -> None:
 
 @pytest.mark.parametrize("restored", [1, 2])
 def test_a_file_that_came_back_is_needed(restored: int) -> None:
-    """RET-1, RET-5: by whatever id; and it goes when the restored version went."""
+    """RET-1, RET-5: its id makes no difference. It is removed after the restored version was."""
     table, clock, by_version = overwritten([1, 1, 1])
     table.restore(version=restored)
     clock.forward(30 * DAY)
@@ -204,7 +204,7 @@ def test_what_no_entry_names_goes_once_nobody_can_be_about_to() -> None:
     assert removed(report) == sorted(left)
     assert set(report.files["removed_version"].to_pylist()) == {None}
     assert all("no entry names it" in reason for reason in report.files["reason"].to_pylist())
-    # It was run, and is told; no version was given up.
+    # The run is in the history, and no version was given up.
     assert (report.version, report.oldest) == (2, 0)
     assert table.history(1)["operation"].to_pylist() == ["VACUUM"]
     assert ids(table, 0) == []
@@ -271,7 +271,7 @@ def test_a_commit_ends_before_its_files_are_taken_for_left_over() -> None:
 def test_an_append_goes_on_top_of_no_retention_that_it_has_outlived(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """RET-6, CFL-5: whoever shortens it lets a vacuum take files of an append for left over."""
+    """RET-6, CFL-5: a shorter retention makes files of a running append look like orphans."""
     clock = Clock(NOW)
     dated = Dated(clock)
     table, other = new_table(dated, clock=clock), handle(dated, clock)
@@ -328,7 +328,7 @@ BAD: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_retention_that_is_no_time_is_refused(name: str) -> None:
-    """RET-7: what is no duration (PTY-3)."""
+    """RET-7: the text is no duration (PTY-3)."""
     table, _, _ = overwritten([0])
     with pytest.raises(InvalidRangeError, match="retention"):
         table.vacuum(retention=BAD[name], breaks_running_transactions=True)
@@ -579,7 +579,7 @@ def test_whatever_commits_first_a_vacuum_goes_on_top(granularity: str) -> None:
 
 
 def test_writers_go_on_top_of_a_vacuum() -> None:
-    """ENT-13: a horizon stands in nobody's way, under `transaction` granularity too."""
+    """ENT-13: a horizon conflicts with no writer, under `transaction` granularity too."""
     table, clock, _ = overwritten([1, 1], conflictGranularity="transaction")
     clock.forward(30 * DAY)
     append = table.transaction().append(rows(3))
@@ -600,7 +600,7 @@ def test_writers_go_on_top_of_a_vacuum() -> None:
 
 
 def test_what_cannot_be_removed_is_told_and_goes_with_the_next_run() -> None:
-    """RET-5: the horizon stands, so nothing else depends on it."""
+    """RET-5: the retention horizon is committed, so nothing else depends on the deletion."""
     table, clock, by_version = overwritten([1, 1, 1])
     clock.forward(30 * DAY)
 
@@ -682,12 +682,12 @@ def test_a_copy_is_as_old_as_the_times_that_were_copied(tmp_path: Path, *, kept:
     copied = handle(LocalStore(tmp_path / "copy"), Clock(NOW))
     assert copied.vacuum(dry_run=False).deleted == (1 if kept else 0)
     assert ids(copied.refresh()) == [2]
-    # Nobody has to wait for a copy to grow old: a retention of nothing asks for no age.
+    # A copy need not grow old: a retention of 0 requires no age.
     assert copied.vacuum(retention=0, breaks_running_transactions=True).files.num_rows == 1 - kept
 
 
 def test_many_files_go_in_one_run() -> None:
-    """RET-5: in portions."""
+    """RET-5: the files are deleted in batches."""
     clock = Clock(NOW)
     store = Dated(clock)
     table = new_table(store, clock=clock, partitioned=True)
@@ -744,7 +744,7 @@ def test_keys_that_s3_does_not_delete_are_told_and_go_with_the_next_run(
     whole = kind._call
 
     async def partly(self: Any, name: str, **asked: Any) -> Any:
-        """What a bucket's policy does that protects some keys."""
+        """Answer as a bucket does whose policy protects some keys."""
         if name != "delete_objects":
             return await whole(self, name, **asked)
         objects = asked["Delete"]["Objects"]
@@ -761,7 +761,7 @@ def test_keys_that_s3_does_not_delete_are_told_and_go_with_the_next_run(
     there = {one.key for one in store.list_after("data/")}
     assert {*kept} <= there
     assert not ({*planned} - {*kept}) & there
-    # What is still there is listed again, by a dry run too, until it is gone.
+    # Every run lists the files that still exist, dry runs too.
     again = tablefmt.open(s3_uri, storage_options=options)
     assert removed(again.vacuum(retention=0, breaks_running_transactions=True)) == kept
     monkeypatch.undo()

@@ -71,7 +71,7 @@ def test_lineage_of_files_from_before() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(None, marks=pytest.mark.soak)])
 def test_any_history_is_verified_after_it_was_expired(seed: int | None) -> None:
-    """LOG-8, RET-9: nothing is found, and nothing but errors of ours is raised."""
+    """LOG-8, RET-9: `verify` finds nothing, and only errors of the package are raised."""
     seed = random.randrange(1 << 32) if seed is None else seed
     print("seed", seed)
     chance, store = random.Random(seed), Dated(clock := Clock())
@@ -91,7 +91,7 @@ def test_any_history_is_verified_after_it_was_expired(seed: int | None) -> None:
 
 
 def assert_all_work(store: Store, clock: Clock) -> None:
-    """What reads the history gives an answer, or an error of ours."""
+    """Check that reads of the history return an answer or an error of the package."""
     table = handle(store, clock)
     assert table.history().num_rows == table.version - table.oldest_version + 1
     for after in range(-1, table.version):

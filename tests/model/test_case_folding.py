@@ -21,7 +21,7 @@ FOLDS = pytest.mark.parametrize("fold", [folded, schemas.folded])
 
 @FOLDS
 def test_every_code_point_folds_as_in_unicode_13(fold: type[str]) -> None:
-    """SCH-2: whatever Unicode the running Python has."""
+    """SCH-2: the Unicode version of the running Python makes no difference."""
     points = (c for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000)
     lines = [f"{c:x};{fold(chr(c))}" for c in points if fold(chr(c)) != chr(c)]
     assert len(lines) == 1490

@@ -55,7 +55,7 @@ def test_no_other_type_that_holds_both_is_narrower(one: Type) -> None:
 
 
 def test_the_order_of_types_means_nothing() -> None:
-    """INC-4: of three, joined one after another."""
+    """INC-4: three types joined one after another give one type, in any order."""
     chance = random.Random(24)
     for kinds in chance.sample(list(itertools.combinations(SOME, 3)), 150):
         joined = set()

@@ -76,7 +76,7 @@ def done(schema: Schema, step: tuple[Any, ...]) -> Schema:
 
 @given(steps)
 def test_no_id_and_no_physical_name_is_ever_given_out_twice(steps: list[tuple[Any, ...]]) -> None:
-    """SCH-3, SCH-4, SCH-8: of the same column they stay, whatever else happens."""
+    """SCH-3, SCH-4, SCH-8: a column keeps its id and physical name through other changes."""
     schema = schema_from("a BIGINT, `a_2` BIGINT, b BIGINT")
     history = {f.id: f.physical for f in schema.fields}
     for step in steps:

@@ -29,7 +29,7 @@ LONG, STRING, DOUBLE = Primitive("long"), Primitive("string"), Primitive("double
 
 
 def hash_of(*values: Any) -> int:
-    """As the rule says it: SHA-256 over the JSON array of encoded values."""
+    """Return the hash by the rule: SHA-256 over the JSON array of encoded values."""
     text = json.dumps(list(values), separators=(",", ":"), ensure_ascii=False)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 

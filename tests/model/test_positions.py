@@ -40,7 +40,7 @@ POSITIONS = st.one_of(
 
 
 def by_the_log_dump(packed: bytes) -> set[int] | None:
-    """What the second reader makes of the same bytes; None if it refuses them."""
+    """Return the positions that the second reader decodes. None if it refuses the bytes."""
     try:
         runs = logdump.rows.positions(base64.b64encode(packed).decode())
     except Refusal:

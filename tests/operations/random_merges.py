@@ -34,7 +34,7 @@ WORDS = (None, "", "a", "b'", "`c", "é")
 PLACES = ("x", "y", None)
 
 ALIASES = {"matched": ("t", "s"), "not_matched": ("s",), "not_matched_by_source": ("t",)}
-"""What a clause may name."""
+"""Aliases that a clause may use."""
 
 
 @dataclass(frozen=True)

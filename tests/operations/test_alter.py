@@ -51,7 +51,7 @@ def test_properties_are_set_and_unset_one_by_one() -> None:
     ],
 )
 def test_values_that_are_none_are_refused_by_name(properties: dict[str, Any], said: str) -> None:
-    """ENT-8: when a table is made, altered, or altered in a transaction."""
+    """ENT-8: the values are refused in `create`, `alter`, and `alter` in a transaction."""
     table = new_table()
     with pytest.raises(SchemaMismatchError, match=said):
         table.alter.set_properties(properties)

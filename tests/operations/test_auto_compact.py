@@ -131,7 +131,7 @@ def test_a_compaction_that_fails_is_not_the_writers_trouble(
     ids=repr,
 )
 def test_where_no_thread_starts_nobody_is_troubled(error: Exception) -> None:
-    """CMP-7: the interpreter ends, or there is no room; later writes try again."""
+    """CMP-7: the interpreter ends, or memory is full. Later writes try again."""
     store = memory()
     new_table(store, autoCompact="true")
 

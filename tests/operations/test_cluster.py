@@ -66,7 +66,7 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_values_of_every_type_are_in_sparks_order(kind: str) -> None:
-    """CMP-5: whatever their order before, NULL first and NaN last; equals stay as they came."""
+    """CMP-5: NULL comes first and NaN last, for any order before. Equal values keep their order."""
     arrow, values = VALUES[kind]
     ranked = list(enumerate([None, *values]))
     several = [pair for pair in ranked for _ in range(2)]
@@ -172,7 +172,7 @@ def grid(side: int) -> pa.Table:
 def test_a_query_of_either_column_reads_fewer_files(
     curve: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CMP-5: what a point, a row and a column of the square have to open of about 64 files."""
+    """CMP-5: the number of files that a point, a row and a column of the square open."""
     points = grid(160)
     table = tablefmt.create(tmp_path, points.schema)
     for n in range(4):
@@ -205,7 +205,7 @@ def test_a_query_of_either_column_reads_fewer_files(
 
 
 def test_partitions_are_put_in_order_by_themselves(tmp_path: Path) -> None:
-    """CMP-5, CMP-3: those of the condition; rows that are gone do not come along."""
+    """CMP-5, CMP-3: only partitions of the condition are clustered, without their deleted rows."""
     table = new_table(partitioned=True)
     for n in range(3):
         table.append(rows(9 - n, 19 - n, 29 - n, p=["a", "b", "c"]))
@@ -284,7 +284,7 @@ def test_a_disk_without_room_for_what_waits_leaves_nothing(
 
 
 def test_nothing_waits_on_disk_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CMP-6: whether it went well or not."""
+    """CMP-6: buffers are deleted after success and after an error."""
     table = new_table()
     table.append(rows(*range(3000)))
     monkeypatch.setattr("tablefmt.data.file_rewrite.SPILL_BYTES", 1000)

@@ -96,13 +96,13 @@ def test_what_is_no_comment_is_refused(text: Any) -> None:
     long = pa.schema([pa.field("id", pa.int32(), metadata={b"comment": b"c" * 4001})])
     with pytest.raises(SchemaMismatchError, match="comment of column 'id'"):
         table_of(long)
-    # Of a column that the table has, nobody asks.
+    # The comment of an existing column is ignored.
     table.append(pa.table({"id": pa.array([1], pa.int32())}, long))
     assert handle(table.context.store).to_arrow().to_pylist() == [{"id": 1, "s": None}]
 
 
 def test_a_comment_is_a_change_of_metadata_and_no_other_table() -> None:
-    """CFL-5, CFL-4: a staged write does not go on top of it; an equal definition joins."""
+    """CFL-5, CFL-4: a staged write does not rebase onto it. An equal definition joins."""
     store = memory()
     table = Table(create(store, "id INT COMMENT 'a'", comment="one"))
     staged = table.transaction().append(pa.table({"id": pa.array([1], pa.int32())}))
@@ -115,7 +115,7 @@ def test_a_comment_is_a_change_of_metadata_and_no_other_table() -> None:
 
 
 def test_an_overwrite_of_the_schema_partitions_anew() -> None:
-    """SCH-8, CFL-3: other partitions, or none; the old versions keep theirs."""
+    """SCH-8, CFL-3: the new version has other partitions or none. Old versions keep their own."""
     table = table_of("id INT, p STRING, q STRING", partition_by=["p"])
     rows = [{"id": 1, "p": "a", "q": "x"}, {"id": 2, "p": "b", "q": "x"}]
     table.append(pa.Table.from_pylist(rows, table.schema))

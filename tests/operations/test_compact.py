@@ -30,7 +30,7 @@ from tests.tables import assert_sound, behind, by_hand, handle, ids, live_files,
 # --- which files go together ---------------------------------------------------------------------
 
 File = tuple[str | None, int, int, int]
-"""Partition, size, rows, rows that are gone."""
+"""Partition, size, rows, deleted rows."""
 
 FILES = st.lists(
     st.tuples(
@@ -128,7 +128,7 @@ def in_order(table: Table, place: str | None) -> list[Any]:
 def test_rows_keep_values_and_order_and_only_the_files_change(
     kind: str, mode: str, tmp_path: Path
 ) -> None:
-    """CMP-1, CMP-2, LIN-1, TIM-2: by partition, without the rows that are gone."""
+    """CMP-1, CMP-2, LIN-1, TIM-2: files are rewritten by partition, without the deleted rows."""
     properties = {"deleteMode": mode}
     table = tablefmt.create(tmp_path, SCHEMA, partition_by=["p"], properties=properties)
     for n in range(5):
@@ -181,7 +181,7 @@ def test_a_long_file_is_written_row_group_by_row_group(
 def test_nan_that_the_log_does_not_know_of_is_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DAT-9, PRN-13: a row that is gone held the only NaN, so the new file has bounds again."""
+    """DAT-9, PRN-13: a deleted row held the only NaN, so the new file has bounds again."""
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 4)
     table = tablefmt.create(tmp_path, SCHEMA)
     table.append(written(0, 10, nan=True))
@@ -306,7 +306,7 @@ def test_an_application_version_is_applied_once_by_a_compaction_too() -> None:
 
 
 def test_a_transaction_stages_a_compaction_by_itself() -> None:
-    """CMP-4: nothing is in the table before the commit."""
+    """CMP-4: the table is unchanged before the commit."""
     table = new_table()
     for n in range(3):
         table.append(rows(n))
@@ -438,7 +438,7 @@ def test_how_much_is_in_memory_does_not_grow_with_the_files() -> None:
 
 
 def test_groups_of_which_a_file_went_are_left_out() -> None:
-    """CMP-4: of an older plan only what is whole still."""
+    """CMP-4: only complete groups of an older plan are kept."""
     table = new_table(partitioned=True)
     for number in range(12):
         table.append(rows(number, p=f"{number % 4}"))
@@ -448,7 +448,7 @@ def test_groups_of_which_a_file_went_are_left_out() -> None:
     assert still_there(context.pin(), groups) == groups
     assert still_there(context.pin(), ()) == ()
     table.delete("id IN (4, 9)")
-    # Files 5 and 10 are gone: the second of one group, the third of the same.
+    # Files 5 and 10 are removed: one file of each of two groups.
     left = still_there(context.pin(), groups)
     gone = {5, 10}
     assert left == tuple(group for group in groups if not gone & {*group.files.tolist()})

@@ -162,7 +162,7 @@ def test_rows_added_meanwhile_stop_a_promise(added_constraint: str) -> None:
 
 
 def test_a_writer_that_began_before_it_is_stopped() -> None:
-    """CFL-5, DAT-13: nobody slips through."""
+    """CFL-5, DAT-13: no row that breaks the constraint gets in."""
     table = new_table()
     txn = table.transaction().append(rows(-1))
     table.alter.add_constraint("right", "id > 0")
@@ -245,7 +245,7 @@ ALTERATIONS: dict[str, Callable[[Table], Any]] = {
 
 @pytest.mark.parametrize("name", ALTERATIONS)
 def test_a_column_that_a_constraint_looks_at_stays_as_it_is(name: str) -> None:
-    """ENT-10: other columns change freely, and so does this one once the constraint is gone."""
+    """ENT-10: other columns may change. The column may change after the constraint is dropped."""
     table = checked()
     with pytest.raises(SchemaMismatchError, match=r"'right'.*drop the constraint") as caught:
         ALTERATIONS[name](table)
@@ -259,7 +259,7 @@ def test_a_column_that_a_constraint_looks_at_stays_as_it_is(name: str) -> None:
 
 
 def test_not_null_is_verified_held_and_dropped() -> None:
-    """ENT-10, DAT-3: NULL in a row that is gone does not count."""
+    """ENT-10, DAT-3: NULL in a deleted row does not count."""
     table = new_table()
     table.append(rows(1, 2, p=["a", "b"]))
     table.append(pa.table({"id": [3]}))
@@ -286,7 +286,7 @@ def test_not_null_is_verified_held_and_dropped() -> None:
 
 
 def test_not_null_of_a_file_that_lacks_the_column_is_verified() -> None:
-    """ENT-10: NULL that stands in no file."""
+    """ENT-10: a file without the column has NULL in every row."""
     table = new_table()
     table.append(rows(1))
     table.alter.add_column("x", "STRUCT<a: INT>")
@@ -316,7 +316,7 @@ CHANGES: dict[str, Callable[[Table], Any]] = {
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 @pytest.mark.parametrize("name", CHANGES)
 def test_new_values_are_held_to_it_and_rows_that_stay_are_not_asked(name: str, mode: str) -> None:
-    """DAT-13: UPDATE and MERGE; and nothing of theirs stays."""
+    """DAT-13: a refused UPDATE or MERGE leaves no file."""
     table = checked(deleteMode=mode)
     files = data_files(table.context.store)
     with pytest.raises(ConstraintViolationError, match="'right'"):

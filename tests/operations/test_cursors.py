@@ -37,7 +37,7 @@ def take(table: Table, own: DerivedFrom, *values: int) -> Commit:
 
 
 def cursors(table: Table, version: int | None = None) -> Moves:
-    """Where each is, by the package; and by the other reader the same."""
+    """Return the cursors by the package. The other reader must agree."""
     view = handle(table.context.store).context.view
     at = view.head.version if version is None else version
     found = {key: cursor.to for key, cursor in cursors_at(view, at).items()}
@@ -47,7 +47,7 @@ def cursors(table: Table, version: int | None = None) -> Moves:
 
 
 def test_an_entry_without_rows_moves_a_cursor() -> None:
-    """CFL-24, ENT-15: what would be no commit is one, with nothing in it but the cursor."""
+    """CFL-24, ENT-15: an entry without other content is committed because of its cursor."""
     table = new_table()
     assert take(table, derived(None, 3)).version == 1
     options = CommitOptions(derived_from=derived(3, 4))
@@ -99,7 +99,7 @@ class Late(ForwardingStore):
 
 
 def test_of_two_runs_at_once_one_commits() -> None:
-    """CFL-24: the second meets the first as a winner, however many others came in between."""
+    """CFL-24: the second run finds the first among any number of concurrent commits."""
     table = new_table()
     take(table, derived(None, 3), 1)
     store = table.context.store
@@ -155,7 +155,7 @@ def test_a_restore_takes_cursors_back() -> None:
 
 
 def test_a_restore_of_the_same_files_takes_cursors_back_too() -> None:
-    """RET-1: nothing was kept of what was taken since, and it is to be taken again."""
+    """RET-1: the rows taken since were not kept, and the next run takes them again."""
     table = new_table()
     take(table, derived(None, 3), 1)
     take(table, derived(3, 4))
@@ -164,7 +164,7 @@ def test_a_restore_of_the_same_files_takes_cursors_back_too() -> None:
 
 
 def test_a_restore_meets_a_cursor_and_a_cursor_a_restore() -> None:
-    """CFL-24, RET-3: what goes back is found anew on the version that the entry goes on top of."""
+    """CFL-24, RET-3: the cursors to move back are computed for the version that it follows."""
     table = new_table()
     take(table, derived(None, 3), 1)
     take(table, derived(3, 4), 2)
@@ -201,7 +201,7 @@ def test_a_restore_of_before_the_checkpoint_finds_the_cursors() -> None:
 
 
 def test_entries_that_were_skipped_are_read_before_a_cursor_is_believed() -> None:
-    """RPL-7: an append that was overtaken goes by the outside of what came in between."""
+    """RPL-7: an append that lost a race checks only the headers of the entries between."""
     table = new_table()
     take(table, derived(None, 3), 1)
     store = table.context.store

@@ -116,7 +116,7 @@ def test_copy_on_write_goes_on_from_positions_that_were_taken_out_before(mode: s
 
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_an_update_marks_rows_and_their_new_versions(mode: str) -> None:
-    """DEL-1, ENT-9: a file of which all rows are updated goes, and says so."""
+    """DEL-1, ENT-9: an update of all rows of a file removes it, with a mark in the entry."""
     table = partitioned(deleteMode=mode)
 
     def change(old: pa.Table) -> pa.Table:
@@ -144,7 +144,7 @@ def test_an_update_marks_rows_and_their_new_versions(mode: str) -> None:
 
 
 def test_an_update_that_moves_rows_has_both_partitions_in_its_scope() -> None:
-    """CFL-19, ENT-5: where it read, and where it wrote."""
+    """CFL-19, ENT-5: the scope has the partition that it read and the one that it wrote."""
     table = partitioned()
 
     def move(old: pa.Table) -> pa.Table:

@@ -49,7 +49,7 @@ def made() -> tuple[MemoryStore, Table]:
 
 
 def test_a_dropped_table_is_not_there() -> None:
-    """ENT-14: nor is its log gone."""
+    """ENT-14: the log stays."""
     uri = "memory://dropped"
     table = tablefmt.create(uri, "id BIGINT")
     table.append({"id": [1]})
@@ -97,7 +97,7 @@ def test_warm_handles_are_told(name: str, again: bool) -> None:
 
 
 def test_a_reader_goes_on_until_it_hears_of_it() -> None:
-    """ENT-14, RET-8: its files are there; then it is told."""
+    """ENT-14, RET-8: its files still exist. The next refresh raises an error."""
     store, table = made()
     warm = behind(table, store)
     drop_at(store, CommitOptions())
@@ -191,7 +191,7 @@ def test_of_two_that_make_one_anew_one_does() -> None:
 
 
 def test_a_drop_goes_on_top_of_whatever_wins() -> None:
-    """RET-8: rows and metadata that came meanwhile are dropped too."""
+    """RET-8: rows and metadata of concurrent commits are dropped too."""
     wins: list[Callable[[Table], object]] = [
         lambda t: t.append(rows(3)),
         lambda t: t.overwrite(rows(3)),

@@ -33,7 +33,7 @@ def given_up(how: str) -> tuple[Table, Store, Clock]:
 
 @pytest.mark.parametrize("how", ["vacuumed", "expired"])
 def test_a_limit_is_one_of_requests_too(how: str) -> None:
-    """RET-9, ENT-13: the log is listed only for versions of which entries may have gone."""
+    """RET-9, ENT-13: the log is listed only for versions whose entries may have expired."""
     table, store, _ = given_up(how)
     oldest, newest = table.oldest_version, table.version
     whole = table.history().to_pylist()

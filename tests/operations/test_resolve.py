@@ -1,4 +1,4 @@
-"""What became of a commit, where the entries that told are gone, or are another table's."""
+"""The outcome of a commit, if its entries have expired or belong to another table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_of_entries_that_were_removed_nothing_is_told() -> None:
         found = fresh.resolve(newest.transaction, version)
         assert found is not None
         assert (found.version, found.transaction) == (newest.version, newest.transaction)
-    # What the log still has decides as ever.
+    # The entries of the log decide as before.
     assert fresh.resolve("0" * 32, 13) is None
     with pytest.raises(CommitUnknownError, match=r"still free.*resolve\("):
         fresh.resolve("0" * 32, newest.version + 1)

@@ -96,7 +96,7 @@ def test_every_version_comes_back_whatever_was_done_since() -> None:
 
 
 def test_a_column_that_comes_back_is_the_one_that_was_dropped() -> None:
-    """RET-3, SCH-8: another column of its name, added meanwhile, keeps its own values."""
+    """RET-3, SCH-8: a column of the same name that was added later keeps its own values."""
     table = new_table()
     table.append(rows(1, p="old"))
     table.alter.drop_column("p")
@@ -130,7 +130,7 @@ def test_what_is_there_already_is_no_version() -> None:
 
 
 def test_rows_gone_are_told_apart_row_by_row() -> None:
-    """RET-1: as many rows gone, and others; under another id."""
+    """RET-1: the deleted rows differ but their number does not. The file may have another id."""
     table = new_table()
     table.append(rows(1, 2, 3))
     table.delete("id = 1")
@@ -250,7 +250,7 @@ def racing(win: Callable[[Table], object]) -> tuple[Table, Table]:
 
 
 def test_a_restore_replaces_what_won() -> None:
-    """RET-1, CFL-3: computed anew on top of an append, a delete, an overwrite and a restore."""
+    """RET-1, CFL-3: it is computed again after an append, a delete, an overwrite and a restore."""
     wins: list[Callable[[Table], object]] = [
         lambda t: t.append(rows(3)),
         lambda t: t.delete(),
@@ -265,7 +265,7 @@ def test_a_restore_replaces_what_won() -> None:
 
 
 def test_a_restore_does_not_pass_another_definition() -> None:
-    """CFL-5, CFL-4: of two that bring another one, one is the first."""
+    """CFL-5, CFL-4: two restores bring another definition. One of them commits first."""
     with pytest.raises(MetadataChangedException):
         racing(lambda t: t.alter.add_column("q", "INT"))
     table = new_table()
@@ -313,8 +313,10 @@ def test_a_restore_under_transaction_granularity() -> None:
 
 
 def test_what_an_update_did_not_see_is_not_kept_behind_its_back() -> None:
-    """CFL-9, RET-1: an INSERT that was passed over stays where a restore leaves it, so no order of
-    the three explains the result."""
+    """CFL-9, RET-1: a skipped INSERT stays where a restore leaves it.
+
+    So no order of the three explains the result.
+    """
     table = new_table()
     table.append(rows(1))
     table.append(rows(5))
@@ -346,7 +348,7 @@ def test_a_restore_asks_for_nothing_but_its_entry() -> None:
 
 
 def test_changes_across_a_restore_are_the_difference() -> None:
-    """INC-3, RET-1: what stays is no change."""
+    """INC-3, RET-1: rows that stay are no change."""
     table = new_table()
     for number in (1, 2, 3):
         table.append(rows(number))
@@ -390,7 +392,7 @@ def test_a_time_is_one_content_however_it_is_given() -> None:
 
 
 def test_a_restore_of_nothing_encodes_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RET-1: whether something differs is told by paths and counts alone."""
+    """RET-1: paths and counts alone decide if there is a difference."""
 
     def encoded(*_: Any) -> Any:
         raise AssertionError("an entry is made of all files")

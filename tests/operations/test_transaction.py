@@ -49,7 +49,7 @@ DAY = 86_400.0
 
 
 def test_several_appends_are_one_version() -> None:
-    """CMT-2: nothing is in the table before the commit; then all of it is."""
+    """CMT-2: no row is in the table before the commit, and all rows are after it."""
     table = new_table(partitioned=True)
     txn = table.transaction()
     assert txn.append(rows(1)).append(rows()).append(rows(2, 3, p=["a", "b"])) is txn
@@ -207,7 +207,7 @@ def test_rows_that_do_not_fit_leave_what_was_staged_before() -> None:
 
 
 def test_bad_requests_are_refused_before_anything_is_written() -> None:
-    """PRN-3, SQL-2: what is no condition of this table."""
+    """PRN-3, SQL-2: the condition does not fit this table."""
     table = new_table()
     table.append(rows(1))
     store = table.context.store
@@ -266,7 +266,7 @@ def test_nothing_to_do_makes_no_version_unless_it_carries_an_application_version
 
 
 def test_an_append_after_a_scan_is_an_update_that_read() -> None:
-    """CFL-1: what was scanned and what was written are its scope."""
+    """CFL-1: the scope has the scanned and the written partitions."""
     table = new_table(partitioned=True)
     table.append(rows(1, 2, p=["a", "b"]))
     txn = table.transaction()
@@ -280,7 +280,7 @@ def test_an_append_after_a_scan_is_an_update_that_read() -> None:
 
 
 def test_an_overwrite_after_a_scan_keeps_the_removals_it_had() -> None:
-    """CFL-3: rows inserted meanwhile stay; without the scan they go."""
+    """CFL-3: rows inserted since stay. Without the scan they are removed."""
     for scans, expected in ((True, [5, 9]), (False, [9])):
         table = new_table()
         table.append(rows(1, 2))
@@ -314,7 +314,7 @@ def test_an_overwrite_after_a_scan_has_read_what_it_replaces(level: str) -> None
 
 
 def test_an_application_version_is_applied_once_by_transactions_too() -> None:
-    """CFL-7: repeated, gone back, and used for other content."""
+    """CFL-7: a repeated version, an older version, and a version with other content."""
     table = new_table()
     store = table.context.store
     table.transaction().append(rows(1)).append(rows(2)).commit(application=("job", 7))
@@ -342,7 +342,7 @@ def test_an_application_version_is_applied_once_by_transactions_too() -> None:
 
 
 def test_an_append_and_a_transaction_of_one_append_have_one_digest() -> None:
-    """CFL-7: whoever repeats the work may use either, in any chunks."""
+    """CFL-7: a repetition may use either call, and any chunks."""
     table = new_table()
     whole = pa.table({"id": pa.array(range(150_000)), "p": ["a"] * 150_000})
     chunked = pa.concat_tables([whole.slice(0, 70_001), whole.slice(70_001)])
@@ -409,7 +409,7 @@ def test_a_race_of_one_application_version_is_decided_again_at_the_rebase(same: 
             second.commit(application=("job", 1))
     with pytest.raises(ConcurrentTransactionException):
         third.commit(application=("job", 2))
-    # A handle that knows of the winner by now judges it all the same.
+    # A handle that has read the concurrent commit checks it all the same.
     for version in (0, 1):
         fourth = table.transaction(read_version=0).append(rows(7))
         with pytest.raises(ConcurrentTransactionException):

@@ -360,7 +360,7 @@ def test_a_wrong_merge_changes_nothing(
 
 
 def test_actions_that_rows_cannot_have_and_equal_names_are_refused() -> None:
-    """MRG-1: what the builder has no method for."""
+    """MRG-1: the builder has no method for these actions."""
     table = three_files()
     for side, action in (
         (Side.NOT_MATCHED, Action.DELETE),
@@ -469,7 +469,7 @@ def test_a_statement_is_applied_once() -> None:
 
 
 def test_transactions_stage_updates_and_merges() -> None:
-    """What is staged is seen by nobody; one such statement is what a transaction holds."""
+    """Staged changes are invisible to readers. A transaction holds one such statement."""
     table = three_files()
     with table.transaction() as txn:
         assert upsert(txn, data((2, "x", 9))).execute() is txn
@@ -508,7 +508,7 @@ def test_merges_of_different_rows_of_one_file_both_commit() -> None:
 
 
 def test_updates_of_different_rows_of_one_file_both_commit() -> None:
-    """CFL-17: conditions by the engine too, of columns that the winner did not set."""
+    """CFL-17: the engine evaluates conditions on columns that the concurrent commit did not set."""
     table = new([(i, "a", 0) for i in range(20)])
     first, second = table.transaction(), table.transaction()
     first.update({"n": "n + 1"}, "id % 2 = 0")
@@ -624,7 +624,7 @@ def spoiled(table: tablefmt.Table, column: str) -> None:
 def test_of_rows_that_change_only_what_stays_is_read(tmp_path: Path) -> None:
     """MRG-2, SQL-3: a column whose pages are damaged is no trouble to who sets it."""
     table = tablefmt.create(tmp_path / "table", DDL)
-    # Longer than what is checked of a file whatever is read of it.
+    # The file is longer than its end that every read checks.
     more = [(at, uuid.uuid4().hex, at) for at in range(10, 20_000)]
     table.append(data((1, "a", 1), (2, "b", 2), (3, "c", 3), *more))
     spoiled(table, "v")
@@ -643,7 +643,7 @@ def test_of_rows_that_change_only_what_stays_is_read(tmp_path: Path) -> None:
 
 
 def test_every_column_set_needs_no_column_read(tmp_path: Path) -> None:
-    """SQL-3: what is left are as many rows."""
+    """SQL-3: the statement only needs the number of rows."""
     table = tablefmt.create(tmp_path / "table", DDL)
     table.append(data(*((at, "a", at) for at in range(1000))))
     table.delete("id = 5")
@@ -653,7 +653,7 @@ def test_every_column_set_needs_no_column_read(tmp_path: Path) -> None:
 
 
 def test_every_column_by_name_goes_into_structs_and_takes_columns_without_a_type() -> None:
-    """MRG-2: fields go by their names too; a source column that is all NULL has no type."""
+    """MRG-2: fields match by name too. A source column of NULL alone has no type."""
     uri = f"memory://update-merge/{uuid.uuid4().hex}"
     table = tablefmt.create(uri, "id BIGINT, v STRING, s STRUCT<a: INT, b: STRING>")
     ours = pa.struct([("a", pa.int32()), ("b", pa.string())])

@@ -34,7 +34,7 @@ STRUCT = pa.struct(
 COLUMNS = pa.schema([("id", pa.int64()), ("v", pa.int32()), ("s", STRUCT)])
 
 Value = tuple[str, Callable[[Row], Any]]
-"""An expression over the old row, and what it comes to."""
+"""An expression over the old row, and its value."""
 
 NUMBERS: list[Value] = [
     ("NULL", lambda r: None),
@@ -105,7 +105,7 @@ def rows_of(outcome: reference_model.Outcome) -> list[Row]:
 
 
 def sets(values: dict[str, Value]) -> dict[str, Term]:
-    """What the columns come to."""
+    """Return the values of the columns."""
     return whole_columns(
         {
             PARTS[name][0]: Term(text, lambda t, s, of=of: of(t))
@@ -196,7 +196,7 @@ def test_a_column_that_is_called_like_a_path_comes_first() -> None:
 
 
 def test_an_alias_names_the_table_before_it_names_a_column() -> None:
-    """SQL-5: as Spark resolves `t.a` where there is a column of either kind."""
+    """SQL-5: `t.a` resolves as in Spark if there is a column of either kind."""
     shape = pa.schema([("a", pa.int32()), ("t", pa.struct([("a", pa.int32()), ("b", pa.int32())]))])
     table = new("a INT, t STRUCT<a: INT, b: INT>", [{"a": 1, "t": None}], shape)
     source = pa.table({"k": pa.array([1], pa.int32())})
@@ -260,7 +260,7 @@ def test_a_wrong_part_changes_nothing(
 
 
 def test_an_insert_names_whole_columns() -> None:
-    """SQL-5: as in Spark."""
+    """SQL-5: a part in INSERT is refused, as in Spark."""
     table = new(DDL, ROWS, COLUMNS)
     merge = table.merge(pa.table({"k": [9]}), "t.id = q.k", source_alias="q")
     with pytest.raises(UnsupportedFeatureError, match="INSERT sets only a part of column 's'"):

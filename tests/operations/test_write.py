@@ -147,7 +147,7 @@ def test_every_mode_makes_what_is_missing(mode: str) -> None:
 
 
 def test_modes_on_a_table_that_is_there() -> None:
-    """As tablefmt.spark.write: a table keeps its columns unless it is told otherwise."""
+    """A table keeps its columns by default, as with `tablefmt.spark.write`."""
     uri = place()
     tablefmt.write([{"a": 1}], uri)
 
@@ -194,7 +194,7 @@ def test_an_application_version_is_written_once() -> None:
 
 
 def race(uri: str, *writes: Any) -> list[Any]:
-    """What each of some threads that begin together is answered."""
+    """Run the writes in threads that begin together. Return the answer of each."""
     answers: list[Any] = [None] * len(writes)
     start = threading.Barrier(len(writes))
 
@@ -254,7 +254,7 @@ def test_who_comes_second_does_as_if_later(
 
 
 def test_who_comes_second_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mode error, `create`, another partitioning: nothing of theirs is left."""
+    """Mode error, `create` and another partitioning: the second writer leaves no file."""
     makes: list[Any] = [
         lambda uri: tablefmt.write(ROWS, uri, mode="error"),
         lambda uri: tablefmt.create(uri, ROWS),

@@ -14,7 +14,7 @@ from tests.tables import assert_sound, handle, new_table, rows
 
 
 def written(table: Table) -> list[int]:
-    """Of every live file, oldest first, as a fresh handle sees it."""
+    """Return `written` of every live file, oldest first, as a fresh handle reads it."""
     fresh = handle(table.context.store)
     column: list[int] = fresh.context.view.snapshot().files["written"].to_pylist()
     return column
@@ -41,7 +41,7 @@ def test_files_say_under_which_metadata_they_were_written() -> None:
 
 
 def test_an_append_that_lost_to_a_new_column_keeps_what_it_was_written_under() -> None:
-    """ADD-9, CFL-5: the entry's own metadata version is the winner's."""
+    """ADD-9, CFL-5: the entry has the metadata version of the concurrent commit."""
     table = new_table()
     stale = handle(table.context.store)
     table.alter.add_column("b", "INT", default=7)

@@ -1,4 +1,4 @@
-"""Arguments that are swapped, or of the wrong type, and MERGEs that nobody executes."""
+"""Swapped arguments, arguments of a wrong type, and MERGEs without `execute`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[Wrong, type[TablefmtError], str]] = {
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_wrong_arguments_are_refused_with_what_was_expected(kind: str) -> None:
-    """Nothing is written, and a transaction says the same."""
+    """No row is written, and a transaction raises the same error."""
     call, error, said = WRONG[kind]
     table = new_table("id BIGINT")
     with pytest.raises(error, match=said):
@@ -106,7 +106,7 @@ def test_wrong_arguments_are_refused_with_what_was_expected(kind: str) -> None:
 
 
 def test_a_condition_and_a_version_may_go_without_their_names() -> None:
-    """As other engines take them."""
+    """The calls accept them by position, as other engines do."""
     table = new_table("id BIGINT")
     table.append({"id": [1, 2]})
     table.overwrite({"id": [5]}, "id < 10")

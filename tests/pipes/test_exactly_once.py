@@ -73,7 +73,7 @@ def prepare(source: Store, target: Store) -> None:
 
 
 def killed_everywhere(run: Run, fault: Any) -> list[list[int]]:
-    """What the target has once a run that was killed was run again, for each place to kill it."""
+    """Return the target's rows after a killed run was repeated, for each place of the kill."""
     left = []
     for at in range(200):
         source, target = memory(), memory()
@@ -103,7 +103,7 @@ def killed_everywhere(run: Run, fault: Any) -> list[list[int]]:
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
 def test_killed_at_any_request_and_run_again(name: str, fault: Any) -> None:
-    """PIP-2, CMT-1: of either table."""
+    """PIP-2, CMT-1: the kill is at any request to either table."""
     run, after = RUNS[name]
     left = killed_everywhere(run, fault)
     assert len(left) >= 4
@@ -165,7 +165,7 @@ def two_at_once(source: Store, target: Store, keys: str | None) -> list[Any]:
     begun = threading.Event()
 
     def growing(piece: pa.Table) -> pa.Table:
-        """What the first run takes is decided; now there is more."""
+        """Add a row after the first run has fixed its range."""
         if not begun.is_set():
             # From a thread that is not in the race.
             writer = threading.Thread(target=lambda: handle(source).append(rows(6)))
@@ -230,7 +230,7 @@ def test_a_compaction_and_appends_beside_a_run_are_no_obstacle() -> None:
 
 
 def unchecked(patch: pytest.MonkeyPatch) -> None:
-    """The cursor is moved from wherever it is by the time of the commit: nobody looks at `from`."""
+    """Move the cursor from any version at the time of the commit. `from` is not checked."""
     patch.setattr(
         conflict_check,
         "_CHECKS",

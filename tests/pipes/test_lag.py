@@ -1,4 +1,4 @@
-"""How far a table is behind its sources: versions, times, and what is wrong with one."""
+"""Replication lag of a table: versions, times, and errors of a source."""
 
 from __future__ import annotations
 
@@ -93,7 +93,10 @@ def test_a_restored_table_is_behind_by_what_went(tmp_path: Path) -> None:
 def test_an_address_in_the_log_is_shown_and_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SEC-2, PIP-8: whoever wrote the log chose it; the report says how to have it looked for."""
+    """SEC-2, PIP-8: the writer of the log chose the address.
+
+    The report says how to request a check of it.
+    """
     clock = Clock()
     here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
     here.append({"id": [1]})
@@ -128,7 +131,7 @@ def test_nothing_is_written_where_a_source_is(tmp_path: Path) -> None:
 
 
 def test_a_source_that_moved_is_named(tmp_path: Path) -> None:
-    """PIP-8: as any other; a table that nothing was taken of is refused."""
+    """PIP-8: the new location is accepted. A table that is no source is refused."""
     clock = Clock()
     here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
     here.append({"id": [1]})
@@ -147,7 +150,7 @@ def test_a_source_that_moved_is_named(tmp_path: Path) -> None:
 
 
 def test_a_source_may_be_given_alone(tmp_path: Path) -> None:
-    """PIP-8: as text, as a path, in anything that can be gone through; what is none is told."""
+    """PIP-8: a text, a path, or an iterable of them. Other values are refused."""
     clock = Clock()
     here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
     tablefmt.pipe(here).into(there)
@@ -232,7 +235,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_secrets_are_not_recorded(tmp_path: Path) -> None:
-    """STO-13, ENT-15: of the source's address and options nothing but the place."""
+    """STO-13, ENT-15: only the location is recorded of a source's address and options."""
     here = tablefmt.create(tmp_path / "here", "id BIGINT")
     here.append({"id": [1]})
     target = tmp_path / "there"
@@ -244,7 +247,7 @@ def test_secrets_are_not_recorded(tmp_path: Path) -> None:
 
 
 def test_a_source_is_opened_once(tmp_path: Path) -> None:
-    """PIP-8: whatever the number of its pipes; and nothing is written."""
+    """PIP-8: any number of pipes opens it once, and nothing is written."""
     clock = Clock()
     here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
     here.append({"id": [1]})

@@ -44,7 +44,7 @@ def source() -> Table:
 
 
 def place() -> str:
-    """Where no table is."""
+    """Return an address without a table."""
     return memory().uri
 
 
@@ -56,7 +56,7 @@ def change(table: Table) -> None:
 
 
 def test_the_first_run_takes_all_there_is_and_the_next_what_is_new() -> None:
-    """PIP-1, PIP-4, PIP-6: of appends, rows that are new or have a new value."""
+    """PIP-1, PIP-4, PIP-6: new rows and rows with a new value are appended."""
     here, there = source(), place()
     here.delete("id = 2")
     run = tablefmt.pipe(here).into(there)
@@ -141,7 +141,7 @@ def test_a_feed_can_be_piped_on() -> None:
 
 
 def test_a_feed_can_be_piped_on_by_keys() -> None:
-    """PIP-5: whether rows are marked is not guessed from what the source's columns are called."""
+    """PIP-5: the names of the source's columns do not decide if rows are marked."""
     here, there = tablefmt.create(place(), "id BIGINT, _change_type STRING, v STRING"), place()
     here.append({"id": [1, 2, 3], "_change_type": ["insert", "delete", None], "v": ["a", "b", "c"]})
     tablefmt.pipe(here).into(there, keys="id")
@@ -271,7 +271,7 @@ def test_a_key_that_does_not_fit_a_column_is_refused() -> None:
 
 
 def test_keys_that_go_and_that_no_row_can_have() -> None:
-    """PIP-5: only the rows that have one of the keys go, whatever else goes from the source."""
+    """PIP-5: only rows with one of the deleted keys are deleted."""
     here = tablefmt.create(place(), "id BIGINT, v STRING")
     here.append({"id": [1, 2, 3, 2**40], "v": ["a", "b", "c", "d"]})
     there = tablefmt.create(place(), "id INT, v STRING")
@@ -284,7 +284,7 @@ def test_keys_that_go_and_that_no_row_can_have() -> None:
 
 
 def test_keys_that_go_and_are_text_where_the_column_is_a_number() -> None:
-    """PIP-5: it is told, as of rows that come."""
+    """PIP-5: the error is the same as for new rows."""
     here = tablefmt.create(place(), "id STRING, v STRING")
     here.append({"id": ["1", "abc"], "v": ["a", "b"]})
     there = tablefmt.create(place(), "id INT, v STRING")
@@ -403,7 +403,7 @@ def test_a_function_that_gives_no_table(made: Any, message: str) -> None:
 
 
 def test_a_function_that_gives_other_columns_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PIP-4: nothing is committed, and no file stays."""
+    """PIP-4: the run commits nothing, and no file stays."""
     monkeypatch.setattr(rows_of_pipes, "PIECE_ROWS", 1)
     here, there = source(), place()
     target = tablefmt.create(there, "id BIGINT, v STRING")
@@ -559,7 +559,7 @@ def test_bad_input() -> None:
 
 
 def test_a_pipe_can_be_run_again_and_again() -> None:
-    """PIP-1: what is said once, is asked of the tables each time."""
+    """PIP-1: the pipe asks the tables anew in every run."""
     here, there = source(), place()
     pipe = tablefmt.pipe(here)
     for number in range(3):
@@ -630,7 +630,7 @@ def test_what_a_function_gives_is_any_tabular_data(form: str, keys: str | None) 
 
 
 def test_with_keys_rows_are_read_once() -> None:
-    """PIP-5: those that come and those that go in one pass, each once through the function."""
+    """PIP-5: new and deleted rows take one pass, each once through the function."""
     here, there = source(), place()
     tablefmt.pipe(here).into(there, keys="id")
     change(here)

@@ -1,4 +1,4 @@
-"""Pipes by keys of sources whose columns become others: the target is the source, or it is told."""
+"""Pipes with keys from sources whose columns change: the target equals the source, or an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def source(columns: str = "id BIGINT, v STRING, w STRING") -> Table:
 
 
 def target_of(table: Table, **how: Any) -> Table:
-    """What a first run makes."""
+    """Return the target of a first run."""
     there = memory().uri
     tablefmt.pipe(table, **how).into(there, keys="id")
     return tablefmt.open(there)
@@ -195,7 +195,7 @@ def test_what_changes_no_value_reads_no_more_than_before() -> None:
 def test_where_the_keys_of_before_are_not_known_it_is_refused(
     how: dict[str, Any], case: Callable[[Table, Table], None]
 ) -> None:
-    """PIP-5: a row that went in by a column that is another one by now could not be taken out."""
+    """PIP-5: a row cannot be deleted if its key column is another column now."""
     here, keys = source(), "id" if how else "v"
     there = memory().uri
     tablefmt.pipe(here, **how).into(there, keys=keys)
@@ -225,7 +225,7 @@ def test_with_a_value_that_all_rows_get_conditions_and_functions_go_on() -> None
 
 
 def test_rows_of_others_stay() -> None:
-    """PIP-5: what goes is what the source had."""
+    """PIP-5: only rows that the source had are deleted."""
     here = source()
     there = target_of(here)
     there.append({"id": [50], "v": ["other"], "w": ["other"]})

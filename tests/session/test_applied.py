@@ -1,4 +1,4 @@
-"""Whether an application version was applied already, asked of a handle that others share."""
+"""Detection of application versions that were already applied, with a handle that threads share."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_who_writes_one(version: int, last: int, interval: int, added: int, due:
 
 @pytest.mark.parametrize("interval", [1, 3, 10, 100, 1000])
 def test_of_writers_at_once_few_write_a_late_one(interval: int) -> None:
-    """CKP-7: of all who commit while a late checkpoint is written, not each writes another."""
+    """CKP-7: few of the writers that commit while a late checkpoint is written write another."""
     late = range(2 * interval, 4 * interval)
     writers = [version for version in late if is_due(version, 0, interval, 1)]
     assert writers[0] == 2 * interval
@@ -128,7 +128,7 @@ def test_a_commit_asks_for_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_several_writers_write_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CKP-7: who comes late finds it in the hint, and writes none."""
+    """CKP-7: a late writer finds the checkpoint in the hint, and writes none."""
     store = memory()
     new_table(store, checkpointInterval="4")
     tables = [with_aside(store, lambda work: work()) for _ in range(3)]
@@ -139,7 +139,7 @@ def test_several_writers_write_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_of_writers_who_know_of_none_one_writes() -> None:
-    """CKP-7: those who come after a multiple find the last one in the hint, and are not due."""
+    """CKP-7: writers after a multiple find the last checkpoint in the hint, and are not due."""
     waiting: list[Callable[[], None]] = []
 
     class Meanwhile(ForwardingStore):
@@ -164,7 +164,7 @@ def test_of_writers_who_know_of_none_one_writes() -> None:
 
 
 def test_a_store_that_refuses_them_gets_the_commits() -> None:
-    """CKP-7: failing is told in the log of the process, and the table goes on."""
+    """CKP-7: the failure is logged by the process, and the table goes on."""
 
     class NoCheckpoints(ForwardingStore):
         def put(self, key: str, body: bytes) -> None:

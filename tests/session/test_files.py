@@ -19,7 +19,7 @@ NAMES = ("0-a.parquet", "1-a.parquet", "10-a.parquet", "u/part-0.parquet")
 
 
 def store_with_files() -> tuple[MemoryStore, set[str]]:
-    """Data and side files of two transactions, and their keys."""
+    """Return a store with data and overflow files of two transactions, and their keys."""
     store = MemoryStore("files")
     keys = {overflow_key(MINE), deletes_key(MINE), overflow_key(OTHER), deletes_key(OTHER)}
     keys |= {data_folder(transaction) + name for transaction in (MINE, OTHER) for name in NAMES}
@@ -58,7 +58,7 @@ def test_what_is_given_up_goes_with_its_side_files_and_nothing_else():
 def test_a_failure_removes_what_was_written_under_its_names(
     prefixes: tuple[str, ...], gone: tuple[str, ...], error: type[BaseException]
 ):
-    """However the block is left by Python; side files are not a block's."""
+    """Data files are removed for every exception of the block, overflow files are not."""
     store, keys = store_with_files()
     with (
         pytest.raises(error, match="why"),
@@ -69,7 +69,7 @@ def test_a_failure_removes_what_was_written_under_its_names(
 
 
 def test_work_that_is_done_or_a_process_that_is_killed_removes_nothing():
-    """What was written stays for the commit; and a dead process does nothing."""
+    """Written files stay for the commit, and after a kill."""
     store, keys = store_with_files()
     files = TransactionFiles(store, MINE)
     with files.removed_on_failure():
@@ -90,7 +90,7 @@ def test_of_attempts_only_the_files_of_those_that_won_stay():
 
 
 def test_a_store_that_refuses_a_file_rejects_the_commit_and_may_refuse_to_delete():
-    """The reason is what the store said first."""
+    """The reason is the first error of the store."""
     store, keys = store_with_files()
     broken = FaultyStore(store, lambda index, verb, key: "refused" if verb == "delete" else None)
     with (

@@ -1,4 +1,4 @@
-"""The digest of content: equal rows have one, whatever holds them, and other rows another.
+"""The digest of content: equal rows have one digest in any Arrow layout, other rows another.
 
 Spec: CFL-6, CFL-7.
 """
@@ -322,7 +322,7 @@ TEXT = digest_of(None, "DELETE", "id = 1")
         (OLD_TEXT, OLD_ROWS, True),
         ("another:1", "rows:1", False),
         ("another:1", OLD_ROWS, False),
-        # STR-12: of streams. Two runs in a race differ whatever their batches hold.
+        # STR-12: digests of streams. Two runs in a race always differ.
         ("run:a", "run:b", True),
         ("run:a/1", "run:b/1", True),
         ("run:a/1", "batch:1", False),
@@ -337,7 +337,7 @@ TEXT = digest_of(None, "DELETE", "id = 1")
 def test_which_digests_are_of_other_content(
     one: str | None, other: str | None, differs: bool
 ) -> None:
-    """CFL-7: those of older writers, of rows, tell nothing of the rows of now."""
+    """CFL-7: row digests of older writers are not compared with those of now."""
     assert differ(one, other) is differ(other, one) is differs
 
 
@@ -459,7 +459,7 @@ def test_who_has_only_the_page_makes_the_same_digest(table: pa.Table, texts: lis
 
 
 def test_digests_that_are_published() -> None:
-    """CFL-23: its examples, whatever the page and the code agree on some day."""
+    """CFL-23: the page has these examples."""
     page = (ROOT / "spec" / "conflicts.md").read_text(encoding="utf-8")
     table = pa.table({"id": pa.array([1, None], pa.int64()), "p": ["a", "é"]})
     published = re.findall(r"`((?:rows|text):[0-9a-f]{64})`", page)
@@ -554,7 +554,7 @@ Change = Callable[[Any, Any, tuple[str, int]], Any]
 def test_conditions_that_begin_alike_are_not_one_content(
     change: Change, one: Any, other: Any
 ) -> None:
-    """CFL-23: the digest is of all of it, whatever is cut or left out where it is shown."""
+    """CFL-23: the digest covers the whole condition, also the part that is cut for display."""
     table = new_table()
     table.append(rows(0, 1))
     before = change(table, one, ("app", 1)).version

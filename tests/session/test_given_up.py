@@ -1,5 +1,6 @@
-"""A version that is given up while somebody works on it: every verb says so, and none calls it
-damage. Spec: DAT-5, ENT-13, ENT-14.
+"""Versions that are given up during work on them: no verb reports damage.
+
+Spec: DAT-5, ENT-13, ENT-14.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ MODES = ["merge-on-read", "copy-on-write"]
 
 
 def begun(mode: str) -> tuple[Store, Table, Transaction]:
-    """A transaction on a version of two files, each with a row that is gone and others that stay;
-    others have overwritten it since.
+    """Return a transaction on a version of two files, each with a deleted row and live ones.
+
+    Another handle has overwritten the table since.
     """
     store = memory()
     table = new_table(store, deleteMode=mode)

@@ -1,4 +1,4 @@
-"""What a commit says of itself: times, requests, files; the same in its result and in history."""
+"""Metrics of a commit: times, requests, files. The result and the history agree."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_commit_tells_its_time_and_requests(name: str) -> None:
     assert found["executionTimeMs"] >= 0
     # The last put of a commit is that of the entry.
     assert found.get("numPutRequests", 0) == asked[Request.PUT]
-    # What history was asked afterwards is not the operation's.
+    # Requests of the later call of history do not count.
     assert found.get("numGetRequests", 0) <= asked[Request.GET]
     changes = name.removeprefix("transaction ") in ("delete", "update", "merge")
     assert set(found) >= TIMES if changes else TIMES & set(found) == {"executionTimeMs"}
@@ -107,7 +107,7 @@ ROWS_AND_FILES = (
 def test_every_change_of_rows_says_all_of_rows_and_files(
     mode: str, wanted: dict[str, list[int]]
 ) -> None:
-    """The same names whatever the verb, 0 too; of three rows in one file, id 1 to 3."""
+    """Every verb has the same names, zeros too. One file has three rows, id 1 to 3."""
     verbs = OPERATIONS | {
         "delete all": lambda table: table.delete(),
         "overwrite rows": lambda table: table.overwrite(rows(1), where="id = 1"),
@@ -131,7 +131,7 @@ def test_an_append_counts_its_files_as_added() -> None:
 
 
 def test_the_names_are_those_of_delta() -> None:
-    """What DELETE, UPDATE and MERGE say of files and rows, in both modes."""
+    """Metrics of files and rows of DELETE, UPDATE and MERGE, in both modes."""
     wanted = {
         "delete": {"numDeletedRows": 1, "numDeletionVectorsAdded": 1, "numCopiedRows": 0},
         "update": {

@@ -1,4 +1,4 @@
-"""What a MERGE is, and the rule of one change for a row, against plain Python."""
+"""The analysis of a MERGE, and the rule of one change for a row, against plain Python."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def names(ids: Any) -> Any:
         ("t.id = s.n", [update(id="s.id")], ["id"]),
         # An integer of another width that is equal is the same number.
         ("t.k = s.n", [update(k="s.n")], []),
-        # What is equal may be another value: both zeros.
+        # Equal values may differ: the two zeros.
         ("t.f = s.f", [update(f="s.f")], ["f"]),
         # Text that is equal as a number is not.
         ("t.v = s.n", [update(v="s.n")], ["v"]),
@@ -90,7 +90,7 @@ def names(ids: Any) -> Any:
     ],
 )
 def test_columns_that_are_really_set(on: str, clauses: list[Clause], columns: list[str]) -> None:
-    """MRG-5: what ON says of a column already is not set."""
+    """MRG-5: a column that ON already makes equal is not set."""
     assert names(analyzed(on, *clauses).set_columns) == columns
 
 
@@ -109,7 +109,7 @@ def test_columns_that_are_really_set(on: str, clauses: list[Clause], columns: li
     ],
 )
 def test_columns_by_which_rows_have_a_key(on: str, clauses: list[Clause], keys: list[str]) -> None:
-    """ADD-8, CFL-18: each once, in the order of their ids, whatever the order in ON."""
+    """ADD-8, CFL-18: each column once, in the order of the ids, for any order in ON."""
     analysis = analyzed(on, *clauses)
     assert [field.name for field in analysis.key_fields] == keys
     assert len(analysis.key_parts) == len(keys)
@@ -129,7 +129,7 @@ def test_columns_by_which_rows_have_a_key(on: str, clauses: list[Clause], keys: 
             ["id", "k", "v"],
             True,
         ),
-        # The source's rows are what they are: a struct of theirs is no obstacle, the table's is.
+        # A struct of the source is permitted, one of the table is not.
         ("t.id = s.s.a", [STAR], "`id` IN (1, 2)", ["id"], True),
         ("t.id = s.id AND t.s.a > 1", [STAR], "`id` IN (1, 2)", None, False),
         ("t.id = s.id AND strange(t.k)", [STAR], "`id` IN (1, 2)", None, False),

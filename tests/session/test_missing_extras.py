@@ -1,4 +1,4 @@
-"""Where a library of an extra is not installed, whatever needs it says how to have it."""
+"""Features that need a missing extra name the extra to install."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ EXTRAS = {"pandas": "pandas", "polars": "polars", "duckdb": "sql", "s3fs": "s3",
 
 @pytest.mark.parametrize("lacking", EXTRAS)
 def test_what_is_missing_is_named_with_its_extra(lacking: str, tmp_path: Path) -> None:
-    """Nothing is written by then, and all else works."""
+    """The error comes before any write, and all else works."""
     command = [sys.executable, "-c", PROGRAM, lacking, str(tmp_path)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr

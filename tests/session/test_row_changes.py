@@ -51,7 +51,10 @@ def test_runs_spell_out_the_outputs_row_by_row(
 
 
 def test_joined_files_keep_their_order_and_know_no_more_than_before() -> None:
-    """ADD-1, VAL-4, ENT-9: what one part does not say is unknown; new versions of rows are said."""
+    """ADD-1, VAL-4, ENT-9: unknown facts of one part are unknown in the result.
+
+    New versions of rows keep their mark.
+    """
     one = AddedFiles({"path": ["a", "b"], "size": [1, 2], "rows": [3, 4], "lower.1": [5, 6]})
     two = AddedFiles({"path": ["c"], "size": [7], "rows": [8], "updated": [True]})
     both = joined([None, one, two])

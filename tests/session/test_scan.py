@@ -1,4 +1,4 @@
-"""What a scan answers, and what it does not have to read for it."""
+"""Answers of a scan, and data that it does not have to read for them."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_condition_that_fails_on_a_value_is_no_damage() -> None:
 
 
 def test_metadata_answers_without_data(tmp_path: Path) -> None:
-    """Counts, files and explain need no data file: they are gone here."""
+    """Counts, files and explain need no data file. The test deletes them all."""
     table = made(str(tmp_path / "t"))
     shutil.rmtree(tmp_path / "t" / "data")
     counting = CountingStore(table.context.store)
@@ -300,7 +300,7 @@ def test_nan_beside_equal_bounds_is_found(where: Any) -> None:
 
 @pytest.mark.parametrize("columns", [None, ["b", "a"], ["b"], ["a"]])
 def test_a_column_may_be_named_by_its_place(columns: Any) -> None:
-    """DAT-4: the place is that in the table, whatever columns are asked for."""
+    """DAT-4: the place is the one in the table, for any requested columns."""
     table = tablefmt.create(f"memory://place/{uuid.uuid4()}", "a DOUBLE, b DOUBLE")
     table.append(pa.table({"a": [1.0, 2.0, 3.0], "b": [30.0, 20.0, 10.0]}))
 

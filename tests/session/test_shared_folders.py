@@ -23,7 +23,7 @@ def rows(*ids: int, part: str = "a") -> pa.Table:
 
 
 def paths(table: Table) -> list[str]:
-    """Of the live files, in the order of their ids."""
+    """Return the paths of the live files, in the order of their ids."""
     files: list[str] = table.context.view.snapshot().files["path"].to_pylist()
     return files
 
@@ -42,7 +42,7 @@ def ids(table: Table) -> list[int]:
 def test_the_first_write_of_a_handle_makes_a_folder_and_small_ones_after_it_go_there(
     tmp_path: Path,
 ):
-    """DAT-1: whoever has another handle has another folder."""
+    """DAT-1: another handle has another folder."""
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
     first, second, third = [table.append(rows(i)).transaction for i in range(3)]
     other = tablefmt.open(table.uri)
@@ -88,7 +88,7 @@ def test_a_folder_takes_a_bounded_number(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_transaction_of_several_statements_stays_in_its_own_folder(tmp_path: Path):
-    """What it gives up is found by its folder."""
+    """Its folder identifies the files of an aborted transaction."""
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
     table.append(rows(0))
     with table.transaction() as transaction:
@@ -100,7 +100,7 @@ def test_a_transaction_of_several_statements_stays_in_its_own_folder(tmp_path: P
 
 
 def test_a_guest_that_is_rejected_goes_and_its_neighbours_stay(tmp_path: Path):
-    """CMT-1: nothing of it is left, and the folder is no other's to remove."""
+    """CMT-1: none of its files stays, and it does not remove the folder of another transaction."""
     properties = {"conflictGranularity": "transaction"}
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA, properties=properties)
     table.append(rows(0))
@@ -140,7 +140,7 @@ def test_a_guest_whose_write_fails_goes(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_folder_that_was_removed_is_made_again(tmp_path: Path):
-    """As a clean-up does that finds it empty."""
+    """A clean-up removes a folder that it finds empty."""
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
     shared_folder = table.append(rows(0)).transaction
     table.delete("true")
@@ -151,7 +151,7 @@ def test_a_folder_that_was_removed_is_made_again(tmp_path: Path):
 
 
 def test_stores_without_folders_give_every_transaction_its_own():
-    """Nothing is made there that could be spared."""
+    """A store without folders has none to create."""
     table = tablefmt.create("memory://hosts", SCHEMA)
     made = [table.append(rows(i)).transaction for i in range(3)]
     assert paths(table) == [f"data/{one}/0-0.parquet" for one in made]

@@ -1,4 +1,4 @@
-"""What a statement that fails leaves of a transaction."""
+"""State of a transaction after a failed statement."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Scans, changes and tables where other engines ask for rows: by the Arrow stream protocol, as a
-reader, as frames. The rows that are expected are told by plain Python.
+"""Scans, changes and tables as sources of rows for other engines.
+
+The Arrow stream protocol, readers and frames are covered. Plain Python computes the expected rows.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("odd name.s", pa.string()), ("f", pa.fl
 
 
 def made(uri: str = "") -> tablefmt.Table:
-    """ROWS in six files; some are taken out."""
+    """Return a table with ROWS in six files, some of them deleted."""
     table = tablefmt.create(uri or f"memory://streams-{next(_numbers)}", SCHEMA)
     for start in range(0, 3000, 500):
         columns = zip(*ROWS[start : start + 500], strict=True)
@@ -167,7 +168,7 @@ def files_of(table: tablefmt.Table) -> list[Path]:
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("reader", READERS)
 def test_a_missing_file_is_an_error_of_ours(reader: str, tmp_path: Path) -> None:
-    """Whoever asks, before any row. DuckDB has but one exception for what streams raise."""
+    """The error comes before any row. DuckDB has one exception for all errors of streams."""
     table = made(str(tmp_path / "t"))
     files_of(table)[3].unlink()
 
@@ -185,7 +186,7 @@ def test_damage_found_halfway_is_told_in_our_words(reader: str, tmp_path: Path) 
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
     chance = random.Random(4)
     for _ in range(4):
-        # Nothing makes these any shorter: the damage lies before what ADD-7 covers.
+        # The damage must be before the bytes that ADD-7 covers.
         ids = pa.array([chance.getrandbits(62) for _ in range(100_000)], pa.int64())
         table.append(pa.table({"id": ids}))
     last = files_of(table)[-1]
@@ -246,7 +247,7 @@ def test_the_short_forms_are_those_of_a_scan() -> None:
 
 
 def test_a_table_as_a_source_is_a_scan_of_it() -> None:
-    """CFL-8: what was read of the table itself is known to the commit; and all rows come."""
+    """CFL-8: the commit knows the reads of the table itself, and all rows come."""
     table, other = made(), made()
     table.append(other)
     table.append(table)
@@ -261,7 +262,7 @@ def test_a_table_as_a_source_is_a_scan_of_it() -> None:
 
 @pytest.mark.broken_tables
 def test_damage_in_a_source_keeps_its_class(tmp_path: Path) -> None:
-    """Tables and changes as sources raise what scans of them raise, whatever asks."""
+    """Tables and changes as sources raise the same errors as their scans."""
     broken, table = made(str(tmp_path / "t")), made()
     files_of(broken)[3].unlink()
     source = broken.changes(after_version=0, ending_version=6)

@@ -31,7 +31,7 @@ class Forgery:
 
     name: str
     key: str
-    """The root that is written anew."""
+    """The checkpoint root that is forged."""
     bodies: dict[str, bytes]
     """The objects that it replaces."""
 

@@ -86,7 +86,7 @@ def compacted(table: Table, cls: Any) -> None:
 
 
 def plain(files: pa.Table) -> list[dict[str, Any]]:
-    """What is known of each file."""
+    """Return the known facts of each file."""
     return [{k: v for k, v in file.items() if v is not None} for file in files.to_pylist()]
 
 
@@ -105,7 +105,7 @@ def said_of(view: LogView, version: int) -> dict[str, Any]:
 
 
 def changes_of(view: LogView, first: int, last: int) -> Any:
-    """What was inserted and deleted, or why it cannot be told."""
+    """Return the inserted and deleted rows, or the error."""
     try:
         found = plan_changes(view, Covered(first, last, True))
     except TablefmtError as error:

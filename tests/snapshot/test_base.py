@@ -1,4 +1,4 @@
-"""A log that stands on a base is, from there on, the log as read from version 0."""
+"""A log opened from a checkpoint base equals, from there on, the log as read from version 0."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.tables import Clock, handle, ids, memory, new_table, rows
 
 
 def base_at(whole: LogView, entries: list[StoredEntry], version: int, seed: int) -> Base:
-    """What a checkpoint of a version would say, its files in any order and in any segments."""
+    """Return the checkpoint of a version, with its files in any order and any segments."""
     chance = np.random.default_rng(seed)
     snapshot = whole.snapshot(version)
     totals, metadata = whole.totals_at(version), whole.metadata_at(version)
@@ -57,7 +57,7 @@ def shuffled(segment: Segment, order: Any) -> Segment:
 
 
 def united(snapshot: Snapshot, files: FileHistory) -> Deltas:
-    """All that is gone from a file, as one set."""
+    """Return all deleted rows of each file as one set."""
     touched = np.unique(np.concatenate([part.file for part in files.deltas]))
     gone = [snapshot.positions(int(file)) for file in touched]
     count = len(touched)
@@ -108,7 +108,7 @@ def test_a_base_and_a_tail_are_the_whole_log(seed: int | None) -> None:
 
 
 def test_a_log_on_a_base_goes_on() -> None:
-    """LOG-5: what is new is read and written as if there were no base."""
+    """LOG-5: new entries are read and written as if there were no base."""
     store = memory()
     table = new_table(store)
     table.append(rows(1, 2))
@@ -131,7 +131,7 @@ def test_a_log_on_a_base_goes_on() -> None:
 
 
 def test_a_handle_that_follows_a_log_lets_go_of_what_went(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RPL-1: older versions are read again from the entries, and say what they said."""
+    """RPL-1: older versions are read again from the entries, with the same result."""
     monkeypatch.setattr(folding, "REMOVED_MAX", 5)
     store = memory()
     table = new_table(store)

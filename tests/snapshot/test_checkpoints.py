@@ -1,4 +1,4 @@
-"""What stands on a checkpoint is the log as read from version 0, at every version."""
+"""A log opened from a checkpoint equals the log as read from version 0, at every version."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def grown(seed: int, steps: int = 12) -> tuple[MemoryStore, Table]:
 
 
 def said(store: Store) -> Any:
-    """What a fresh reader knows of the newest version, in every way that it may be asked."""
+    """Return all answers of a fresh reader about the newest version."""
     view = LogView.open(store)
     return said_of(view, view.head.version), ids(handle(store))
 
@@ -106,7 +106,7 @@ def objects(store: Store) -> dict[str, bytes]:
 
 
 def torn(body: bytes) -> Iterator[bytes | None]:
-    """Damage of all kinds; None: the object is gone."""
+    """Yield the body with damage of all kinds. None: the object is missing."""
     yield None
     yield b""
     yield body[: len(body) // 2]
@@ -172,7 +172,7 @@ def where(at: int) -> Any:
 
 
 def test_a_checkpoint_of_another_log_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CKP-5, CKP-8: of another table, of entries that went, of a version that it is not."""
+    """CKP-5, CKP-8: a checkpoint of another table, of other entries, or under a wrong version."""
     store, table = grown(3)
     one = written(store)
     expected = said(store)
@@ -258,7 +258,7 @@ class Stopping(ForwardingStore):
 
 
 def test_several_write_at_once() -> None:
-    """CKP-7: of one version and of several; whichever the hint names is right."""
+    """CKP-7: writers of one version and of several. The hint may name any of them."""
     store, table = grown(8)
     expected = said(store)
     with ThreadPoolExecutor(8) as pool:
@@ -396,7 +396,7 @@ def test_a_table_that_was_dropped_stays_so_and_another_goes_on(tmp_path: Path) -
 
 
 def agrees(seed: int) -> bool:
-    """Whether what stands on the second of two checkpoints is the log."""
+    """Return True if the second of two checkpoints equals the log."""
     store, table = grown(seed, steps=8)
     one = written(store)
     grow(table, random.Random(seed + 1), 5)
@@ -418,12 +418,12 @@ def agrees(seed: int) -> bool:
 
 
 def bad_kept(real: Any) -> Any:
-    """Lines that are gone are not marked."""
+    """Forget the deleted lines."""
     return lambda *given: [replace(one, gone=None) for one in real(*given)]
 
 
 def bad_deletes(real: Any) -> Any:
-    """What was taken out since the checkpoint before is forgotten."""
+    """Forget the rows deleted since the previous checkpoint."""
 
     def deletes(store: Any, state: Any, ids: Any, nonce: Any, before: Any) -> Any:
         return (before.root.deletes if before else real(store, state, ids, nonce, before)[0]), []
@@ -477,7 +477,7 @@ def test_writers_that_are_wrong_are_caught(
     place: str, bad: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CKP-1, CKP-7: the comparison tells each of them from one that is right."""
-    # Nothing of the first is taken up into the second.
+    # The second checkpoint reuses no part of the first.
     monkeypatch.setattr(segment_reuse, "SEGMENT_FILES", 1)
     monkeypatch.setattr(segment_reuse, "REMOVED_SHARE", 1)
     module, _, name = place.rpartition(".")
@@ -492,7 +492,7 @@ def test_writers_that_are_wrong_are_caught(
 def test_some_columns_and_ids_are_those_of_all_files(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CKP-3, PRN-1: who needs no bounds reads none; on a checkpoint, and on entries after it."""
+    """CKP-3, PRN-1: bounds are read only if needed, in a checkpoint and in later entries."""
     monkeypatch.setattr(checkpoint_writer, "SEGMENT_FILES", 3)
     store, table = grown(seed, steps=10)
     written(store)

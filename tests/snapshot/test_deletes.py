@@ -1,4 +1,4 @@
-"""Rows that are gone, files that go, rows that move: every version is what a plain model says."""
+"""Deleted rows, removed files, moved rows: every version equals that of a plain model."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Writer:
         self.to.commit(OperationClass.OVERWRITE, [self.new_rows()], remove)
 
     def compact(self) -> None:
-        """Runs of files in any order; of what was gone a part is dropped, the rest goes along."""
+        """Move runs of files in any order. Some deleted rows are left out, others move along."""
         chosen = [file for file in self.to.live if self.chance.random() < 0.7]
         self.chance.shuffle(chosen)
         pieces: list[tuple[int, int, int]] = []
@@ -121,7 +121,7 @@ def plain(table: Any) -> list[Row]:
 
 
 def rows_by_the_log_dump(uri: str, version: int) -> list[Row]:
-    """Files read by pyarrow alone, without the positions that the second reader finds gone."""
+    """Return the rows by pyarrow, without the positions that the second reader finds deleted."""
     document = logdump.read(uri, as_of=version)
     folder = Folder(uri, None)
     assert document["findings"] == []
@@ -167,7 +167,7 @@ def test_every_version_is_what_the_model_says(chance: random.Random, steps: int)
 @settings(max_examples=25, deadline=None)
 @given(chance=st.randoms(use_true_random=False), steps=st.integers(1, 6))
 def test_rows_are_found_at_their_positions(chance: random.Random, steps: int) -> None:
-    """DEL-1: what a DELETE will name, with conditions and without, gone rows left out."""
+    """DEL-1: the positions for a DELETE, with and without conditions, skip deleted rows."""
     writer = Writer(chance)
     writer.append()
     for _ in range(steps):
@@ -203,7 +203,7 @@ def test_a_scan_without_columns_counts_the_rows_that_are_left() -> None:
 
 
 def test_sums_for_people_are_of_the_rows_that_are_left() -> None:
-    """`rows` of a file stays what was written, `deleted` says how many of them are gone."""
+    """`rows` of a file counts written rows, `deleted` counts the deleted ones."""
     table = staged()
     table.commit(OperationClass.INSERT, [[(i, i) for i in range(5)], [(9, 9)]])
     table.commit(OperationClass.UPDATE, marks={1: ([0, 4], [2])})
@@ -243,7 +243,7 @@ def test_a_file_with_other_rows_than_the_log_says_is_damage(rows: int) -> None:
 
 
 def test_files_of_which_rows_are_gone_are_not_read_without_knowing_which() -> None:
-    """DEL-4: whoever forgets the vectors gets no rows rather than too many."""
+    """DEL-4: a reader without the vectors gets no rows rather than too many."""
     table = staged()
     table.commit(OperationClass.INSERT, [[(i, i) for i in range(5)]])
     table.commit(OperationClass.UPDATE, marks={1: ([0], [])})

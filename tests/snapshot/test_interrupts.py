@@ -21,7 +21,7 @@ ROOM = str(Path(folding.__file__).parent)
 
 
 class InterruptAt:
-    """Raises KeyboardInterrupt at the n-th line that runs in the room `snapshot`."""
+    """Raise KeyboardInterrupt at the n-th line that runs in the package `snapshot`."""
 
     def __init__(self, line: int) -> None:
         self.left = line
@@ -36,7 +36,7 @@ class InterruptAt:
         return self
 
     def run(self, work: Callable[[], Any]) -> bool:
-        """Whether the work was broken off."""
+        """Return True if the work was interrupted."""
         before = sys.gettrace()
         sys.settrace(self)
         try:
@@ -50,7 +50,7 @@ class InterruptAt:
 
 @pytest.fixture(scope="module")
 def store() -> Store:
-    """Appends, rows and files taken out, and a metadata change."""
+    """Return a store with appends, deleted rows and files, and a metadata change."""
     made = memory()
     table = new_table(made)
     table.append(rows(1, 2, 3))

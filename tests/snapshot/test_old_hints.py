@@ -41,7 +41,7 @@ def expired(changed: int, versions: int = 40) -> tuple[Dated, Clock, list[Hint]]
 
 @pytest.mark.parametrize("changed", [FIRST_WINDOW, 12])
 def test_an_old_hint_opens_no_old_head(changed: int) -> None:
-    """LOG-6, LOG-8, RET-9: the roots of versions whose entries are gone may still be there."""
+    """LOG-6, LOG-8, RET-9: the checkpoint roots of versions without entries may still exist."""
     store, clock, hints = expired(changed)
     table = handle(store, clock)
     newest, expected = table.version, ids(table)
@@ -102,7 +102,7 @@ def test_a_log_that_nothing_was_removed_from_is_opened_without_a_listing() -> No
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("hint", ["right", "of a lost root", "none"])
 def test_a_gap_after_a_checkpoint_is_no_end(hint: str) -> None:
-    """LOG-2: one that is missing while later ones are there, whatever the hint says."""
+    """LOG-2: an entry is missing and later ones exist, for every hint."""
     store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     for number in range(1, 41):
@@ -122,7 +122,7 @@ def test_a_gap_after_a_checkpoint_is_no_end(hint: str) -> None:
 
 @pytest.mark.broken_tables
 def test_damaged_checkpoints_hide_no_sound_one() -> None:
-    """CKP-6, LOG-8: where entries are gone every checkpoint is looked at."""
+    """CKP-6, LOG-8: if entries expired, every checkpoint is tried."""
     store, clock, _ = expired(0)
     table = handle(store, clock)
     expected = ids(table)

@@ -1,4 +1,4 @@
-"""Threads that share a view and ask for versions of before what it stands on, each for its own."""
+"""Threads that share a view and read different versions below its base."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Overtaken(MaterializedFiles):
 @pytest.mark.parametrize("mine", [2, 3, 5])
 @pytest.mark.parametrize("theirs", [2, 3, 5])
 def test_each_gets_the_version_it_asked_for(mine: int, theirs: int) -> None:
-    """RPL-1: whatever others ask of the same handle in between."""
+    """RPL-1: requests of other threads to the same handle make no difference."""
     store = memory()
     table = new_table(store)
     for number in range(1, 7):

@@ -1,4 +1,4 @@
-"""What is known of files together rules out nothing that one of them may hold."""
+"""Bounds of several files together rule out nothing that one of them may hold."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_condition_looks_into_the_segments_that_can_hold_a_row(
 
 
 def test_files_that_went_may_have_been_partitioned_otherwise() -> None:
-    """PRN-8: what is in scope is decided by the values of the files that are live."""
+    """PRN-8: the partition values of live files decide."""
     schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
     table = tablefmt.create(f"memory://partitioned-anew-{next(_numbers)}", schema)
     for n in range(8):

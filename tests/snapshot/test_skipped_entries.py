@@ -149,7 +149,7 @@ def test_damage_among_what_was_skipped_is_found_by_who_reads() -> None:
 def test_a_log_that_changed_since_it_was_skipped_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """LOG-1: what is got again must lead to the head that was written on."""
+    """LOG-1: the entries read again must lead to the head that the writer continued."""
     monkeypatch.setattr(version_history, "UNREAD_MAX", 1)
     store = store_with_history()
     view = behind(store, [11])
@@ -169,7 +169,7 @@ def test_a_log_that_changed_since_it_was_skipped_is_refused(
     ],
 )
 def test_a_last_entry_that_cannot_follow_is_refused(changes: dict[str, Any], rule: str) -> None:
-    """LOG-3, TIM-1, RPL-3: what can be told without the entries between."""
+    """LOG-3, TIM-1, RPL-3: the violations show without the entries between."""
     store = store_with_history()
     view = LogView.open(store)
     last = decode(encode(next_entry(view, **changes)), 12)
@@ -192,7 +192,7 @@ def with_a_side_file(monkeypatch: pytest.MonkeyPatch) -> Table:
 def test_a_handle_that_only_appends_holds_no_more_for_a_side_file(
     opened: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ADD-6: nor does it ask for one; whoever reads gets again what was let go of."""
+    """ADD-6: it does not read an overflow file either. A later read gets the entries again."""
     monkeypatch.setattr(folding, "UNFOLDED_MAX", 4)
     monkeypatch.setattr(folding, "HELD_MAX", 10)
     table = with_a_side_file(monkeypatch)
@@ -251,7 +251,7 @@ def test_entries_taken_in_at_once_are_those_taken_in_one_by_one() -> None:
 
 
 def test_a_history_stays_when_another_is_folded_from_it() -> None:
-    """RPL-1: what a reader holds does not change under it."""
+    """RPL-1: a snapshot that a reader holds does not change."""
     store = memory()
     table = new_table(store)
     table.append(rows(1, 2))

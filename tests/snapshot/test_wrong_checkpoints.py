@@ -50,8 +50,7 @@ and `verify` compares them."""
 
 
 def rich() -> dict[str, bytes]:
-    """Partitioned, with rows gone, a compaction, a column added and widened, two checkpoints, and
-    entries after them."""
+    """Return a partitioned table with deleted rows, a compaction, new columns, checkpoints."""
     store, clock = memory(), Clock()
     table = new_table(store, partitioned=True, clock=clock)
     nobody = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -77,7 +76,7 @@ def rich() -> dict[str, bytes]:
 
 
 def plain() -> dict[str, bytes]:
-    """Files without partitions, and rows of one file gone."""
+    """Return a table without partitions, with deleted rows in one file."""
     store = memory()
     table = new_table(store)
     for number in range(1, 6):
@@ -89,7 +88,7 @@ def plain() -> dict[str, bytes]:
 
 
 def expired() -> dict[str, bytes]:
-    """The beginning of the log is gone: two checkpoints hold the state."""
+    """Return an expired log: two checkpoints hold the state."""
     store = Dated(clock := Clock())
     table = new_table(store, partitioned=True, clock=clock)
     for number in range(1, 7):
@@ -112,7 +111,7 @@ def table_of(kind: str) -> dict[str, bytes]:
 
 @functools.cache
 def sound(kind: str, question: str) -> Any:
-    """What the sound table answers."""
+    """Return the answer of the undamaged table."""
     return questions(SINCE[kind])[question](store_of(table_of(kind)))
 
 
@@ -121,7 +120,7 @@ def newest_root(bodies: dict[str, bytes]) -> str:
 
 
 def answer(store: Store, question: Callable[[Store], Any]) -> Any:
-    """What a table says, or the error that it raises."""
+    """Return the answer of a table, or the error that it raises."""
     try:
         return question(store)
     except TablefmtError as error:
@@ -178,7 +177,7 @@ def test_no_wrong_content_gives_any_wrong_answer(
     "change", ["path[0] is ..", "rows[0] is -1", "size missing", "id as string"]
 )
 def test_the_part_is_named_where_nothing_else_holds_the_state(change: str) -> None:
-    """CKP-6, LOG-8: of an expired log, one checkpoint forged and the other gone."""
+    """CKP-6, LOG-8: an expired log with one forged checkpoint, and the other missing."""
     bodies = dict(table_of("expired"))
     root = newest_root(bodies)
     (forgery,) = (f for f in part_forgeries(bodies, root) if f.name == f"segments[0] {change}")

@@ -14,7 +14,7 @@ from tests import jvms
 
 
 def use(folder: Path) -> None:
-    """What most tests do, so that their classes are loaded when the JVM ends."""
+    """Run what most tests do, so that their classes are loaded when the JVM ends."""
     spark = tablefmt.spark.session("archive", master="local[2]")
     spark.sparkContext.setLogLevel("OFF")
     tablefmt.spark.register(spark)

@@ -32,7 +32,7 @@ JVMS = frozenset({"spark", "connect_address"})
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            # Whoever starts a JVM in another way carries the mark himself.
+            # Tests that start a JVM in another way have the mark in their source.
             if JVMS.intersection(getattr(item, "fixturenames", ())):
                 item.add_marker("spark")
             item.add_marker(pytest.mark.filterwarnings("ignore::FutureWarning"))

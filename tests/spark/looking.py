@@ -1,4 +1,4 @@
-"""What tests compare: rows, planned files, files on disk."""
+"""Values that tests compare: rows, planned files, files on disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows_of(frame: Any, schema: pa.Schema | None = None) -> list[str]:
 
 
 def scanned_files(frame: Any) -> int:
-    """How many data files Spark plans to open for this query."""
+    """Return the number of data files that Spark plans to open for a query."""
     leaf = frame._jdf.queryExecution().sparkPlan().collectLeaves().apply(0)
     return int(leaf.selectedPartitions().totalNumberOfFiles())
 
@@ -44,7 +44,7 @@ def everything(uri: str) -> list[str]:
 
 
 def strays(uri: str, before: list[str]) -> list[str]:
-    """What a write that failed has changed: nothing, or orphans that it could not remove.
+    """Return the files that a failed write changed, except orphans that it could not remove.
 
     Spark tells that a job failed before it has stopped all of its tasks, and one that still runs
     may leave a file after the clean-up. Such a file has to lie in the folder of a transaction that

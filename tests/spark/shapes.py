@@ -34,7 +34,7 @@ def arrow(rows: Rows, schema: pa.Schema = SCHEMA) -> pa.Table:
 
 
 def deleted(uri: str, partition_by: list[str]) -> Rows:
-    """Rows gone from two of three files, at many places and at one."""
+    """Return the rows of a table with deleted rows in two of three files, many and one."""
     table = tablefmt.create(uri, SCHEMA, partition_by=partition_by)
     rows = made(range(90))
     for first in (0, 30, 60):
@@ -45,7 +45,7 @@ def deleted(uri: str, partition_by: list[str]) -> Rows:
 
 
 def renamed(uri: str, partition_by: list[str]) -> Rows:
-    """Files from before a column was renamed and widened, and files from after; rows gone too."""
+    """Return the rows of files from before and after a column changed, some deleted."""
     narrow = SCHEMA.set(2, pa.field("m", pa.int32()))
     table = tablefmt.create(uri, narrow, partition_by=partition_by)
     old, new = made(range(60)), made(range(60, 90), 3)
@@ -59,7 +59,7 @@ def renamed(uri: str, partition_by: list[str]) -> Rows:
 
 
 def restored(uri: str, partition_by: list[str]) -> Rows:
-    """Files that a restore brought back, with the rows gone from them and columns of that time."""
+    """Return the rows of restored files, with their deleted rows and the columns of that time."""
     rows = deleted(uri, partition_by)
     table = tablefmt.open(uri)
     version = table.version
@@ -153,7 +153,7 @@ def window(world: World) -> None:
 
 
 def insert(world: World) -> None:
-    """Of groups of the table itself."""
+    """Insert aggregates over groups of the table itself."""
     world.statement(
         "INSERT INTO TARGET SELECT 1000 + p, p, sum(n), max(s) FROM shapes_t GROUP BY p"
     )

@@ -27,7 +27,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Special:
-    """What `? … ?` stands for: how to make one, and a regular expression that knows one."""
+    """A `? … ?` of the grammar: a function that makes one, and a regular expression for it."""
 
     make: Callable[[random.Random], str]
     pattern: str
@@ -66,7 +66,7 @@ class Grammar:
                     yield from self._made(item, chance, depth)
 
     def holds(self, name: str, text: str) -> bool:
-        """Whether the whole text is a sentence of the rule."""
+        """Return True if the whole text is a sentence of the rule."""
 
         @cache
         def of_rule(rule: str, at: int) -> frozenset[int]:

@@ -70,13 +70,13 @@ BY_RULE = {
 
 
 class Raw(str):
-    """The text of a number, as it is to stand in the entry."""
+    """The text of a number as the entry has it."""
 
     __slots__ = ()
 
 
 class Doubled(dict[str, Any]):
-    """An object whose first key stands in the text twice, the second time with another value."""
+    """An object whose first key is in the text twice, the second time with another value."""
 
     second: Any = None
 
@@ -298,7 +298,7 @@ def _swap(document: Json, random: Random) -> None:
 
 
 def _become_other(document: Json, random: Random) -> None:
-    """What the entry is: its class, its scope, what it takes or gives up."""
+    """Change the class of the entry, its scope, or the versions that it gives up."""
     classes = ["INSERT", "OVERWRITE", "UPDATE", "MINOR_COMPACT", "MAJOR_COMPACT", "CLUSTER"]
     classes += ["METADATA", "PROTOCOL"]
     scopes: list[Any] = [None, {"partitions": []}, {"partitions": [[]]}, {"predicate": "TRUE"}]
@@ -356,7 +356,7 @@ def _mend_sums(document: Json, before: Json | None) -> None:
 
 
 class Style:
-    """How another writer writes JSON."""
+    """The style in which another writer writes JSON."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -421,7 +421,7 @@ def _plain_string(text: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a reader makes of a table."""
+    """The result of a reader for a table."""
 
     kind: str
     """`taken`, `refused`, `newer`, `dropped`, or `failed` with another error."""
@@ -430,7 +430,7 @@ class Verdict:
 
 
 def of_tools(uri: str, version: int) -> Verdict:
-    """What the reader in tools/ makes of it."""
+    """Return the result of the reader in tools/."""
     document = logdump.read(uri)
     state, findings = document["state"], document["findings"]
     mine = [f for f in findings if f["version"] == version]
@@ -451,7 +451,7 @@ def of_tools(uri: str, version: int) -> Verdict:
 
 
 def _of_oracle(shown: Json) -> Json:
-    """What the oracle compares; numbers that are shown as text as numbers again."""
+    """Return the facts that the oracle compares, with numbers in text as numbers again."""
     for entry in shown["entries"]:
         for name in ("operationParameters", "operationMetrics"):
             entry[name] = {key: _number_in(text) for key, text in entry[name].items()}
@@ -466,7 +466,7 @@ def _number_in(text: str) -> Any:
 
 
 def _rest_of(state: Json) -> Any:
-    """What the oracle does not compare."""
+    """Return the facts that the oracle does not compare."""
     names = ("schema", "protocol", "applications", "comment", "totals", "time_version", "oldest")
     return {name: state[name] for name in names}
 
@@ -484,14 +484,14 @@ def _bounds_of(file: Json, schema: Json) -> Json:
 
 
 def of_package(uri: str, version: int) -> Verdict:
-    """What the package makes of it; an error that is none of its own is a kind of its own."""
+    """Return the result of the package. A foreign exception is a kind of its own."""
     try:
         table = tablefmt.open(uri)
         snapshot = table.context.view.snapshot(table.version)
         of_rows = row_problems(LogView.open(table.context.store, whole=True), snapshot)
         beyond = [error for error in of_rows if error.rule not in BY_RULE]
         if beyond:
-            # Whoever reads the rows, or what the entry did to them, is told (DEL-1).
+            # A read of the rows, or of the entry's changes, raises an error (DEL-1).
             return Verdict("refused", str(beyond[0]))
         shown = _of_oracle(oracle._shown(table))
         new = snapshot.files.filter(pc.field("added") == version)
@@ -524,7 +524,7 @@ def of_package(uri: str, version: int) -> Verdict:
 
 
 def _shown_bounds(files: Any, metadata: Any) -> list[Json]:
-    """As `_bounds_of`, of the columns that the package holds."""
+    """Return the same as `_bounds_of` from the columns of the package."""
     kinds = {str(f["id"]): f["type"] for f in schema_to_json(metadata.schema)["fields"]}
     rows: list[Json] = [{} for _ in range(files.num_rows)]
     for name in files.column_names:
@@ -543,7 +543,7 @@ def _shown_bounds(files: Any, metadata: Any) -> list[Json]:
 
 
 def judged(base: Base, body: bytes, folder: Path) -> tuple[str, str | None]:
-    """What the reader in tools/ makes of a mutation, and what the other one says against it."""
+    """Return the result of the reader in tools/ for a mutation, and the package's disagreement."""
     uri = base.lay(folder, body)
     tools, package = of_tools(uri, base.version), of_package(uri, base.version)
     return tools.kind, _disagreement(base, body, tools, package)
@@ -592,6 +592,6 @@ def outcomes(
 def compare(
     seed: int, count: int, folder: Path, tables: Sequence[Base]
 ) -> tuple[Counter[str], list[str]]:
-    """How many mutations the reader in tools/ took, refused and so on; and all differences."""
+    """Return the number of mutations by result of the reader in tools/, and all disagreements."""
     found = list(outcomes(seed, count, folder, tables))
     return Counter(kind for kind, _ in found), [one for _, one in found if one is not None]

@@ -1,4 +1,4 @@
-"""What the pages of spec/ say, for tests that compare it with what happens."""
+"""Facts in the pages of spec/, for tests that compare them with the code."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DDL = {
     "byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT",
     "timestamp_ntz": "TIMESTAMP_NTZ",
 }  # fmt: skip
-"""What Spark calls types that the specification calls otherwise."""
+"""Spark's names of types that have another name in the specification."""
 
 
 def parquet_type(column: Any) -> tuple[str, str]:
@@ -54,7 +54,7 @@ def parquet_type(column: Any) -> tuple[str, str]:
 
 
 def parquet_types() -> dict[str, tuple[str, str]]:
-    """What DAT-15 says of columns: types with every p and s of a few decimals, not variants."""
+    """Return the Parquet types in DAT-15, without variants, with some p and s of decimals."""
     found, decimals = {}, []
     for name, physical, annotation, _ in row_cells("data.md", "DAT-15"):
         limit = re.fullmatch(r"`decimal\(p,s\)`(?:, p ≤ (\d+))?", name)

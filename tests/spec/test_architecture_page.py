@@ -1,4 +1,4 @@
-"""What spec/architecture.md names is there."""
+"""All names in spec/architecture.md exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT_FILES = re.compile(r"`((?:spec|tests|tools|spark/jvm)/[\w./]+)`")
 
 
 def defined_in(body: Sequence[ast.stmt]) -> dict[str, Sequence[ast.stmt]]:
-    """Names that statements define, with what stands inside them."""
+    """Return the names that statements define, with the statements inside them."""
     found: dict[str, Sequence[ast.stmt]] = {}
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -74,14 +74,14 @@ def said(work: Callable[[], Any]) -> str:
 
 @pytest.mark.parametrize("kind", SOUND)
 def test_the_second_reader_takes_footers_of_other_writers(kind: str) -> None:
-    """STO-26: whoever wrote them."""
+    """STO-26: the second reader accepts footers of other writers."""
     body = SOUND[kind]()
     assert checked_parquet.footer_of(body).equals(footer_of(body))
 
 
 @pytest.mark.parametrize("kind", BAD)
 def test_the_second_reader_refuses_a_footer_that_ends_the_process(kind: str) -> None:
-    """STO-26: as the package does."""
+    """STO-26: the package refuses the same footers."""
     body = written(COLUMNS)
     footer = BAD[kind][0](footer_bytes(body))
     with pytest.raises(BadParquetError):
@@ -349,12 +349,12 @@ def test_both_readers_refuse_a_data_file(tmp_path: Path) -> None:
 
 
 def columns_of(body: bytes) -> pa.Table:
-    """What the second reader reads of an overflow metadata file."""
+    """Return the columns of an overflow metadata file by the second reader."""
     return checked_parquet.columns_of(body, checked_parquet.footer_of(body))
 
 
 def columns_of_package(body: bytes) -> pa.Table:
-    """What the package reads of it."""
+    """Return the columns of an overflow metadata file by the package."""
     footer = footer_of(body)
     return read_bounded(pa.BufferReader(body), footer, footer.schema.to_arrow_schema().names)
 
@@ -369,7 +369,7 @@ def columns_of_package(body: bytes) -> pa.Table:
     ],
 )
 def test_the_second_reader_reads_what_is_within_the_bounds(options: Any) -> None:
-    """STO-25: whatever the encoding, the pages, the row groups."""
+    """STO-25: any encoding, any pages, any row groups."""
     assert columns_of(packed(FLAT, **options)).combine_chunks().equals(FLAT)
 
 
@@ -437,7 +437,7 @@ def test_both_readers_make_the_same_of_changed_pages() -> None:
 
 
 def test_both_readers_have_the_same_bounds() -> None:
-    """STO-25: those of the specification."""
+    """STO-25: the bounds are those of the specification."""
     second, package = checked_parquet, bounded_parquet
     assert (second.FOOTER_BYTES, second.PAGE_HEADER_BYTES, second.LEVELS) == (256 << 20, 65536, 256)
     assert second.FOOTER_BYTES == package.FOOTER_BYTES_MAX

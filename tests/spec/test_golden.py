@@ -28,7 +28,7 @@ EXPECTED = {
 }
 GOOD = [name for name, expected in EXPECTED.items() if "error" not in expected]
 DAMAGED = [name for name, expected in EXPECTED.items() if "damaged" in expected]
-"""Of a sound log, with data files that are not what it says."""
+"""Tables with a sound log, whose data files differ from it."""
 
 BROKEN = [n for n, expected in EXPECTED.items() if "error" in expected and n not in DAMAGED]
 
@@ -71,7 +71,7 @@ def test_the_package_reads_a_good_table(case: tuple[str, dict[str, Any]]) -> Non
 
 @pytest.mark.parametrize("case", GOOD, indirect=True)
 def test_the_log_dump_reads_a_good_table(case: tuple[str, dict[str, Any]]) -> None:
-    """Nothing refused, and the same files with their partition values (VAL-1, VAL-2, TIM-4)."""
+    """No entry is refused, and the files and partition values agree (VAL-1, VAL-2, TIM-4)."""
     uri, expected = case
     document = logdump.read(uri, files=True)
     state = document["state"]
@@ -86,7 +86,10 @@ def test_the_log_dump_reads_a_good_table(case: tuple[str, dict[str, Any]]) -> No
 
 @pytest.mark.parametrize("case", BROKEN, indirect=True)
 def test_the_package_refuses_a_broken_table(case: tuple[str, dict[str, Any]]) -> None:
-    """By the class of error that the specification names; the rule is said where there is one."""
+    """The class of the error is the one in the specification.
+
+    The rule is checked if the error has one.
+    """
     uri, expected = case
     with pytest.raises(errors.TablefmtError) as caught:
         tablefmt.open(uri).to_arrow()
@@ -166,7 +169,7 @@ def test_every_key_of_what_is_expected_is_explained() -> None:
 
 
 def test_the_generator_still_makes_the_same_cases(tmp_path: Path) -> None:
-    """Made anew they hold the same rows and findings; sizes are those of the Parquet writer."""
+    """The new tables have the same rows and findings. Sizes depend on the Parquet writer."""
     tables.make(tmp_path)
     made = {
         folder.name: json.loads((folder / "expected.json").read_text(encoding="utf-8"))

@@ -36,7 +36,7 @@ def opened(name: str, folder: Path) -> tablefmt.Table:
 
 
 def bounds_of(asked: dict[str, Any]) -> dict[str, Any]:
-    """What is asked for, as the package takes it."""
+    """Return the expected bounds as arguments of the package."""
     answer = ("rows", "error")
     return {
         name.replace("_time", "_timestamp"): instant(value) if name.endswith("_time") else value
@@ -70,7 +70,7 @@ def test_every_range_has_its_rows(name: str, tmp_path: Path) -> None:
 
 
 def test_the_log_dump_says_which_rows_came_and_went() -> None:
-    """INC-5: of every entry but a restore, of which it tells equal rows too (INC-6)."""
+    """INC-5: the dump lists the changes of every entry, for a restore also equal rows (INC-6)."""
     uri = str(GOLDEN / "feed" / "table")
     told: dict[int, list[dict[str, Any]]] = {}
     for item in logdump.read(uri, changes=True)["entries"]:

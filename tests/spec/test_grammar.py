@@ -97,7 +97,7 @@ def conditions(draw: st.DrawFn) -> Predicate:
 @settings(max_examples=100, deadline=None)
 @given(conditions())
 def test_the_text_of_every_predicate_is_a_sentence(predicate: Predicate) -> None:
-    """PRN-16: what a writer puts into an entry can be read by whoever knows the grammar."""
+    """PRN-16: the text that a writer puts into an entry follows the grammar."""
     assert GRAMMAR.holds("condition", to_sql(predicate))
 
 

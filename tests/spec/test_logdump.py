@@ -52,7 +52,7 @@ def test_it_imports_nothing_of_the_package() -> None:
 
 
 def test_it_runs_where_there_is_no_package(tmp_path: Path) -> None:
-    """Nothing that it imports imports the package either."""
+    """Its imports do not import the package either."""
     for folder in ("logdump", "golden"):
         shutil.copytree(ROOT / "tools" / folder, tmp_path / "tools" / folder)
     (tmp_path / "tablefmt.py").write_text('raise SystemExit("the package was imported")')
@@ -140,7 +140,7 @@ def test_as_of_picks_the_state(as_of: str, version: int) -> None:
 
 @pytest.mark.parametrize("damage", ["missing", "short", "not-parquet"])
 def test_damaged_data_files_are_found_when_asked_for(tmp_path: Path, damage: str) -> None:
-    """ADD-5: what an entry names exists, with the size and the rows that it says."""
+    """ADD-5: a file that an entry names exists, with the size and rows of the entry."""
     shutil.copytree(golden("appends"), tmp_path / "t")
     path = next((tmp_path / "t" / "data").rglob("*.parquet"))
     raw = path.read_bytes()
@@ -222,7 +222,7 @@ def test_an_entry_that_is_no_regular_file_ends_the_state(
 
 
 def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
-    """STO-8: what is below a link is no object either."""
+    """STO-8: a path below a link is no object either."""
     root = tmp_path / "t"
     root.mkdir()
     (root / "_log").symlink_to(Path(golden("appends")) / "_log")

@@ -67,7 +67,7 @@ def test_a_reader_that_leaves_a_check_out_is_found(
     name: str,
     other: Callable[..., Any],
 ) -> None:
-    """The comparison can fail: it does, for each check that is gone."""
+    """The comparison fails for each check that is left out."""
     monkeypatch.setattr(module, name, other)
     found = mutated.outcomes(25, AT_EVERY_CHANGE, tmp_path, tables)
     assert any(one is not None for _, one in found)

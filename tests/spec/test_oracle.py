@@ -114,7 +114,7 @@ def test_it_disagrees_when_anything_differs(tmp_path: Path) -> None:
 
 @pytest.mark.broken_tables
 def test_it_disagrees_on_a_table_with_damage_that_the_handle_did_not_see(tmp_path: Path) -> None:
-    """A data file that is gone, an entry that was edited."""
+    """A data file is damaged, or an entry."""
     for damaged in ("data", "_log"):
         root = tmp_path / damaged
         table = a_history(str(root))
@@ -128,7 +128,7 @@ def test_it_disagrees_on_a_table_with_damage_that_the_handle_did_not_see(tmp_pat
 def test_it_is_asked_after_every_test(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Damage that a test leaves behind fails that test; tables that are gone are passed over."""
+    """Damage that a test leaves fails that test. Removed tables are skipped."""
     guard = every_table_agrees.__wrapped__(request, monkeypatch, None)  # type: ignore[attr-defined]
     next(guard)
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)

@@ -1,4 +1,4 @@
-"""How the pages of the specification are written."""
+"""Style of the pages of the specification."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_a_day_has_24_hours_and_what_rules_of_conflicts_go_by_is_published() -> 
 
 
 def written_file(columns: str, folder: Path) -> pq.ParquetFile:
-    """A file of one row of NULLs that the Arrow plane wrote."""
+    """Return a file of one row of NULLs that the Arrow backend wrote."""
     table = tablefmt.create(str(folder), columns)
     table.append(pa.Table.from_pylist([{}], table.to_arrow().schema))
     (path,) = folder.glob("data/*/*.parquet")

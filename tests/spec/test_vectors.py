@@ -87,7 +87,7 @@ def test_both_readers_refuse_what_is_no_text_of_a_value(vector: Json, tmp_path: 
     assert (1, vector["rule"]) in {(f["version"], f["rule"]) for f in findings}
     with pytest.raises(CorruptEntryError) as caught:
         tablefmt.open(uri).scan().files()
-    # Of a value of another type one may name the rule of the field, or that of the type.
+    # For a value of another type, the rule of the field or of the type may be named.
     assert caught.value.rule in {vector["rule"], *OF_TYPES.get(vector["rule"], ())}
 
 

@@ -1,4 +1,4 @@
-"""The registry of features in spec/versions.md is the one that the package goes by."""
+"""The registry of features in spec/versions.md equals the one in the package."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def test_the_registry_is_the_page() -> None:
 
 
 def test_a_reserved_feature_is_not_known() -> None:
-    """VER-3: what a reader needs to know, a writer needs too; and its fields are unknown names."""
+    """VER-3: writers know every feature of readers.
+
+    The fields of a reserved feature are unknown names.
+    """
     for name, feature in FEATURES.items():
         known_here = feature.support is Support.KNOWN
         assert (name in READER_FEATURES) == (known_here and feature.reader)
@@ -55,7 +58,7 @@ def test_a_reserved_feature_is_not_known() -> None:
 
 
 def test_every_feature_has_a_golden_table() -> None:
-    """VER-4: of a reserved one, that it is refused by its name; of another one, that it is read."""
+    """VER-4: a reserved feature is refused by its name, others are read."""
     named = {"logExpiry"} if (GOLDEN / "expired-not-yet").exists() else set()
     for path in GOLDEN.glob("*/expected.json"):
         named.update(orjson.loads(path.read_bytes()).get("features", ()))

@@ -19,8 +19,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """`hang` sleeps first; `drop` closes the connection without a word; `length` is said in the
-    header, whatever there is to come."""
+    """An answer of the server.
+
+    `hang` sleeps first; `drop` closes the connection without a word; `length` is the length in the
+    header, for any body.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -36,7 +39,7 @@ def s3_error(status: int, code: str) -> Answer:
 
 
 class ScriptedServer:
-    """`says_continue`: whether a client that asks before it sends a body is told to go on."""
+    """`says_continue`: the server answers 100 Continue to a client that waits for it."""
 
     def __init__(self, script: Callable[[int, Request], Answer]) -> None:
         self.play(script)

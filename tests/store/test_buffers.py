@@ -1,4 +1,4 @@
-"""Nothing of Python's is left with Arrow's threads when a process ends: it would be aborted."""
+"""Arrow's threads hold no Python object when a process ends. It would be aborted."""
 
 from __future__ import annotations
 

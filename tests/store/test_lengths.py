@@ -51,7 +51,7 @@ def test_the_specification_says_the_same_lengths() -> None:
 
 
 def test_a_file_of_many_gigabytes_is_not_read(tmp_path: Path) -> None:
-    """STO-24: 20 GB that take no room on the disk."""
+    """STO-24: a sparse file of 20 GB uses no space on the disk."""
     store = LocalStore(str(tmp_path))
     for key in (entry_key(7), "_log/hint.json"):
         store.put(key, b"{")

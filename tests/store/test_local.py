@@ -1,4 +1,4 @@
-"""What only a local disk can do wrong."""
+"""Failures that only a local disk has."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_empty_directories_are_removed_and_nothing_else(store: LocalStore, tmp_p
 
 
 def test_directories_in_which_others_write_meanwhile_are_safe(store: LocalStore):
-    """STO-15: two handles of one store, one that removes and one that makes names anew."""
+    """STO-15: two handles of one store: one removes directories, and one creates them again."""
     other, done = LocalStore(store.uri), threading.Event()
 
     def remove() -> None:
@@ -319,7 +319,7 @@ def test_a_write_past_the_limit_leaves_nothing(tmp_path: Path, way: str):
 
 
 def test_a_read_only_tree_refuses(store: LocalStore, monkeypatch: pytest.MonkeyPatch):
-    """STO-6: told by errno, wherever in the create it comes."""
+    """STO-6: errno decides, for a failure at any step of the create."""
     store.put("_log/0", b"x")
 
     def refuse(*arguments: object, **options: object) -> int:
@@ -383,8 +383,10 @@ def test_turns_are_taken_one_by_one_and_never_waited_for_long(tmp_path: Path):
 
 
 def test_a_turn_ends_with_the_first_name_created(tmp_path: Path):
-    """STO-14: who is next does not wait for the folder to be durable; a name that is taken ends
-    nothing."""
+    """STO-14: the next writer does not wait until the folder is durable.
+
+    A name that is taken does not end the turn.
+    """
     first, second = LocalStore(tmp_path / "t"), LocalStore(tmp_path / "t")
     assert first.put_if_absent("_log/0", b"x") == Written()
     lock = os.open(tmp_path / "t" / "_log", os.O_RDONLY)
@@ -400,6 +402,6 @@ def test_a_turn_ends_with_the_first_name_created(tmp_path: Path):
 
 
 def test_a_turn_beside_nothing_is_no_turn(tmp_path: Path):
-    """STO-14: where the folder is missing there is nobody to wait for."""
+    """STO-14: there is no queue if the folder is missing."""
     with LocalStore(tmp_path / "none").turn("_log/0"):
         assert not (tmp_path / "none").exists()

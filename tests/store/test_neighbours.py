@@ -1,4 +1,4 @@
-"""Turns of processes of one machine: in order, for a while at most, and gone with their holders."""
+"""Queues of processes of one machine: ordered, bounded waits, freed with their holders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_is_left_is_found_by_the_next() -> None:
-    """STO-14: contiguous, without what was there already, and begun anew after a gap."""
+    """STO-14: the entries are contiguous, without known ones, and begin again after a gap."""
     for entries, found in (
         ([(3, b"three"), (4, b"four")], [(3, b"three"), (4, b"four")]),
         ([(4, b"four"), (5, b"")], [(3, b"three"), (4, b"four"), (5, b"")]),
@@ -89,7 +89,7 @@ def test_what_was_left_long_ago_is_not_believed(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("at", range(16, 48, 3))
 def test_damage_is_nothing_left(folder: Path, at: int) -> None:
-    """STO-14: whoever wrote it may have been stopped in the middle."""
+    """STO-14: the process that wrote it may have been stopped in the middle."""
     with shared_queue_turn("a", SOON) as shared:
         assert shared is not None
         shared.leave([(3, b"three")])
@@ -145,7 +145,7 @@ def _one_of_many(folder: str, turns: int, start: Any, said: Any) -> None:
 
 
 def test_one_at_a_time(folder: Path) -> None:
-    """STO-14: nobody writes over what another process left."""
+    """STO-14: no process overwrites the entries of another."""
     start, said = CONTEXT.Barrier(4), CONTEXT.Queue()
     many = [
         CONTEXT.Process(target=_one_of_many, args=(str(folder), 20, start, said)) for _ in range(4)
@@ -218,7 +218,7 @@ def test_a_child_forked_in_a_turn_holds_up_nobody() -> None:
 def test_a_folder_that_others_can_write_to_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """STO-13, STO-14: what is in it would be anybody's, and entries say what is in the table."""
+    """STO-13, STO-14: other users could change the entries, which decide the rows of the table."""
     monkeypatch.undo()
     monkeypatch.setattr(shared_commit_queue, "MEMORY", str(tmp_path))
     mine = tmp_path / f"tablefmt-{os.getuid()}"
@@ -239,7 +239,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(
 
 
 def test_files_that_nobody_uses_go(folder: Path) -> None:
-    """STO-14: when another one is made."""
+    """STO-14: they are removed when another file is created."""
     for identity in ("a", "b"):
         with shared_queue_turn(identity, SOON):
             pass

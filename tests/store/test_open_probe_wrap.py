@@ -74,7 +74,7 @@ def test_other_schemes_are_refused_by_name(uri: str):
 
 
 def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """STO-11: as every shell has it; a folder of that name is `./~`."""
+    """STO-11: a tilde means the same as in a shell. A folder of that name is `./~`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", f"{tmp_path}/home")
     real = os.path.realpath(tmp_path)
@@ -199,7 +199,10 @@ def test_the_environment_leads_to_the_endpoint(
 def test_a_store_opened_after_the_environment_changed_goes_by_the_new_one(
     s3_server: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """STO-11: whether options name no credentials or no region; an open store keeps its own."""
+    """STO-11: options without credentials or region use the environment.
+
+    An open store keeps its own.
+    """
 
     def signers(*stores: Store) -> list[str]:
         s3_server.seen.clear()
@@ -249,7 +252,7 @@ def test_long_listings_and_large_outputs_on_s3(
     """STO-7, STO-9: past some pages, and past one part; an aborted upload leaves no parts."""
     store = open_store(s3_uri, s3_server.options)
     client, bucket = s3_server.client(), s3_uri.split("/")[2]
-    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")  # of a page; 1000, where none is said
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")  # keys in a page; 1000 by default
     keys = [f"_log/{number:04d}" for number in range(35)]
     for key in keys:
         client.put_object(Bucket=bucket, Key=f"table/{key}", Body=b"")
@@ -278,7 +281,7 @@ def test_long_listings_and_large_outputs_on_s3(
 
 
 def test_an_upload_is_given_up_by_its_id(s3_server: S3Server, s3_uri: str):
-    """STO-7: one that is gone already is fine."""
+    """STO-7: a missing upload is accepted."""
     client, bucket = s3_server.client(), s3_uri.split("/")[2]
     begun = [client.create_multipart_upload(Bucket=bucket, Key=f"table/data/{n}") for n in "ab"]
     store = open_store(s3_uri, s3_server.options)
@@ -353,7 +356,7 @@ def test_a_disk_that_replaces_names_is_refused(tmp_path: Path):
 
 
 def test_a_store_that_is_honest_to_one_after_another_alone_is_refused(store: MemoryStore):
-    """STO-12: creators at once are told by the dozen that they have won; also of large bodies."""
+    """STO-12: simultaneous creators are told that they have won, some for large bodies only."""
     for at_fault in (InTurnOnly(store), InTurnOnly(store, only_from=1000)):
         assert at_fault.put_if_absent("_log/0", b"x" * 1000) == Written()
         assert at_fault.put_if_absent("_log/0", b"y" * 1000) == Exists()
@@ -404,8 +407,10 @@ def test_a_store_is_probed_once_a_process(store: MemoryStore):
 @pytest.mark.parametrize("fault", ["lost_request", "lost_answer", "late", "sdk_retry"])
 @pytest.mark.parametrize("every", [1, 2, 3, 5, 7, 41])
 def test_the_probe_is_not_fooled_by_the_network(store: MemoryStore, fault: str, every: int):
-    """STO-5, STO-12: its own object behind Exists is no proof of anything bad, and no answer is
-    nobody's victory."""
+    """STO-5, STO-12: the probe's own object behind Exists proves no fault.
+
+    A missing answer counts for no creator.
+    """
 
     def plan(index: int, verb: str, key: str) -> str | None:
         return fault if verb == "put_if_absent" and index % every == 0 and index < 15 else None
@@ -471,7 +476,7 @@ def test_what_the_answers_to_a_race_show(replies: list[PutReply], kept: int | No
 
 
 def test_tables_of_one_bucket_are_probed_once(s3_server: S3Server):
-    """STO-12: by one endpoint; another bucket, or endpoint, may keep its promises otherwise."""
+    """STO-12: one probe covers an endpoint. Another bucket or endpoint may behave otherwise."""
     one, other = f"s3://{s3_server.new_bucket()}", f"s3://{s3_server.new_bucket()}"
 
     def probes(uri: str) -> int:
@@ -501,7 +506,7 @@ def creates(verb: str, fault: str) -> str | None:
 def test_each_fault_of_a_create_does_what_it_says(
     store: MemoryStore, fault: str | None, reply: PutReply, at_once: bool, in_the_end: bool
 ):
-    """STO-4, STO-5, STO-6, as the simulations need them."""
+    """STO-4, STO-5, STO-6, the simulations need these faults."""
     faulty = FaultyStore(store, lambda index, verb, key: fault if index == 0 else None)  # type: ignore[arg-type, return-value]
 
     assert faulty.put_if_absent("k", b"x") == reply

@@ -50,7 +50,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_only_the_user_looks_into_it(temporary: Path) -> None:
-    """SEC-3: whatever the umask; the end of it takes its files along, once."""
+    """SEC-3: any umask gives this mode. The first removal deletes the files."""
     folder = PrivateFolder(PREFIX)
     assert stat.S_IMODE(os.stat(folder.path).st_mode) == 0o700
     Path(folder.path, "rows").touch()

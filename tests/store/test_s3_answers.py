@@ -1,4 +1,4 @@
-"""What the S3 store makes of every kind of answer, over real HTTP."""
+"""Reactions of the S3 store to every kind of answer, over real HTTP."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_create_is_conditional_at_every_length(serve: Serve, body: bytes):
 
 
 def test_a_small_body_is_sent_without_asking(serve: Serve):
-    """STO-20: this server never says 100 Continue, so whoever waited for it would get no answer."""
+    """STO-20: this server never sends 100 Continue, so waiting for it gets no answer."""
     store, server = serve(always(Answer(200)))
     server.says_continue = False
     bodies = [b"", b"x", b"x" * (ASK_FROM_BYTES - 1)]
@@ -153,7 +153,7 @@ def test_a_timeout_is_no_answer(serve: Serve):
 
 
 def test_a_refused_connection_is_no_answer(serve: Serve):
-    """STO-5: nothing listens there."""
+    """STO-5: no server listens at the address."""
     closed = ScriptedServer(always(Answer(200)))
     store, _ = serve(always(Answer(200)), server=closed)
     closed.close()
@@ -196,7 +196,7 @@ def test_a_dropped_connection_is_counted_as_a_send(serve: Serve):
 def test_an_http_layer_of_unknown_habits_makes_a_no_uncertain(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ):
-    """STO-6: where its re-sends cannot be switched off, they have to be expected."""
+    """STO-6: its re-sends cannot be switched off, so they must be expected."""
 
     async def none(client: object) -> list[object]:
         return []
@@ -249,7 +249,7 @@ def test_an_error_that_may_pass_is_marked_so(serve: Serve, answer: Answer):
 
 
 def test_a_wrong_clock_is_told_to_who_creates(serve: Serve):
-    """STO-6: nothing was done, and it is no matter of rights."""
+    """STO-6: no object was written, and the cause is not a missing permission."""
     store, _ = serve(always(s3_error(403, "RequestTimeTooSkewed")))
 
     reply = store.put_if_absent("_log/0", b"x")
@@ -260,7 +260,7 @@ def test_a_wrong_clock_is_told_to_who_creates(serve: Serve):
 
 
 def test_a_wrong_checksum_is_an_answer(serve: Serve):
-    """STO-6: asked for three times, since the way may be to blame, and then said as it is."""
+    """STO-6: the object is requested three times, because the network may be at fault."""
     headers = {"x-amz-checksum-crc32": "AAAAAA=="}
     store, server = serve(always(Answer(200, b"other bytes", headers)))
 
@@ -303,7 +303,10 @@ class Listing:
 
 
 def test_an_object_that_is_too_long_is_not_brought(serve: Serve):
-    """STO-24: by the length in the header; the bytes never come, and nobody waits for them."""
+    """STO-24: the header has the length.
+
+    The client does not wait for the bytes, which never come.
+    """
     store, server = serve(always(Answer(200, b"{", length=20 << 30)))
     entry = "_log/00000000000000000007.json"
     (one, other) = store.get_many([entry, "_log/hint.json"])

@@ -32,7 +32,7 @@ def _status_of_create(client, bucket: str, key: str, body: bytes) -> int:
 
 
 def test_one_create_of_a_key_wins_and_its_body_stays(s3_server: S3Server, fast_thread_switching):
-    """What STO-3 and STO-4 need of a server, asked by plain boto3."""
+    """STO-3 and STO-4 need this behaviour of a server. The test uses plain boto3."""
     client, bucket = s3_server.client(), s3_server.new_bucket()
     start = Barrier(CREATORS)
 

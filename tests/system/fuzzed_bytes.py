@@ -117,7 +117,7 @@ def store_of(objects: Objects) -> MemoryStore:
 
 
 def look(known: Known, objects: Objects, same: bool) -> None:
-    """Read a table in every way; `same`: whatever is answered has to be the right rows."""
+    """Read a table in every way. `same`: each answer must have the right rows."""
     store = store_of(objects)
     table = None
     _second_reader(store, known, same)
@@ -228,11 +228,11 @@ def names(objects: Objects, chance: random.Random) -> None:
         objects["_log/hint.json"] = orjson.dumps(hint)
 
 
-# Changes with every checksum put right: whatever comes of it, it is an error of ours or rows.
+# Changes with right checksums: the result is an error of the package, or rows.
 
 
 def chained(objects: Objects, version: int, document: dict[str, Any]) -> None:
-    """Put an entry in the log, and those after it on top of it; what is derived is let go."""
+    """Put an entry in the log, chain the later ones to it, and drop derived objects."""
     while True:
         document.pop("checksum", None)
         objects[entry_key(version)] = seal(document)
@@ -371,13 +371,13 @@ def parquet(sound: bytes, chance: random.Random) -> bytes:
 
 
 def lines_of(body: bytes, known: int) -> int:
-    """How many lines a bomb has; for what is spoilt, those that were known."""
+    """Return the number of lines of a bomb, otherwise the known number."""
     is_bomb = any(body in bodies for bodies in BOMBS.values())
     return int(pq.read_metadata(io.BytesIO(body)).num_rows) if is_bomb else known
 
 
 def side(objects: Objects, chance: random.Random) -> None:
-    """A side file of `add` or `delete`."""
+    """Spoil an overflow file of `add` or `delete`."""
     versions = [v for v in map(entry_version, sorted(objects)) if v is not None]
     documents = {v: orjson.loads(objects[entry_key(v)]) for v in versions}
     places_ = [
@@ -460,7 +460,7 @@ def long(objects: Objects, chance: random.Random) -> None:
 
 
 def posts(objects: Objects, chance: random.Random) -> None:
-    """What neighbours leave for each other: read here, since a table in memory has none."""
+    """Spoil shared entries of a commit queue and read them here. A table in memory has none."""
     fd = os.memfd_create("posts")
     try:
         shared = SharedEntries(fd)
@@ -477,14 +477,14 @@ def posts(objects: Objects, chance: random.Random) -> None:
 
 
 SAME: Mapping[str, Change] = {"bytes": change_bytes, "lose": lose, "names": names, "posts": posts}
-"""After these, whatever is answered has to be right. Derived objects may be passed over."""
+"""Changes after which each answer must be right. Derived objects may be skipped."""
 
 FORGED: Mapping[str, Change] = {
     "entry": entry, "root": root, "side": side, "part": part, "block": block, "footer": footer,
     "json": json_bomb, "long": long,
 }  # fmt: skip
 RARE = frozenset({"json", "long"})
-"""These take seconds."""
+"""Changes that take seconds."""
 
 
 def without(gate: str) -> None:
@@ -554,7 +554,7 @@ def load_bombs() -> None:
 
 
 def reserved() -> int:
-    """Bytes of data that the process has asked for, most of which nobody touches: pools do so."""
+    """Return the bytes of data that the process has reserved. Pools reserve more than they use."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmData:")[2].split()[0]) << 10
 

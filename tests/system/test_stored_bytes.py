@@ -15,7 +15,7 @@ from tests.system.fuzzed_bytes import ENVIRONMENT, FORGED, SAME
 
 
 def run(seed: int, cases: int, *more: str) -> tuple[int, str]:
-    """Cases in a process of their own: its code, and what it said of those that went wrong."""
+    """Run cases in a process of their own. Return its code, and its output for failed cases."""
     command = [sys.executable, "-m", "tests.system.fuzzed_bytes", str(seed), str(cases), *more]
     environment = {**os.environ, **ENVIRONMENT}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -39,7 +39,7 @@ def test_every_kind_of_change_is_right_rows_or_an_error(kind: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize(("gate", "kind"), [("pages", "side"), ("json", "json"), ("far", "names")])
 def test_a_gate_that_is_left_out_is_missed(gate: str, kind: str) -> None:
-    """What the cases are worth: without one gate they fail."""
+    """The cases fail if one gate is left out."""
     code, said = run(1, 40, gate, kind)
     assert (code != 0, bool(said)) == (True, True)
 

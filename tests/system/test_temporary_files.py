@@ -23,7 +23,7 @@ FEW = pa.table({"k": pa.array(range(1000), pa.int64())})
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """What another user could open: names whose mode lets him, and those of all folders above."""
+    """Return the names that another user could open, by their modes and all folders above."""
     found = []
     for path in sorted(folder.iterdir()):
         if stat.S_IMODE(path.lstat().st_mode) & 0o077:

@@ -173,7 +173,7 @@ def test_partitioned_by_nothing_may_be_said_in_three_ways() -> None:
 
 
 def test_below_a_file_there_is_no_table(tmp_path: Path) -> None:
-    """LOG-7: for whoever looks. Whoever makes one there is told what is in the way."""
+    """LOG-7: reads find no table. A create gets an error that names the file."""
     place = tmp_path / "file"
     place.write_text("x")
     for uri in (place, place / "below" / "t"):

@@ -1,4 +1,4 @@
-"""What is wrong is said by class and by name, with the next step, and nothing is harmed."""
+"""Errors have a class, a name and the next step, and bad input changes nothing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def table() -> Any:
 
 
 def test_what_is_no_table_is_named(tmp_path: Path) -> None:
-    """LOG-7: nothing, an empty folder, a file, a folder of something else."""
+    """LOG-7: the address has no object, an empty folder, a file, or a folder of another format."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     (tmp_path / "delta" / "_delta_log").mkdir(parents=True)

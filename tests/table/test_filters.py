@@ -111,7 +111,7 @@ def test_they_are_reads_as_narrow_as_text() -> None:
 
 
 def test_a_scan_keeps_the_filters_it_was_given() -> None:
-    """What becomes of the list afterwards is not what was read (CFL-8)."""
+    """A later change of the list does not change what was read (CFL-8)."""
     table = made()
     filters: list[Any] = [("Land", "=", "DE")]
     scan = table.scan(where=filters)

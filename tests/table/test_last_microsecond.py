@@ -93,7 +93,7 @@ def test_it_can_be_dropped_and_made_anew(tmp_path: Path) -> None:
 
 @pytest.mark.broken_tables
 def test_versions_of_one_time_are_told_apart_by_number(tmp_path: Path) -> None:
-    """TIM-4: a time is the last version of it; changes and transactions go by versions."""
+    """TIM-4: a time selects its last version. Changes and transactions use versions."""
     table = at_the_end(tmp_path / "t")
     table.append({"id": [4], "t": ["d"]})
     table.delete("id = 1")

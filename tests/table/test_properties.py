@@ -51,7 +51,7 @@ def test_names_of_columns_may_be_a_list(given: Any, kept: str, bounded: list[str
 
 @pytest.mark.parametrize("names", ["nope", "id, nope", "s", "['id']", ["nope"]], ids=repr)
 def test_names_that_are_no_columns_are_refused(names: Any) -> None:
-    """PTY-1: when they are set, not when rows are written."""
+    """PTY-1: the error comes when they are set, not when rows are written."""
     refused = r"statsColumns: column .*Name some of the columns 'id', "
     with pytest.raises(SchemaMismatchError, match=refused):
         made(statsColumns=names)
@@ -62,7 +62,7 @@ def test_names_that_are_no_columns_are_refused(names: Any) -> None:
 
 
 def test_a_table_that_names_no_column_can_be_written_and_says_so() -> None:
-    """PTY-1, PRN-11: such values were taken once. They are passed over as if nothing was set."""
+    """PTY-1, PRN-11: older releases accepted these values. They are ignored."""
     table = new_table()
     head = table.context.view.head
     metadata = replace(head.metadata, properties={"statsColumns": "['id']"})
@@ -98,7 +98,7 @@ def test_a_table_that_names_no_column_can_be_written_and_says_so() -> None:
     ids=str,
 )
 def test_a_duration_may_be_a_timedelta(given: Any, kept: str) -> None:
-    """PTY-3: as vacuum(retention=…) takes it."""
+    """PTY-3: `vacuum(retention=…)` accepts the same."""
     table = made(deletedFileRetentionDuration=given)
     assert table.properties == {"deletedFileRetentionDuration": kept}
     expected = given.total_seconds() if isinstance(given, timedelta) else 432_000

@@ -43,7 +43,7 @@ def seen(table: Table, **asked: Any) -> list[Row]:
 
 
 def files(table: Table, where: str, version: int | None = None) -> int:
-    """How many files a scan would open."""
+    """Return the number of files that a scan would open."""
     return int(handle(table.context.store).scan(where=where, version=version).survivors.num_rows)
 
 
@@ -109,7 +109,10 @@ def test_a_widened_column_has_all_values_and_prunes_by_them(
 
 
 def test_a_name_that_was_dropped_and_added_again_has_none_of_the_old_values() -> None:
-    """SCH-3, SCH-8: at the top and inside structs, lists and maps; old versions keep theirs."""
+    """SCH-3, SCH-8: this holds at the top and inside structs, lists and maps.
+
+    Old versions keep their values.
+    """
     table = table_of(
         "id INT, x STRING, s STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<a: INT, b: STRING>>, "
         "m MAP<STRING, STRUCT<a: INT, b: STRING>>"
@@ -136,7 +139,7 @@ def test_a_name_that_was_dropped_and_added_again_has_none_of_the_old_values() ->
 
 
 def test_columns_exchange_their_names() -> None:
-    """SCH-3, DAT-12: what is in a column follows its name, partition columns too."""
+    """SCH-3, DAT-12: values follow the name of their column, partition columns too."""
     table = table_of("a INT, b INT, s STRUCT<a: INT, b: INT>", partition_by=["a"])
     put(table, {"a": 1, "b": 2, "s": {"a": 3, "b": 4}})
     for old, new in (("a", "t"), ("b", "a"), ("t", "b")):
@@ -236,7 +239,7 @@ def test_an_append_brings_its_columns_along_in_one_commit() -> None:
             "new": {"x": dt.date(2020, 1, 1), "y": 1},
         },
     ]
-    # Nothing new: an append as any other, and NULL of no type is no new type.
+    # No new column: an ordinary append. NULL without a type is no new type.
     commit_result = table.append(pa.table({"id": [3], "new": pa.nulls(1)}), merge_schema=True)
     assert table.context.view.entries_after(2)[0].entry.metadata is None
     assert len(seen(table, version=1)) == 1
@@ -286,7 +289,10 @@ def test_columns_that_cannot_be_merged_change_nothing(data: dict[str, Any]) -> N
 
 
 def test_a_schema_that_is_merged_conflicts_as_a_change_of_metadata() -> None:
-    """CFL-5: it goes on top of rows; what began before it fails, but for appends that float."""
+    """CFL-5: it rebases onto rows.
+
+    Transactions that began before it fail, except floating appends.
+    """
     table = table_of("id BIGINT")
     txn = table.transaction().append(pa.table({"new": [1]}), merge_schema=True)
     floating = handle(table.context.store)
@@ -299,7 +305,7 @@ def test_a_schema_that_is_merged_conflicts_as_a_change_of_metadata() -> None:
         with pytest.raises(MetadataChangedException):
             loser.commit()
     assert floating.append(pa.table({"id": [2]})).rebased_over == (2,)
-    # A handle that has not heard of the column does not make another one of that name.
+    # A handle that does not know the column does not add another one of that name.
     assert table.append(pa.table({"NEW": [7]}), merge_schema=True).version == 4
     assert handle(table.context.store).schema.names == ["id", "new"]
     assert_sound(table.context.store)
@@ -315,7 +321,7 @@ def test_merging_looks_for_the_newest_schema_first() -> None:
 
 
 def test_an_overwrite_brings_other_columns_in_one_commit() -> None:
-    """SCH-8, CFL-3: rows of the version before are gone with their columns, and still there."""
+    """SCH-8, CFL-3: the old version keeps its rows and columns."""
     table = table_of(
         "id INT, p STRING, x STRING", partition_by=["p"], properties={"statsColumns": "id, x"}
     )
@@ -505,7 +511,7 @@ def test_of_two_that_replace_a_table_at_once_one_is_the_first(reads: bool, empty
 
 @pytest.mark.parametrize("by", ["p", "q"])
 def test_a_table_replaced_from_its_own_rows_keeps_no_file_of_a_compaction(by: str) -> None:
-    """SCH-12, ENT-8: one that won meanwhile made files that the replacement did not know."""
+    """SCH-12, ENT-8: a concurrent compaction made files that the replacement did not know."""
     table = table_of("k INT, p STRING, q STRING", partition_by=["p"])
     put(table, {"k": 1, "p": "a", "q": "b"})
     put(table, {"k": 2, "p": "a", "q": "c"})

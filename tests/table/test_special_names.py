@@ -1,4 +1,4 @@
-"""Columns and fields called whatever SCH-2 and SCH-11 allow, through every verb."""
+"""Columns and fields with any name that SCH-2 and SCH-11 allow, in every call."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_partitions_and_renamed_columns(name: str) -> None:
     assert [row[name] for row in table.to_arrow().sort_by("ident").to_pylist()] == [3, 3, 4]
     assert table.to_arrow(where=f"{quoted(name)} = 3", limit=1).num_rows == 1
     table.alter.rename_column(path, "plain")
-    # What the files call it is as before.
+    # The files keep the physical name.
     assert table.to_arrow(columns=["plain"], where="plain = 4").to_pydict() == {"plain": [4]}
     assert table.scan(where="abs(plain) = 3").count() == 2
 

@@ -1,4 +1,4 @@
-"""Writes by a handle that has not heard of changes of the schema: they go by the newest version."""
+"""Writes by a handle that does not know of schema changes use the newest schema."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def stale(case: Case) -> tuple[Table, Table]:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("way", ["table", "stream", "frame"])
 def test_an_append_by_a_stale_handle_goes_by_the_newest_schema(name: str, way: str) -> None:
-    """CFL-5: nobody else is there, so nothing fails, and every value is where its name is."""
+    """CFL-5: no other writer exists. Every value is in the column of its name."""
     case = CASES[name]
     old, table = stale(case)
     data: Any = pa.Table.from_pylist([case.row])
@@ -219,7 +219,7 @@ def test_what_an_append_asks_of_the_store_when_its_schema_was_old() -> None:
     assert [verb for verb, _ in puts] == ["put", "put_if_absent", "put", "put_if_absent"]
     assert puts[1::2] == [("put_if_absent", entry_key(3)), ("put_if_absent", entry_key(4))]
     assert commit_result.rebased_over == ()
-    # What does not fit costs a look for a newer schema, and no more.
+    # Data that does not fit costs one request for a newer schema.
     counting.reset()
     with pytest.raises(SchemaMismatchError):
         old.append(pa.table({"z": [3]}))
@@ -272,7 +272,7 @@ def test_a_stream_is_kept_in_memory_or_on_disk_until_it_is_in_the_table(
 
 
 def test_a_stream_that_was_not_read_to_its_end_goes_on_where_it_was() -> None:
-    """CFL-5: what was read comes from memory and disk, the rest from the stream."""
+    """CFL-5: the first rows come from memory and disk, the rest from the stream."""
     whole = stream(9).read_all()
     for limit in (0, 20_000, 1 << 20):
         with Kept(stream(9), limit) as kept:

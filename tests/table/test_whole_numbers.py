@@ -1,4 +1,4 @@
-"""Whole numbers of whatever make are versions, limits and application versions."""
+"""Whole numbers of any type are accepted as versions, limits and application versions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def table_of_three() -> Table:
 @pytest.mark.parametrize("make", [np.int64, np.int8, np.uint64, np.array])
 @pytest.mark.parametrize("name", WHERE)
 def test_a_number_of_numpy_s_is_the_number(name: str, make: Callable[[int], Any]) -> None:
-    """TIM-4, INC-1: as Python's."""
+    """TIM-4, INC-1: the number equals Python's."""
     table = table_of_three()
     assert WHERE[name](table, make(2)) == WHERE[name](table, 2)
 

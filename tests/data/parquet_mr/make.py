@@ -1,4 +1,4 @@
-"""How the files beside this one were made: `python make.py DIRECTORY`, with Spark 4.1 or later."""
+"""The program that made these files: `python make.py DIRECTORY`, with Spark 4.1 or later."""
 
 import glob
 import pathlib

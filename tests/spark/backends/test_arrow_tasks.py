@@ -1,4 +1,4 @@
-"""What the arrow backend hands to Spark's workers; and that backend on a classic session."""
+"""Work that the arrow backend sends to Spark's workers, and that backend on a classic session."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_what_travels_to_workers_holds_no_more_than_it_needs(uri: str) -> None:
 
 @pytest.mark.usefixtures("arrow_alone")
 def test_a_query_of_the_table_itself_is_no_blind_append_by_arrow(spark: Any, uri: str) -> None:
-    """CFL-8: what the text of a plan says."""
+    """CFL-8: the text of the plan shows the read."""
     write(spark.range(3), uri)
     table = tablefmt.open(uri)
     for query, blind in (

@@ -1,4 +1,4 @@
-"""Spark reads nothing outside the table, whatever a checkpoint says."""
+"""Spark reads nothing outside the table, for any content of a checkpoint."""
 
 from __future__ import annotations
 

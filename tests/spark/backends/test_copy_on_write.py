@@ -28,7 +28,10 @@ TRANSACTION = "a" * 32
 
 @pytest.fixture
 def table(uri: str) -> tablefmt.Table:
-    """Four files of ten rows in two partitions; two rows are gone from the second."""
+    """Return a table with four files of ten rows in two partitions.
+
+    Two rows of the second are deleted.
+    """
     table = tablefmt.create(uri, SCHEMA, partition_by=["p"])
     for at in range(4):
         table.append(pa.table({"id": range(10 * at, 10 * at + 10), "p": ["ab"[at % 2]] * 10}))

@@ -1,4 +1,4 @@
-"""Tables of which rows were deleted: both planes leave them out, at every way in."""
+"""Tables with deleted rows: both backends leave them out, in every kind of read."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_every_way_in_gives_the_rows_that_are_left_at_every_version(
         assert frame.count() == len(rows)
         assert pairs(frame.selectExpr("count(*)", "sum(v)")) == total
         assert pairs(frame.where("v = 3 or id = 0")) == [r for r in rows if r[1] == 3]
-        # The row with 0 is gone, and no division by it may happen.
+        # The row with 0 is deleted, so it must not be divided by.
         assert pairs(frame.where("10 / id > 2.1")) == [r for r in rows if r[0] <= 4]
 
 
@@ -305,7 +305,7 @@ def test_files_older_than_the_schema_lose_their_rows_too(
 
 
 def test_a_session_that_does_not_know_how_says_so(spark: Any, staged: StagedTable) -> None:
-    """DEL-4: a view that another session made may not give rows that are gone."""
+    """DEL-4: a view that another session made must not return deleted rows."""
     tablefmt.spark.register(spark)
     uri = staged.table.uri
     tablefmt.spark.read(spark, uri).createGlobalTempView("everywhere")
@@ -346,7 +346,7 @@ def test_the_arrow_plane_leaves_the_rows_out(spark: Any, staged: StagedTable, ar
 def test_rows_come_with_their_positions(
     spark: Any, staged: StagedTable, backend: str, use_backend: Callable[..., None]
 ) -> None:
-    """DEL-1: positions count rows as written, whatever is gone or not read."""
+    """DEL-1: positions count rows as written, with the deleted and skipped ones."""
     use_backend(backend)
     snapshot = staged.table.context.view.snapshot(4)
     files = snapshot.with_vectors(snapshot.files)

@@ -141,7 +141,7 @@ def test_two_first_writes_at_once_both_have_their_rows_in_it(
 
 
 def test_of_two_first_writes_of_other_columns_one_is_told(spark: Any, uri: str) -> None:
-    """CFL-4: and its files are gone."""
+    """CFL-4: its files are deleted."""
     frames = [spark.range(5), spark.newSession().range(5).selectExpr("cast(id as string) as id")]
     done = at_once(*(lambda f=frame: tablefmt.spark.write(f, uri) for frame in frames))
     errors = [found for found in done if isinstance(found, Exception)]

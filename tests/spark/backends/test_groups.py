@@ -61,7 +61,7 @@ def test_every_file_finds_its_values_again(rows: list[tuple[Any, ...]]) -> None:
 
 @hypothesis.given(st.lists(ROW, max_size=6))
 def test_every_file_has_its_place_beside_its_values(rows: list[tuple[Any, ...]]) -> None:
-    """VAL-2: as a group of its own, in the order of the files."""
+    """VAL-2: every file is a group of its own, in the order of the files."""
     for by in (frozenset({2, 3, 5}), frozenset({4})):
         alone = single_groups(files(rows), SCHEMA, by, "place")
         names = [c["name"] for c in json.loads(alone.columns)["fields"]]

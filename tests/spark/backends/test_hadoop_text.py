@@ -1,4 +1,4 @@
-"""What Hadoop's settings would put something else in place of."""
+"""Text in which Hadoop's settings would replace variables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAIN = ["", "a", "${", "$", "${env:HOME}", "${a b}", "$ {user.home}", "${a$b}",
 
 @pytest.mark.parametrize("text", REPLACED + PLAIN)
 def test_what_hadoop_may_know(text: str) -> None:
-    """SEC-4: as its Configuration reads `${…}`."""
+    """SEC-4: Hadoop's Configuration reads `${…}` this way."""
     assert is_replaced(text) == (text in REPLACED)
 
 
@@ -38,7 +38,7 @@ def test_names_in_files_at_any_depth() -> None:
 
 
 def test_comments_that_would_be_replaced_are_left_out() -> None:
-    """SEC-4: they travel with the columns, and nobody reads rows by them."""
+    """SEC-4: comments go along with the columns, but no read needs them."""
     schema = schema_from(
         "a BIGINT COMMENT 'costs $ {x}', s STRUCT<b: BIGINT COMMENT '${env.HOME}'>"
     )

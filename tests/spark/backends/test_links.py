@@ -62,20 +62,20 @@ def refused(read: Callable[[], object]) -> str:
 def test_spark_opens_regular_files_alone(
     spark: Any, tmp_path: Path, way: Callable[[Path, Path], None]
 ) -> None:
-    """STO-2, DAT-5: in the words of a read by Arrow; a pipe keeps nobody waiting."""
+    """STO-2, DAT-5: the error is that of a read by Arrow. A named pipe does not block the read."""
     table, (_, second) = made(tmp_path)
     way(second, tmp_path / "elsewhere")
     words = refused(lambda: table.scan(where="id > 1").to_arrow())
     read = tablefmt.spark.read(spark, table.uri)
     assert refused(lambda: read.where("id > 1").collect()) == words
     if way is linked:
-        # What is not opened is not looked at.
+        # A link is no error for a query that does not open it.
         assert [row["id"] for row in read.where("id = 1").collect()] == [1]
 
 
 @pytest.mark.broken_tables
 def test_statements_changes_and_streams_open_no_link(spark: Any, tmp_path: Path) -> None:
-    """STO-2, DAT-5: by every way in to the files of a table."""
+    """STO-2, DAT-5: every kind of access to the files of a table refuses links."""
     table, (_, second) = made(tmp_path)
     linked(second, tmp_path / "elsewhere")
     opened = tablefmt.spark.open(spark, table.uri)
@@ -89,7 +89,7 @@ def test_statements_changes_and_streams_open_no_link(spark: Any, tmp_path: Path)
 
 
 def test_spark_writes_through_no_link(spark: Any, tmp_path: Path) -> None:
-    """STO-2: `data` is a link, and nothing comes to be where it leads."""
+    """STO-2: `data` is a link, and nothing is created at its target."""
     table = tablefmt.create(tmp_path / "table", "id BIGINT")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

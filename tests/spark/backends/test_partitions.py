@@ -1,4 +1,4 @@
-"""Partition values of every kind, from both planes."""
+"""Partition values of every type, by both backends."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ KINDS: list[tuple[pa.DataType, list[Any]]] = [
 def test_each_partition_value_is_exact_in_the_log(
     spark: Any, uri: str, kind: pa.DataType, values: list[Any]
 ) -> None:
-    """VAL-2, ADD-4: one file a value, the same values as the Arrow plane notes."""
+    """VAL-2, ADD-4: there is one file for each value.
+
+    The Arrow backend writes equal values to the log.
+    """
     given = pa.table({"id": list(range(len(values) * 2)), "p": pa.array(values + values, kind)})
     table = tablefmt.create(uri, given.schema, partition_by=["p"])
     tablefmt.spark.write(frame_from(spark, given).coalesce(1), uri)
@@ -140,7 +143,7 @@ def test_a_partition_value_that_files_lack_comes_from_the_entry(
 def test_null_of_the_log_is_no_initial_value(
     spark: Any, uri: str, use_backend: Any, backend: str
 ) -> None:
-    """DAT-8, SCH-7: of a version, of one before, and of changes over both partitionings."""
+    """DAT-8, SCH-7: reads of two versions, and of changes over both partitionings."""
     use_backend(backend)
     table, rows = partitioned_by_what_came_later(uri)
     names = ["x", "p", "q"]

@@ -78,7 +78,10 @@ def ways(spark: Any, uri: str) -> Iterator[Any]:
 
 
 def test_every_column_is_read_under_its_name(spark: Any, uri: str, table: tablefmt.Table) -> None:
-    """SCH-3, DAT-4: as Arrow reads it; the schema tells nothing of the files."""
+    """SCH-3, DAT-4: the rows equal those that Arrow reads.
+
+    The schema shows nothing of the files.
+    """
     for frame in ways(spark, uri):
         assert json.loads(frame.schema.json()) == to_spark_json(RENAMED)
         assert rows_of(frame) == rows_of(table.to_arrow())

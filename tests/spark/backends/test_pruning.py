@@ -98,7 +98,7 @@ def scans(frame: Any) -> list[Any]:
 
 
 def files_read(frame: Any, uri: str) -> int:
-    """How many files of the table there a query that has run opened."""
+    """Return the number of files of the table that an executed query opened."""
     (scan,) = (
         scan
         for scan in scans(frame)

@@ -78,7 +78,7 @@ def test_rows_of_one_file_go_to_the_commits_that_took_them(
 
 
 def planned_files(frame: Any) -> int:
-    """Of all scans of a query."""
+    """Return the number of files of all scans of a query."""
     leaves = frame._jdf.queryExecution().sparkPlan().collectLeaves()
     scans = (leaves.apply(at).selectedPartitions() for at in range(leaves.size()))
     return sum(int(scan.totalNumberOfFiles()) for scan in scans)

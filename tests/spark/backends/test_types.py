@@ -1,4 +1,4 @@
-"""Every type comes back as it went in, whichever plane wrote it and whichever reads it."""
+"""Values of every type come back unchanged, for each backend as the writer and the reader."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_spark_writes_both_planes_read(spark: Any, uri: str, given: pa.Tabl
 
 
 def test_spark_writes_the_parquet_types_that_are_published(spark: Any, uri: str) -> None:
-    """DAT-15: as the other plane does."""
+    """DAT-15: the other backend writes the same types."""
     published = parquet_types()
     columns = ", ".join(f"`{kind}` {DDL.get(kind, kind)}" for kind in published)
     tablefmt.create(uri, f"`id` BIGINT, {columns}")
@@ -106,7 +106,7 @@ def test_what_arrow_writes_spark_reads(spark: Any, uri: str, given: pa.Table) ->
 def test_spark_writes_zstd_micros_page_checksums_and_field_ids(
     spark: Any, uri: str, given: pa.Table
 ) -> None:
-    """DAT-1, DAT-7: never int96, whatever the session says, and the session is left alone."""
+    """DAT-1, DAT-7: the file never has int96, for any session setting, and the setting stays."""
     key = "spark.sql.parquet.outputTimestampType"
     session = spark.newSession()
     session.conf.set(key, "INT96")
@@ -127,7 +127,10 @@ def test_spark_writes_zstd_micros_page_checksums_and_field_ids(
 def test_hidden_columns_have_ids_of_their_own_and_files_say_what_they_were_written_under(
     spark: Any, uri: str
 ) -> None:
-    """DAT-11, SCH-4, ADD-9: what an UPDATE by Spark writes, and the versions that the log gives."""
+    """DAT-11, SCH-4, ADD-9: this holds for files of an UPDATE by Spark.
+
+    The log has the versions.
+    """
     table = tablefmt.spark.create(spark, uri, "id BIGINT, l ARRAY<INT>")
     tablefmt.spark.write(spark.range(4).selectExpr("id", "array(1) AS l"), uri)
     table.alter.add_column("b", "INT", default=1)
@@ -206,7 +209,7 @@ def test_user_defined_types_are_refused_by_name(spark: Any, uri: str) -> None:
 
 
 def test_null_and_empty_arrays_of_no_type_fit_any_column(spark: Any, uri: str) -> None:
-    """DAT-2: as Spark's INSERT has it."""
+    """DAT-2: the casts are those of Spark's INSERT."""
     tablefmt.create(uri, "a INT, b ARRAY<INT>, c STRUCT<x: DATE>")
     tablefmt.spark.write(spark.sql("select 1 a, null b, named_struct('x', null) c"), uri)
     tablefmt.spark.write(spark.sql("select 2 a, array() b, null c"), uri)
@@ -308,7 +311,7 @@ def test_any_rows_of_any_types_come_back_whichever_plane_wrote_them(
 
 @pytest.mark.parametrize("vectorized", ["true", "false"])
 def test_values_come_back_from_every_encoding(spark: Any, uri: str, vectorized: str) -> None:
-    """DAT-17: files of the Arrow plane; with the vectorized reader and without; by condition."""
+    """DAT-17: files of the Arrow backend, read with both readers, and with conditions."""
     rows = pa.table({name: values for name, (values, _) in encoded_columns(7).items()})
     tablefmt.create(uri, rows.schema).append(rows)
     spark.conf.set("spark.sql.parquet.enableVectorizedReader", vectorized)

@@ -1,4 +1,4 @@
-"""VARIANT on the native plane: Spark writes and reads it, and Arrow passes it."""
+"""VARIANT on the native backend: Spark writes and reads it, and Arrow copies it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_sql_asks_for_paths_inside_of_a_variant(spark: Any, uri: str) -> None:
 
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_rows_with_variants_are_deleted_updated_and_merged(spark: Any, uri: str, mode: str) -> None:
-    """DAT-10, DEL-4: rows that stay keep their values, whoever writes them again."""
+    """DAT-10, DEL-4: rows that stay keep their values when they are written again."""
     ddl = "id INT, v VARIANT, a ARRAY<VARIANT>, s STRUCT<w: VARIANT>, m MAP<STRING, VARIANT>"
     table = tablefmt.spark.create(spark, uri, ddl, properties={"deleteMode": mode})
     table.append(given(spark).coalesce(1))

@@ -62,7 +62,7 @@ def test_verbs_that_work_in_workers_name_the_interpreter_that_lacks_tablefmt(
             verb()
         assert sys.executable in str(told.value)
         assert told.value.features == ["spark:workers"]
-    # What Spark does by itself needs no Python in workers.
+    # Spark's own work needs no Python in workers.
     assert tablefmt.spark.read(spark, uri).count() == 20
     use_backend("arrow")
     tablefmt.spark.register(spark)

@@ -1,4 +1,4 @@
-"""What runs on executors in processes of their own. Started by the tests, prints JSON lines.
+"""Jobs on executors in processes of their own. The tests start it, and it prints JSON lines.
 
 python -m tests.spark.cluster.scenarios MASTER FOLDER SCENARIO …
 """
@@ -87,7 +87,7 @@ def four_files(spark: Any, uri: str, **properties: Any) -> Any:
 
 
 def changed(uri: str, before: list[str], expected: list[tuple[int, int]]) -> dict[str, Any]:
-    """Whether a table has exactly these rows, and what files on disk and in the log are new."""
+    """Return whether a table has exactly these rows, and the new files on disk and in the log."""
     table = tablefmt.open(uri)
     columns = table.to_arrow().select(["id", "n"]).to_pydict().values()
     named = {f"{uri}/{f}" for f in table.context.view.snapshot().files["path"].to_pylist()}
@@ -170,7 +170,7 @@ def stopped_format(spark: Any, uri: str) -> dict[str, Any]:
 
 
 def stopped(spark: Any, uri: str, append: Callable[[Any], Any]) -> dict[str, Any]:
-    """What becomes of an append whose session is stopped, and of the table."""
+    """Return the outcome of an append whose session is stopped, and the state of the table."""
     tablefmt.spark.write(spark.range(5), uri)
     before = everything(uri)
     marker = uri + ".running"
@@ -220,7 +220,7 @@ def first_write(spark: Any, uri: str) -> dict[str, Any]:
 
 
 def content(uri: str) -> dict[str, Any]:
-    """What is in a table of ids from 0, and whether disk and log agree."""
+    """Return the content of a table of ids from 0, and whether disk and log agree."""
     table = tablefmt.open(uri)
     ids = sorted(table.to_arrow()["id"].to_pylist())
     named = sorted(f"{uri}/{f}" for f in table.context.view.snapshot().files["path"].to_pylist())
@@ -255,7 +255,7 @@ def main(master: str, folder: str, *names: str) -> None:
             "spark.executor.memory": "700m",
             # They live for seconds, as the driver of a test does (tests/conftest.py).
             "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            # What is carried runs Python of ours there.
+            # The workers run Python code of the package.
             "spark.executorEnv.PYTHONPATH": str(ROOT),
             "spark.sql.shuffle.partitions": "2",
             "spark.speculation": str(any(name.startswith("slow_") for name in names)).lower(),

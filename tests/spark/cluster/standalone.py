@@ -24,7 +24,7 @@ HOSTS = ("127.0.0.2", "127.0.0.3")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where the master listens, and the processes of the workers."""
+    """The address of the master, and the processes of the workers."""
 
     url: str
     workers: tuple[int, ...]

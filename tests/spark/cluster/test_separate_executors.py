@@ -70,7 +70,7 @@ STOPPED = {
 
 
 def test_a_session_stopped_in_a_write_leaves_no_version(clustered: dict[str, Any]) -> None:
-    """The writer is told, and does not hang; what stays is named by no entry."""
+    """The writer gets an error and does not hang. No entry names the files that stay."""
     assert clustered["stopped_session"] == STOPPED
 
 
@@ -122,5 +122,5 @@ def test_a_merge_whose_slow_attempt_loses_has_each_row_once(speculated: dict[str
 def test_a_delete_by_copies_whose_slow_attempt_loses_has_each_row_once(
     speculated: dict[str, Any],
 ) -> None:
-    """The attempt that loses has written its copy: it is gone from the disk."""
+    """The losing attempt has written its copy, which is deleted from the disk."""
     assert speculated["slow_delete"] == {**CHANGED, "new_files": 4}

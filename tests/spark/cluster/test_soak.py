@@ -1,4 +1,4 @@
-"""A standalone cluster of two workers whose executors die, for as long as it is told to."""
+"""A standalone cluster of two workers whose executors die, for a chosen time."""
 
 from __future__ import annotations
 

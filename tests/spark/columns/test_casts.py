@@ -60,7 +60,7 @@ def told(value: Any) -> Any:
 
 
 def of_spark(spark: Any) -> dict[str, list[Any]]:
-    """What Spark makes of each text, in our form of values; None where it refuses."""
+    """Return Spark's cast of each text, in our form of values. None means that Spark refuses it."""
     parts = []
     for name in TYPES:
         if name in ("TIMESTAMP", "TIMESTAMP_NTZ"):

@@ -1,4 +1,4 @@
-"""Columns that say the same have one text, whenever they were put together."""
+"""Equal column expressions have equal text, even if they were built separately."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_retry_is_known_and_another_condition_is_too(table: Any, name: str) -> None:
-    """As a condition, and as a new value; applied once."""
+    """Columns as a condition and as a new value. Each change is applied once."""
     from pyspark.sql import functions as F
 
     same, other = columns()[name]

@@ -96,7 +96,7 @@ def test_a_row_that_the_query_drops_is_not_looked_at(spark: Any, uri: str) -> No
 
 
 def test_what_only_spark_evaluates_is_refused_without_it_by_name(spark: Any, uri: str) -> None:
-    """ENT-10, DAT-13: whoever cannot check does not write."""
+    """ENT-10, DAT-13: a writer that cannot check the constraint does not write."""
     table = tablefmt.spark.create(spark, uri, "id BIGINT, t STRING")
     tablefmt.spark.write(spark.sql("SELECT 1L AS id, 'Robert' AS t"), uri)
     with pytest.raises(ConstraintViolationError, match="Robert"):
@@ -119,7 +119,7 @@ def test_what_only_spark_evaluates_is_refused_without_it_by_name(spark: Any, uri
 
 
 def test_not_null_set_later_is_held_and_read(spark: Any, uri: str) -> None:
-    """ENT-10, DAT-3: rows that are gone may be NULL in their files."""
+    """ENT-10, DAT-3: deleted rows may be NULL in their files."""
     table = tablefmt.spark.create(spark, uri, "id BIGINT, t STRING")
     rows = "SELECT id, if(id = 3, NULL, concat('t', id)) AS t FROM range(6)"
     tablefmt.spark.write(spark.sql(rows).coalesce(1), uri)

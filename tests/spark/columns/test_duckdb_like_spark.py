@@ -223,7 +223,7 @@ TOO_LARGE = [("TINYINT", "l"), ("INT", "d"), ("DECIMAL(3,1)", "e")]
 
 
 def stored(kind: str, text: str) -> list[Any]:
-    """What a column of that type takes."""
+    """Return the values of a text in a column of that type."""
     field = Field(99, "c", "c", from_ddl(kind))
     made = new_values([(field, text)], (relation(),), 0)
     given = rows().rename_columns([f"t{at}" for at in range(len(COLUMNS))])

@@ -24,7 +24,7 @@ CAME = {"id": 3, "p": "c", "w": 5}
 
 @pytest.fixture
 def make(spark: Any, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Makes the table `grown` anew, and gives its place."""
+    """Return a function that creates the table `grown` and returns its location."""
     tablefmt.spark.register(spark)
     places: list[str] = []
 
@@ -89,7 +89,10 @@ def test_insert_with_schema_evolution(spark: Any, make: Callable[..., str]) -> N
 def test_insert_with_schema_evolution_of_what_needs_none(
     spark: Any, make: Callable[..., str]
 ) -> None:
-    """As INSERT alone; types become wider, fields come, and what cannot come is said by name."""
+    """It works like INSERT.
+
+    Types get wider, fields are added, and other columns are refused by name.
+    """
     if spark.version < "4.2":
         pytest.skip("this Spark's SQL does not know the words")
     path = make()
@@ -136,7 +139,7 @@ WAYS: dict[str, tuple[Callable[[Any], Any], list[dict[str, Any]]]] = {
 
 
 def test_the_option_mergeSchema_on_every_way_by_name(spark: Any, make: Callable[..., str]) -> None:
-    """SCH-9; insertInto goes by position, the others by name."""
+    """SCH-9: insertInto matches by position, the others by name."""
     found = {}
     for name, (do, _) in WAYS.items():
         path = make()
@@ -192,7 +195,7 @@ def test_the_catalog_follows_what_this_session_did_by_path(
     tablefmt.open(path).alter.add_column("theirs", "INT")
     with pytest.raises(SchemaMismatchError, match=r"tablefmt\.spark\.sync"):
         spark.sql(f"SELECT * FROM {NAME}")
-    # What this session does on top says nothing of what others did below.
+    # A column of this session does not show the column of another handle.
     frame.drop("w").withColumn("mine", col("id")).write.format("tablefmt").mode("append").option(
         "mergeSchema", "true"
     ).save(path)

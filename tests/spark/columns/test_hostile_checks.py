@@ -1,4 +1,4 @@
-"""Text of the log that would run code: no engine gets to see it, on either plane."""
+"""Text in the log that would run code: no engine gets it, on either backend."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def is_clean(spark: Any, marker: Path) -> bool:
 
 
 def test_the_traps_work(spark: Any) -> None:
-    """What follows would be seen."""
+    """The tests below would notice a trap that runs."""
     spark.sql(f"SELECT {HOSTILE[0].partition(' IS ')[0]}").collect()
     assert "y" in properties(spark)
     assert spark.sql("SELECT counted(1), hostile_variable").collect() == [(1, 5)]
@@ -95,7 +95,7 @@ def test_text_of_the_log_runs_nothing(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_default_of_the_log_is_a_value_and_no_text(spark: Any, uri: str) -> None:
-    """SCH-7: what Spark would replace or unescape comes out as it is, by every way in."""
+    """SCH-7: text that Spark would replace or unescape comes back unchanged."""
     texts = ["${env:HOME}", "${spark.app.name}", "it's ' OR \\' '", "`k` -- \n", "\\u0041 \\"]
     table = tablefmt.create(uri, "k INT")
     table.append(pa.table({"k": pa.array([0], pa.int32())}))
@@ -150,7 +150,7 @@ named_struct('a', k).a = 1 | struct(k, t).t = 'ab' | k /* c */ > 0 -- x
 
 
 def test_what_users_write_means_the_same_to_spark(spark: Any) -> None:
-    """SQL-6: each condition as it was written and as it is written anew, on the same rows."""
+    """SQL-6: the original and the rewritten condition select the same rows."""
     rows = spark.sql(
         """
         SELECT CAST(k AS INT) AS k, t, DATE '2024-05-06' + k AS d, f, X'0A0B' AS b, 7 AS `end`,
@@ -180,7 +180,7 @@ def test_the_functions_are_spark_s_own_and_of_one_row(spark: Any) -> None:
     while listed.hasNext():
         name = listed.next()
         groups[name.funcName()] = registry.lookupFunction(name).get().getGroup()
-    # What the parser makes of a call by itself.
+    # The parser itself replaces these calls.
     known = PURE_FUNCTIONS - {"try_cast", "timestampadd", "timestampdiff"}
     assert known - groups.keys() == set()
     wrong = {"agg_funcs", "window_funcs", "generator_funcs", "misc_funcs", "xml_funcs", None}

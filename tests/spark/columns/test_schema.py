@@ -219,7 +219,7 @@ def test_an_overwrite_brings_other_columns_and_partitions(spark: Any, uri: str) 
     tablefmt.spark.write(part, uri, mode="overwrite", **options)
     rows = tablefmt.spark.read(spark, uri)
     assert rows.select("q", "w").orderBy("q").collect() == [("q", None), ("r", 1)]
-    # Of its own rows, too.
+    # The table's own rows work too.
     again = rows.selectExpr("w AS ww", "q")
     tablefmt.spark.write(again, uri, mode="overwrite", partition_by="ww", overwriteSchema=True)
     assert table.refresh().partition_by == ["ww"]

@@ -1,4 +1,4 @@
-"""CHAR(n) and VARCHAR(n) where Spark writes: as Spark does for its own tables, on both planes."""
+"""CHAR(n) and VARCHAR(n) in Spark's writes: as in Spark's own tables, on both backends."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ WRITES: dict[str, Callable[[Any, Any, str], Any]] = {
     indirect=["backend"],
 )
 def test_every_writer_pads_cuts_and_refuses(spark: Any, uri: str, backend: str, name: str) -> None:
-    """DAT-14: as the plain model has it; a value that is too long leaves no commit."""
+    """DAT-14: the plain model agrees. A value that is too long leaves no commit."""
     table = tablefmt.create(uri, DDL)
     WRITES[name](spark, frame_of(spark, GOOD), uri)
     assert found(uri) == expected(GOOD)
@@ -151,7 +151,7 @@ def test_sql_declares_lengths_and_constraints_see_the_padded_value(spark: Any, u
 
 
 def test_the_columns_of_a_query_keep_their_lengths(spark: Any, uri: str, tmp_path: Path) -> None:
-    """SCH-10: what Spark's own tables declare, CTAS and a first write declare too."""
+    """SCH-10: CTAS and a first write keep the declarations of Spark's own tables."""
     spark.sql(f"CREATE TABLE chars (c CHAR(3), v VARCHAR(4)) USING parquet LOCATION '{tmp_path}/p'")
     spark.sql("INSERT INTO chars VALUES ('a', 'b')")
     tablefmt.spark.write(spark.table("chars"), uri)

@@ -1,4 +1,4 @@
-"""Times without a zone in conditions: those of the session, whatever evaluates them. Spec: SQL-4.
+"""Times without a zone in conditions have the session's zone, in every engine. Spec: SQL-4.
 
 The session is in New York, where 2020-01-01 begins at 05:00 UTC.
 """

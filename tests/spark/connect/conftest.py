@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def connect_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the server printed."""
+    """Return the file with the output of the server."""
     return tmp_path_factory.mktemp("connect") / "server.log"
 
 

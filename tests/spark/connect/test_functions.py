@@ -309,7 +309,7 @@ def test_files_of_a_commit_that_may_be_there_are_kept(
 
 
 def test_a_query_of_the_table_itself_is_no_blind_append(connect: Any, uri: str) -> None:
-    """CFL-22, CFL-8: what a plan says of it; a version that was asked for is a constant."""
+    """CFL-22, CFL-8: the plan shows the read. A fixed version is a constant."""
     write(connect.range(3), uri)
     table = tablefmt.open(uri)
     by_format = connect.read.format("tablefmt").load(uri)

@@ -20,7 +20,7 @@ from tablefmt.spark.entry.python_source import KNOWS_LIMITS
 def drained(
     connect: Any, uri: str, folder: Path, stream: Any = None, **options: Any
 ) -> list[tuple[Any, ...]]:
-    """How many batches ran; then all rows that queries over one checkpoint gave so far, sorted."""
+    """Run a query over a checkpoint. Return the number of batches, then all rows so far, sorted."""
     if stream is None:
         stream = connect.readStream.format("tablefmt").options(**options).load(uri)
     writer = stream.writeStream.format("parquet").option("path", str(folder / "rows"))
@@ -100,7 +100,7 @@ def test_null_where_none_was_allowed_stops_no_stream(
 def test_null_where_a_stream_was_told_of_none_is_an_error(
     connect: Any, uri: str, tmp_path: Path
 ) -> None:
-    """STR-5: by whoever said so with schema()."""
+    """STR-5: the user has set NOT NULL with schema()."""
     tablefmt.create(uri, "id BIGINT").append({"id": [None]})
     told = connect.readStream.format("tablefmt").schema("id BIGINT NOT NULL").load(uri)
     with pytest.raises(SchemaMismatchError, match="leave schema"):

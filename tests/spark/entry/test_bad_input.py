@@ -100,7 +100,7 @@ Write = Callable[..., None]
 
 
 def refused(call: Callable[[], Any], kind: type[Exception], *words: str) -> Any:
-    """The error, once it is one that a user can go by."""
+    """Return the error after checking that a user can act on it."""
     with pytest.raises(TablefmtError) as caught:
         call()
     error = caught.value
@@ -148,7 +148,7 @@ def test_a_table_of_a_newer_format_is_not_read(spark: Any, uri: str, read: Read,
 def test_a_table_of_a_newer_format_is_not_written(
     spark: Any, uri: str, write: Write, name: str, mode: str
 ) -> None:
-    """ENT-3, ENT-7: nothing changes there."""
+    """ENT-3, ENT-7: the table does not change."""
     before = golden(name, uri)
     columns = tablefmt.open(uri).schema.names if name == "writer-feature" else ["id"]
     frame = spark.range(1).selectExpr(*(f"NULL AS `{column}`" for column in columns))
@@ -167,7 +167,7 @@ def test_a_table_that_only_writers_have_to_know_more_of_is_read(
 
 @pytest.mark.parametrize("read", [by_function, by_format, by_view])
 def test_a_version_and_a_time_are_one_too_many(spark: Any, uri: str, read: Read) -> None:
-    """TIM-4; for a table of the catalog, Spark itself says so."""
+    """TIM-4: Spark itself refuses both for a table of the catalog."""
     tablefmt.create(uri, "id BIGINT")
     refused(lambda: read(spark, uri, 0, "2999-01-01").collect(), InvalidRangeError, "not both")
 

@@ -1,7 +1,7 @@
-"""The same table by its path and by its name, through every door: equal rows. Spec: TIM-5, TIM-6.
+"""The same table by its path and by its name, in every call: equal rows. Spec: TIM-5, TIM-6.
 
-One table that Arrow wrote is read by all; the writes go through each door to a table of its own.
-What the rows should be is written down here, and worked out by nobody.
+All of them read one table that Arrow wrote, and each writes to a table of its own. The expected
+rows are constants of this module.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VERSIONS = [
     [(1, "c"), (3, "m"), (4, "n")],
     [(7, "z")],
 ]
-"""The rows of each version, whoever made it."""
+"""The rows of each version, for every writer."""
 
 Change = tuple[int, str, str, int]
 
@@ -57,7 +57,7 @@ CHANGES: list[Change] = [
     (4, "n", "delete", 5),
     (7, "z", "insert", 5),
 ]
-"""What each version did, without its time."""
+"""The changes of each version, without its time."""
 
 FEED = {"readChangeFeed": "true", "startingVersion": "1"}
 
@@ -293,7 +293,7 @@ def test_views_are_given_no_options_in_silence(spark: Any, shop: str) -> None:
 def test_a_session_that_is_not_registered_reads_no_changes_by_name(
     spark: Any, elsewhere: Any, shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TIM-6: where the rule cannot be added, and where a version is given as well."""
+    """TIM-6: the rule cannot be added. A version together with the option is refused too."""
     with pytest.raises(UnsupportedFeatureError, match="read the table by its path"):
         spark.sql(f"SELECT * FROM {NAME} VERSION AS OF 1 WITH ({_with(FEED)})").collect()
 

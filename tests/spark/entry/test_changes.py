@@ -1,4 +1,4 @@
-"""Incremental reads as DataFrames are those of the Arrow plane."""
+"""Incremental reads as DataFrames equal those of the Arrow backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark.looking import rows_of, scanned_files
 
 @pytest.fixture
 def table(spark: Any, uri: str) -> tablefmt.spark.SparkTable:
-    """Versions 1 to 6: appends, overwrites whole and by partition, by both planes."""
+    """Return a table with appends and overwrites in versions 1 to 6, by both backends."""
     table = tablefmt.spark.create(spark, uri, "id BIGINT, p STRING", partition_by=["p"])
     table.append(spark.sql("select id, concat('p', id % 2) as p from range(6)"))
     table.table.append(pa.table({"id": [10, 11], "p": ["p0", None]}))

@@ -46,7 +46,7 @@ OLD = [{"id": 1, "p": "a", "n": 7}, {"id": 2, "p": "b", "n": 7}]
 
 
 def defined(uri: str) -> dict[str, Any]:
-    """What a table is, by its log."""
+    """Return the definition of a table by its log."""
     table = tablefmt.open(uri)
     return {
         "columns": [(f.name, str(f.type), f.nullable) for f in table.schema],
@@ -65,7 +65,7 @@ def operations(uri: str) -> list[str]:
 
 
 def columns(spark: Any, name: str = "t") -> list[tuple[str, str, str | None]]:
-    """As Spark's catalog keeps them."""
+    """Return the columns in Spark's catalog."""
     return [(c.name, c.dataType, c.description) for c in spark.catalog.listColumns(name)]
 
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_replaced_stays_as_it_was(spark: Any, t: str, tmp_path: P
 
 
 def test_no_table_takes_the_place_of_what_is_not_ours(spark: Any, tmp_path: Path) -> None:
-    """SCH-12: it would be gone before the rows are there, which may be its own."""
+    """SCH-12: the old object would be lost before the rows exist, and they may come from it."""
     spark.sql("CREATE TABLE plain USING parquet AS SELECT 1 AS a")
     spark.sql("CREATE VIEW other AS SELECT 2 AS a")
     for name in ("plain", "other"):
@@ -197,7 +197,7 @@ def test_no_table_takes_the_place_of_what_is_not_ours(spark: Any, tmp_path: Path
 def test_a_replacement_beside_other_commits(
     spark: Any, t: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CFL-3 .. CFL-5, CFL-12: rows that came meanwhile go with the rest, or stand in its way."""
+    """CFL-3 .. CFL-5, CFL-12: rows of concurrent commits are replaced too, or are a conflict."""
     module = sys.modules["tablefmt.spark.entry.dataframe_io"]
     written, meanwhile = vars(module)["_files"], []
 
@@ -342,7 +342,7 @@ def test_comments_are_said_shown_and_changed(spark: Any, t: str, tmp_path: Path)
     assert tablefmt.open(t).comment is None
     with pytest.raises(SchemaMismatchError, match="comment"):
         spark.sql(f"ALTER TABLE t ALTER COLUMN id COMMENT '{'c' * 4001}'")
-    # What somebody else changed is shown too.
+    # Changes of other handles are shown too.
     tablefmt.open(t).alter.set_properties({"user.a": "4"})
     assert selected(spark, "SHOW TBLPROPERTIES t") == [kept, ("user.a", "4")]
 
@@ -378,7 +378,7 @@ def test_create_table_like(spark: Any, t: str, tmp_path: Path) -> None:
     spark.sql("DROP TABLE made")
     with pytest.raises(Exception, match="ALREADY_EXISTS"):
         spark.sql("CREATE TABLE other LIKE t USING tablefmt")
-    # Of what is no table of ours, and the other way round.
+    # LIKE works between this format and others, in both directions.
     spark.sql("CREATE TABLE plain (a INT COMMENT 'c', b STRING) USING parquet PARTITIONED BY (b)")
     place = f"{tmp_path}/made"
     spark.sql(

@@ -146,7 +146,7 @@ def test_the_format_reads_changes_by_options(
 def test_an_analyzer_that_takes_no_rule_leaves_it_to_the_optimizer(
     spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """INC-3: of a self-join too, and with a condition."""
+    """INC-3: the optimizer's rule gives the changes, also in a self-join and with a condition."""
     from py4j.protocol import Py4JError
 
     new_instance = java_classes.new_instance

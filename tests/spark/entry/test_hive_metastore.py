@@ -41,7 +41,7 @@ spark.stop()
 
 
 def answers(folder: Path, *statements: str) -> list[list[Any]]:
-    """What a session of a process of its own answers, as JSON has it."""
+    """Return the answers of a session in its own process, as JSON values."""
     command = [sys.executable, "-c", PROGRAM, str(folder), json.dumps(statements)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=900, check=False, cwd=folder

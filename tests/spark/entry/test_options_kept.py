@@ -1,4 +1,4 @@
-"""Options of writes at every door, formats that nobody gave, and settings of Delta's."""
+"""Options in every kind of write, missing formats, and settings of Delta."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def rows(frame: Any) -> list[tuple[Any, ...]]:
 
 
 def statements_work(session: Any, name: str, uri: str) -> None:
-    """What SQL can do with a table of ids 0 to 4, all with 'a', that has one version."""
+    """Run all SQL statements on a table of ids 0 to 4, all with 'a', that has one version."""
     assert rows(session.sql(f"SELECT id FROM {name} WHERE id > 2")) == [(3,), (4,)]
     session.sql(f"DELETE FROM {name} WHERE id = 0")
     session.sql(f"UPDATE {name} SET v = 'b' WHERE id = 1")

@@ -100,7 +100,7 @@ def test_with_keys_the_target_is_the_source(spark: Any, uri: str, source: tablef
 
 
 def test_columns_that_become_others(spark: Any, uri: str, source: tablefmt.Table) -> None:
-    """PIP-5: rows that nobody touched have the values that the source has now; or it is refused."""
+    """PIP-5: unchanged rows get the values that the source has now, or the run is refused."""
     target, chosen = f"{uri}-target", f"{uri}-chosen"
     here = tablefmt.spark.open(spark, source.uri)
     for place, where in ((target, None), (chosen, "v <> 'c'")):
@@ -206,7 +206,7 @@ def test_keys_that_are_none_are_refused(spark: Any, uri: str) -> None:
 def test_the_first_run_by_keys_reads_the_newest_version(
     spark: Any, uri: str, source: tablefmt.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PIP-6: and no history, whatever the content."""
+    """PIP-6: for any content, no history is read."""
     change(source)
 
     def refused(*_: Any) -> Any:
@@ -222,7 +222,7 @@ def test_the_first_run_by_keys_reads_the_newest_version(
 def test_with_keys_a_row_goes_through_the_function_once(
     spark: Any, uri: str, source: tablefmt.Table
 ) -> None:
-    """PIP-5: what it gives may differ each time."""
+    """PIP-5: a second call could return other values."""
     target, calls = f"{uri}-target", spark.sparkContext.accumulator(0)
 
     def counted(value: int) -> int:
@@ -244,7 +244,7 @@ def test_with_keys_a_row_goes_through_the_function_once(
 def test_rows_of_a_run_are_counted_alike(
     spark: Any, uri: str, source: tablefmt.Table, keys: str | None
 ) -> None:
-    """PIP-5, PIP-6: into a target that is there, of deletes alone, of nothing, all anew."""
+    """PIP-5, PIP-6: an existing target, deletes alone, no change, and a full first run."""
     one, two = (tablefmt.create(f"{uri}-{n}", "id BIGINT, v STRING") for n in ("one", "two"))
 
     def both(where: str | None = None) -> int:
@@ -264,7 +264,7 @@ def test_rows_of_a_run_are_counted_alike(
 
 
 def test_of_two_runs_at_once_one_commits(spark: Any, uri: str, source: tablefmt.Table) -> None:
-    """PIP-2, CFL-24: whoever runs them."""
+    """PIP-2, CFL-24: one run is by Spark, the other by Arrow."""
     target = f"{uri}-target"
     tablefmt.pipe(source).into(target)
     change(source)
@@ -331,7 +331,7 @@ def test_what_a_run_asks_of_the_target(spark: Any, uri: str, source: tablefmt.Ta
 def test_a_function_that_reads_a_newer_target_takes_its_columns(
     spark: Any, uri: str, source: tablefmt.Table
 ) -> None:
-    """CFL-22: rows of a version that the run did not know go on top of that version."""
+    """CFL-22: the rows depend on a newer version of the target, and follow it."""
     target = tablefmt.create(f"{uri}-target", "id BIGINT, v STRING")
     other = tablefmt.open(target.uri)
 
@@ -349,7 +349,7 @@ def test_a_function_that_reads_a_newer_target_takes_its_columns(
 def test_with_keys_a_function_reads_the_target(
     spark: Any, uri: str, source: tablefmt.Table
 ) -> None:
-    """CFL-22: what it read there was changed meanwhile; rows that are stored tell of it too."""
+    """CFL-22: a concurrent commit changed the rows it read. Stored rows record the read too."""
     target = tablefmt.create(f"{uri}-target", "id BIGINT, v STRING")
     target.append({"id": [2, 9], "v": ["k", "k"]})
     meanwhile = [lambda: tablefmt.open(target.uri).update({"v": "'x'"}, "id = 9")]
@@ -369,7 +369,7 @@ def test_with_keys_a_function_reads_the_target(
 
 
 def test_second_rows_of_keys_and_zeros_by_spark(spark: Any, uri: str) -> None:
-    """PIP-5: as by Arrow; a row that somebody else wrote is no second one."""
+    """PIP-5: a run by Arrow gives the same. A row of another writer is no second row of the key."""
     here = tablefmt.create(f"{uri}-source", "k DOUBLE, v STRING")
     here.append([{"k": 0.0, "v": "a"}, {"k": 2.0, "v": "b"}])
     pipe = tablefmt.spark.pipe(spark, here)

@@ -46,7 +46,7 @@ def rows_of(uri: str) -> list[tuple[int, str]]:
 def test_rows_lost_after_their_keys_were_compared_are_read_again_as_a_whole(
     spark: Any, uri: str, run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows of a second reading came, and keys that were gone by the first one went."""
+    """The run has rows of a second reading, and deletes keys that were deleted at the first."""
     dropping, times = Dropping(spark), []
 
     def dropped(*given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What Spark and the compiled classes put on the disk of the driver."""
+"""Files of Spark and of the compiled classes on the disk of the driver."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def sent(value: Any) -> Any:
-    """As it arrives in another process."""
+    """Return the value after a transfer to another process."""
     return pickle.loads(pickle.dumps(value))
 
 
@@ -87,7 +87,7 @@ def test_what_a_task_says_has_nothing_that_all_have(uri: str) -> None:
 
 
 def test_what_came_between_the_tasks_and_the_commit_is_judged(uri: str) -> None:
-    """STR-13, STR-15: the batch goes by the version that its tasks began with."""
+    """STR-13, STR-15: the batch has the version at which its tasks began."""
     tablefmt.create(uri, "id BIGINT")
     table = tablefmt.open(uri)
     batch = Batch(uri, [1], mergeSchema="true")
@@ -182,7 +182,7 @@ def test_a_batch_whose_tasks_took_too_long_is_refused(
 def test_a_table_that_cannot_be_opened_at_the_commit_keeps_no_files(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CMT-1: nothing was asked of the log, so it is certain."""
+    """CMT-1: no log request was sent, so the commit is certainly rejected."""
 
     def fails(*_: object) -> None:
         raise StoreError("the disk is away")

@@ -28,7 +28,7 @@ Offset = dict[str, Any]
 
 
 class Query:
-    """What a checkpoint notes, and what Spark asks of a reader; killed where a test says so."""
+    """The checkpoint of a query, and the calls that Spark makes to a reader. A test may kill it."""
 
     def __init__(self, kind: type[StreamReader], uri: str, **options: Any) -> None:
         self._kind, self._options = kind, {"path": uri, **options}
@@ -55,7 +55,7 @@ class Query:
 
     @property
     def batches(self) -> int:
-        """How many ends were noted."""
+        """Return the number of ends in the checkpoint."""
         return len(self._offsets)
 
     def run(self) -> list[int]:
@@ -130,7 +130,7 @@ def test_a_query_that_is_started_again_and_again_reads_every_row_once(
 def test_a_query_that_is_started_again_and_finds_nothing_new_makes_no_batch(
     table: tablefmt.Table, kind: type[StreamReader], options: dict[str, str], first: list[int]
 ) -> None:
-    """STR-2: the same versions have the same offset, whoever comes to their end."""
+    """STR-2: the same versions have the same offset in every batch."""
     query = Query(kind, table.uri, **options)
     query.note()
     found = query.run()
@@ -152,7 +152,7 @@ def test_a_query_that_is_started_again_and_finds_nothing_new_makes_no_batch(
 def test_limits_are_refused_where_they_would_mean_nothing(
     table: tablefmt.Table, limit: str
 ) -> None:
-    """STR-4: of how much goes into a batch."""
+    """STR-4: the limits bound the size of a batch."""
     options = {"path": table.uri, limit: "1"}
     with pytest.raises(UnsupportedFeatureError, match=r"Spark 4\.2") as refused:
         UnlimitedReader(options, *stream_schema(options, "UTC"))

@@ -1,4 +1,4 @@
-"""Versions, pinned DataFrames, pruning, damage."""
+"""Versions, DataFrames at a fixed version, pruning, damage."""
 
 from __future__ import annotations
 

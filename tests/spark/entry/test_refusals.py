@@ -1,4 +1,4 @@
-"""What Spark can ask for and a table cannot give yet: said by name, in Python and in SQL."""
+"""Features of Spark that a table lacks are refused by name, in Python and in SQL."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_dynamic_overwrite_takes_the_rows_of_any_query(spark: Any, t: str) -> 
 
 
 def test_text_of_a_length_is_refused_inside_other_types(spark: Any, uri: str) -> None:
-    """SCH-5: nobody would check the length."""
+    """SCH-5: the length would not be checked."""
     for kind in ("ARRAY<VARCHAR(10)>", "STRUCT<x: CHAR(5)>"):
         for place in (f"OPTIONS (path '{uri}')", ""):
             error = refused(

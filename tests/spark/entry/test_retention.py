@@ -32,7 +32,7 @@ NOW: dict[str, Any] = {"retention": 0, "dry_run": False, "breaks_running_transac
 
 
 def test_a_table_is_kept_in_order_beside_spark(spark: Any, tmp_path: Path) -> None:
-    """RET-1, RET-5, RET-8, RET-9: what each leaves is what Spark reads next."""
+    """RET-1, RET-5, RET-8, RET-9: Spark then reads the state that each call leaves."""
     uri = str(tmp_path / "t")
     table = overwritten(spark, uri)
     first = tablefmt.open(uri).version - 2
@@ -100,7 +100,7 @@ def test_statements_whose_version_is_vacuumed_meanwhile_say_so(
 
 
 def given_up_when_pinned(patched: pytest.MonkeyPatch, uri: str) -> None:
-    """The first version that anything is pinned to is overwritten and vacuumed at once."""
+    """Overwrite and vacuum the first version that a transaction reads, at once."""
     pin = TableContext.pin
 
     def pinned(context: TableContext, *arguments: Any, **more: Any) -> TransactionSnapshot:
@@ -128,7 +128,7 @@ def test_a_version_that_was_vacuumed_is_told_as_that(
     """
     spark.conf.set(SETTING, backend)
     try:
-        # What Hadoop would escape.
+        # Hadoop would escape these characters.
         uri = str(tmp_path / "a b")
         table = overwritten(spark, uri, 2)
         old = tablefmt.spark.read(spark, uri, version=tablefmt.open(uri).version - 1)

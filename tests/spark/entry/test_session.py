@@ -1,4 +1,4 @@
-"""What a session has to be, and the errors when it is not."""
+"""Requirements for a session, and the errors of one without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`format("tablefmt")` on the native plane: reads and writes by path."""
+"""`format("tablefmt")` on the native backend: reads and writes by path."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_idempotent_writes_by_option(spark: Any, uri: str) -> None:
 
 
 def test_insert_into_a_view_of_a_path_is_a_commit(spark: Any, uri: str) -> None:
-    """Spark's own insert would put files beside the log, where nobody reads them."""
+    """Spark's own insert would add files beside the log, which no reader reads."""
     tablefmt.spark.write(frame_of(spark, range(3)), uri)
     spark.read.format("tablefmt").load(uri).createOrReplaceTempView("by_path")
     spark.sql("INSERT INTO by_path VALUES (3, 'p0')")

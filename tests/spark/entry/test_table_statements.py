@@ -47,7 +47,7 @@ def files(uri: str) -> list[tuple[Any, int]]:
 
 
 def test_history_is_that_of_the_function(spark: Any, t: str) -> None:
-    """As rows and as types; by name, by path, and not more than was asked for."""
+    """The rows and types agree, by name and by path. The limit bounds the rows."""
     expected = tablefmt.spark.open(spark, t).history()
     found = spark.sql("DESCRIBE HISTORY t")
     assert found.dtypes == expected.dtypes
@@ -59,7 +59,7 @@ def test_history_is_that_of_the_function(spark: Any, t: str) -> None:
 
 
 def test_detail_is_one_row(spark: Any, t: str) -> None:
-    """What the snapshot says."""
+    """The row has the facts of the snapshot."""
     tablefmt.open(t).alter.set_properties({"appendOnly": "false"})
     spark.sql("DELETE FROM t WHERE id = 7")
     (row,) = spark.sql("/* what is it? */ DESCRIBE DETAIL spark_catalog.default.t").collect()
@@ -74,7 +74,7 @@ def test_detail_is_one_row(spark: Any, t: str) -> None:
 
 
 def test_optimize_puts_files_together_and_no_row_changes(spark: Any, t: str) -> None:
-    """Of the partitions of a condition; then all, by a curve."""
+    """It compacts the partitions of a condition, then clusters all by a curve."""
     before = ids(spark)
     assert files(t) == [("a", 5)] * 4 + [("b", 5)] * 4
     (row,) = spark.sql("OPTIMIZE t WHERE part = 'a'").collect()
@@ -125,7 +125,7 @@ def test_restore_brings_a_version_back_by_number_and_by_time(spark: Any, t: str)
 
 
 def test_statements_of_other_tables_and_other_statements_are_sparks(spark: Any, t: str) -> None:
-    """Views, tables of other formats, names that nobody has, and what is not complete."""
+    """Views, tables of other formats, unknown names, and incomplete statements."""
     from pyspark.errors import ParseException
 
     spark.sql("CREATE TABLE other (id BIGINT, t INT) USING parquet")
@@ -201,7 +201,7 @@ def test_names_of_another_catalog_are_not_ours(
 def test_a_statement_is_on_the_table_that_its_name_was_when_it_was_read(
     spark: Any, t: str, tmp_path: Any
 ) -> None:
-    """As Spark's own commands are; and a table that is gone by then is missing."""
+    """Spark's own commands do the same. If the table was dropped since, it is missing."""
     parser = spark._jsparkSession.sessionState().sqlParser()
     dataset = spark._jvm.org.apache.spark.sql.classic.Dataset
     spark.sql("CREATE TABLE managed (id BIGINT) USING tablefmt")
@@ -238,7 +238,7 @@ def test_a_restored_table_is_what_spark_answers_from(spark: Any, t: str) -> None
 
 
 def test_variables_stand_in_the_text_and_parameters_are_refused(spark: Any, t: str) -> None:
-    """As in every statement of Spark's; what has no meaning is not taken for text."""
+    """Spark's own statements do the same. Unknown text is refused."""
     spark.conf.set("day", "a")
     try:
         spark.sql("OPTIMIZE t WHERE part = '${day}'")

@@ -1,4 +1,4 @@
-"""Every way in from threads that Spark knows nothing of, and from sessions beside each other."""
+"""Every kind of call in threads that Spark does not know, and in sessions side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = "id BIGINT, p STRING, n INT"
 
 
 def rows(path: str) -> Rows:
-    """What is in a table, by Arrow."""
+    """Return the rows of a table, by Arrow."""
     found = tablefmt.open(path).to_arrow().to_pylist()
     return sorted((tuple(row.values()) for row in found), key=repr)
 
@@ -202,7 +202,7 @@ def test_threads_of_two_sessions_write_one_table_at_once(
 def test_each_session_goes_by_its_own_settings_whoever_is_active(
     sessions: list[Any], place: Callable[..., Place]
 ) -> None:
-    """What the second session sets counts for its frames, in the main thread and in others."""
+    """Settings of the second session apply to its frames, in the main thread and in others."""
     second = sessions[1]
     second.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     for run in (raised, *KINDS[:2]):

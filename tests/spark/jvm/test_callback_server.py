@@ -1,4 +1,4 @@
-"""Of all that can connect to the driver's callback server, only its JVM gets an answer."""
+"""The driver's callback server answers only its JVM, among all programs that can connect."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_connections_from_before_the_token_see_no_object_of_ours() -> None:
     ours = pool.put("ours")
     assert connection.pool[theirs] == "theirs"
     assert ours not in connection.pool
-    # Objects that the old connection answers with are nobody else's.
+    # Only the old connection has the objects it answers with.
     assert connection.pool.put("answer") not in pool
 
 

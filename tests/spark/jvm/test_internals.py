@@ -19,7 +19,7 @@ SOURCES = {
 }
 
 SEAM = {
-    # What is used: the classes that may. A look at the first tells what breaks first.
+    # Internals, and the classes that may use them, the most fragile first.
     r"getDeclaredField|setAccessible": {"SparkFields"},
     r"getConstructors|productElement\w*\(": {"SparkNodes", "StatementParser"},
     r"getStackTrace|StackWalker": {"SparkCallers", "SnapshotRelation"},
@@ -55,7 +55,7 @@ def test_every_class_of_the_seam_says_what_it_relies_on_and_what_happens_without
 
 
 def test_the_table_names_what_its_users_use() -> None:
-    """A name that nobody uses any more would send sessions to Arrow for nothing."""
+    """A name without a user would send sessions to Arrow for nothing."""
     unused = []
     for each in spark_internals.INTERNALS:
         if each.user in SOURCES:

@@ -88,7 +88,7 @@ def broken(value: Any) -> Iterator[Any]:
 
 
 def judged(shape: str, value: Any) -> bool:
-    """Whether an implementation of JSON Schema takes a value."""
+    """Return True if an implementation of JSON Schema accepts a value."""
     schema = {
         **callbacks.message_schema()["$defs"][shape],
         "$defs": callbacks.message_schema()["$defs"],

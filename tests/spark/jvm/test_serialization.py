@@ -1,4 +1,4 @@
-"""What goes to executors: they have none of the classes that the driver compiles."""
+"""Objects sent to executors, which have none of the classes that the driver compiles."""
 
 from __future__ import annotations
 

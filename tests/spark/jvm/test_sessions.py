@@ -15,7 +15,7 @@ from tablefmt.spark.pyspark_objects import SessionCache
 
 
 class Context:
-    """What a cache asks of PySpark's SparkContext."""
+    """The members of PySpark's SparkContext that a cache uses."""
 
     def __init__(self) -> None:
         self._jsc: Any = object()
@@ -25,7 +25,7 @@ class Context:
 
 
 class Session:
-    """What a cache asks of PySpark's SparkSession."""
+    """The members of PySpark's SparkSession that a cache uses."""
 
     def __init__(self, context: Context, name: str) -> None:
         self.sparkContext = context
@@ -56,7 +56,7 @@ def test_values_are_made_once_a_session_and_the_last_used_stay() -> None:
     assert made == ["one a", "two a"]
     assert get(one, "b") == "one b"
     assert len(cache) == 2
-    # Of two that were there, the one used longer ago went.
+    # The less recently used one was removed.
     assert [get(one, "a"), get(two, "a")] == ["one a", "two a"]
     assert made == ["one a", "two a", "one b", "two a"]
 

@@ -1,4 +1,4 @@
-"""SQL-1, SQL-3: statements go by ANSI in a session that does not, beside Spark's own ANSI."""
+"""SQL-1, SQL-3: statements of a session without ANSI follow ANSI, like Spark's own ANSI."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def found(uri: str, columns: list[str]) -> list[tuple[Any, ...]]:
 
 
 def outcome(work: Any) -> Any:
-    """What work gives; for an error, what Spark calls it."""
+    """Return the result of the work, or Spark's name of its error."""
     try:
         return work()
     except Exception as error:
@@ -80,7 +80,7 @@ def test_values_are_errors_where_ansi_has_errors(spark: Any, lenient: Any, uri: 
         text = f"CAST({value} AS INT)" if kind == "boolean" else value
 
         def meant(text: str = text) -> Any:
-            # A column that nobody asks for is not worked out.
+            # Spark does not compute a column that is not selected.
             rows = source.select("id", F.expr(text)).collect()
             return sorted(tuple(row) for row in rows)
 
@@ -154,7 +154,7 @@ def test_every_kind_of_statement_goes_by_ansi(spark: Any, lenient: Any, uri: str
 
 
 def test_constraints_and_store_assignment_go_by_ansi(spark: Any, lenient: Any, uri: str) -> None:
-    """SQL-1, SQL-3, DAT-13: whoever writes. The query itself stays as its session has it."""
+    """SQL-1, SQL-3, DAT-13: every writer follows ANSI. The query itself follows its session."""
     filled(spark, uri)
     condition = "s = 'abc' OR CAST(s AS INT) IS NULL OR id > 1"
     tablefmt.spark.open(spark, uri).alter.add_constraint("c", condition)

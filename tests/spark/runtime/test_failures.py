@@ -249,7 +249,7 @@ def test_messages_that_send_the_user_the_wrong_way_are_replaced() -> None:
 
 
 class Java:
-    """What py4j shows of a Java exception."""
+    """The members of a Java exception that py4j shows."""
 
     def __init__(self, message: str | None, cause: Java | None = None) -> None:
         self.getMessage = lambda: message
@@ -310,7 +310,7 @@ NOT_THERE = (
 
 
 def test_a_file_that_spark_does_not_find_is_one_of_a_table() -> None:
-    """DAT-5: where the log cannot be asked, both reasons are said."""
+    """DAT-5: the error has both reasons if the log cannot be asked."""
     key = f"data/{'a' * 32}/p=1/0-0.parquet"
     error = lost_file(["Job aborted", NOT_THERE.format(f"s3a://bucket/t/{key}")])
     assert isinstance(error, CorruptDataError)

@@ -1,4 +1,4 @@
-"""What Spark says that its jobs are for, while they run and afterwards."""
+"""Descriptions of Spark's jobs, while they run and afterwards."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DDL = "id BIGINT, v DOUBLE"
 
 
 def descriptions(spark: Any, first: int) -> list[str]:
-    """Those of all jobs from a number on, as Spark's UI shows them, each once."""
+    """Return the descriptions of all jobs from a number on, as Spark's UI shows them, each once."""
     store = spark.sparkContext._jsc.sc().statusStore()
-    # What the UI shows comes through a queue.
+    # The UI gets its events through a queue.
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     jobs = store.jobsList(None)
     found = {}
@@ -47,7 +47,7 @@ def made(uri: str, **properties: Any) -> None:
 def test_every_step_of_a_statement_is_told(
     spark: Any, uri: str, by: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And what the thread said before is said again after; the log hears the steps too."""
+    """The thread's own description comes back afterwards. The log has the steps too."""
     tablefmt.spark.register(spark)
     made(uri, deleteMode="copy-on-write")
     table = tablefmt.spark.open(spark, uri)

@@ -23,7 +23,7 @@ QUIET = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 
 
 def without_jars(spark: Any, uri: str, options: dict[str, Any]) -> None:
-    """A session that lacks them says so, and keeps those of S3 away until it is stopped."""
+    """Check that a session without jars refuses S3, and keeps others away until it is stopped."""
     assert choose(spark, open_store(uri, options)).name == "arrow"
     with pytest.raises(UnsupportedFeatureError, match="stop it with"):
         tablefmt.spark.session("again", s3=True)

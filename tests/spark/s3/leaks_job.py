@@ -49,7 +49,7 @@ def explained(frame: Any) -> str:
 
 
 def told(*calls: Callable[[], Any]) -> str:
-    """What errors say, tracebacks included."""
+    """Return the texts of errors, with their tracebacks."""
     texts = []
     for call in calls:
         try:
@@ -86,7 +86,7 @@ def by_path(spark: Any, uri: str, options: dict[str, str]) -> dict[str, str]:
 
 
 def in_sql(spark: Any, uri: str, options: dict[str, str], native: bool) -> dict[str, str]:
-    """The same through SQL: a view, and on the native plane a table of the catalog."""
+    """Do the same in SQL: with a view, and on the native backend with a table of the catalog."""
     pairs = ", ".join(f"`{name}` '{value}'" for name, value in {"path": uri, **options}.items())
     spark.sql(f"CREATE TEMPORARY VIEW v USING tablefmt OPTIONS ({pairs})")
     spark.sql("INSERT INTO v VALUES (1000, 0)")
@@ -129,7 +129,7 @@ def in_sql(spark: Any, uri: str, options: dict[str, str], native: bool) -> dict[
 
 
 def of_the_ui(spark: Any) -> dict[str, str]:
-    """Answers of the REST interface, once it has heard of all that was done."""
+    """Return answers of the REST interface, after it has processed all events."""
     context = spark.sparkContext
     context._jsc.sc().listenerBus().waitUntilEmpty(60_000)
     base = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}"

@@ -1,4 +1,4 @@
-"""What storage options, environment and profiles come to; and Hadoop's settings for it. No JVM."""
+"""Access by storage options, environment and profiles, and Hadoop's settings for it. No JVM."""
 
 from __future__ import annotations
 

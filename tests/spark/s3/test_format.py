@@ -1,4 +1,4 @@
-"""format("tablefmt") and SQL on S3, on both planes, with credentials given as options."""
+"""format("tablefmt") and SQL on S3, on both backends, with credentials given as options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the jars for S3 are found. The repository here is a folder."""
+"""The search for the jars for S3. The repository here is a folder."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_another_content_is_refused(repository: Path) -> None:
 
 @pytest.mark.parametrize("was_there", [False, True])
 def test_only_the_user_puts_jars_there(repository: Path, *, was_there: bool) -> None:
-    """SEC-3: whatever the umask, and if the folder was made open to others before."""
+    """SEC-3: this holds for any umask, and if the folder was open to others before."""
     before = os.umask(0)
     try:
         if was_there:

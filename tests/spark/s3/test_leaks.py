@@ -1,4 +1,4 @@
-"""Credentials given as options are seen nowhere, whatever Spark shows. A process for each plane."""
+"""Spark shows credentials from options nowhere. There is a process for each backend."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def data_files(uri: str, options: dict[str, Any]) -> set[str]:
 def test_a_table_is_written_in_place_and_read_back(
     spark: Any, s3_server: S3Server, root: str, options: dict[str, Any], partition_by: list[str]
 ) -> None:
-    """DAT-1, ADD-5: nothing is copied; what stays is what the log names, and the log."""
+    """DAT-1, ADD-5: no file is copied. Only the log and the files that it names stay."""
     first = spark.range(0, 1000, 1, 4).selectExpr("id", "id % 3 AS p", "string(id) AS s")
     second = spark.range(1000, 1100, 1, 2).selectExpr("id", "id % 3 AS p", "string(id) AS s")
     s3_server.seen.clear()

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 KEYS = 20
-"""Of the table: 0 and up, five in a file."""
+"""Number of keys in the table: 0 and up, five in a file."""
 
 
 def differing(spark: Any, folder: Path, waits: bool) -> Any:

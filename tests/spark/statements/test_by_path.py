@@ -24,7 +24,10 @@ NAME = "named"
 
 
 def test_a_path_takes_the_place_of_a_name_in_statements(spark: Any, uri: str) -> None:
-    """As if a catalog had the table, which none has; a model in plain Python goes along."""
+    """The statements work as if a catalog had the table.
+
+    The results equal a model in plain Python.
+    """
     t = f"tablefmt.`{uri}`"
     model: dict[int, str] = {}
 
@@ -187,7 +190,10 @@ def test_partitions_of_which_all_rows_are_deleted_are_not_shown(spark: Any, uri:
 
 
 def test_replace_columns_keeps_values_by_name(spark: Any, uri: str) -> None:
-    """SCH-8: one commit; a name that stays keeps its column, and what it cannot become is said."""
+    """SCH-8: it is one commit.
+
+    A name that stays keeps its column. An impossible type change is refused.
+    """
     t = f"tablefmt.`{uri}`"
     spark.sql(f"CREATE TABLE {t} (a INT, b STRING, s STRUCT<x: INT>) USING tablefmt")
     spark.sql(f"INSERT INTO {t} SELECT 1, 'one', named_struct('x', 10)")

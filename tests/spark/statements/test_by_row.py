@@ -1,4 +1,4 @@
-"""SQL-2: what has no value for a row by itself is refused by the name of its clause."""
+"""SQL-2: an expression without a value for a single row is refused by the name of its clause."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SQL = {
 
 
 def test_windows_and_aggregates_in_sql(spark: Any, t: str) -> None:
-    """SQL-2: in every clause, whatever rows there are; sub-queries of several rows too."""
+    """SQL-2: every clause refuses it, for any rows. Sub-queries of several rows are refused too."""
     for text, words in SQL.items():
         refused(t, lambda text=text: spark.sql(text), words)
     for text in ("UPDATE t SET x = explode(array(1, 2))", "DELETE FROM t WHERE explode(array(1))"):

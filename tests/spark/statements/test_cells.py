@@ -50,7 +50,7 @@ class Act:
 
 
 def sql(doing: Doing, text: str) -> Act:
-    """A statement; `{t}` in it stands for the table."""
+    """Return a statement. `{t}` in it is replaced by the table."""
     return Act(doing, lambda spark, uri, name: spark.sql(text.replace("{t}", name)).collect())
 
 
@@ -179,7 +179,7 @@ class Scene:
         if self.place == ELSEWHERE and not (self.first.everywhere or self.second.everywhere):
             return None
         if (self.earlier, self.later) == ("CLUSTER", "UPDATE"):
-            # Nothing says where clustering put a row, so one that is to go cannot be followed.
+            # No lineage shows where clustering put a row, so a delete cannot follow it.
             moved = set(first.compacts) & {scenes.file_of(row) for row in second.removed}
             return "ConcurrentDeleteReadException" if moved else None
         fails = outcome(self.earlier, self.later) == "fail"

@@ -1,4 +1,4 @@
-"""Numbers of DELETE and UPDATE beside Spark's code: the same rows, and nothing compiled anew."""
+"""Numbers of DELETE and UPDATE beside Spark's code: the same rows, and no further compilation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def t(spark: Any, uri: str) -> str:
 
 
 def rows(spark: Any) -> list[tuple[Any, ...]]:
-    """What there is, NaN as text, in the order of the ids."""
+    """Return all rows, NaN as text, in the order of the ids."""
     return sorted(map(tuple, spark.sql("SELECT id, b, h, i, s FROM t").collect()))
 
 
@@ -56,7 +56,7 @@ CONDITIONS = [
 
 @pytest.mark.parametrize("where", CONDITIONS)
 def test_a_delete_takes_the_rows_that_a_query_finds(spark: Any, t: str, where: str) -> None:
-    """Spark's answer to the condition by itself, where its numbers stand in the code."""
+    """Spark's own query of the condition has its numbers in the code."""
     gone = {row[0] for row in spark.sql(f"SELECT id FROM t WHERE {where}").collect()}
     kept = [row for row in rows(spark) if row[0] not in gone]
     spark.sql(f"DELETE FROM t WHERE {where}")
@@ -80,7 +80,7 @@ def test_an_update_gives_the_values_that_a_query_gives(spark: Any, t: str) -> No
 
 @pytest.fixture
 def compilations(spark: Any) -> Callable[[], int]:
-    """How many pieces of code this JVM has compiled."""
+    """Return a function for the number of pieces of code that this JVM has compiled."""
     metrics = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
     return lambda: int(metrics.METRIC_COMPILATION_TIME().getCount())
 
@@ -97,7 +97,7 @@ def compilations(spark: Any) -> Callable[[], int]:
 def test_the_next_statement_with_other_numbers_compiles_nothing(
     spark: Any, t: str, compilations: Callable[[], int], statement: str
 ) -> None:
-    """The first ones compile the code: there are rows that are gone from the second one on."""
+    """The first statements compile the code. From the second one on there are deleted rows."""
     for number in (1, 2, 3):
         spark.sql(statement.format(number))
     before = compilations()

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE by Spark, on both planes, beside a model in plain Python."""
+"""DELETE, UPDATE and MERGE by Spark, on both backends, beside a model in plain Python."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) ->
 
 @pytest.fixture
 def table(spark: Any, uri: str, backend: str) -> SparkTable:
-    """Forty rows in four files; rows 3 and 13 are gone already."""
+    """Return a table with forty rows in four files. Rows 3 and 13 are deleted already."""
     made = tablefmt.create(uri, SCHEMA)
     rows = start()
     for at in range(0, 40, 10):
@@ -101,8 +101,9 @@ def test_delete_takes_out_the_rows_for_which_the_condition_is_true(
 
 
 def test_filter_tuples_are_conditions_too(spark: Any, table: SparkTable) -> None:
-    """As of `Table`: nulls are outside of a set that does not name them, and `!=` leaves them out;
-    the entry holds the same text.
+    """They mean the same as in `Table`, and the entry has the same text.
+
+    NULL is outside of a set that does not name it, and `!=` leaves it out.
     """
     outside: list[tuple[str, str, Any]] = [("v", "not in", [0.5]), ("id", "<", 9)]
     table.delete(outside)
@@ -145,7 +146,7 @@ def test_nothing_to_delete_makes_no_version(table: SparkTable) -> None:
 
 
 def test_update_gives_new_values_computed_from_old_rows(table: SparkTable) -> None:
-    """ENT-9: types go by the rules of INSERT; the old rows count as updated, not deleted."""
+    """ENT-9: types follow the rules of INSERT. The old rows count as updated, not deleted."""
     done = table.update({"v": "id + 1", "p": "concat(p, '!')"}, "id % 4 = 1")
     hit = live(lambda r: r[0] % 4 == 1)
     after = [(i, p + "!", float(i + 1)) for i, p, _ in hit]
@@ -233,7 +234,7 @@ def test_insert_only_and_delete_only_merges(spark: Any, table: SparkTable) -> No
 def test_several_source_rows_for_one_row_are_refused_by_their_keys(
     spark: Any, table: SparkTable
 ) -> None:
-    """MRG-2: nothing is left behind."""
+    """MRG-2: no file stays."""
     before = data_files(table)
     rows = source(spark, [(7, "a", 0.0), (7, "b", 1.0), (8, "c", 2.0)])
     with pytest.raises(MergeCardinalityError, match="id=7") as caught:
@@ -383,7 +384,7 @@ def test_a_query_that_fails_leaves_the_table_and_no_file(spark: Any, table: Spar
 
 
 def test_statements_on_other_rows_of_one_file_both_commit(spark: Any, table: SparkTable) -> None:
-    """CFL-10: what touches other rows is re-based; a row that was read is gone: a conflict."""
+    """CFL-10: a change of other rows is rebased. A change of a row that was read is a conflict."""
     other = tablefmt.open(table.table.uri).transaction()
     same_row = tablefmt.open(table.table.uri).transaction()
     table.update({"v": "100"}, "id = 21")

@@ -41,7 +41,7 @@ def ids(spark: Any, where: str = "true") -> list[int]:
 
 
 def told(spark: Any, text: str) -> dict[str, int]:
-    """What a statement answers."""
+    """Return the answer of a statement."""
     (row,) = spark.sql(text).collect()
     return dict(row.asDict())
 

@@ -1,4 +1,4 @@
-"""Compaction and clustering spread by Spark: the same rows in other files, whatever tasks do."""
+"""Compaction and clustering by Spark: the same rows in other files, even if tasks fail."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rows(first: int, count: int) -> pa.Table:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """A table of three partitions and fifteen files, with rows that are gone."""
+    """Return a table of three partitions and fifteen files, with deleted rows."""
     place = str(tmp_path / "t a")
     table = tablefmt.create(place, SCHEMA, partition_by=["p"])
     for n in range(5):
@@ -113,7 +113,7 @@ def test_deletes_that_came_meanwhile_survive(spark: Any, uri: str) -> None:
 
 @pytest.mark.parametrize("curve", ["zorder", "hilbert", "linear"])
 def test_a_clustering_by_spark_brings_rows_to_their_range(spark: Any, uri: str, curve: str) -> None:
-    """CMP-5: nothing lost of any type, and a point is in fewer files than before."""
+    """CMP-5: no value of any type is lost, and a point is in fewer files than before."""
     before = rows_of(tablefmt.open(uri).to_arrow())
     table = tablefmt.spark.open(spark, uri)
     size = sum(tablefmt.open(uri).scan().files()["size"].to_pylist()) // 12
@@ -188,7 +188,7 @@ def test_attempts_that_failed_leave_no_file(spark: Any, uri: str, verb: str) -> 
 def test_a_file_that_is_damaged_stops_it_and_nothing_is_left(
     spark: Any, uri: str, verb: str
 ) -> None:
-    """DAT-5: raised as this package's own, whatever task met it."""
+    """DAT-5: the error of any task is raised as this package's own."""
     old = data_files(uri)
     place = Path(uri) / tablefmt.open(uri).scan().files()["path"][7].as_py()
     place.write_bytes(place.read_bytes()[:-100])
@@ -215,7 +215,7 @@ def test_what_cannot_be_is_refused_before_a_job(spark: Any, uri: str) -> None:
 
 
 def test_an_empty_table_and_one_without_rows_left(spark: Any, tmp_path: Path) -> None:
-    """CMP-4: no job, no version; a file whose rows are all gone goes."""
+    """CMP-4: there is no job and no version. A file whose rows are all deleted is removed."""
     place = str(tmp_path / "empty")
     table = tablefmt.spark.create(spark, place, "id BIGINT")
     assert table.compact().no_op

@@ -27,10 +27,10 @@ M, N, B = Side.MATCHED, Side.NOT_MATCHED, Side.NOT_MATCHED_BY_SOURCE
 
 @dataclass(frozen=True)
 class Facts:
-    """What an analysis says, without the ways in which engines write expressions."""
+    """Facts of an analysis, without the ways in which engines write expressions."""
 
     predicate: str | None
-    """Of the rows looked at, if the source holds 1 in everything."""
+    """The predicate of the rows to read, if the source holds 1 in every column."""
     columns: tuple[str, ...] | None
     by_row: bool
     sets: tuple[str, ...]
@@ -85,7 +85,7 @@ LESS: dict[str, dict[str, dict[str, Any]]] = {
         "sql": {"predicate": None, "keys": (), "sets": ("k", "v")}
     },
 }
-"""Where a way of writing it says less, which costs a look at more; never at less."""
+"""Ways of writing a MERGE with fewer facts, which widen the read and never narrow it."""
 
 STATEMENTS["an expression"] = ("t.id = s.id + 1", [update(id="s.id + 1", v="s.v"), INSERT])
 STATEMENTS["another width"] = ("t.k = s.n", [update(k="s.n", v="s.v")])
@@ -148,8 +148,10 @@ def analysed(spark: Any, uri: str) -> Iterator[tablefmt.Table]:
 def test_three_ways_to_write_a_merge_have_one_analysis(
     spark: Any, analysed: tablefmt.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MRG-3, MRG-5, CFL-17, CFL-18, CFL-21: what it looks at, what it sets, by what rows have a
-    key. Only what is listed differs, and by saying less."""
+    """MRG-3, MRG-5, CFL-17, CFL-18, CFL-21: the reads, the set columns, the columns of keys.
+
+    The analyses differ only where it is listed, by fewer facts.
+    """
     resolved: list[MergeAnalysis] = []
 
     def analysis_of(context: TableContext, _: Any, of_version: Any, __: Any) -> Any:
@@ -179,7 +181,7 @@ def test_three_ways_to_write_a_merge_have_one_analysis(
 
 
 def test_three_ways_to_carry_a_merge_out_say_the_same_in_the_log(spark: Any, uri: str) -> None:
-    """ENT-9, ADD-8: what was set, the columns of keys in one order, the hashes, the clauses."""
+    """ENT-9, ADD-8: the entries have the same set columns, key columns, hashes and clauses."""
     tablefmt.spark.register(spark)
     columns = "id BIGINT, v STRING, k INT"
     there = [{"id": at, "v": "abcd"[at - 1], "k": 0} for at in range(1, 5)]

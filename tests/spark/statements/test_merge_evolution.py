@@ -44,7 +44,7 @@ def undone(uri: str) -> None:
 def test_fields_that_the_source_lacks_stay(
     spark: Any, uri: str, use_backend: Callable[..., None]
 ) -> None:
-    """MRG-1: in SQL, and by SparkTable on both planes; beside plain Python."""
+    """MRG-1: SQL and SparkTable on both backends give the same as plain Python."""
     for at, kind in enumerate((overlays.LACKING, overlays.COMPLETE)):
         place = f"{uri}{at}"
         filled(spark, place, overlays.DDL, overlays.target_rows())
@@ -85,7 +85,7 @@ NEW: Row = {
 
 
 def test_structs_go_by_the_names_of_their_fields(spark: Any, uri: str) -> None:
-    """SQL-5: where no cast by place could be, in arrays, maps and several levels deep."""
+    """SQL-5: fields match by name, where a cast by position is impossible, at any depth."""
     empty: Row = {"v": None, "l": None, "m": None}
     filled(spark, uri, NESTED, [{"id": 1, **empty}, {"id": 2, **empty}])
     using = f"MERGE INTO t USING (SELECT {OTHERS}, 1 AS id) s ON t.id = s.id WHEN MATCHED THEN"

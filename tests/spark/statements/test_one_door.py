@@ -1,6 +1,7 @@
-"""What a statement of Spark leaves on disk when its commit fails: nothing, or all if nobody knows.
+"""Files left by a statement of Spark whose commit fails: none, or all if the outcome is unknown.
 
-CMT-1: files of a commit that certainly is not in the table go; of one that may be there they stay.
+CMT-1: files of a commit that certainly is not in the table are removed; files of a commit that may
+be in the table stay.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def there(spark: Any, uri: str) -> Iterator[str]:
 def test_a_statement_whose_reads_cannot_be_told_leaves_nothing(
     spark: Any, there: str, plane: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """CFL-22: what its source read is worked out when its files are there."""
+    """CFL-22: the reads of its source are computed after its files are written."""
 
     def fails(*_: object) -> None:
         raise StoreError("the base cannot be read")

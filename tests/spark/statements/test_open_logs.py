@@ -1,4 +1,4 @@
-"""Logs that are kept between calls: never older than a new reader's, whatever happened."""
+"""Logs that are kept between calls: never older than a new reader's, after any event."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def filled(uri: str, versions: int, first: int = 0) -> tablefmt.Table:
 
 
 def ids(uri: str) -> list[int]:
-    """What the kept log says is in the table."""
+    """Return the ids of the table by the kept log."""
     context = open_context(open_store(uri))
     found = tablefmt.Table(context).to_arrow(version=context.version)
     return sorted(found["id"].to_pylist())
@@ -140,7 +140,7 @@ def test_few_logs_are_kept_and_those_used_last(tmp_path: Path) -> None:
 
 
 def test_other_credentials_are_another_reader(s3_server: S3Server, s3_uri: str) -> None:
-    """What one of them may see, the other may not."""
+    """One of them may see objects that the other may not."""
     options = s3_server.options
     tablefmt.create(s3_uri, "id BIGINT", storage_options=options)
 

@@ -54,7 +54,7 @@ def test_a_qualifier_that_nobody_knows_is_refused(spark: Any, tmp_path: Path, fi
 
 
 def test_errors_show_times_that_python_does_not_have(spark: Any, tmp_path: Path) -> None:
-    """ENT-10, MRG-4, DAT-13: as text; no foreign exception."""
+    """ENT-10, MRG-4, DAT-13: the message has the time as text, and the exception is one of ours."""
     uri = str(tmp_path / "t")
     table = tablefmt.spark.create(spark, uri, "id INT, d DATE, tn TIMESTAMP_NTZ, n INT")
     far = "DATE '+15659-07-15' AS d, TIMESTAMP_NTZ '+14645-06-30 15:06:40' AS tn, NULL AS n"

@@ -129,7 +129,7 @@ EVERY = [
     *((name, TEXTS[name], True) for name in TEXTS),
     *((name, VERBS[name], False) for name in VERBS),
 ]
-"""What it does, how, and whether it goes by the table's name."""
+"""The statement, its call, and whether it names the table."""
 
 
 @pytest.mark.parametrize("turned", [0, 3])
@@ -195,7 +195,7 @@ EVERYDAY = [("MERGE", "MERGE"), ("DELETE", "UPDATE"), ("UPDATE", "DELETE")]
 def test_of_one_row_that_both_change_the_later_statement_of_sql_is_told(
     sessions: list[Any], table: str, named: str, names: tuple[str, str]
 ) -> None:
-    """CFL-8, CFL-10: nothing of it stays, and what the first did stands."""
+    """CFL-8, CFL-10: no file of it stays, and the first commit is complete."""
     before = everything(table)
     changes = [TEXTS[name] for name in names]
     ended = both(sessions, named, changes, [*EVEN, ODD[3]], ODD)
@@ -211,7 +211,7 @@ def test_of_one_row_that_both_change_the_later_verb_is_told(
     backend: str,
     use_backend: Callable[..., None],
 ) -> None:
-    """CFL-8, CFL-10: nothing of it stays, and what the first did stands."""
+    """CFL-8, CFL-10: no file of it stays, and the first commit is complete."""
     use_backend(backend, *sessions)
     before = everything(table)
     changes = [VERBS[name] for name in names]

@@ -1,4 +1,4 @@
-"""Columns and fields called whatever SCH-2 and SCH-11 allow, through Spark's verbs."""
+"""Columns and fields with any name that SCH-2 and SCH-11 allow, in Spark's calls."""
 
 from __future__ import annotations
 

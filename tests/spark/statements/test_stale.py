@@ -1,4 +1,4 @@
-"""Spark's writes by handles that have not heard of changes of the schema, and under such changes.
+"""Spark's writes by handles that do not know of schema changes, and during such changes.
 
 Spec: CFL-5.
 """
@@ -19,7 +19,7 @@ from tablefmt.spark.backends.native.native_backend import NativeBackend
 
 @pytest.fixture(params=["native", "arrow"])
 def backend(request: Any, use_backend: Callable[..., None]) -> str:
-    """Who writes the files."""
+    """Return the backend that writes the files."""
     use_backend(request.param)
     return str(request.param)
 
@@ -50,7 +50,10 @@ def test_a_stale_handle_writes_by_the_newest_schema(spark: Any, uri: str, backen
 def test_a_change_of_names_while_tasks_write_is_concurrent(
     spark: Any, uri: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CFL-5: what an append began from is known, so it fails; it goes on top of what it fits."""
+    """CFL-5: the read version of an append is known, so it fails.
+
+    It rebases onto a change that it fits.
+    """
     made = tablefmt.create(uri, "a INT, b INT")
     frame = spark.sql("SELECT 1 AS a, 2 AS b")
     kind = {"native": NativeBackend, "arrow": ArrowBackend}[backend]

@@ -1,4 +1,4 @@
-"""The same statements on either plane, and every version read by Spark too. DEL, SCH, DAT."""
+"""The same statements on either backend, and every version read by Spark too. DEL, SCH, DAT."""
 
 from __future__ import annotations
 

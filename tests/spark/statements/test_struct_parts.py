@@ -97,7 +97,7 @@ def test_parts_of_structs_are_set_and_the_others_stay(spark: Any, uri: str, back
 
 
 def test_a_lone_clause_with_a_condition_goes_by_the_same_rules(spark: Any, uri: str) -> None:
-    """SQL-3: whether a value fits is not left to how a query brings two types together."""
+    """SQL-3: Spark's common type of two values does not decide if a value fits."""
     filled(uri)
     table = tablefmt.spark.open(spark, uri)
     source = spark.sql("SELECT 1L AS id, '5' AS x, 6L AS y, named_struct('b', 'B', 'a', 7) AS z")
@@ -242,7 +242,7 @@ def test_structs_go_by_the_names_of_fields_in_every_statement(spark: Any, uri: s
 def test_a_statement_on_a_struct_that_was_altered_meanwhile_is_refused(
     spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQL-5: the struct put together would lack the field that came."""
+    """SQL-5: the new struct would lack the field that was added."""
     filled(uri)
     named(spark, uri)
     change = write_verbs.change_rows  # type: ignore[attr-defined]
@@ -348,7 +348,7 @@ def test_a_merge_that_fails_leaves_the_columns_as_they_were(spark: Any, uri: str
 
 
 def test_fields_that_are_new_inside_arrays_and_maps(spark: Any, uri: str, backend: str) -> None:
-    """MRG-1, SCH-8: rows that a clause leaves alone, or sets in other columns, keep theirs."""
+    """MRG-1, SCH-8: rows that a clause does not set keep their values."""
     ddl = "id BIGINT, l ARRAY<STRUCT<x: INT>>, m MAP<STRING, STRUCT<x: INT>>, n INT"
     rows: list[Row] = [
         {"id": 1, "l": [{"x": 1}, None], "m": [("k", {"x": 1})], "n": 1},

@@ -94,7 +94,7 @@ def test_hadoop_replaces_no_name_in_files(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.broken_tables
 def test_a_stream_keeps_the_names(spark: Any, tmp_path: Path) -> None:
-    """SEC-4: its columns stand in a text for each batch."""
+    """SEC-4: the text of a batch has its column names."""
     tablefmt.spark.register(spark)
     table = poisoned(tmp_path / "t")
     stream = spark.readStream.format("tablefmt").load(table.uri)

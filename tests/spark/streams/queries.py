@@ -1,4 +1,4 @@
-"""Streams for tests: files that are read one a batch, and what their rows come to."""
+"""Streams for tests: a source with one file per batch, and the expected rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Feed:
         return reader.parquet(str(self.source))
 
     def writer(self, mode: str = "append", frame: Any = None, **options: Any) -> Any:
-        """Of all that is new, to a table."""
+        """Return a writer of all new rows to a table."""
         stream = self.batches() if frame is None else frame
         writer = stream.writeStream.format("tablefmt").outputMode(mode)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
@@ -59,7 +59,7 @@ class Feed:
 
 
 def ended(start: Callable[[], Any]) -> Any:
-    """A query that has come to its end. Raises what ended it."""
+    """Return a query after its end. Raise the error that ended it."""
     query = start()
     query.awaitTermination()
     return query

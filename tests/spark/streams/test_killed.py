@@ -25,7 +25,7 @@ DELAY_SECONDS_MAX = 0.6
 
 
 def job(python: Path, folder: Path, batches: int, seconds: float) -> int:
-    """Run the queries in processes of their own; the exit code of theirs."""
+    """Run the queries in a process of their own. Return its exit code."""
     command = [sys.executable, "-m", "tests.spark.streams.killed_job"]
     with (folder / "job.log").open("ab") as log:
         process = subprocess.Popen(

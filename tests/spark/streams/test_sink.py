@@ -48,7 +48,7 @@ def rows(uri: str) -> list[tuple[Any, ...]]:
 
 
 def entries(uri: str) -> list[tuple[str, int | None, int]]:
-    """Of every version but the first: what it did, the batch that it carries, and its files."""
+    """Return operation, batch and number of files of every version but the first."""
     found = []
     for stored in tablefmt.open(uri).context.view.entries_after(0):
         entry = stored.entry
@@ -208,7 +208,7 @@ def test_complete_mode_may_give_the_table_other_columns(
 
 
 def test_another_table_in_the_place_is_an_error(feed: Feed, uri: str) -> None:
-    """STR-14: rows of batches before would be missing, and nobody would know."""
+    """STR-14: otherwise rows of earlier batches would be missing without notice."""
     feed.put(1)
     feed.run(uri)
     feed.put(2)
@@ -219,7 +219,7 @@ def test_another_table_in_the_place_is_an_error(feed: Feed, uri: str) -> None:
     tablefmt.create(uri, "id BIGINT, p STRING")
     with pytest.raises(TableReplacedError, match="has no batch of this query, but batch 1"):
         feed.run(uri)
-    # Whoever means it says so.
+    # A user can declare the table as filled by the query.
     table = tablefmt.open(uri)
     query = json.loads((feed.checkpoint / "metadata").read_text())["id"]
     table.append(table.to_arrow(), application=(query, 0))
@@ -286,7 +286,7 @@ def test_what_a_query_reads_of_its_own_table_is_as_of_its_start(
 
 
 def batch_of(spark: Any, uri: str, run: str, number: int, *ids: int, mode: str = "append") -> Any:
-    """What a run of the query `q` does with a batch."""
+    """Return a function that writes a batch in a run of the query `q`."""
     frame = spark.createDataFrame([(i,) for i in ids], "id long")
     options = json.dumps({"path": uri})
     write = stream_verbs.SINK_VERBS["sink_batch"]
@@ -296,7 +296,10 @@ def batch_of(spark: Any, uri: str, run: str, number: int, *ids: int, mode: str =
 
 @pytest.mark.parametrize("first", [True, False], ids=["no table", "a table"])
 def test_of_two_runs_of_one_query_one_is_refused(spark: Any, uri: str, first: bool) -> None:
-    """STR-12: whoever comes second in a race, whatever the batch; not who finds it done."""
+    """STR-12: the second run of a race is refused for any batch.
+
+    A run that finds the batch done is not.
+    """
     number = 0
     if not first:
         batch_of(spark, uri, "before", 0, 0)()
@@ -387,7 +390,7 @@ def test_another_batch_under_a_used_number_is_refused(
     shutil.copytree(feed.checkpoint, tmp_path / "saved")
     feed.put(3)
     run_as(form, feed, uri)
-    # Of what was written, a batch that is repeated is another plan of the same rows.
+    # A repeated batch is another plan of the same rows.
     put_back(feed, tmp_path / "saved")
     run_as(form, feed, uri)
     assert rows(uri) == feed.rows

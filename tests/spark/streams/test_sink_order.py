@@ -1,4 +1,4 @@
-"""Which batch may go on top of what a table holds. Without Spark."""
+"""Batches that may follow the last one of a table. Without Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_none_that_leaves_one_out(number: int, last: int | None) -> None:
 
 @pytest.mark.parametrize(("number", "last"), [(0, 1), (4, 5), (0, 50)])
 def test_none_before_the_last(number: int, last: int) -> None:
-    """STR-14: by a new checkpoint under an old id all its rows would be passed over."""
+    """STR-14: a new checkpoint with an old id would skip all its rows."""
     with pytest.raises(ConcurrentTransactionException, match="a new txnAppId") as caught:
         follows(number, last)
     assert caught.value.winner_version == 7

@@ -163,7 +163,7 @@ def test_options_that_make_no_sense_are_refused_when_a_stream_is_loaded(
 def test_a_query_that_ended_goes_on_though_what_it_read_has_expired(
     table: tablefmt.Table, load: Load, tmp_path: Path
 ) -> None:
-    """STR-5: what it has still to read is kept; Spark asks once more for the batch before that."""
+    """STR-5: unread entries are kept. Spark asks again for the batch before them."""
     options = {"startingVersion": 2, "readChangeFeed": "true"}
     first = drain(load(**options).select("id"), tmp_path / "c")
     raise_horizon(table.context.store, 3)

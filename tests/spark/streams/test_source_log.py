@@ -1,4 +1,4 @@
-"""STR-1 .. STR-6: how far batches go and what is in them, without Spark: rows are read by Arrow."""
+"""STR-1 .. STR-6: extent and content of batches, without Spark: rows are read by Arrow."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read(source: StreamSource, start: StreamOffset | None, end: StreamOffset) ->
 def batches(
     table: tablefmt.Table, start: StreamOffset | None = None, **options: Any
 ) -> Iterator[tuple[StreamOffset, Counter[Any]]]:
-    """What queries read that are stopped after every batch, and killed within every one.
+    """Yield the batches of queries that are stopped after every batch, and killed within every one.
 
     A batch whose offsets are known and that was not finished is planned once more by the next one.
     """
@@ -129,7 +129,7 @@ def appended(version: Version) -> bool:
 
 @pytest.mark.parametrize("seed", range(20, 23))
 def test_appended_rows_of_a_random_history_are_those_of_the_model(seed: int) -> None:
-    """STR-3: commits that did more are passed over whole."""
+    """STR-3: commits that did more are skipped completely."""
     history = History(seed).run(14)
     if narrowed(history):
         pytest.skip("another test tells what becomes of it")
@@ -156,7 +156,7 @@ def table() -> tablefmt.Table:
 
 
 def digest_of(store: Store, version: int) -> str:
-    """As offsets have it."""
+    """Return the digest of an entry, as in offsets."""
     return hashlib.sha256(store.get(entry_key(version))).hexdigest()
 
 
@@ -233,7 +233,7 @@ def test_a_trigger_that_finds_nothing_asks_for_one_object(table: tablefmt.Table)
 
 
 def test_a_backlog_is_read_once_however_small_its_batches_are() -> None:
-    """STR-6: what was read ahead is kept for the next looks, whose costs it is."""
+    """STR-6: entries read ahead are kept for the next polls, which count their cost."""
     store = memory()
     table = new_table(store)
     for number in range(150):
@@ -251,13 +251,13 @@ def test_a_backlog_is_read_once_however_small_its_batches_are() -> None:
 
     assert batches_run == 150
     entries = Counter(key for _, key in counting.requests if key != entry_key(151))
-    # Once to see what they are, and once by whoever plans a change feed.
+    # Once to read the headers, and once to plan the change feed.
     assert set(entries.values()) <= {1, 2}
     assert counting.rounds < 150 + 1 + 2 * 15
 
 
 def test_a_stream_moves_on_over_many_versions_without_rows(table: tablefmt.Table) -> None:
-    """STR-2: by a batch of nothing, so that where it stands does not expire."""
+    """STR-2: the offset moves with an empty batch, so that it does not expire."""
     source = load(table, startingVersion=4)
     end = source.next_offset(None, limited=True)
     store = table.context.store
@@ -275,7 +275,10 @@ def test_a_stream_moves_on_over_many_versions_without_rows(table: tablefmt.Table
 def test_a_stream_that_looked_through_what_expired_has_missed_nothing(
     table: tablefmt.Table,
 ) -> None:
-    """STR-2, STR-5: offsets move on over it; whoever starts anew at the old one is told."""
+    """STR-2, STR-5: offsets move past the expired entries.
+
+    A new start from the old one is an error.
+    """
     store = table.context.store
     source = load(table, startingVersion=4)
     end = source.next_offset(None, limited=True)
@@ -330,7 +333,7 @@ def test_a_stream_begins_where_its_options_say(table: tablefmt.Table) -> None:
     latest = load(table, startingVersion="latest")
     end = latest.next_offset(None, limited=True)
     table.append(rows(7))
-    # What came after the first batch, of nothing, is not lost with the query.
+    # Rows after the first, empty batch are not lost with the query.
     following = load(table, startingVersion="latest").next_offset(end, limited=True)
     assert read(latest, end, following) == Counter({(6, "insert", (7, "a")): 1})
 
@@ -373,7 +376,7 @@ def test_a_beginning_outside_the_history_is_an_error(
 
 
 def test_offsets_that_do_not_fit_the_log_are_errors(table: tablefmt.Table) -> None:
-    """STR-5: nothing is skipped in silence."""
+    """STR-5: no version is skipped without an error."""
     store = table.context.store
     snapshot = load(table, maxFilesPerTrigger=2)
     middle = snapshot.next_offset(None, limited=True)
@@ -413,7 +416,7 @@ def test_offsets_that_do_not_fit_the_log_are_errors(table: tablefmt.Table) -> No
     with pytest.raises(InvalidRangeError, match="before it begins"):
         load(table).batch(end, parted)
     raise_horizon(store, 4)
-    # The rest of the snapshot at version 4 is kept; what version 3 did is not told any more.
+    # The rest of the snapshot at version 4 is kept. The changes of version 3 have expired.
     assert load(table).next_offset(middle, limited=True).position == Position(6)
     with pytest.raises(ChangesExpiredError) as expired:
         load(table).next_offset(parted, limited=True)
@@ -488,7 +491,7 @@ def test_a_log_that_lost_its_end_or_belongs_to_another_table_stops_a_stream(
 def test_a_shorter_log_in_the_place_of_the_one_that_was_read_stops_a_stream_that_waits(
     table: tablefmt.Table, put_back: bool
 ) -> None:
-    """STR-5: whoever waits for the entry after the newest would wait till the log is as long."""
+    """STR-5: a stream that waits for the next entry would wait until the log is as long again."""
     store = table.context.store
     source = load(table)
     end = source.next_offset(None, limited=True)
@@ -536,7 +539,7 @@ def test_text_that_is_no_offset_is_refused(text: str) -> None:
 
 
 def test_an_offset_of_a_later_release_is_refused() -> None:
-    """STR-2: by what it says of its format, whatever else it holds."""
+    """STR-2: the number of its format decides, for any other content."""
     with pytest.raises(UnsupportedFeatureError, match="later release"):
         StreamOffset.from_json('{"format":2,"place":[]}')
 
@@ -601,7 +604,7 @@ def test_what_a_commit_is_to_a_stream_goes_by_rows_and_not_by_files(mode: str) -
 
 
 def test_a_field_of_a_struct_that_came_back_stops_a_stream_at_its_version() -> None:
-    """STR-5: what stops it has a name, and all before it is read first."""
+    """STR-5: the error names the cause, and all earlier rows are read first."""
     table = tablefmt.create(
         f"memory://stream-{next(_numbers)}", "id BIGINT, s STRUCT<a: BIGINT, b: BIGINT>"
     )

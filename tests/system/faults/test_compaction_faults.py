@@ -36,7 +36,7 @@ LEFT = [1, 3, 4, 5, 6, 7]
 
 
 def prepare(store: Store) -> None:
-    """Three partitions of two files each, one with a row that is gone."""
+    """Write three partitions of two files each, one with a deleted row."""
     table = Table(create(store, "id BIGINT, p STRING", partition_by=["p"]))
     table.append(rows(1, 2, 7, 3, p=["a", "b", "b", "c"]))
     table.append(rows(4, 5, 6, p=["a", "b", "c"]))

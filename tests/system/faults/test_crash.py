@@ -89,7 +89,7 @@ def test_an_operation_killed_at_any_request_is_whole_or_absent(name: str, fault:
             applied.append(assert_all_or_nothing(store, work, after))
             continue
         break
-    # Nothing is applied before the very last request.
+    # The commit is not applied before the last request.
     assert applied == [False] * (len(applied) - 1) + [fault == "kill_after"]
     assert len(applied) >= 3
 

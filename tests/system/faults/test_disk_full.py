@@ -87,7 +87,7 @@ def full_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
 def test_a_disk_that_is_full_rejects_the_commit(
     full_disk: tuple[Path, bool], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """STO-6, CMT-7: and there is room again afterwards."""
+    """STO-6, CMT-7: writes succeed when there is free space again."""
     disk, mounted = full_disk
     root = disk / "t"
     new_table(LocalStore(root)).append(rows(1))

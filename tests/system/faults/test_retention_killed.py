@@ -1,5 +1,6 @@
-"""Killed at any request of a restore, a vacuum, an expiry or a checkpoint: nothing that is needed
-is gone, and run again it does the rest.
+"""Kills at any request of a restore, a vacuum, an expiry or a checkpoint.
+
+No needed object is deleted, and a second run does the rest.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ DAY_US = 86_400_000_000
 
 
 def prepare(store: Store, name: str) -> None:
-    """Versions 0 to 5; a file each of 1, 2 and 3, and one that nobody names. For a vacuum there are
-    checkpoints, too.
+    """Write versions 0 to 5, with a file each in 1, 2 and 3, and one that no entry names.
+
+    For a vacuum, write checkpoints too.
     """
     table = new_table(store, partitioned=True)
     for number in (1, 2, 3):
@@ -65,14 +67,14 @@ AFTER = [3, 5]
 
 
 def later() -> Clock:
-    """When all of it is a month old."""
+    """Return a clock at which all objects are a month old."""
     clock = Clock()
     clock.micros += 31 * DAY_US
     return clock
 
 
 def aged(store: Store) -> Table:
-    """A handle of a store whose clock says so, too."""
+    """Return a handle of a store at that time."""
     clock = later()
     return handle(Dated(clock, store), clock)
 
@@ -94,7 +96,7 @@ def checkpoint(store: Store) -> None:
 
 
 def check_restore(store: Store) -> bool:
-    """Whether it was applied; nothing of the past is lost either way."""
+    """Return True if the restore was applied. Check that older versions can be read either way."""
     found = ids(handle(store))
     assert found in (AFTER, [2, 12])
     assert [ids(handle(store), version) for version in (1, 2, 3)] == [[1, 11], [2, 12], [3, 13]]
@@ -135,14 +137,14 @@ WORKS: dict[str, tuple[Callable[[Store], None], Callable[[Store], bool], list[in
 FAULTS = [
     "kill_after",
     pytest.param("lost_answer", marks=pytest.mark.soak),
-    # What is killed before a request is as if killed after the one before it.
+    # A kill before a request is the same as one after the previous request.
     pytest.param("kill_before", marks=pytest.mark.soak),
     pytest.param("refused", marks=pytest.mark.soak),
 ]
 
 
 def all_keys(store: Store) -> set[str]:
-    """Of everything."""
+    """Return all keys of the store."""
     return {one.key for one in store.list_after("")}
 
 
@@ -160,7 +162,7 @@ def finish(store: Store, name: str) -> None:
         parts = {one.key for one in store.list_after(f"{CHECKPOINTS}parts/")}
         assert parts == {part for root in roots for part in parts_of(store, root)}
     if name == "checkpoint":
-        # A root that nobody heard of is as good as the one of the next run.
+        # A root without a hint is as good as the one of the next run.
         assert {root_version(root) for root in listed_roots(store)} == {5}
         assert LogView.open(store).base.version == 5
     if name == "expiry":
@@ -223,7 +225,10 @@ def test_sigkill_at_any_request_harms_nothing(name: str, tmp_path: Path) -> None
 def test_a_disk_that_fills_up_harms_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """STO-6, RET-5: at whichever write; with room again it does the rest."""
+    """STO-6, RET-5: the disk fills up at any write.
+
+    With free space again, a second run does the rest.
+    """
     work, check, _ = WORKS[name]
     write, told = os.write, list[str]()
     for at in range(50):
@@ -242,7 +247,7 @@ def test_a_disk_that_fills_up_harms_nothing(
         except TablefmtError as error:
             told.append(str(error))
         else:
-            # Hints and blocks alone are not needed, and nobody fails for them.
+            # Only hints and log segments are optional, and their loss is no error.
             at = 50
         monkeypatch.setattr(os, "write", write)
         assert [p for p in root.rglob("*") if p.name.startswith(".tmp")] == []

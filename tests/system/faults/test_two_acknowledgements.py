@@ -1,4 +1,4 @@
-"""What `verify` tells of a store that acknowledged one version to two writers."""
+"""Findings of `verify` for a store that acknowledged one version to two writers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from tests.tables import behind, ids, memory, new_table, rows
 
 
 def acknowledged_twice() -> tuple[MemoryStore, Any, Any, Any]:
-    """Two appends to version 1: the first's entry, and receipt, were overwritten by the second."""
+    """Return a table whose version 1 was acknowledged to two appends.
+
+    The second replaced the entry.
+    """
     store = memory()
     table = new_table(store)
     other = behind(table, store)
@@ -52,7 +55,7 @@ def test_an_overwritten_commit_that_somebody_went_on_from_breaks_the_chain() -> 
 
 @pytest.mark.parametrize("more", [0, 1, 2000])
 def test_files_of_commits_and_of_removed_rows_are_named(more: int) -> None:
-    """STO-22: of a log whose files are gone from the table too; litter is told by its folder."""
+    """STO-22: files of truncated rows are known too. Litter is named by its folder."""
     store = memory()
     table = new_table(store)
     for n in range(3):

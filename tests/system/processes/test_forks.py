@@ -124,7 +124,7 @@ def all_forked() -> list[Any]:
 
 @pytest.mark.parametrize("kind", ["local", "memory"])
 def test_a_lock_that_another_thread_holds_is_free_in_the_child(kind: str, tmp_path: Path) -> None:
-    """STO-21: all of them, whatever the other thread was at."""
+    """STO-21: this holds for all locks, at any step of the other thread."""
     store = LocalStore(tmp_path / "t") if kind == "local" else MemoryStore("held-locks")
     table = tablefmt.create(store.uri, "id BIGINT, p STRING")
     table = open_at(store)
@@ -157,7 +157,7 @@ def test_a_lock_that_another_thread_holds_is_free_in_the_child(kind: str, tmp_pa
 
 
 def test_a_childs_turn_is_not_its_parents(tmp_path: Path) -> None:
-    """STO-14, STO-21: what the parent locks before is locked to the child too."""
+    """STO-14, STO-21: a file that the parent locked before is locked for the child too."""
     store = LocalStore(tmp_path / "t")
     table = open_at(tablefmt.create(store.uri, "id BIGINT, p STRING").context.store)
     store = table.context.store  # type: ignore[assignment]

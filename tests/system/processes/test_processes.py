@@ -73,7 +73,7 @@ def changer(uri: str, number: int, start: Any, results: Any) -> None:
 
 
 def together(uri: str, works: list[Callable[..., None]]) -> dict[int, Any]:
-    """Start a process for each, let them begin at once; what each of them said."""
+    """Start a process for each work, let them begin at once, and return the answer of each."""
     start = CONTEXT.Barrier(len(works))
     results = CONTEXT.Queue()
     processes = [
@@ -108,7 +108,7 @@ def test_processes_that_append_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_appends_beside_overwrites_end_as_their_order_says(tmp_path: Path) -> None:
-    """CFL-3: replayed by hand in the order of the versions that each was told."""
+    """CFL-3: the rows equal a replay in the order of the acknowledged versions."""
     uri = str(tmp_path / "t")
     tablefmt.create(uri, "id BIGINT, p STRING", partition_by=["p"])
     said = together(uri, [appender, appender, overwriter])
@@ -127,7 +127,7 @@ def test_appends_beside_overwrites_end_as_their_order_says(tmp_path: Path) -> No
 
 
 def test_of_processes_that_create_at_once_one_makes_the_table(tmp_path: Path) -> None:
-    """CFL-4, CMT-1: the others join or are told."""
+    """CFL-4, CMT-1: the others join or get an error."""
     uri = str(tmp_path / "t")
     said = together(uri, [creator] * 6)
     table = tablefmt.open(uri)

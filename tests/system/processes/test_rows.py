@@ -22,7 +22,7 @@ from tests.tables import assert_sound
 KEYS = range(0, 96, 2)
 ROUNDS = 6
 NAMES = ("UPDATE", "MERGE", "DELETE")
-"""What a process does, one after the other."""
+"""Statements of a process, in order."""
 
 
 def mine(number: int, at: int) -> list[int]:
@@ -96,7 +96,7 @@ def test_processes_that_change_rows_of_their_own_both_commit_every_time(uri: str
     assert [version for version, *_ in done] == list(range(2, 2 + 2 * ROUNDS))
     assert [commits for _, commits, _ in said.values()] == [ROUNDS] * 2
     assert [data for _, _, data in said.values()] == [[], []]
-    # Of the two of a round one came too late, and went on top of the other.
+    # In each round one of the two came too late, and was rebased over the other.
     assert sum(len(rebased) for *_, rebased in done) == ROUNDS
     rows: Rows = rows_of(uri, 1)
     for version, name, keys, value, _ in done:

@@ -205,11 +205,11 @@ def _free_port() -> int:
 
 
 class AnswerEater:
-    """A proxy that hands every request on, and closes the connection in place of some answers.
+    """A proxy that forwards every request, and closes the connection in place of some answers.
 
     Attributes:
         endpoint: Its URL.
-        eaten: Answers that nobody saw.
+        eaten: Answers that it dropped.
     """
 
     def __init__(self, endpoint: str, every: int) -> None:

@@ -1,5 +1,6 @@
-"""What reading a few columns of large files on S3 takes, by our scan, by DuckDB and by polars:
-every request on the wire, to the byte.
+"""Requests for a few columns of large files on S3, by our scan, by DuckDB and by polars.
+
+Every request on the wire is compared, to the byte.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def connection() -> Iterator[Any]:
 
 
 def test_our_scan_asks_for_ends_and_for_the_chunks_of_columns(far: Far) -> None:
-    """ADD-7, DAT-4: of every row group, or of those that can match."""
+    """ADD-7, DAT-4: it requests the chunks of every row group, or of those that can match."""
     assert far.table.to_arrow(columns=["c20", "c3"]) == far.rows.select(["c20", "c3"])
     assert far.asked() == sorted(far.ends() + far.chunks(["c20", "c3"]))
     found = far.table.to_arrow(columns=["c5"], where=f"id = {ROWS + 7_000}")
@@ -126,7 +127,7 @@ def test_duckdb_asks_for_ends_once_and_then_for_chunks(
     tablefmt.duckdb.attach(connection, "v", far.table.uri, storage_options=far.options)
     assert far.asked() == far.ends()
     assert connection.execute("SELECT count(*) FROM v").fetchall() == [(rows.num_rows,)]
-    # Where rows are gone, DuckDB counts those that are not.
+    # If rows are deleted, DuckDB counts the others.
     assert far.asked() == (far.chunks(["id"]) if gone else [])
     for _ in range(2):
         found = connection.sql("SELECT c20, c3 FROM v").to_arrow_table()
@@ -139,7 +140,7 @@ def test_duckdb_asks_for_ends_once_and_then_for_chunks(
 
 
 def test_a_relation_of_duckdb_leaves_out_files_by_the_log(far: Far, connection: Any) -> None:
-    """Those that a condition rules out are not even looked at."""
+    """It does not request files that a condition rules out."""
     made = tablefmt.duckdb.relation(
         far.table.uri,
         connection=connection,

@@ -1,4 +1,4 @@
-"""What an operation asks of a store, counted exactly."""
+"""Store requests of operations, counted exactly."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_append_of_nothing_asks_nothing() -> None:
 
 
 def test_an_overwrite_asks_for_the_head_and_then_writes() -> None:
-    """CMT-2, CFL-3: what it removes is known from the log."""
+    """CMT-2, CFL-3: the log has the files to remove."""
     table, counting = warm(partitioned=True)
     overwrites: list[Callable[[], object]] = [
         lambda: table.overwrite(rows(1)),
@@ -100,7 +100,7 @@ def test_a_lost_race_reads_every_winner_once_and_writes_no_data_again(
 
 
 def test_a_warm_scan_asks_nothing_of_the_log() -> None:
-    """RPL-1: of the handle's own version, and of older ones."""
+    """RPL-1: reads of the handle's own version and of older ones."""
     table, counting = warm()
     table.append(rows(1))
     counting.reset()

@@ -1,4 +1,4 @@
-"""What a read asks of a store that is far away, counted exactly, and what it answers."""
+"""Requests of a read to a remote store, counted exactly, and its answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ assert wire  # A fixture.
 
 
 class Far(CountingStore):
-    """As a store that the network lies between: nothing is an open file, and ranges are kept."""
+    """A store as if over a network: no object is an open file, and ranges are recorded."""
 
     @property
     def remote(self) -> bool:
@@ -48,7 +48,7 @@ class Far(CountingStore):
         return None
 
     def asked(self) -> tuple[Counter[str], int]:
-        """Requests by verb and rounds since the last look; starts anew."""
+        """Return the requests by verb and the rounds since the last call."""
         found = self.counts, self.rounds
         self.reset()
         self.ranges.clear()
@@ -71,7 +71,7 @@ def far(files: int = 7, per_file: int = 2) -> tuple[Table, Far, pa.Table]:
 
 
 def test_small_files_are_one_request_each_and_one_round() -> None:
-    """ADD-7, DAT-4: what the checksum needs is the whole file already, and it is scanned."""
+    """ADD-7, DAT-4: the checksum needs the whole file, and the scan uses the same bytes."""
     table, store, expected = far()
     assert table.to_arrow() == expected
     assert store.asked() == ({"get_range": 7}, 1)
@@ -170,7 +170,7 @@ def test_large_files_are_an_end_and_ranges_of_the_columns(
 def test_the_first_rows_are_had_from_the_row_groups_that_hold_them(
     gone: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that are gone before them take more row groups, and nothing else does."""
+    """Only deleted rows before them take more row groups."""
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 1_000)
     monkeypatch.setattr(file_prefetch, "GAP_BYTES", 0)
     monkeypatch.setattr(scan_tasks, "WHOLE_BYTES", 3_000)
@@ -199,7 +199,7 @@ def test_the_first_rows_are_had_from_the_row_groups_that_hold_them(
 def test_whatever_the_pieces_are_the_rows_are_the_same(
     part: int, task: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DAT-4: pieces smaller than a column, portions smaller than a file; files of any length."""
+    """DAT-4: pieces smaller than a column, scan tasks smaller than a file, any lengths."""
     monkeypatch.setattr(file_prefetch, "PART_BYTES", part)
     monkeypatch.setattr(file_prefetch, "GAP_BYTES", part // 7)
     monkeypatch.setattr(file_prefetch, "SCAN_TASK_BYTES", task)
@@ -261,7 +261,7 @@ def test_ranges_are_joined_and_cut() -> None:
 
 
 def test_files_are_fetched_while_others_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One portion ahead and no more; none once the reader is let go."""
+    """One task ahead is fetched and no more. None is after the reader is closed."""
     monkeypatch.setattr(scan_tasks, "GROUP_FILES", 2)
     table, store, expected = far(files=20)
     batches = table.scan().to_batches()
@@ -285,7 +285,7 @@ READS: dict[str, Callable[[Table], object]] = {
 
 @pytest.mark.parametrize("read", READS)
 def test_a_store_without_an_answer_is_no_damage(read: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DAT-5: nothing is said of files that nobody could look at."""
+    """DAT-5: files that could not be read are not reported as damaged."""
     table, store, _ = far()
 
     def silent(wanted: Sequence[Range]) -> list[bytes | None]:

@@ -16,12 +16,12 @@ from tablefmt.testing.simulated_commit import Fault, Scenario, WriterPlan
 
 
 def insert(*transactions: str, looks: bool = False) -> WriterPlan:
-    """A blind INSERT: goes on top of everything."""
+    """A blind INSERT: it rebases onto every entry."""
     return WriterPlan(transactions=transactions, looks=looks)
 
 
 def create(transaction: str, *others: str) -> WriterPlan:
-    """A create: any other creator that won stands in the way."""
+    """A create: it conflicts with any other creator that won."""
     return WriterPlan(transactions=(transaction,), conflicts_with=frozenset(others))
 
 
@@ -142,7 +142,7 @@ SCENARIOS = (
         name="two inserts whose entries are damaged, two faults, a deadline",
         writers=(unable("a", "a", "b"), unable("b", "a", "b")),
         faults=2,
-        # Of an own entry that is damaged, after a client library's retry, nobody could tell.
+        # After a client library's retry, a damaged entry of its own is not recognized.
         kinds=tuple(kind for kind in Fault if kind is not Fault.SDK_RETRY),
         deadlines=1,
     ),

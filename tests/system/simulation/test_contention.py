@@ -41,7 +41,7 @@ class World:
     log: list[str] = field(default_factory=lambda: ["genesis"])
     now: float = 0.0
     puts: list[int] = field(default_factory=list)
-    """Of each commit, in the order of commit."""
+    """Puts of each commit, in the order of commit."""
 
     def takes(self, seconds: float) -> float:
         """Requests take a quarter more or less."""

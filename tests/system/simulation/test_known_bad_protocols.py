@@ -137,7 +137,7 @@ def ignores_verdicts(attempt, reply):
 
 
 def trusts_what_a_look_finds(attempt, reply):
-    """Judges only the winners that it lost a race to."""
+    """Judge only the concurrent commits that it lost a race to."""
     if isinstance(reply, Found) and not attempt.maybe_sent:
         reply = Found(
             tuple(replace(concurrent, verdict=None) for concurrent in reply.concurrent_commits)
@@ -172,7 +172,7 @@ def bytes_of_the_first_version(plan, head, outcomes):
 
 
 def other_bytes_when_repeated(plan, head, outcomes):
-    """Makes the entry anew, with a newer clock, for every request."""
+    """Make another entry, with a newer clock, for every request."""
     return _edited(
         protocol_writer(plan, head, outcomes), lambda entry, count: entry._replace(base=-count)
     )
@@ -277,7 +277,7 @@ def test_entries_made_wrongly_are_caught_soon(writer):
 
 @pytest.mark.parametrize("mutant", [judges_the_last_winner_only, ignores_verdicts])
 def test_an_entry_on_top_of_a_conflict_is_caught(mutant):
-    """CMT-6: two winners are read at once, and the one in the way is the first."""
+    """CMT-6: two concurrent commits are read at once, and the first is the conflict."""
     late = WriterPlan(transactions=("late",), conflicts_with=frozenset({"m"}), step=mutant)
     scenario = Scenario(
         name="one conflict", writers=(WriterPlan(transactions=("m", "i")), late), faults=0
@@ -399,7 +399,7 @@ def test_every_interleaving_is_run_exactly_once(names, count, orders):
 
 @pytest.mark.parametrize("faults", [1, 2])
 def test_by_states_and_one_by_one_schedules_are_as_many_and_end_alike(faults):
-    """What is found of the scenarios of `test_all_schedules`, each state once, is what there is."""
+    """Exploring each state once finds the same as all schedules of `test_all_schedules`."""
     twins = two_inserts(same_application=frozenset({"a", "b"}))
     for scenario in (replace(two_inserts(), deadlines=1), twins):
         scenario = replace(scenario, faults=faults)

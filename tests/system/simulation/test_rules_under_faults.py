@@ -1,10 +1,10 @@
-"""The conflict rules inside every schedule of the protocol: winners are judged, then followed.
+"""The conflict rules inside every schedule of the protocol: a check, then a rebase.
 
 Each writer has one transaction staged on version 0: an insert, a delete, an update, a compaction,
-or one of two runs of the same application version. What it says of the winners it meets is what
-`check` and `follow` say, in the order in which it met them. Whatever is lost, late or repeated, the
-log must hold only what may follow what is below it, and the rows must be those of the same
-statements run one after the other.
+or one of two runs of the same application version. `check` and `follow` give its verdicts on
+concurrent commits, in their order. After any loss, delay or repetition, the log must hold only
+entries that may follow those below, and the rows must equal those of the same statements run one
+after the other.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def replayed(path: tuple[str, ...]) -> tuple[World, dict[str, Staged]]:
 
 
 def judged(world: World, staged: Staged) -> Verdict:
-    """What the rules say of the first winner that lets this one not go on top."""
+    """Return the verdict on the first concurrent commit that conflicts."""
     mine = staged.mine
     for concurrent in world.log[staged.done :]:
         verdict = rules.check(concurrent, mine)
@@ -111,7 +111,7 @@ def judged(world: World, staged: Staged) -> Verdict:
 
 @cache
 def verdict_of(name: str, path: tuple[str, ...]) -> Verdict:
-    """The verdict on the last of these winners, which holds the version of its place."""
+    """Return the verdict on the last of these concurrent commits."""
     world, staged = replayed(path)
     mine = staged[name]
     verdict = judged(world, Staged(mine.mine, mine.files, done=mine.done))
@@ -130,7 +130,7 @@ class RulePlan(WriterPlan):
 
 
 def rule_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Writer:
-    """As `protocol_writer`, with verdicts that depend on the winners met before."""
+    """Run `protocol_writer` with verdicts that depend on earlier concurrent commits."""
     (name,) = plan.transactions
     assert head is not None
     below, path = head.transaction, ()
@@ -154,7 +154,7 @@ def rule_writer(plan: WriterPlan, head: Entry | None, outcomes: Outcomes) -> Wri
 
 
 def verdict_so_far(name: str, path: tuple[str, ...]) -> Verdict:
-    """None above a winner that decided already: the protocol looks at the first verdict alone."""
+    """Return the verdict, or None above the first verdict, which alone counts for the protocol."""
     if len(path) > 1 and verdict_so_far(name, path[:-1]) is not None:
         return None
     return verdict_of(name, path)
@@ -179,7 +179,7 @@ def scenario(names: tuple[str, ...], faults: int) -> Scenario:
 
 
 def check_log(simulation: Simulation) -> tuple[str, ...]:
-    """The rows at every version, and that whoever was refused had a reason."""
+    """Check the rows at every version, and that each refused commit had a reason."""
     path = tuple(simulation.log[v].transaction for v in range(1, len(simulation.log)))
     world, _ = replayed(path)
     expected = [row for rows in BASE for row in rows]
@@ -194,7 +194,7 @@ def check_log(simulation: Simulation) -> tuple[str, ...]:
 
 
 def all_logs(given: Scenario) -> tuple[int, set[tuple[str, ...]], set[str]]:
-    """How many schedules there are; the logs and the kinds of outcome that they end in."""
+    """Return the number of schedules, their logs, and their kinds of outcome."""
     schedules, logs, endings = 0, set(), set()
     following: list[int] | None = []
     while following is not None:

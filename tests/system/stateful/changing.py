@@ -80,7 +80,7 @@ class Changing(RuleBasedStateMachine):
         self.versions = [self.state]
 
     def on(self, by_spark: bool) -> Any:
-        """The table on one of the planes."""
+        """Return the table on one of the backends."""
         if by_spark and self.spark is not None:
             # Not above: most of those who use this need no Spark.
             from tablefmt.spark import open as open_by_spark

@@ -140,7 +140,7 @@ class Histories(RuleBasedStateMachine):
         commit = context.finish(plan)
         self.model.moved(self.clock)
         self.check_commit(handle, commit, True)
-        # Whether an append may go on top of a compaction unseen is for the conflict rules' tests.
+        # The tests of the conflict rules cover appends that rebase onto an unread compaction.
         for other in self.handles:
             other.refresh()
 
@@ -159,7 +159,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(at=HANDLES)
     def read(self, at: int) -> None:
-        """A handle stays at its version, whatever others did."""
+        """A handle stays at its version during other commits."""
         handle = self.handles[at]
         expected = Counter(self.model.all[handle.version].rows)
         assert Counter(rows_of(handle.to_arrow())) == expected

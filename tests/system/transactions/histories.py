@@ -110,7 +110,7 @@ class Committed:
 
 @dataclass
 class History:
-    """What happened."""
+    """The course of a history."""
 
     first: int
     states: dict[int, Rows] = field(default_factory=dict)
@@ -133,7 +133,7 @@ _PARTS = [
     [[row] for row in _ROWS],
     [_ROWS[:3], _ROWS[3:]],
 ]
-"""How the rows come into the table, by variant."""
+"""Ways to write the rows into the table, by variant."""
 UNPARTITIONED = 3
 
 

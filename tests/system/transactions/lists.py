@@ -24,7 +24,7 @@ Edges = dict[int, set[int]]
 
 @dataclass
 class Lists:
-    """What happened to committed transactions, by number in the order of their commits."""
+    """Reads and results of committed transactions, by number in the order of their commits."""
 
     reads: list[dict[int, list[int]]] = field(default_factory=list)
     """By key, the numbers that the list held."""
@@ -64,8 +64,10 @@ class _Writer:
 def play(
     seed: int, count: int, *, writers: int = 4, keys: int = 12, fold: int = 60, **properties: str
 ) -> Lists:
-    """`count` transactions commit; a refused one begins anew. Every `fold` of them the files are
-    compacted, beside what is running."""
+    """Play `count` committed transactions. A refused one begins again.
+
+    After every `fold` of them the files are compacted, beside running transactions.
+    """
     rng, lists = random.Random(seed), Lists()
     store = memory()
     ddl = "key BIGINT, place BIGINT, number BIGINT"
@@ -105,7 +107,7 @@ def play(
 
 
 def faults(lists: Lists) -> Iterator[str]:
-    """What no serial order could leave: places taken twice, reads that are no prefix, a cycle."""
+    """Yield contradictions to every serial order: a place taken twice, a wrong prefix, a cycle."""
     for key, elements in lists.final.items():
         if [place for place, _ in elements] != list(range(len(elements))):
             yield f"list {key} has the places {[place for place, _ in elements]}"
@@ -120,8 +122,11 @@ def faults(lists: Lists) -> Iterator[str]:
 
 
 def edges_of(order: dict[int, list[int]], reads: Iterable[dict[int, list[int]]]) -> Edges:
-    """Who has to come before whom: writes in their order, writes before those who read them, and
-    readers before the first write that they did not see."""
+    """Return the order between transactions that their reads and writes show.
+
+    Writes come in their order and before their readers. Readers come before the first write that
+    they did not see.
+    """
     edges: Edges = defaultdict(set)
     for elements in order.values():
         for one, following in itertools.pairwise(elements):

@@ -70,7 +70,7 @@ def text(condition: Condition) -> str:
 
 @dataclass(frozen=True)
 class Effect:
-    """What an operation reads and writes on given rows."""
+    """The rows that an operation reads and writes, of given rows."""
 
     read: Rows = ()
     removed: Rows = ()
@@ -78,7 +78,7 @@ class Effect:
 
     @property
     def writes(self) -> bool:
-        """Whether there is anything to commit."""
+        """Return True if there is anything to commit."""
         return bool(self.removed or self.added)
 
 
@@ -221,7 +221,7 @@ def _stage_compact(cls: Any) -> Callable[[Transaction, int], None]:
 
 
 def _groups(cls: Any, files: pa.Table, seed: int) -> list[list[int]]:
-    """Which files to compact: of one partition each; of a MAJOR all of a partition's."""
+    """Return files to compact: of one partition each, for MAJOR all files of a partition."""
     rng = random.Random(seed)
     names = [n for n in files.column_names if n.startswith("partition.")]
     places = files[names[0]].to_pylist() if names else [None] * files.num_rows

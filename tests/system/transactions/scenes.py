@@ -47,7 +47,7 @@ SAME, ROWS, OTHER_FILES, ELSEWHERE = "same rows", "same files", "other files", "
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operation works: one partition, one row to change, some files to compact."""
+    """The place of an operation: one partition, one row to change, some files to compact."""
 
     p: str
     key: int
@@ -74,9 +74,9 @@ class Doing:
     read: frozenset[Row] = frozenset()
     """Rows that its condition selects; of a scan, all rows of the files that may hold such."""
     condition: Callable[[Row], bool] = lambda row: False
-    """Whether a new row would be selected too."""
+    """Return True if the condition would select a new row too."""
     replaces: Callable[[Row], bool] | None = None
-    """Of an OVERWRITE: which rows go, decided when it commits."""
+    """For an OVERWRITE: the rows to remove, decided when it commits."""
     sets: frozenset[str] | None = None
     """Columns an UPDATE sets."""
     looks_at: frozenset[str] = frozenset()
@@ -232,7 +232,7 @@ def cluster_all(place: Place) -> Doing:
 
 
 def after(rows: Iterable[Row], doing: Doing) -> Rows:
-    """The rows once the operation has committed on top of them."""
+    """Return the rows after the operation has committed."""
     before = tuple(rows)
     removed = doing.removed if doing.replaces is None else filter(doing.replaces, before)
     return tuple(sorted(reference_model.after(before, removed, doing.added)))
@@ -246,7 +246,7 @@ def overtaken(
     No data file is touched by the commit of the second (CMT-5). With `shared` both have one handle.
 
     Returns:
-        The second's receipt, or the conflict.
+        The second's commit result, or the conflict.
     """
     one, two = handle(store), handle(store)
     late = one if shared else two

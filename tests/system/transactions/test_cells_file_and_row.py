@@ -124,7 +124,7 @@ def play(
         assert (commit_result.version, commit_result.rebased_over) == (version + 2, (version + 1,))
         expected.append(after(expected[1], second))
     else:
-        # What it was to move was moved, or is gone.
+        # Its input files were compacted or removed.
         gone = frozenset(map(file_of, first.removed))
         taken = frozenset(second.compacts)
         assert taken
@@ -149,7 +149,10 @@ def test_there_are_96_cells_and_each_is_tried_where_it_conflicts_and_where_it_do
 
 
 def everyday(cell: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """Of a cell's scenes one for each outcome and way of the earlier: the rest are in the soak."""
+    """Return one scene of a cell for each outcome and way of the earlier.
+
+    The rest are in the soak.
+    """
     found: dict[Any, tuple[Any, ...]] = {}
     for at, scene in enumerate(scenes_of(cell)):
         how, other, place, first, second = scene
@@ -182,7 +185,7 @@ def test_every_way_into_a_cell_of_granularities_file_and_row(cell: dict[str, Any
 def test_an_overwrite_that_commits_later_replaces_what_is_there_then(
     profile: str, earlier: str
 ) -> None:
-    """CFL-3: at its commit, whatever came before."""
+    """CFL-3: the state at its commit decides, after any earlier operation."""
     for how, make, places in EARLIER[earlier]:
         for place in places:
             cell = {"profile": profile, "isolation": "Serializable"}

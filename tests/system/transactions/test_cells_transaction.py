@@ -48,7 +48,7 @@ LATER: dict[str, Callable[[bool], Doing]] = {
 
 
 def outcome(earlier: str, later: str) -> str:
-    """As published: the cell, or the note for CLUSTER."""
+    """Return the published outcome: the cell, or the note for CLUSTER."""
     if (earlier, later) == ("INSERT", "CLUSTER"):
         return "compact"
     stands = {"CLUSTER": "MAJOR_COMPACT"}
@@ -81,9 +81,9 @@ def test_a_cell_of_granularity_transaction(
 ) -> None:
     """CFL-2, CFL-13 .. CFL-16, CFL-19: the outcome, the exception, and the rows of every version.
 
-    Whatever the isolation level; whether the later meets the winner when it begins to commit or
-    after it lost the race; and no data file is touched while it commits. In memory, and tables
-    without partitions on disk.
+    The isolation level makes no difference. The later finds the concurrent commit when it begins
+    to commit, or after it lost the race. No data file is touched while it commits. Tables are in
+    memory, and those without partitions also on disk.
     """
     parted = scopes != TABLE
     at = list(cells()).index((earlier, later))
@@ -103,7 +103,7 @@ def test_a_cell_of_granularity_transaction(
     expected.append(after(expected[0], first))
     published = "pass" if scopes == DISJOINT else outcome(earlier, later)
     if (earlier, later) == ("CLUSTER", "UPDATE") and published == "append":
-        # Nothing says where clustering put a row, so one that is to go cannot be followed.
+        # No lineage shows where clustering put a row, so a delete cannot follow it.
         published = "lost"
     if published in ("fail", "lost"):
         name = "ConcurrentWriteException"

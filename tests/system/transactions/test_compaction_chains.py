@@ -55,7 +55,7 @@ class World:
     open: list[Going] = field(default_factory=list)
     keys: int = 0
     deepest: int = 0
-    """Most compactions that a change went on top of."""
+    """Largest number of compactions that a change was rebased over."""
 
     def rows(self) -> Rows:
         return tuple(sorted((p, k, v) for k, (p, v) in self.state.items()))
@@ -120,7 +120,7 @@ class World:
 
 
 def play(seed: int, **properties: Any) -> World:
-    """A history; whatever happens, the rows are those that plain Python has."""
+    """Play a history. The rows always equal those of plain Python."""
     world = World(random.Random(seed))
     new_table(world.store, seed % 2 == 0, **properties)
     world.versions.append(())
@@ -147,7 +147,7 @@ def play(seed: int, **properties: Any) -> World:
 @pytest.mark.parametrize("granularity", ["row", "file", "transaction"])
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_no_row_comes_back_and_none_is_lost(granularity: str, mode: str) -> None:
-    """CFL-13 .. CFL-16: deletes on top of deletes, through chains of compactions."""
+    """CFL-13 .. CFL-16: deletes are rebased over deletes, through chains of compactions."""
     deep = (granularity, mode) == ("row", "merge-on-read")
     seeds = range(5) if deep else range(2)
     worlds = [play(seed, conflictGranularity=granularity, deleteMode=mode) for seed in seeds]

@@ -1,4 +1,4 @@
-"""What two transactions that run at once may both do: the worked examples of the semantics."""
+"""Pairs of concurrent transactions that may both commit: the worked examples of the semantics."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_delete_decided_on_metadata_and_the_insert_it_did_not_see(
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_an_insert_that_a_delete_cannot_have_meant_stops_it_at_no_level(level: str) -> None:
-    """CFL-8: the bounds of the winner's files say so."""
+    """CFL-8: the bounds of the concurrent commit's files show it."""
     one, other = two_handles(1, 2, isolationLevel=level)
     delete = one.transaction().delete("id <= 1")
     other.append(rows(7, 8))
@@ -108,7 +108,7 @@ def test_a_blind_insert_that_a_third_one_rewrites_stops_the_first() -> None:
 
 
 def test_what_a_passed_over_insert_may_have_shown_to_a_later_winner_counts() -> None:
-    """CFL-9: B read the insert that A passed over, so A cannot be ordered before it any more."""
+    """CFL-9: B read the insert that A skipped, so A cannot be ordered before it any more."""
     one, other = two_handles(1, 2)
     first = one.transaction().delete("id in (1, 2, 3)")
     other.append(rows(3))

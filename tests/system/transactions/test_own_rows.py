@@ -126,7 +126,7 @@ KEPT = {
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_source_that_nobody_touched_is_one_whatever_else_was_committed(name: str) -> None:
-    """CFL-22, CFL-8, CFL-10: what the scan could not have met makes no difference."""
+    """CFL-22, CFL-8, CFL-10: rows that the scan could not have read make no difference."""
     one, other = filled()
     statement = name.removeprefix("txn ")
     whole = statement in ("overwrite", "overwrite dynamic")
@@ -136,7 +136,7 @@ def test_a_source_that_nobody_touched_is_one_whatever_else_was_committed(name: s
     other.append(rows(7))
     commit_result = ALL[name](one, source)
     assert commit_result.version == other.version + 1
-    # As an UPDATE it keeps the removals of the version that it read (CFL-3).
+    # An UPDATE keeps the removals of the version that it read (CFL-3).
     expected = [1, 2] if whole and name.startswith("txn") else KEPT[statement]
     assert ids(handle(one.context.store)) == expected
     (entry,) = one.context.view.entries_after(commit_result.version - 1)
@@ -226,7 +226,7 @@ NOTHING: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", NOTHING)
 def test_rows_that_came_into_an_empty_scope_go_when_the_overwrite_commits(name: str) -> None:
-    """CFL-3: what goes is decided at the commit, not when the transaction began."""
+    """CFL-3: the commit decides which rows go, not the begin of the transaction."""
     for knows in (False, True):
         table = new_table(partitioned=True)
         if "partition" in name:
@@ -276,7 +276,7 @@ def test_an_overwrite_of_nothing_is_stopped_by_a_change_of_metadata() -> None:
 
 
 def test_an_overwrite_of_an_empty_scope_after_a_scan_keeps_the_removals_it_had() -> None:
-    """CFL-3: it is an UPDATE, so what came meanwhile stays."""
+    """CFL-3: it is an UPDATE, so rows inserted since stay."""
     table = new_table()
     txn: Transaction = table.transaction()
     txn.scan()
@@ -287,7 +287,7 @@ def test_an_overwrite_of_an_empty_scope_after_a_scan_keeps_the_removals_it_had()
 
 
 def test_pyarrow_reads_of_a_scan_are_rows_like_any_other() -> None:
-    """CFL-22: nothing tells where they are from."""
+    """CFL-22: the origin of the rows is unknown."""
     one, other = filled()
     source = one.scan(where="id < 3").to_arrow()
     other.update({"p": "'new'"}, "id = 1")

@@ -1,4 +1,4 @@
-"""Random histories on the real stack: what the isolation level promises holds, in every one.
+"""Random histories on the real stack: the isolation level holds in every one.
 
 Serializable, and granularity `transaction`: the order of the versions explains what each operation
 read and did. WriteSerializable: some order of the operations does. Compactions change no row.
@@ -84,7 +84,7 @@ QUIET = ("append", "delete", "delete", "update", "update", "copy", "minor", "min
 def test_histories_of_many_transactions_are_explained(level: str, mode: str) -> None:
     """CFL-13 .. CFL-17: rows followed through several compactions, and compactions through deletes.
 
-    Six run at once, so each meets several winners in a row.
+    Six run at once, so each meets several concurrent commits in a row.
     """
     counts = check_all(range(3), properties("row", level, mode), QUIET, 25)
     # This only says that they were no empty ones.
@@ -277,7 +277,7 @@ that are to be deleted, so it comes after the one and before the other."""
 
 
 def goes_wrong(wrong: Wrong, seed: int) -> bool:
-    """Whether nothing explains the history, or the package itself cannot go on."""
+    """Return True if no order explains the history, or the package itself fails."""
     chosen = properties(wrong.granularity, wrong.level)
     try:
         history = (

@@ -60,7 +60,7 @@ OVERWRITE: Verb = lambda txn: txn.overwrite(rows(100))  # noqa: E731
 
 
 class NoData(CountingStore):
-    """Counts requests; once told to, takes every touch of a data file for a failure."""
+    """Counts requests. After `closed` is set, any request for a data file fails."""
 
     closed = False
 
@@ -129,7 +129,7 @@ PASSING: dict[str, tuple[list[Verb], Verb, list[int]]] = {
 
 @pytest.mark.parametrize("name", PASSING)
 def test_a_rebase_touches_no_data_file_and_reads_each_winner_once(name: str) -> None:
-    """CMT-5, CFL-13 .. CFL-15: winners of every kind that lets the later one pass."""
+    """CMT-5, CFL-13 .. CFL-15: concurrent commits of every kind that permits a rebase."""
     concurrent_commits, verb, expected = PASSING[name]
     table = table_of([1, 2], [3, 4])
     txn, store = late(table, verb)
@@ -230,7 +230,7 @@ def test_a_compaction_that_was_done_meanwhile_is_no_commit() -> None:
 
 
 def test_a_compaction_done_meanwhile_still_carries_its_application_version() -> None:
-    """CFL-7, CFL-15: as an entry that moves nothing."""
+    """CFL-7, CFL-15: it is committed as an entry that moves no row."""
     table = table_of([1], [2])
     txn, _ = late(table, compacting(MINOR, [1, 2]))
     other = handle(table.context.store).transaction()
@@ -248,7 +248,7 @@ EVERY_SEVENTH = list(range(0, 20_000, 7))
 
 
 def scattered(store: Store, monkeypatch: pytest.MonkeyPatch) -> Table:
-    """A file of 20,000 rows; deletes of more than a few rows go by a side file."""
+    """Return a file of 20,000 rows. Deletes of more than a few rows have an overflow file."""
     monkeypatch.setattr("tablefmt.commit.driver.DELETES_ABOVE_BYTES", 1000)
     table = new_table(store)
     table.append(rows(*range(20_000)))
@@ -293,7 +293,7 @@ def test_a_side_file_of_deletes_is_written_again_only_if_the_rows_moved(
 def test_a_winners_side_file_that_cannot_be_read_now_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """CMT-6: and no winner is followed twice."""
+    """CMT-6: no concurrent commit is rebased over twice."""
     store = memory()
     table = scattered(store, monkeypatch)
 
@@ -320,7 +320,7 @@ def test_a_winners_side_file_that_cannot_be_read_now_is_asked_for_again(
 
 
 def test_many_rounds_are_each_judged_once() -> None:
-    """CMT-5, CMT-6: a winner gets in before every put, and some move the rows."""
+    """CMT-5, CMT-6: there is a concurrent commit before every put, and some move the rows."""
     table = table_of([1, 2], [3, 4])
     store: Store = table.context.store
     rounds = 12
@@ -351,7 +351,7 @@ def test_many_rounds_are_each_judged_once() -> None:
 
 
 def test_what_a_handle_took_in_since_it_read_is_told_of_too() -> None:
-    """CMT-6: a handle that knows the winners before it sends anything."""
+    """CMT-6: the handle knows the concurrent commits before it sends its first request."""
     table = table_of([1, 2])
     txn = table.transaction().delete("id = 1")
     table.append(rows(3))

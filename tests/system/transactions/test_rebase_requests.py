@@ -1,4 +1,4 @@
-"""A re-base is metadata alone: any number of rounds and of winners, no data file touched."""
+"""A rebase is metadata alone: any number of rounds and concurrent commits, no data file touched."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Stage = Callable[[Transaction], object]
 
 BASE: list[Row] = [("a", k, k) for k in range(8)] + [("b", k, k) for k in range(8, 12)]
 OWN = 2
-"""The key of the row that the operation under test changes; nobody else touches it."""
+"""The key of the row that only the operation under test changes."""
 
 
 def base() -> MemoryStore:
-    """Three files; one row is gone."""
+    """Return a store with three files and one deleted row."""
     store = memory()
     table = new_table(store)
     txn = begin(table)
@@ -107,7 +107,7 @@ class Rivals(ForwardingStore):
 
 
 def rival(table: Table, number: int, compacting: bool) -> Callable[[], Any]:
-    """A commit that gets in the way of nobody: rows of its own, and compactions of everything."""
+    """Return a commit that conflicts with none: rows of its own, and compactions of everything."""
 
     def commit() -> Any:
         txn = begin(table)
@@ -126,7 +126,7 @@ def rival(table: Table, number: int, compacting: bool) -> Callable[[], Any]:
 
 @pytest.mark.parametrize("name", [*LATE, *COMPACTIONS])
 def test_rounds_of_rivals_cost_their_entries_and_no_data_file(name: str) -> None:
-    """CMT-4, CMT-6, CFL-13, CFL-14: a winner in each of 20 rounds, each read once."""
+    """CMT-4, CMT-6, CFL-13, CFL-14: each of 20 rounds has one concurrent commit, each read once."""
     store = base()
     stage, change = {**LATE, **COMPACTIONS}[name]
     rivals = Rivals(store, [])
@@ -161,7 +161,7 @@ def test_rounds_of_rivals_cost_their_entries_and_no_data_file(name: str) -> None
     ],
 )
 def test_a_thousand_winners_are_each_read_once(name: str) -> None:
-    """CMT-4, CFL-13, CFL-14: one lost put, then every winner's entry, then the commit."""
+    """CMT-4, CFL-13, CFL-14: one lost put, then all concurrent entries, then the commit."""
     concurrent_commits = 1_000
     store = base()
     stage, change = {**LATE, **COMPACTIONS}[name]

@@ -39,7 +39,7 @@ def update(table: Table, keys: list[int], value: int) -> Any:
 
 
 def merge(table: Table, keys: list[int], value: int) -> Any:
-    """Sets `v` of rows that are there; each key's successor comes in anew."""
+    """Set `v` of existing rows, and insert each key's successor."""
     rows = dict.fromkeys(keys, value) | {k + 1: value for k in keys}
     builder = table.merge(source(rows), "t.k = s.k").when_matched_update({"v": "s.v"})
     return builder.when_not_matched_insert_all().execute()
@@ -63,7 +63,7 @@ STATEMENTS: dict[str, tuple[Statement, Callable[[Rows, list[int], int], Rows]]] 
     "OVERWRITE": (replaced, lambda rows, keys, n: rows | dict.fromkeys(keys, n)),
 }
 PAIRS = [(one, other) for one in STATEMENTS for other in STATEMENTS if one != "OVERWRITE"]
-"""Of an overwrite's new rows no more is known than their bounds, and these overlap here."""
+"""For an overwrite only the bounds of new rows are known, and these overlap here."""
 
 
 @pytest.fixture
@@ -106,11 +106,11 @@ def test_of_other_rows_of_one_file_both_commit_by_metadata_alone(
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 def test_of_one_row_that_both_change_the_later_is_told(uri: str, one: str, other: str) -> None:
-    """CFL-8, CFL-10: what it wrote is gone, and what the first did stands."""
+    """CFL-8, CFL-10: no file of the second stays, and the first commit is complete."""
     before = set(Path(uri).rglob("*.parquet"))
     first, second = at_once(uri, one, other, [*EVEN, ODD[3]], ODD)
     assert first.conflict is None
-    # Two MERGEs insert the same key; rows that came are looked at before rows that are gone.
+    # Two MERGEs insert the same key. Added rows are checked before deleted rows.
     both_insert = one == other == "MERGE"
     wanted = "ConcurrentAppendException" if both_insert else "ConcurrentDeleteReadException"
     assert second.conflict == wanted, second.error

@@ -35,7 +35,7 @@ _numbers = itertools.count()
 
 
 def memory() -> MemoryStore:
-    """A store nobody else has."""
+    """Return a store of its own."""
     return MemoryStore(f"transactions-{next(_numbers)}")
 
 
@@ -88,12 +88,12 @@ def plain(table: pa.Table) -> Rows:
 
 
 def rows_at(table: Table, version: int) -> Rows:
-    """What the package reads."""
+    """Return the rows by the package."""
     return plain(table.to_arrow(version=version))
 
 
 def rows_by_specification(store: Store, version: int) -> Rows:
-    """What `tools/logdump` and a plain Parquet reader make of the same objects."""
+    """Return the rows by `tools/logdump` and a plain Parquet reader."""
     document = logdump.read(store.uri, as_of=version)
     assert document["findings"] == [], document["findings"]
     found: list[Row] = []
@@ -155,14 +155,14 @@ class Watch:
         table.context.view.store = self.counting
 
     def seen(self) -> list[tuple[str, str]]:
-        """The requests since the last look, and begin anew."""
+        """Return the requests since the last call."""
         requests = list(self.counting.requests)
         self.counting.reset()
         return requests
 
 
 def of_data(requests: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those that read or write data files; removing what does not come is neither."""
+    """Return the requests that read or write data files. A delete is neither."""
     return [
         (verb, key)
         for verb, key in requests
@@ -171,7 +171,7 @@ def of_data(requests: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def attempt(action: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """What it gives, or the conflict it raises."""
+    """Return the result of an action, or the conflict it raises."""
     from tablefmt.errors import ConcurrentModificationException
 
     try:
