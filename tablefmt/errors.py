@@ -490,7 +490,7 @@ class MergeCardinalityError(TablefmtError):
 
 
 class TransactionStateError(TablefmtError):
-    """The transaction was committed or aborted, or holds another operation already."""
+    """The transaction has ended, or holds another operation already."""
 
     kind = "transaction_state"
 

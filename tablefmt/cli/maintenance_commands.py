@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tablefmt.cli.command_options import Point, as_of_option, on_table, open_table, store_at
+from tablefmt.cli.command_options import POINT, Point, on_table, open_table, store_at
 from tablefmt.cli.output import (
     Json,
     exit_unless,
@@ -86,7 +86,7 @@ def _print_removal(report: Any, shown: str, names: Sequence[str], as_json: bool)
 
 @click.command()
 @on_table
-@as_of_option
+@click.option("--as-of", type=POINT, help="Version or time to restore (UTC without a zone).")
 @click.option("--version", type=int, help="Version to restore; the same as --as-of V.")
 @click.option("--timestamp", help="Time of the version to restore; the same as --as-of TIME.")
 def restore(

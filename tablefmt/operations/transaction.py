@@ -236,7 +236,7 @@ class Transaction:
             options: application=(id, version), user_metadata={}, deadline=seconds.
 
         Raises:
-            TransactionStateError: it was committed or aborted before.
+            TransactionStateError: it has ended.
             IdempotenceError: CFL-7.
             CommitRejectedError: the store refused it, time ran out, or the transaction is older
                 than half the file retention. The files are removed.
@@ -247,7 +247,7 @@ class Transaction:
         checked = commit_options(options)
         self._check_open()
         staged, work = self._whole(), self._work
-        self._ended = "committed"
+        self._ended = "ended when commit() raised an error"
         files, measured = work.txn.files, work.txn.measured
         with files.discarded_on_failure():
             self._check_age()
@@ -257,16 +257,17 @@ class Transaction:
         self.commit_result = applied or commit_staged(
             self._context, staged, checked, work.digest, alone=False, measured=measured
         )
+        self._ended = "was committed"
         return self.commit_result
 
     def abort(self) -> None:
         """Abort the transaction and remove its files.
 
         Raises:
-            TransactionStateError: it was committed or aborted before.
+            TransactionStateError: it has ended.
         """
         self._check_open()
-        self._ended = "aborted"
+        self._ended = "was aborted"
         self._work.txn.files.discard()
 
     def __enter__(self) -> Transaction:
@@ -300,7 +301,7 @@ class Transaction:
     def _check_open(self) -> None:
         if self._ended is not None:
             raise TransactionStateError(
-                f"the transaction was {self._ended}; begin another with table.transaction()"
+                f"the transaction {self._ended}; begin another with table.transaction()"
             )
 
     def _check_empty(self) -> None:

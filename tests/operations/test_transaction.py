@@ -152,7 +152,8 @@ def test_an_ended_transaction_is_of_no_use(end: str, verb: str) -> None:
             txn.commit()
     else:
         VERBS[end](txn)
-    word = "aborted" if end == "abort" else "committed"
+    words = {"abort": "was aborted", "conflict": r"ended when commit\(\) raised an error"}
+    word = words.get(end, "was committed")
     with pytest.raises(TransactionStateError, match=f"{word}; begin another"):
         VERBS[verb](txn)
     store = table.context.store

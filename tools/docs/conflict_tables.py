@@ -25,34 +25,51 @@ NAMES = {
 """Names of operation classes in the guide."""
 
 BY_SCOPE = {
-    "fail": "The {later} fails with `ConcurrentWriteException` and leaves nothing behind. Read "
-    "again, and run it again.",
+    "fail": "The {later} fails with `ConcurrentWriteException`. Run it again.",
     "replace": "Both commit. Afterwards, the partitions hold only the rows of the overwrite.",
-    "append": "Both commit. The new rows stand beside the compacted ones.",
-    "compact": "Both commit. The compaction keeps the change of the {earlier}.",
+    "append": "Both commit. The new rows are added to the compacted ones.",
+    "compact": "Both commit. The compacted files contain the change of the earlier {earlier}.",
 }
 """Granularity `transaction`: a sentence for each outcome."""
 
 BY_SCOPE_PAIRS = {
-    ("MINOR_COMPACT", "UPDATE"): "Both commit. The change follows its rows into the new files.",
-    ("MAJOR_COMPACT", "UPDATE"): "Both commit. The change follows its rows into the new files.",
-    ("MINOR_COMPACT", "MAJOR_COMPACT"): "Both commit. The major compaction takes over the files of "
-    "the minor one.",
+    (
+        "MINOR_COMPACT",
+        "UPDATE",
+    ): "Both commit. The change is applied to the same rows in the compacted files.",
+    (
+        "MAJOR_COMPACT",
+        "UPDATE",
+    ): "Both commit. The change is applied to the same rows in the compacted files.",
+    ("MINOR_COMPACT", "MAJOR_COMPACT"): "Both commit. The major compaction replaces the files "
+    "that the minor one wrote.",
 }
 """Pairs that need a separate sentence."""
 
+NOTES = {
+    "CLUSTER behaves as MAJOR_COMPACT on both axes, except INSERT then CLUSTER: compact": (
+        "Clustering follows the row and the column of major compaction. Exception: a clustering "
+        "may commit after an append."
+    ),
+    "RESTORE behaves as OVERWRITE of the whole table": (
+        "A restore follows the row and the column of overwrite. It touches every partition."
+    ),
+    "the isolation level plays no role here": "The isolation level has no effect.",
+}
+"""Sentences for the notes of the matrix of granularity `transaction`."""
+
 BOTH = {
     ("INSERT", "INSERT"): "Both commit.",
-    ("INSERT", "UPDATE"): "Both commit. The update counts as the earlier of the two, so the new "
-    "rows stay as they are. If a third commit may have changed the new rows in between, the update "
-    "fails with `ConcurrentAppendException`.",
-    ("INSERT", "COMPACT"): "Both commit. The next compaction takes the new files.",
-    ("INSERT", "CLUSTER"): "Both commit. The next clustering takes the new files.",
+    ("INSERT", "UPDATE"): "Both commit. The result is as if the update ran before the append: it "
+    "does not change the new rows. If a third commit in between may have changed the new rows, the "
+    "update fails with `ConcurrentAppendException`.",
+    ("INSERT", "COMPACT"): "Both commit. The next compaction includes the new files.",
+    ("INSERT", "CLUSTER"): "Both commit. The next clustering includes the new files.",
     ("UPDATE", "INSERT"): "Both commit.",
-    ("UPDATE", "COMPACT"): "Both commit. Rows that were deleted meanwhile stay deleted in the new "
-    "files.",
+    ("UPDATE", "COMPACT"): "Both commit. Rows that the earlier commit deleted stay deleted in the "
+    "new files.",
     ("COMPACT", "INSERT"): "Both commit.",
-    ("COMPACT", "UPDATE"): "Both commit. The update follows its rows into the new files.",
+    ("COMPACT", "UPDATE"): "Both commit. The update is applied to the same rows in the new files.",
     ("COMPACT", "COMPACT"): "Both commit. The later one leaves out files that the earlier one "
     "rewrote.",
     ("CLUSTER", "INSERT"): "Both commit.",
@@ -63,8 +80,8 @@ BOTH = {
 
 CONDITIONAL = {
     ("INSERT", "UPDATE"): "an appended row may match what the update read",
-    ("UPDATE", "UPDATE"): "the earlier one removed {unit} that the later one read, or wrote rows "
-    "that may match the later one's condition",
+    ("UPDATE", "UPDATE"): "(1) the earlier one removed {unit} that the later one read; or (2) the "
+    "earlier one wrote rows that may match the condition of the later one",
     ("UPDATE", "COMPACT"): "the update rewrote a file that the compaction rewrites",
     ("UPDATE", "CLUSTER"): "the update removed rows of a file that the clustering rewrites",
     ("COMPACT", "UPDATE"): "the compaction rewrote a file that the update read",
@@ -103,7 +120,7 @@ def transaction_tables() -> str:
     means = [
         [NAMES[a], NAMES[b], transaction_meaning(a, b, cells[a][b])] for a in kinds for b in kinds
     ]
-    notes = "\n".join(f"- {note}." for note in matrix["notes"])
+    notes = "\n".join(f"- {NOTES[note]}" for note in matrix["notes"])
     return "\n\n".join(
         [
             table(["first ↓, then →", *(NAMES[kind] for kind in kinds)], grid),
@@ -131,7 +148,7 @@ def row_meaning(cell: Mapping[str, Any]) -> str:
         return BOTH[pair]
     by_row = cell["profile"].startswith("row")
     condition = CONDITIONAL[pair].format(
-        unit="a row" if by_row else "a file, or rows of a file,", what="rows" if by_row else "data"
+        unit="a row" if by_row else "rows of a file", what="rows" if by_row else "data"
     )
     names = " or ".join(f"`{name}`" for name in exceptions_of(cell))
     return f"Both commit, unless {condition}. Then the later one fails with {names}."

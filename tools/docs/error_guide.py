@@ -23,76 +23,80 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
     "Another commit was first": (
         Advice(
             "concurrent_modification",
-            "Another commit landed first, and the two cannot both be in the table. This class is "
-            "the base of the seven that follow; catch it to catch them all.",
-            "Nothing was committed. Read the table again and run the operation again. "
-            "`error.explain()` names the other commit, the rule and what both touched.",
+            "Another commit landed first, and the rules do not allow both. This class is the base "
+            "of the seven that follow; catch it to catch them all.",
+            "Nothing was committed. Run the operation again: it starts from the newest version. If "
+            "it uses values that you read, read them again first. `error.explain()` names the "
+            "winning commit, the rule and what both touched.",
         ),
         Advice(
             "concurrent_append",
-            "The other commit added rows that may match what this operation read.",
+            "The winning commit added rows that may match what this operation read.",
             "Run the operation again: it then sees the new rows. If it happens often, narrow the "
             "condition, or partition by a column that separates the writers.",
         ),
         Advice(
             "concurrent_delete_read",
-            "The other commit deleted or updated a row that this operation read.",
+            "The winning commit deleted or updated a row that this operation read.",
             "Run the operation again. If two jobs change the same rows all the time, run them one "
             "after the other.",
         ),
         Advice(
             "concurrent_delete_delete",
             "Both operations remove the same rows or rewrite the same files.",
-            "Run the operation again. Do not cluster partitions that others update at the time.",
+            "Run the operation again. Do not cluster partitions while other jobs update them.",
         ),
         Advice(
             "concurrent_write",
-            "The table has `conflictGranularity` set to `transaction`, and both operations touched "
+            "The table has `conflictGranularity` set to `transaction`, and both operations wrote "
             "the same partition.",
             "Run the operation again, or set `conflictGranularity` to `row`.",
         ),
         Advice(
             "metadata_changed",
-            "The other commit changed columns, properties or partitioning.",
-            "Open the table again, fit the rows to the new schema, and write again.",
+            "The winning commit changed columns, properties, constraints or partitioning.",
+            "Open the table again, adapt the rows to the new schema, and write again.",
         ),
         Advice(
             "protocol_changed",
-            "The other commit created, replaced or upgraded the table.",
-            "Open the table that is there now, and start over from it.",
+            "The winning commit created, replaced or upgraded the table.",
+            "Open the table again, and run the operation on it.",
         ),
         Advice(
             "concurrent_transaction",
-            "Another writer used the same application id, pipe or streaming query at this time.",
-            "Run only one writer under one application id. If you started a job twice, the other "
-            "run has done the work: run it again, and it takes what is left.",
+            "Another writer with the same application id, pipe or streaming query committed "
+            "concurrently.",
+            "Run only one writer under one application id. If a job was started twice, the other "
+            "run has done the work. Keep the checkpoint; the next run continues with what is left.",
         ),
     ),
-    "The commit has an open or a negative outcome": (
+    "The commit failed, or its outcome is unknown": (
         Advice(
             "commit_unknown",
             "The store gave no answer to the last request, so the commit may be in the table.",
             "Call `table.resolve(error.transaction, error.version)`. A `Commit` means that it is "
-            "in the table; `None` means that it never will be. No file is deleted meanwhile.",
+            "in the table. `None` means that it never will be; then write again. The error itself "
+            "deletes no file of the commit.",
         ),
         Advice(
             "commit_rejected",
-            "The store refused the write, the deadline passed, or the clock of this machine is "
-            "more than 10 minutes ahead of the store's.",
-            "Nothing is in the table. Fix the permission, the disk, the clock or the deadline that "
-            "the message names, and run the operation again.",
+            "The store refused the write, or the deadline passed. Or the clock of this machine is "
+            "more than 10 minutes ahead of the store's. Or the transaction took longer than half "
+            "of `deletedFileRetentionDuration`.",
+            "Nothing is in the table. Fix the permission, the disk, the clock, the deadline or the "
+            "retention that the message names. Then run the operation again.",
         ),
     ),
-    "The question does not fit the table": (
+    "The table, version or argument is wrong": (
         Advice(
             "table_not_found",
-            "There is no table at this address, or it was dropped. `error.found` says what else is "
+            "There is no table at this path, or it was dropped. `error.found` says what else is "
             "there, for example a Delta table.",
-            "Check the address. Create the table with `tablefmt.create` or `tablefmt.write`.",
+            "Check the path. Create the table with `tablefmt.create` or `tablefmt.write`.",
         ),
         Advice(
             "table_exists",
-            "`create`, or `write` with mode `error`, met a table.",
+            "`create`, or `write` with mode `error`, found an existing table.",
             "Open it with `tablefmt.open`, append with `tablefmt.write`, or pass `exist_ok=True` "
             "to `create` if the definition is the same.",
         ),
@@ -111,26 +115,26 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
         ),
         Advice(
             "version_not_found",
-            "The version or the time lies outside the history, or retention removed it.",
-            "Ask for a version from `error.oldest` to `error.latest`.",
+            "The version or the timestamp is outside the table's history, or has expired.",
+            "Choose a version or a timestamp from `error.oldest` to `error.latest`.",
         ),
         Advice(
             "changes_expired",
-            "Retention removed versions whose changes you asked for.",
+            "Versions of the requested range have expired.",
             "Start at `error.earliest_version`, or read a full snapshot once. "
             '`changes(..., expired="snapshot")` does the second for you. To keep changes for '
             "longer, raise `deletedFileRetentionDuration`.",
         ),
         Advice(
             "invalid_range",
-            "A version, a time or a range makes no sense: it ends before it begins, has two "
-            "beginnings, or holds text that is no time.",
+            "A version, a timestamp or a range is invalid. For example, the range ends before it "
+            "begins, has two starts, or a string is not a timestamp.",
             "The message names the argument, its value and what was expected. The class is also a "
             "`ValueError`.",
         ),
         Advice(
             "invalid_argument",
-            "Another argument or option makes no sense: an unknown mode, a wrong type, two options "
+            "Another argument or option is invalid: an unknown mode, a wrong type, two options "
             "that exclude each other.",
             "The message names the argument, its value and what was expected. Pass another value. "
             "The class is also a `ValueError`.",
@@ -141,7 +145,7 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
             "Correct the text at the place that the message names. Use Spark's SQL dialect.",
         ),
     ),
-    "The rows do not fit": (
+    "The rows do not fit the table": (
         Advice(
             "schema_mismatch",
             "Columns are missing, unknown or of a type that the table's type cannot hold; or a "
@@ -153,7 +157,8 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
             "constraint_violation",
             "A row breaks NOT NULL or a CHECK, or the table is append-only.",
             "`error.constraint` and `error.row` name the constraint and one row. Correct the rows, "
-            "or drop the constraint with `table.alter.drop_constraint`.",
+            "or drop the constraint with `table.alter.drop_constraint`. For an append-only table, "
+            'unset the property: `table.alter.unset_properties(["appendOnly"])`.',
         ),
         Advice(
             "merge_cardinality",
@@ -162,19 +167,20 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
         ),
         Advice(
             "idempotence",
-            "An application version was used before, for other rows. A streaming query reports it "
-            "if somebody put its checkpoint folder back.",
+            "An application version was used before, for other rows. A streaming query raises it "
+            "if its checkpoint folder was restored to an older state.",
             "Use a new application id, or the next number. Give a stream with an old checkpoint a "
             "new checkpoint folder and a new target.",
         ),
         Advice(
             "transaction_state",
-            "The transaction has ended, or holds an operation that cannot share a commit.",
+            "The transaction has ended, with or without success. Or it holds an operation that "
+            "cannot share a commit.",
             "Begin a new transaction. One transaction holds several appends, or one other "
             "operation.",
         ),
     ),
-    "The store or a feature is missing": (
+    "Store errors and unsupported features": (
         Advice(
             "store",
             "The store refused or did not answer: credentials, bucket, network, disk.",
@@ -199,44 +205,46 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
     "The table is damaged": (
         Advice(
             "corrupt_table",
-            "Stored bytes are not what was written. This class is the base of those that follow.",
+            "Stored bytes differ from what was written. This class is the base of the errors "
+            "below.",
             "Stop writing to the table. Run `tablefmt verify URI --deep`, and restore the objects "
-            "that it names from a copy.",
+            "that it names from a backup.",
         ),
         Advice(
             "corrupt_entry",
-            "An entry of the log is cut, changed, or breaks a rule of the format.",
-            "Restore the object that the message names from a copy of the store. Never edit or "
+            "A log entry is truncated, modified, or breaks a rule of the format.",
+            "Restore the object that the message names from a backup. Never edit or "
             "delete an entry by hand.",
         ),
         Advice(
             "log_gap",
             "An entry is missing between two that exist.",
-            "Restore entry `error.missing` from a copy. Somebody or some life-cycle rule deletes "
-            "objects below `_log/`: stop it.",
+            "Find out what deletes objects below `_log/`, for example a lifecycle rule, and stop "
+            "it. Then restore entry `error.missing` from a backup.",
         ),
         Advice(
             "lost_checkpoint",
-            "A checkpoint is damaged, and the entries that it stands for have expired.",
-            "Restore the object that the message names from a copy.",
+            "A checkpoint is damaged, and the log entries that it replaces have expired.",
+            "Restore the object that the message names from a backup.",
         ),
         Advice(
             "corrupt_data",
             "A data file is missing, has another length, or fails its checksums.",
-            "Restore the file from a copy. If there is none, `tablefmt verify URI --deep` names "
-            "the files, and `table.restore` goes back to a version without them.",
+            "Restore the file from a backup. If there is none, `tablefmt verify URI --deep` names "
+            "the files, and `table.restore` can restore a version without them.",
         ),
         Advice(
             "table_replaced",
-            "Another table is at this address than the one that was opened, or the log was put "
-            "back to an older state.",
-            "Open the table again. For a stream or a pipe, use a new checkpoint or a new name.",
+            "A different table is now at this path: the table was dropped and created again. Or "
+            "the log was restored to an older state from a backup.",
+            "Open the table again. For a stream, use a new checkpoint and a new target. For a "
+            "pipe, use an empty target or another `name`.",
         ),
     ),
     "The base class": (
         Advice(
             "tablefmt",
-            "`TablefmtError` is the base of every error that tablefmt raises on purpose.",
+            "`TablefmtError` is the base of every tablefmt error.",
             "Catch it to catch them all; `error.kind` tells them apart.",
         ),
     ),

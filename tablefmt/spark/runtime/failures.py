@@ -41,7 +41,7 @@ from tablefmt.spark.pyspark_objects import (
     java_session,
     jvm_of,
 )
-from tablefmt.spark.runtime.spark_messages import broken_check, lost_file
+from tablefmt.spark.runtime.spark_messages import broken_check, lost_file, without_s3a
 from tablefmt.spark.runtime.sql_text import parser_of
 
 RECORD_BYTES_MAX = 1 << 20
@@ -318,7 +318,8 @@ def _wrap(module: Any, texts: Callable[..., list[str]]) -> None:
 
 
 def _replacement(texts: list[str]) -> BaseException | None:
-    return understood(texts) or lost_file(texts) or _catalog_misfit(texts) or _lost_error()
+    found = understood(texts) or without_s3a(texts) or lost_file(texts)
+    return found or _catalog_misfit(texts) or _lost_error()
 
 
 def _catalog_misfit(texts: list[str]) -> TablefmtError | None:

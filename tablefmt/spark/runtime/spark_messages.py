@@ -1,4 +1,4 @@
-"""Recognize two failures in Spark's messages: a failed check of a write, and a missing data file.
+"""Recognize failures in Spark's messages: a failed check of a write, a missing data file, no S3A.
 
 Checks of a write add marks to their messages. A file that Spark's reader does not find was removed
 by a vacuum, or is lost. Spec: DAT-13, DAT-14.
@@ -20,6 +20,7 @@ from tablefmt.errors import (
     CorruptDataError,
     TablefmtError,
     TableNotFoundError,
+    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from tablefmt.expressions.check_constraints import broken
@@ -100,6 +101,23 @@ def lost_file(texts: Iterable[str]) -> TablefmtError | None:
         except TablefmtError:
             pass
     return CorruptDataError(message, key=key, rule="DAT-5")
+
+
+_OUR_S3A = re.compile(r"\bs3a-[0-9a-f]{10}://")
+_NO_S3A = re.compile(r"ClassNotFoundException: Class org\.apache\.hadoop\.fs\.s3a\.\w+ not found")
+
+
+def without_s3a(texts: Iterable[str]) -> UnsupportedFeatureError | None:
+    """Return the error for a scan of a tablefmt table on S3 in a session without Hadoop's S3A."""
+    text = "\n".join(texts)
+    if _OUR_S3A.search(text) is None or _NO_S3A.search(text) is None:
+        return None
+    return UnsupportedFeatureError(
+        "SQL queries and catalog tables on s3:// need Hadoop's S3A classes, and this Spark session "
+        "lacks them. Start the session with tablefmt.spark.session(s3=True). Or read with "
+        "spark.read.format('tablefmt').load(path), which goes through Arrow",
+        ["spark:s3-jars"],
+    )
 
 
 def _may_name(added: AddedFiles | OverflowFile | None, key: str) -> bool:

@@ -34,7 +34,7 @@ from tablefmt.spark.runtime.failures import (
     translated,
     understood,
 )
-from tablefmt.spark.runtime.spark_messages import lost_file
+from tablefmt.spark.runtime.spark_messages import lost_file, without_s3a
 from tablefmt.store.object_store import KeyNotFoundError
 
 UTC = dt.timezone.utc
@@ -246,6 +246,17 @@ def test_messages_that_send_the_user_the_wrong_way_are_replaced() -> None:
         )
         is None
     )
+
+
+def test_a_query_on_s3_without_hadoops_classes_says_what_to_start() -> None:
+    file = "Encountered error while reading file {}://b/t/data/x.parquet. "
+    lacking = (
+        "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
+    )
+    found = without_s3a([file.format("s3a-971bed9709"), lacking])
+    assert "session(s3=True)" in str(found)
+    assert without_s3a([file.format("s3a"), lacking]) is None  # a file of another format
+    assert without_s3a([file.format("s3a-971bed9709"), "AccessDenied"]) is None
 
 
 class Java:
