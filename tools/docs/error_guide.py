@@ -244,7 +244,7 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
     "The base class": (
         Advice(
             "tablefmt",
-            "`TablefmtError` is the base of every tablefmt error.",
+            "`TablefmtError` is the base class of all errors of tablefmt.",
             "Catch it to catch them all; `error.kind` tells them apart.",
         ),
     ),

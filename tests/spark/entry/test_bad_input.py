@@ -378,6 +378,22 @@ def test_another_session_of_a_jvm_that_is_not_registered_says_so_in_sql(
     refused(lambda: other.sql("SELECT * FROM t").collect(), UnsupportedFeatureError, *words)
 
 
+def test_a_relative_path_in_create_table_is_refused(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's entry would point below the warehouse, and the table would be elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    for text in (
+        "(id INT) USING tablefmt LOCATION 'orders'",
+        "(id INT) USING tablefmt OPTIONS (path '~/orders')",
+        "USING tablefmt OPTIONS (path 'orders') AS SELECT 1 AS id",
+    ):
+        call = lambda text=text: spark.sql(f"CREATE TABLE relative {text}")  # noqa: E731
+        refused(call, UnsupportedFeatureError, "relative path", "absolute path")
+    assert not spark.catalog.tableExists("relative")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_relative_path_in_place_of_a_name_says_how_it_is_done(spark: Any) -> None:
     call = lambda: spark.sql("SELECT * FROM tablefmt.`orders`")  # noqa: E731
     refused(call, UnsupportedFeatureError, "CREATE TEMPORARY VIEW")

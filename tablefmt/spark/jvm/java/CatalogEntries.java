@@ -118,6 +118,14 @@ final class CatalogEntries {
     }
   }
 
+  /** Refuses a relative path: Spark's entry would point below the warehouse, the table would not. */
+  static void requireAbsolute(String given) {
+    if (!given.startsWith("/") && given.indexOf(":") < 0) {
+      Bridge.call("refuse", new Object[] {
+          "CREATE TABLE with the relative path " + given, "use an absolute path or a URI"});
+    }
+  }
+
   private static boolean same(String given, String there) {
     URI one = new Path(given).toUri();
     URI two = new Path(there).toUri();

@@ -250,6 +250,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     }
     Object given = properties.get(TableCatalog.PROP_LOCATION);
     if (given != null) {
+      CatalogEntries.requireAbsolute(given.toString());
       return given.toString();
     }
     String[] space = ident.namespace();
@@ -355,10 +356,11 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
           this, ident, null, false, verb, location(ident, properties),
           CatalogEntries.storage(properties), schema, info);
     }
+    String uri = location(ident, properties);
     inner().createTable(ident, CatalogEntries.columns(schema), UNPARTITIONED,
         CatalogEntries.kept(properties));
     return new StagedSnapshotTable(this, ident, CatalogEntries.name(ident), true, verb,
-        location(ident, properties), CatalogEntries.storage(properties), schema, info);
+        uri, CatalogEntries.storage(properties), schema, info);
   }
 
   public StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) throws
