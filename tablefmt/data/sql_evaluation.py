@@ -208,9 +208,9 @@ def _duckdb() -> Any:
         import duckdb
     except ImportError:
         raise UnsupportedFeatureError(
-            "this expression needs DuckDB, which is not installed: only comparisons of a "
-            "column with "
-            "constants work without it, and MERGE does not. Run: pip install 'tablefmt[sql]'",
+            "this expression needs DuckDB, which is not installed. Only simple comparisons, "
+            "arithmetic and CASE, and a MERGE with equality conditions work without it. Run: "
+            "pip install 'tablefmt[sql]'",
             ["sql:duckdb"],
         ) from None
     return duckdb
