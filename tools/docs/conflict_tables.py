@@ -28,7 +28,7 @@ BY_SCOPE = {
     "fail": "The {later} fails with `ConcurrentWriteException`. Run it again.",
     "replace": "Both commit. Afterwards, the partitions hold only the rows of the overwrite.",
     "append": "Both commit. The new rows are added to the compacted ones.",
-    "compact": "Both commit. The compacted files contain the change of the earlier {earlier}.",
+    "compact": "Both commit. The compaction keeps the change of the earlier commit.",
 }
 """Granularity `transaction`: a sentence for each outcome."""
 
