@@ -119,7 +119,7 @@ def imports(name: str) -> Iterator[tuple[str, int]]:
                 yield (full if full in MODULES else node.module or ""), node.lineno
 
 
-def test_rooms_know_only_lower_rooms() -> None:
+def test_packages_import_only_lower_packages() -> None:
     """Layers of the design: downwards, and not sideways."""
     wrong = []
     for name in MODULES:
@@ -136,7 +136,7 @@ def test_rooms_know_only_lower_rooms() -> None:
     assert wrong == []
 
 
-def test_rooms_of_spark_know_only_lower_rooms() -> None:
+def test_packages_of_spark_import_only_lower_packages() -> None:
     """Entry asks statements, statements ask backends, and never the other way."""
     wrong = [
         f"{name}:{line} imports {wanted}"
@@ -190,7 +190,7 @@ COMMIT_STEPS = frozenset(
 """Calls that `session.staging.autocommit` makes to commit, for every engine."""
 
 
-def test_spark_commits_by_the_one_door_alone() -> None:
+def test_spark_commits_only_by_autocommit() -> None:
     """Only `autocommit` begins, pins, finishes or discards a transaction in `spark`."""
     steps, drivers, doors = [], [], set()
     for name, tree in TREES.items():
@@ -227,7 +227,7 @@ def test_names_of_modules_and_packages_are_unique() -> None:
     assert sorted(name for name, count in named.items() if count > 1) == []
 
 
-def test_every_module_is_in_a_room() -> None:
+def test_every_module_is_in_a_package() -> None:
     """A new folder has to be put in its place in LINES."""
     assert {package(name) for name in MODULES} - set(LEVEL) - OUTSIDE == set()
     inside = {name for name in MODULES if package(name) == "spark" and spark_room(name) == ""}

@@ -21,7 +21,7 @@ OF_NO_ROOM = {
 }
 
 
-def test_folders_of_tests_are_rooms() -> None:
+def test_folders_of_tests_are_packages() -> None:
     folders = {path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
     of_rooms = {f for f in folders if not any(f"{f}/".startswith(f"{o}/") for o in OF_NO_ROOM)}
     assert of_rooms

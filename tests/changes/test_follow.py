@@ -72,7 +72,7 @@ def test_one_request_is_made_when_nothing_is_new() -> None:
 
 
 @pytest.mark.parametrize("stop", range(1, 12))
-def test_whoever_goes_on_from_a_cursor_loses_and_doubles_nothing(stop: int) -> None:
+def test_resuming_from_a_cursor_loses_and_repeats_nothing(stop: int) -> None:
     """INC-8: rows are dealt with up to the cursor, and those beyond it come again."""
     history = History(21).run(9)
     head = history.table.version

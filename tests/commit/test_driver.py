@@ -502,7 +502,7 @@ def test_threads_of_one_handle_lose_nothing() -> None:
     assert_sound(table.context.store)
 
 
-def test_a_handle_5000_versions_behind_appends_and_reads_each_winner_once() -> None:
+def test_a_handle_5000_versions_behind_appends_and_reads_each_entry_once() -> None:
     """CMT-2, CMT-5, CMT-6."""
     store = with_history(2)
     table = handle(store)
@@ -567,7 +567,7 @@ def change_metadata(store: Store, metadata: Metadata) -> None:
     assert isinstance(done.outcome, Committed)
 
 
-def test_an_append_goes_on_top_of_metadata_that_its_files_fit() -> None:
+def test_an_append_rebases_onto_metadata_that_its_files_fit() -> None:
     """CFL-5: it depends on nothing that it read."""
     table, store, _ = one_row()
     change_metadata(store, changed("widened by a column"))
@@ -866,7 +866,7 @@ def test_user_metadata_that_nests_as_deep_as_an_entry_may_is_read_again() -> Non
         table.append(rows(2), user_metadata={"a": [deep]})
 
 
-def test_a_side_file_that_cannot_be_read_rejects_an_overwrite() -> None:
+def test_an_unreadable_overflow_file_rejects_an_overwrite() -> None:
     """CMT-1: no request was sent. A store error never leaves unconverted."""
     table, store, _ = one_row()
 
@@ -898,7 +898,7 @@ def test_a_slow_clock_does_not_write_into_the_past() -> None:
     assert to_micros(commit_result.timestamp) == clock.micros + 3_600_000_000
 
 
-def test_an_append_reads_hardly_any_winner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_reads_few_concurrent_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """CMT-6: the last one of each window; all are named with the rule that reading would name."""
     table, store, _ = one_row()
     late = behind(table, store)
@@ -928,7 +928,7 @@ def test_an_append_reads_hardly_any_winner(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("name", ["widened by a column", "dropped"])
-def test_metadata_among_many_winners_is_not_passed_over(name: str) -> None:
+def test_metadata_among_many_concurrent_commits_is_not_skipped(name: str) -> None:
     """CFL-5: an append whose files do not fit begins again, one whose files fit goes on."""
     table, store, _ = one_row()
     late = behind(table, store)
@@ -945,7 +945,7 @@ def test_metadata_among_many_winners_is_not_passed_over(name: str) -> None:
     assert ids(late) == ids(table.refresh())
 
 
-def test_after_a_lost_race_the_next_commit_looks_first_until_it_meets_nobody() -> None:
+def test_after_a_lost_race_the_next_commits_probe_first_until_one_is_alone() -> None:
     """CMT-2: then it is one put again."""
     table, store, _ = one_row()
     counting = CountingStore(store)

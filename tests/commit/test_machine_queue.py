@@ -73,7 +73,7 @@ def near(table: Table) -> Near:
     return found
 
 
-def test_neighbours_who_met_put_once_and_read_nothing() -> None:
+def test_writers_of_one_machine_put_once_and_read_nothing() -> None:
     """STO-14, CMT-2: the first race is lost; from then on each knows what the others made."""
     tables, shared, store = neighbours(3)
     tables[0].append(rows(1))
@@ -147,7 +147,7 @@ def test_who_gets_no_turn_reads_the_log() -> None:
     assert_sound(store)
 
 
-def test_what_a_neighbour_left_is_judged() -> None:
+def test_entries_shared_by_another_process_are_checked() -> None:
     """CMT-6: a conflict with an entry that was handed on is one."""
     tables, _, store = neighbours(2)
     crowded(tables)
@@ -160,7 +160,7 @@ def test_what_a_neighbour_left_is_judged() -> None:
     assert ids(handle(store)) == [0, 200, 201]
 
 
-def test_an_application_version_that_a_neighbour_applied_is_not_applied_again() -> None:
+def test_an_application_version_of_another_process_is_not_applied_again() -> None:
     """CFL-7."""
     tables, _, store = neighbours(2)
     crowded(tables)

@@ -112,7 +112,7 @@ def test_the_own_nonce_counts_before_any_verdict():
     assert run(Exists(), found)[-1] == Committed(8)
 
 
-def test_a_lost_race_goes_on_above_the_last_winner_read():
+def test_a_lost_race_continues_above_the_last_concurrent_commit_read():
     """CMT-5: all may go below; the next version is contested afresh, without a wait."""
     assert run(Exists(), theirs(None, None, None), Written()) == [
         Put(7),

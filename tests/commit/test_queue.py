@@ -119,7 +119,7 @@ def _found(line: CommitQueue, as_expected: threading.Event) -> None:
             as_expected.set()
 
 
-def test_nobody_waits_behind_one_who_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_that_does_not_move_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """CMT-8: nor beyond the deadline; and the line goes on when the first one wakes up."""
     monkeypatch.setattr(commit_queue, "PATIENCE_SECONDS", 0.01)
     crowd = Crowd(CommitQueue())

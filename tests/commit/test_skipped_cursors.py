@@ -67,7 +67,7 @@ MOVES: dict[str, tuple[Callable[[Table, Table], None], list[int]]] = {
 
 @pytest.mark.parametrize("appends", [0, 1, 2])
 @pytest.mark.parametrize("name", MOVES)
-def test_an_append_goes_on_top_of_what_moves_a_cursor_that_it_skipped(
+def test_an_append_rebases_onto_a_skipped_cursor_move(
     name: str, appends: int
 ) -> None:
     """RPL-7, CMT-5: in the same commit, or in one before."""

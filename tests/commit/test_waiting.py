@@ -234,7 +234,7 @@ def test_readers_do_not_wait_for_the_log_to_be_read(verb: str) -> None:
     assert ids(late) == ids(handle(slow.inner)) == ([1, 2] if verb == "refresh" else [1, 2, 3])
 
 
-def test_readers_do_not_wait_for_side_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_do_not_wait_for_overflow_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """CMT-11: one thread gets the columns of a large commit, another reads an older version."""
     monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_FROM_FILES", 2)
     monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_ABOVE_BYTES", 1)

@@ -89,7 +89,7 @@ def said(verdict: Verdict) -> tuple[str, str] | None:
     return verdict.rule, verdict.exception().kind
 
 
-def test_metadata_and_protocol_commit_after_data_but_a_promise_does_not() -> None:
+def test_metadata_and_protocol_commit_after_data_but_a_constraint_does_not() -> None:
     """CFL-5, CFL-12: an added row was not checked; a moved or a deleted one needs no check."""
     for level in (Level(), Level("file", "Serializable"), Level("transaction")):
         on = world(level)
@@ -111,7 +111,7 @@ def test_metadata_and_protocol_commit_after_data_but_a_promise_does_not() -> Non
             assert (allowed.rule, allowed.cell) == ("CFL-5", None)
 
 
-def test_rows_carried_over_break_no_promise() -> None:
+def test_copied_rows_break_no_constraint() -> None:
     """CFL-12: copy-on-write writes them again, unchanged."""
     on = world(Level("file", delete_mode="copy-on-write"))
     added_constraint = replace(
@@ -182,7 +182,7 @@ def test_a_blind_insert_can_fail_an_update_through_a_third() -> None:
     assert said(found) in {("CFL-8", "concurrent_append"), ("CFL-9", "concurrent_append")}
 
 
-def test_what_may_depend_on_a_blind_insert_that_was_passed_over() -> None:
+def test_commits_that_may_depend_on_a_skipped_blind_insert() -> None:
     """CFL-9."""
 
     def after(third: Any, level: Level | None = None, **given: Any) -> Verdict:
@@ -373,7 +373,7 @@ def test_merges_that_insert_other_keys_do_not_meet() -> None:
     assert said(check(concurrent, replace(mine, reads=(read,)))) == appended
 
 
-def test_columns_of_a_side_file_count_like_those_of_an_entry() -> None:
+def test_columns_of_an_overflow_file_count_like_those_of_an_entry() -> None:
     """CFL-17, CFL-18: `updated` and `keys` as its Parquet columns hold them."""
     on = world()
     concurrent = on.entry_of(merging(on, (2, 10)))
@@ -394,7 +394,7 @@ def test_columns_of_a_side_file_count_like_those_of_an_entry() -> None:
     assert found.evidence["partitions"] == [[0]]
 
 
-def test_merges_pinned_to_different_partitions_never_meet() -> None:
+def test_merges_bound_to_different_partitions_never_conflict() -> None:
     """CFL-8, CFL-19: with the literal in the condition, not with the join alone."""
     on = world(Level("file", "Serializable"))
     pinned = [merging(on, (2,), Comparison(COLUMNS["p"], "=", p)) for p in (0, 1)]
@@ -585,7 +585,7 @@ def test_an_exception_explains_itself() -> None:
     ]
 
 
-def test_a_passed_winner_is_its_version_and_says_why() -> None:
+def test_a_commit_that_was_rebased_over_is_its_version_and_says_why() -> None:
     """CFL-1: equal to the plain number, also after a copy."""
     passed = RebasedOver(7, "WRITE", "CFL-3", "a cell")
     assert (passed, RebasedOver(9, "DELETE", "CFL-13", None)) == (7, 9)

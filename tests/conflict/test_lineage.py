@@ -200,7 +200,7 @@ def test_lineage_that_loses_a_row_is_damage() -> None:
     assert caught.value.rule == "LIN-1"
 
 
-def test_ten_thousand_winners_leave_no_more_behind_than_ten() -> None:
+def test_ten_thousand_concurrent_commits_leave_no_more_state_than_ten() -> None:
     """CFL-13, CFL-17: the live files bound the state that a rebase keeps."""
     world = World(Level("row"), [[(i, 0, 0, 0) for i in range(9)], [(9, 0, 0, 0)]])
     mine = world.change(lambda row: row[0] < 5, None, frozenset({1}), lambda row: row).mine

@@ -153,7 +153,7 @@ def test_other_columns_are_decoded_for_row_groups_with_a_match_alone(
     assert wide == [1] * 5 + [5 * (FILES - 1)], decoded
 
 
-def test_a_look_that_saved_nothing_spares_the_portions_after_it() -> None:
+def test_a_filter_pass_that_saved_nothing_is_not_repeated_for_later_tasks() -> None:
     look = matching_rows.LookFirst()
     tried = []
     for task in range(24):

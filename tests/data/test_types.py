@@ -550,7 +550,7 @@ def test_what_is_no_table_is_refused_as_such(data: Any) -> None:
     assert table.version == 0
 
 
-def test_data_that_nobody_could_read_back_is_refused(tmp_path: Path) -> None:
+def test_data_that_could_not_be_read_back_is_refused(tmp_path: Path) -> None:
     """SCH-5: Arrow takes text that is not UTF-8, and places beyond a dictionary, unseen."""
     offsets, body = np.array([0, 1, 3], np.int32), b"a\xff\xfe"
     text = pa.StringArray.from_buffers(2, pa.py_buffer(offsets.tobytes()), pa.py_buffer(body))

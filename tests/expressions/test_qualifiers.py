@@ -59,7 +59,7 @@ USES: dict[str, Callable[[Table, str], Any]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_qualifier_that_nobody_knows_is_refused(table: Table, use: str) -> None:
+def test_an_unknown_qualifier_is_refused(table: Table, use: str) -> None:
     """SQL-7: each use of a condition refuses it, also without rows to check."""
     version = table.version
     for text in TEXTS:

@@ -170,7 +170,7 @@ def test_a_footer_of_many_columns_is_read() -> None:
 
 
 @pytest.mark.parametrize("kind", ["add", "delete"])
-def test_a_side_file_that_is_a_bomb_is_damage(kind: str, low_bounds: None) -> None:
+def test_an_overflow_file_that_is_a_bomb_is_damage(kind: str, low_bounds: None) -> None:
     """STO-25, ADD-6, DEL-3: 126 KB that took 1.6 GB."""
     store = memory()
     columns = {
@@ -185,7 +185,7 @@ def test_a_side_file_that_is_a_bomb_is_damage(kind: str, low_bounds: None) -> No
     assert caught.value.rule == ("ADD-6" if kind == "add" else "DEL-3")
 
 
-def test_a_side_file_says_its_numbers_first() -> None:
+def test_an_overflow_file_has_its_counts_first() -> None:
     """STO-24, STO-25: neither a length nor a number of files is believed."""
     store = memory()
     store.put(overflow_key(NONCE), b"PAR1")

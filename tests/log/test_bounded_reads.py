@@ -139,7 +139,7 @@ def test_an_entry_of_many_gigabytes_is_damage(key: str, tmp_path: Path) -> None:
                 attempt()
 
 
-def test_what_is_derived_and_too_long_is_passed_over(tmp_path: Path) -> None:
+def test_derived_objects_that_are_too_long_are_skipped(tmp_path: Path) -> None:
     """STO-24, CKP-6: hint, root and block of 20 GB."""
     table = tablefmt.create(str(tmp_path), "id BIGINT")
     for number in range(20):

@@ -65,7 +65,7 @@ def appended(count: int, granularity: str = "row") -> Table:
 
 
 @pytest.mark.parametrize("granularity", ["row", "file", "transaction"])
-def test_a_horizon_is_in_nobodys_way(granularity: str) -> None:
+def test_concurrent_writers_rebase_onto_a_horizon(granularity: str) -> None:
     """ENT-13: a running UPDATE, append and OVERWRITE rebase onto it."""
     table = appended(3, granularity)
     store = table.context.store
@@ -133,7 +133,7 @@ def test_a_beginning_that_was_given_up_is_no_gap(missing: list[int]) -> None:
 
 
 @pytest.mark.broken_tables
-def test_a_version_that_nobody_gave_up_is_damage() -> None:
+def test_a_missing_version_above_the_horizon_is_damage() -> None:
     """LOG-2, LOG-8: at the horizon and above, and without one."""
     for horizon in (0, 2):
         table = appended(5)

@@ -170,7 +170,7 @@ def test_the_disks_clock_decides_and_not_this_machines(
     assert not [each for each in (tmp_path / "t" / "_log").iterdir() if "tmp" in each.name]
 
 
-def test_of_what_nobody_can_remove_this_machine_says_the_time(tmp_path: Path) -> None:
+def test_this_machines_clock_decides_where_no_file_can_be_removed(tmp_path: Path) -> None:
     """STO-10: a dry run needs no right to write."""
     store = LocalStore(tmp_path / "none")
     assert abs(store.clock_us() - time.time_ns() // 1000) < 60_000_000

@@ -178,7 +178,7 @@ def test_roots_of_checkpoints_are_told_as_they_go() -> None:
     assert seen == [(roots, len(going)), (len(going), len(going))]
 
 
-def test_whoever_stands_on_what_is_gone_reads_on() -> None:
+def test_handles_on_deleted_checkpoints_read_on() -> None:
     """CKP-6, RET-10: opened at a checkpoint that a stale hint named, and not read yet."""
     store, table, clock, known = long_table()
     clock.forward(DAY)

@@ -361,7 +361,7 @@ def test_an_attempt_of_which_an_answer_was_lost_stays_unknown() -> None:
 
 
 @pytest.mark.broken_tables
-def test_nobody_goes_on_top_of_an_entry_whose_version_was_given_up() -> None:
+def test_no_commit_follows_an_entry_whose_version_was_given_up() -> None:
     """RET-9, CMT-9: two writers stalled, and the second finds the entry that the first left.
 
     Neither gets a commit result, then or by `resolve`.

@@ -265,7 +265,7 @@ def test_what_could_not_be_removed_is_a_failure() -> None:
     assert "AccessDenied" in (steps["vacuum"].result or "")
 
 
-def test_rows_that_are_gone_are_reason_enough() -> None:
+def test_deleted_rows_alone_make_a_compaction_due() -> None:
     store = Dated(clock := Clock())
     table = new_table(store, clock=clock)
     table.append(rows(*range(100)))

@@ -61,7 +61,7 @@ def test_sound_rows_are_found_sound(case: str, tmp_path: Path) -> None:
         ("positions-falls", "DEL-2", 3),
     ],
 )
-def test_rows_that_nobody_has_read_yet_are_looked_at(
+def test_rows_that_were_never_read_are_checked(
     case: str, rule: str, version: int, tmp_path: Path
 ) -> None:
     """DEL-1, DEL-2, DEL-4: opening such a table works, for sets of positions stay unread."""
@@ -229,7 +229,7 @@ def test_a_compaction_brings_no_rows_whatever_it_says_of_rows() -> None:
     assert rows_of(table.table, starting_version=4) == [("delete", 5, i) for i in range(1, 8)]
 
 
-def test_a_side_file_keeps_what_judges_a_commit_and_a_snapshot_does_not() -> None:
+def test_an_overflow_file_keeps_facts_for_conflicts_and_a_snapshot_does_not() -> None:
     """ADD-6, ADD-8: `updated` and `keys`; the hashes are of no use to readers."""
     table = staged(0)
     store, metadata = table.store, table.table.context.view.head.metadata

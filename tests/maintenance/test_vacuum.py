@@ -183,7 +183,7 @@ def unnamed(store: Store, name: str = "0.parquet") -> str:
     return key
 
 
-def test_what_no_entry_names_goes_once_nobody_can_be_about_to() -> None:
+def test_orphans_are_removed_once_no_commit_can_name_them() -> None:
     """RET-6: left-overs of every kind, by the store's own time."""
     table, clock, _ = overwritten([0])
     store = table.context.store
@@ -268,7 +268,7 @@ def test_a_commit_ends_before_its_files_are_taken_for_left_over() -> None:
     assert table.resolve(caught.value.transaction, caught.value.version) is None
 
 
-def test_an_append_goes_on_top_of_no_retention_that_it_has_outlived(
+def test_an_append_does_not_rebase_onto_a_retention_that_it_has_outlived(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """RET-6, CFL-5: a shorter retention makes files of a running append look like orphans."""
@@ -477,7 +477,7 @@ def test_the_earlier_of_two_clocks_decides() -> None:
     assert removed(right.vacuum(dry_run=False)) == by_version[1]
 
 
-def test_side_files_stay_as_long_as_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overflow_files_stay_as_long_as_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """RET-6, ADD-6, DEL-3: the state of later versions is read from them."""
     monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_ABOVE_BYTES", 0)
     clock = Clock(NOW)
@@ -494,7 +494,7 @@ def test_side_files_stay_as_long_as_their_entries(monkeypatch: pytest.MonkeyPatc
     assert ids(handle(table.context.store)) == [1]
 
 
-def test_whoever_reads_what_was_given_up_is_told_so() -> None:
+def test_reads_of_given_up_versions_are_errors() -> None:
     """ENT-13: not that a file is missing; of a scan that was begun before, too."""
     table, clock, _ = overwritten([0, 1])
     store = table.context.store
@@ -555,7 +555,7 @@ class Meanwhile(ForwardingStore):
 
 
 @pytest.mark.parametrize("granularity", ["row", "file", "transaction"])
-def test_whatever_commits_first_a_vacuum_goes_on_top(granularity: str) -> None:
+def test_a_vacuum_rebases_onto_every_commit(granularity: str) -> None:
     """RET-5, ENT-13: it conflicts with nothing, and nothing with it."""
     wins: list[Callable[[Table], object]] = [
         lambda t: t.append(rows(3)),
@@ -578,7 +578,7 @@ def test_whatever_commits_first_a_vacuum_goes_on_top(granularity: str) -> None:
         assert_sound(store)
 
 
-def test_writers_go_on_top_of_a_vacuum() -> None:
+def test_writers_rebase_onto_a_vacuum() -> None:
     """ENT-13: a horizon conflicts with no writer, under `transaction` granularity too."""
     table, clock, _ = overwritten([1, 1], conflictGranularity="transaction")
     clock.forward(30 * DAY)

@@ -28,7 +28,7 @@ def kept_roots(store: Store, version: int) -> list[str]:
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_rows_gone_from_files_that_are_gone(left: int) -> None:
+def test_deleted_rows_of_removed_files(left: int) -> None:
     """CKP-3, DEL-4: a part of `deletes` that was used again speaks of them, and means nothing."""
     store = Dated(clock := Clock())
     table = new_table(store, partitioned=True, clock=clock)

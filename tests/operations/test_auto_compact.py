@@ -130,7 +130,7 @@ def test_a_compaction_that_fails_is_not_the_writers_trouble(
     [RuntimeError("can't start new thread at shutdown"), MemoryError(), OSError()],
     ids=repr,
 )
-def test_where_no_thread_starts_nobody_is_troubled(error: Exception) -> None:
+def test_a_thread_that_cannot_start_is_no_error(error: Exception) -> None:
     """CMP-7: the interpreter ends, or memory is full. Later writes try again."""
     store = memory()
     new_table(store, autoCompact="true")

@@ -268,7 +268,7 @@ def test_an_insert_may_come_meanwhile_and_a_delete_may_not() -> None:
     assert_sound(table.context.store)
 
 
-def test_a_disk_without_room_for_what_waits_leaves_nothing(
+def test_a_disk_too_full_for_buffers_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CMP-6, CMT-7."""

@@ -277,7 +277,7 @@ def test_groups_that_are_done_are_committed_while_others_are_not() -> None:
     assert_sound(table.context.store)
 
 
-def test_files_whose_rows_are_all_gone_leave_nothing() -> None:
+def test_files_without_live_rows_leave_no_file() -> None:
     """LIN-1, CFL-14: two deletes emptied the only file of a partition at once."""
     table = new_table(partitioned=True)
     table.append(rows(1, 2))

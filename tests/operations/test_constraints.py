@@ -116,7 +116,7 @@ def test_what_is_refused_is_exactly_what_makes_it_false(
         assert table.scan().count() == len(values)
 
 
-def test_rows_there_are_stand_in_the_way_and_those_that_are_gone_do_not() -> None:
+def test_live_rows_prevent_a_constraint_and_deleted_ones_do_not() -> None:
     """ENT-10: verified on live rows of the version it reads."""
     table = new_table()
     table.append(rows(1, -5, 2))
@@ -146,7 +146,7 @@ def test_files_that_cannot_break_it_are_not_read(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("added_constraint", ["check", "not null"])
-def test_rows_added_meanwhile_stop_a_promise(added_constraint: str) -> None:
+def test_rows_added_since_stop_a_constraint(added_constraint: str) -> None:
     """CFL-12, ENT-10: also those that keep it, for they were not looked at."""
     table = new_table()
     table.append(rows(1))

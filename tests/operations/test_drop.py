@@ -190,7 +190,7 @@ def test_of_two_that_make_one_anew_one_does() -> None:
     assert_sound(store)
 
 
-def test_a_drop_goes_on_top_of_whatever_wins() -> None:
+def test_a_drop_rebases_onto_every_concurrent_commit() -> None:
     """RET-8: rows and metadata of concurrent commits are dropped too."""
     wins: list[Callable[[Table], object]] = [
         lambda t: t.append(rows(3)),

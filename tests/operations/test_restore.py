@@ -129,7 +129,7 @@ def test_what_is_there_already_is_no_version() -> None:
     assert ids(table) == [1, 2]
 
 
-def test_rows_gone_are_told_apart_row_by_row() -> None:
+def test_deleted_rows_are_compared_row_by_row() -> None:
     """RET-1: the deleted rows differ but their number does not. The file may have another id."""
     table = new_table()
     table.append(rows(1, 2, 3))
@@ -359,7 +359,7 @@ def test_changes_across_a_restore_are_the_difference() -> None:
     assert said == [(4, "delete", 2), (4, "delete", 3), (5, "insert", 2), (5, "insert", 3)]
 
 
-def test_many_files_come_back_by_a_side_file() -> None:
+def test_many_files_come_back_by_an_overflow_file() -> None:
     """ADD-6, RET-1: with their bounds and partitions."""
     table = new_table(partitioned=True)
     names = [f"partition {n}" for n in range(2500)]

@@ -80,7 +80,7 @@ def test_a_transaction_reads_its_version_whatever_commits() -> None:
     assert repr(txn).endswith("read_version=1, staged='WRITE', open)")
 
 
-def test_a_version_may_be_pinned_and_is_what_winners_are_judged_from() -> None:
+def test_a_fixed_read_version_is_the_one_that_conflicts_are_checked_from() -> None:
     """CMT-6: a delete as of version 1 meets what was deleted after it."""
     table = new_table()
     table.append(rows(1, 2, 3))

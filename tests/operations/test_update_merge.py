@@ -200,7 +200,7 @@ def objects(table: tablefmt.Table) -> list[str]:
     return sorted(found.key for found in table.context.store.list_after("data/"))
 
 
-def test_a_broken_promise_of_the_last_row_leaves_nothing() -> None:
+def test_a_last_row_that_breaks_a_constraint_leaves_no_file() -> None:
     """DAT-3: NOT NULL, on UPDATE and on MERGE; no file is left either."""
     table = tablefmt.create(f"memory://{uuid.uuid4().hex}", "id BIGINT, v STRING NOT NULL")
     count = 200_000

@@ -57,7 +57,7 @@ def test_an_append_that_lost_to_a_new_column_keeps_what_it_was_written_under() -
 
 
 @pytest.mark.parametrize("merge_schema", [False, True])
-def test_a_side_file_says_it_too(monkeypatch: pytest.MonkeyPatch, merge_schema: bool) -> None:
+def test_an_overflow_file_has_it_too(monkeypatch: pytest.MonkeyPatch, merge_schema: bool) -> None:
     """ADD-6, ADD-9."""
     monkeypatch.setattr(driver, "OVERFLOW_FROM_FILES", 1)
     monkeypatch.setattr(driver, "OVERFLOW_ABOVE_BYTES", 0)

@@ -6,7 +6,7 @@ from tablefmt.session.commit_options import CommitOptions
 from tests.tables import handle, memory, new_table, rows
 
 
-def test_what_an_append_passed_over_was_applied_all_the_same() -> None:
+def test_an_application_version_in_a_skipped_entry_was_applied() -> None:
     """CFL-6: by one who begins at the newest version that is known, as a sink's batch does."""
     store = memory()
     new_table(store)

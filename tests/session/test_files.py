@@ -38,7 +38,7 @@ def named(*names: str) -> set[str]:
     return {data_folder(MINE) + name for name in names}
 
 
-def test_what_is_given_up_goes_with_its_side_files_and_nothing_else():
+def test_an_aborted_transaction_removes_its_files_and_nothing_else():
     """CMT-1: a transaction that is not in the table leaves nothing, another's files stay."""
     store, keys = store_with_files()
     TransactionFiles(store, MINE).discard()

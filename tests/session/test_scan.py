@@ -204,7 +204,7 @@ def large() -> tablefmt.Table:
 
 
 @pytest.mark.broken_tables
-def test_a_commit_of_20000_files_goes_by_a_side_file(large: tablefmt.Table) -> None:
+def test_a_commit_of_20000_files_has_an_overflow_file(large: tablefmt.Table) -> None:
     """ADD-6, RPL-2, RPL-3: the entry stays small, and every file is what was added."""
     store = large.context.store
     assert len(store.get("_log/00000000000000000001.json")) < 4_096
@@ -247,7 +247,7 @@ def test_no_python_object_is_kept_a_file(large: tablefmt.Table) -> None:
 
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("damage", ["flipped", "missing", "cut", "another"])
-def test_a_damaged_side_file_is_refused(large: tablefmt.Table, damage: str) -> None:
+def test_a_damaged_overflow_file_is_refused(large: tablefmt.Table, damage: str) -> None:
     """ADD-6."""
     store = large.context.store
     (found,) = store.list_after("_log/side/")

@@ -99,7 +99,7 @@ def test_a_transaction_of_several_statements_stays_in_its_own_folder(tmp_path: P
     assert ids(table) == [0, 1, 2]
 
 
-def test_a_guest_that_is_rejected_goes_and_its_neighbours_stay(tmp_path: Path):
+def test_a_rejected_file_in_a_shared_folder_is_removed_and_others_stay(tmp_path: Path):
     """CMT-1: none of its files stays, and it does not remove the folder of another transaction."""
     properties = {"conflictGranularity": "transaction"}
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA, properties=properties)
@@ -121,7 +121,7 @@ def test_a_guest_that_is_rejected_goes_and_its_neighbours_stay(tmp_path: Path):
     assert ids(table) == [0, 7]
 
 
-def test_a_guest_whose_write_fails_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_whose_write_fails_in_a_shared_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The disk answers the fsync of the file with an error."""
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
     table.append(rows(0))

@@ -242,7 +242,7 @@ def test_a_file_with_other_rows_than_the_log_says_is_damage(rows: int) -> None:
         list(read_files(table.store, files, snapshot.schema, snapshot.schema.fields))
 
 
-def test_files_of_which_rows_are_gone_are_not_read_without_knowing_which() -> None:
+def test_files_with_deleted_rows_are_not_read_without_their_vectors() -> None:
     """DEL-4: a reader without the vectors gets no rows rather than too many."""
     table = staged()
     table.commit(OperationClass.INSERT, [[(i, i) for i in range(5)]])

@@ -62,7 +62,7 @@ LOOKS: dict[str, Callable[[LogView], Any]] = {
 @pytest.mark.parametrize("kept", [1024, 3])
 @pytest.mark.parametrize("steps", [[11], [2, 3, 11], [5, 11]])
 @pytest.mark.parametrize("look", LOOKS)
-def test_whoever_looks_sees_what_was_skipped(
+def test_readers_see_skipped_entries(
     look: str, steps: list[int], kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RPL-1: from bytes that were kept, or got again where there were too many."""
@@ -178,7 +178,7 @@ def test_a_last_entry_that_cannot_follow_is_refused(changes: dict[str, Any], rul
     assert caught.value.rule == rule
 
 
-def with_a_side_file(monkeypatch: pytest.MonkeyPatch) -> Table:
+def with_an_overflow_file(monkeypatch: pytest.MonkeyPatch) -> Table:
     """A table whose second commit keeps its files aside."""
     monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_FROM_FILES", 2)
     monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_ABOVE_BYTES", 1)
@@ -189,13 +189,13 @@ def with_a_side_file(monkeypatch: pytest.MonkeyPatch) -> Table:
 
 
 @pytest.mark.parametrize("opened", ["before", "after"])
-def test_a_handle_that_only_appends_holds_no_more_for_a_side_file(
+def test_a_handle_that_only_appends_holds_no_more_for_an_overflow_file(
     opened: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ADD-6: it does not read an overflow file either. A later read gets the entries again."""
     monkeypatch.setattr(folding, "UNFOLDED_MAX", 4)
     monkeypatch.setattr(folding, "HELD_MAX", 10)
-    table = with_a_side_file(monkeypatch)
+    table = with_an_overflow_file(monkeypatch)
     counting = CountingStore(table.context.store)
     if opened == "after":
         table = handle(counting)
@@ -209,13 +209,13 @@ def test_a_handle_that_only_appends_holds_no_more_for_a_side_file(
     assert ids(table) == ids(handle(table.context.store)) == [1, 2, 3, *range(100, 140)]
 
 
-def test_who_opens_a_log_with_a_side_file_and_reads_gets_entries_once(
+def test_a_reader_of_a_log_with_an_overflow_file_gets_entries_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """ADD-6, LOG-5: however many entries come after it."""
     monkeypatch.setattr(folding, "UNFOLDED_MAX", 4)
     monkeypatch.setattr(folding, "HELD_MAX", 10)
-    table = with_a_side_file(monkeypatch)
+    table = with_an_overflow_file(monkeypatch)
     for n in range(40):
         table.append(rows(100 + n))
     counting = CountingStore(table.context.store)

@@ -101,7 +101,7 @@ def test_what_the_package_writes_is_the_plain_form(tmp_path: Path) -> None:
     assert encode(decode(plain, 1).entry) == plain
 
 
-def test_a_writer_goes_on_top_of_an_entry_in_another_form(tmp_path: Path) -> None:
+def test_a_writer_follows_an_entry_in_another_form(tmp_path: Path) -> None:
     """LOG-1, ENT-1, HIS-1: the chain is over the bytes as they are, and lines make no block."""
     (vector,) = (v for v in TAKEN if v["name"] == "lines")
     table = tablefmt.open(laid(vector, tmp_path))

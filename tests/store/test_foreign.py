@@ -100,7 +100,7 @@ def test_a_long_table_of_iceberg_is_told_by_its_metadata(tmp_path: Path) -> None
         tablefmt.open(tmp_path)
 
 
-def test_files_that_are_nobody_s_data_stop_no_creation(tmp_path: Path) -> None:
+def test_unrelated_files_stop_no_creation(tmp_path: Path) -> None:
     lay(tmp_path, HARMLESS)
     tablefmt.write(ROWS, tmp_path)
     assert tablefmt.open(tmp_path).to_arrow().to_pydict() == ROWS.to_pydict()

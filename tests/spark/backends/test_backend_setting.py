@@ -64,7 +64,7 @@ def test_what_cannot_be_is_refused_by_name(
 
 
 @pytest.mark.parametrize("how", ["read by arrow", "source by arrow", "read by native"])
-def test_what_a_query_read_is_known_whoever_writes(
+def test_the_reads_of_a_query_are_known_with_each_backend(
     spark: Any, uri: str, use_backend: Callable[..., None], how: str
 ) -> None:
     """CFL-22: the setting may change between a read and the write that depends on it."""

@@ -217,7 +217,7 @@ def test_any_positions_of_larger_files_are_left_out(
             spark.conf.unset(name)
 
 
-def test_partitions_prune_a_table_of_which_rows_are_gone(
+def test_partitions_prune_a_table_with_deleted_rows(
     spark: Any, uri: str, named: Callable[[str], Any]
 ) -> None:
     """PRN-3, DAT-8: by conditions, and by what a join learns while it runs."""
@@ -333,7 +333,7 @@ def test_changes_give_the_rows_that_a_file_had_till_it_went(
     ]  # fmt: skip
 
 
-def test_the_arrow_plane_leaves_the_rows_out(spark: Any, staged: StagedTable, arrow: None) -> None:
+def test_the_arrow_backend_leaves_the_rows_out(spark: Any, staged: StagedTable, arrow: None) -> None:
     """DEL-4, INC-3: in Spark's workers, and in the change feed."""
     uri = staged.table.uri
     assert rows_of(tablefmt.spark.read(spark, uri)) == rows_of(staged.table.to_arrow())

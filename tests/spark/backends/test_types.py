@@ -75,7 +75,7 @@ def given() -> pa.Table:
     return pa.table(columns)
 
 
-def test_what_spark_writes_both_planes_read(spark: Any, uri: str, given: pa.Table) -> None:
+def test_both_backends_read_what_spark_writes(spark: Any, uri: str, given: pa.Table) -> None:
     """DAT-1, DAT-4, DAT-7."""
     tablefmt.create(uri, given.schema)
     frame = frame_from(spark, given)
@@ -294,7 +294,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 @hypothesis.settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @hypothesis.given(rows=tables(), partitioned=st.booleans())
-def test_any_rows_of_any_types_come_back_whichever_plane_wrote_them(
+def test_any_rows_of_any_types_come_back_from_each_backend(
     spark: Any, tmp_path_factory: pytest.TempPathFactory, rows: pa.Table, partitioned: bool
 ) -> None:
     """DAT-1, DAT-4, DAT-7, VAL-2: Spark to Arrow, Spark to Spark, Arrow to Spark."""

@@ -39,7 +39,7 @@ def looked(frame: Any) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, frame.selectExpr(*LOOK).collect()))
 
 
-def test_variants_go_there_and_back_on_both_planes(spark: Any, uri: str) -> None:
+def test_variants_make_a_round_trip_on_both_backends(spark: Any, uri: str) -> None:
     """SCH-6, DAT-10: at every depth, through functions and format(), and from Arrow's rows."""
     frame = given(spark)
     wanted = looked(frame)

@@ -181,7 +181,7 @@ def test_a_write_brings_its_columns_along(spark: Any, uri: str) -> None:
     assert table.history()["operation"].to_pylist() == ["WRITE"] * 4 + ["CREATE TABLE"]
 
 
-def test_the_arrow_plane_writes_as_the_native_one(
+def test_the_arrow_backend_writes_as_the_native_one(
     spark: Any, uri: str, use_backend: Callable[..., None]
 ) -> None:
     """SCH-7, SCH-8: columns brought along, and defaults of columns that are not given."""

@@ -60,7 +60,7 @@ def test_the_error_names_the_call_and_the_call_is_there(
     assert table.refresh().version - before == version - 2
 
 
-def test_what_spark_knows_and_what_nobody_knows_is_as_it_was(session: Any) -> None:
+def test_spark_statements_and_unknown_ones_are_unchanged(session: Any) -> None:
     """Arguments reach Spark, and its errors the caller."""
     from pyspark.errors import ParseException
 

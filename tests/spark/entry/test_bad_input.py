@@ -125,7 +125,7 @@ def test_a_wrong_path_is_named(spark: Any, uri: str, read: Read) -> None:
     assert not Path(uri).exists()
 
 
-def test_a_table_of_the_catalog_that_is_gone_is_named(spark: Any, uri: str) -> None:
+def test_a_removed_table_of_the_catalog_is_named(spark: Any, uri: str) -> None:
     tablefmt.create(uri, "id BIGINT")
     by_catalog(spark, uri)
     shutil.rmtree(uri)

@@ -37,7 +37,7 @@ def table(spark: Any, uri: str) -> tablefmt.spark.SparkTable:
         {"starting_version": 6},
     ],
 )
-def test_changes_equal_those_of_the_arrow_plane(
+def test_changes_equal_those_of_the_arrow_backend(
     table: tablefmt.spark.SparkTable, bounds: dict[str, Any]
 ) -> None:
     """INC-1, INC-3."""
@@ -45,7 +45,7 @@ def test_changes_equal_those_of_the_arrow_plane(
     assert rows_of(table.changes(**bounds), wanted.schema) == rows_of(wanted)
 
 
-def test_changes_by_time_equal_those_of_the_arrow_plane(table: tablefmt.spark.SparkTable) -> None:
+def test_changes_by_time_equal_those_of_the_arrow_backend(table: tablefmt.spark.SparkTable) -> None:
     """INC-2."""
     when = {r["version"]: r["timestamp"] for r in table.table.history().to_pylist()}
     bounds = {"after_timestamp": when[1], "ending_timestamp": when[4]}

@@ -90,7 +90,7 @@ def test_statements_whose_version_is_vacuumed_meanwhile_say_so(
                 tablefmt.write({"id": [3, 4], "p": ["a", "b"]}, uri)
                 table = tablefmt.spark.open(spark, uri)
                 with monkeypatch.context() as patched:
-                    given_up_when_pinned(patched, uri)
+                    given_up_at_the_first_read(patched, uri)
                     with pytest.raises(VersionNotFoundError):
                         statement(table, frame)
                 assert rows_of(tablefmt.spark.read(spark, uri)) == [(100, "z")], (mode, name)
@@ -99,7 +99,7 @@ def test_statements_whose_version_is_vacuumed_meanwhile_say_so(
         spark.conf.unset(SETTING)
 
 
-def given_up_when_pinned(patched: pytest.MonkeyPatch, uri: str) -> None:
+def given_up_at_the_first_read(patched: pytest.MonkeyPatch, uri: str) -> None:
     """Overwrite and vacuum the first version that a transaction reads, at once."""
     pin = TableContext.pin
 

@@ -134,7 +134,7 @@ def test_sql_travels_in_time(spark: Any, t: str) -> None:
         spark.sql("SELECT * FROM t WITH ('bogus' = '1')").collect()
 
 
-def test_a_query_is_pinned_when_it_is_made(spark: Any, t: str) -> None:
+def test_a_query_keeps_the_version_of_its_creation(spark: Any, t: str) -> None:
     frame = spark.table("t")
     spark.sql("INSERT INTO t VALUES (4, 'a', 40)")
     assert sorted(r.id for r in frame.collect()) == [1, 2, 3]

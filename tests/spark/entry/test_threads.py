@@ -199,7 +199,7 @@ def test_threads_of_two_sessions_write_one_table_at_once(
     assert tablefmt.open(table.path).version == 1 + len(jobs)
 
 
-def test_each_session_goes_by_its_own_settings_whoever_is_active(
+def test_each_session_uses_its_own_settings_beside_an_active_one(
     sessions: list[Any], place: Callable[..., Place]
 ) -> None:
     """Settings of the second session apply to its frames, in the main thread and in others."""
@@ -269,7 +269,7 @@ spark.stop()
 @pytest.mark.spark
 @pytest.mark.soak
 @pytest.mark.parametrize("pinned", ["true", "false"])
-def test_threads_of_python_need_not_be_pinned_to_those_of_java(tmp_path: Path, pinned: str) -> None:
+def test_python_threads_need_no_java_thread_of_their_own(tmp_path: Path, pinned: str) -> None:
     """PYSPARK_PIN_THREAD; and a session that was stopped, with another one after it."""
     environment = {**os.environ, "PYSPARK_PIN_THREAD": pinned}
     ran = subprocess.run(

@@ -74,7 +74,7 @@ def test_files_roll_at_a_size_once_the_table_tells_how_large_a_row_is(spark: Any
     assert max(found) < 11_500
 
 
-def test_the_keywords_of_changes_are_those_of_both_planes() -> None:
+def test_both_backends_have_the_same_keywords_of_changes() -> None:
     of_table = list(inspect.signature(Table.changes).parameters)[1:]
     assert list(RangeKeywords.__annotations__) == of_table
 

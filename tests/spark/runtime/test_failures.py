@@ -196,7 +196,7 @@ def test_a_class_that_is_not_ours_is_none(name: str) -> None:
     assert recovered(text) is None
 
 
-def test_a_class_of_another_room_travels_as_the_one_it_is_a_case_of() -> None:
+def test_an_error_class_of_another_package_travels_as_its_base_class() -> None:
     error = recovered(marked(KeyNotFoundError("data/x")))
     assert type(error) is TablefmtError
     assert str(error) == str(KeyNotFoundError("data/x"))

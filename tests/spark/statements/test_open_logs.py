@@ -84,7 +84,7 @@ def test_another_table_in_the_same_place_is_opened_anew(uri: str, versions: int)
     assert ids(uri) == [100 + i for i in range(versions)]
 
 
-def test_a_table_that_is_gone_is_not_there(uri: str) -> None:
+def test_a_removed_table_is_not_there(uri: str) -> None:
     filled(uri, 2)
     assert open_if_there(open_store(uri)) is not None
     shutil.rmtree(uri)

@@ -18,7 +18,7 @@ from tests.spark.looking import rows_of
 
 
 @pytest.mark.parametrize("filled", [True, False])
-def test_a_qualifier_that_nobody_knows_is_refused(spark: Any, tmp_path: Path, filled: bool) -> None:
+def test_an_unknown_qualifier_is_refused(spark: Any, tmp_path: Path, filled: bool) -> None:
     """SQL-7: also where no row is looked at, and where the new rows have that name."""
     tablefmt.spark.register(spark)
     uri = str(tmp_path / "t")

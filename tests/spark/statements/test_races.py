@@ -108,7 +108,7 @@ def check_both_committed(uri: str, names: tuple[str, str], ended: list[Ended]) -
     assert tablefmt.open(uri).verify().ok
 
 
-def check_later_was_told(
+def check_later_was_refused(
     uri: str, names: tuple[str, str], ended: list[Ended], before: list[str]
 ) -> None:
     first, second = ended
@@ -133,7 +133,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize("turned", [0, 3])
-def test_of_six_at_once_each_goes_on_top_of_all_before_it(
+def test_six_concurrent_statements_each_rebase_onto_all_before(
     spark: Any, sessions: list[Any], table: str, named: str, turned: int
 ) -> None:
     """CMT-6, CFL-10, CFL-17, CFL-18: every sixth row each, in SQL and by verbs."""
@@ -157,7 +157,7 @@ def test_of_six_at_once_each_goes_on_top_of_all_before_it(
     assert tablefmt.open(table).verify().ok
 
 
-def test_of_three_at_once_by_arrow_each_goes_on_top_of_all_before_it(
+def test_three_concurrent_statements_by_arrow_each_rebase_onto_all_before(
     sessions: list[Any], table: str, use_backend: Callable[..., None]
 ) -> None:
     """CMT-6, CFL-10, CFL-17, CFL-18: every third row each."""
@@ -199,7 +199,7 @@ def test_of_one_row_that_both_change_the_later_statement_of_sql_is_told(
     before = everything(table)
     changes = [TEXTS[name] for name in names]
     ended = both(sessions, named, changes, [*EVEN, ODD[3]], ODD)
-    check_later_was_told(table, names, ended, before)
+    check_later_was_refused(table, names, ended, before)
 
 
 @pytest.mark.parametrize("backend", ["native", "arrow"])
@@ -216,4 +216,4 @@ def test_of_one_row_that_both_change_the_later_verb_is_told(
     before = everything(table)
     changes = [VERBS[name] for name in names]
     ended = both(sessions, table, changes, [*EVEN, ODD[3]], ODD)
-    check_later_was_told(table, names, ended, before)
+    check_later_was_refused(table, names, ended, before)

@@ -59,7 +59,7 @@ QUERIES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_query_of_rows_that_are_gone_meanwhile_is_refused(spark: Any, t: str, name: str) -> None:
+def test_a_query_of_rows_vacuumed_since_is_refused(spark: Any, t: str, name: str) -> None:
     """CFL-10: the row is in another file than those that the statement changes."""
     table = tablefmt.open(t)
     ended = race(lambda: table.delete("k = 19"), lambda: QUERIES[name](spark))

@@ -15,7 +15,7 @@ from tests.system.stateful.changing import Changing
 @pytest.mark.parametrize(
     ("examples", "steps"), [(3, 10), pytest.param(60, 20, marks=pytest.mark.soak)]
 )
-def test_statements_on_either_plane_are_as_the_model(
+def test_statements_on_either_backend_equal_the_model(
     spark: Any, tmp_path: Path, examples: int, steps: int
 ) -> None:
     class OnEither(Changing):

@@ -72,7 +72,7 @@ def test_a_stream_begins_where_it_is_told(
     assert drain(load(**options), tmp_path / "c") == expected
 
 
-def test_a_commit_that_changes_rows_stops_a_stream_or_is_passed_over_or_told(
+def test_a_commit_that_changes_rows_stops_a_stream_or_is_skipped_or_reported(
     table: tablefmt.Table, load: Load, tmp_path: Path
 ) -> None:
     table.delete("id = 0")

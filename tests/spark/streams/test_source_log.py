@@ -444,7 +444,7 @@ def test_the_end_of_a_batch_is_of_the_same_log_as_its_start(table: tablefmt.Tabl
         load(table).batch(start, replace(end, entry="0" * 64))
 
 
-def test_an_offset_has_the_entry_of_its_own_version_whoever_moves_the_head(
+def test_an_offset_has_the_entry_of_its_own_version_if_the_head_moves(
     table: tablefmt.Table,
 ) -> None:
     """STR-2: views are shared in a process, and other threads take new entries in at any time."""

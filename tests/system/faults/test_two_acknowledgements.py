@@ -26,7 +26,7 @@ def acknowledged_twice() -> tuple[MemoryStore, Any, Any, Any]:
     return store, table, other, lost
 
 
-def test_an_overwritten_commit_that_nobody_went_on_from_left_its_files() -> None:
+def test_an_overwritten_commit_without_followers_left_its_files() -> None:
     """STO-22: the log is whole, and the files of the other writer are in no entry."""
     store, _, other, lost = acknowledged_twice()
     assert ids(other) == [2]

@@ -76,7 +76,7 @@ def test_a_truncate_writes_no_data() -> None:
 
 
 @pytest.mark.parametrize("concurrent_commits", [1, 3, 30])
-def test_a_lost_race_reads_every_winner_once_and_writes_no_data_again(
+def test_a_lost_race_reads_every_concurrent_commit_once_and_writes_no_data_again(
     concurrent_commits: int,
 ) -> None:
     """CMT-4, CMT-5."""

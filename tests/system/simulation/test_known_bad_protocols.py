@@ -80,7 +80,7 @@ def leaves_undecided(plan, head, outcomes):
     outcomes[transaction] = Unknown(entry.version, "too many tries")
 
 
-def takes_own_entry_for_a_winner(attempt, reply):
+def takes_own_entry_for_a_concurrent_commit(attempt, reply):
     if isinstance(reply, Found):
         return step(replace(attempt, transaction="nobody"), reply)
     return step(attempt, reply)
@@ -119,7 +119,7 @@ def exists_means_not_sent(attempt, reply):
     return following, decision
 
 
-def judges_the_last_winner_only(attempt, reply):
+def checks_the_last_concurrent_commit_only(attempt, reply):
     if isinstance(reply, Found):
         passed = tuple(
             replace(concurrent, verdict=None) for concurrent in reply.concurrent_commits[:-1]
@@ -136,7 +136,7 @@ def ignores_verdicts(attempt, reply):
     return step(attempt, reply)
 
 
-def trusts_what_a_look_finds(attempt, reply):
+def trusts_entries_of_a_probe(attempt, reply):
     """Judge only the concurrent commits that it lost a race to."""
     if isinstance(reply, Found) and not attempt.maybe_sent:
         reply = Found(
@@ -221,7 +221,7 @@ def first_violation(**changes):
 KNOWN_BAD = [
     {"run": naive},
     {"run": leaves_undecided},
-    {"step": takes_own_entry_for_a_winner},
+    {"step": takes_own_entry_for_a_concurrent_commit},
 ]
 
 
@@ -275,8 +275,8 @@ def test_entries_made_wrongly_are_caught_soon(writer):
     assert explore(two_inserts(run=writer), limit=SOON).violation is not None
 
 
-@pytest.mark.parametrize("mutant", [judges_the_last_winner_only, ignores_verdicts])
-def test_an_entry_on_top_of_a_conflict_is_caught(mutant):
+@pytest.mark.parametrize("mutant", [checks_the_last_concurrent_commit_only, ignores_verdicts])
+def test_an_entry_above_a_conflict_is_caught(mutant):
     """CMT-6: two concurrent commits are read at once, and the first is the conflict."""
     late = WriterPlan(transactions=("late",), conflicts_with=frozenset({"m"}), step=mutant)
     scenario = Scenario(
@@ -288,7 +288,7 @@ def test_an_entry_on_top_of_a_conflict_is_caught(mutant):
     assert "CMT-6" in found.violation.message
 
 
-def test_an_entry_on_top_of_what_nobody_could_judge_is_caught():
+def test_an_entry_above_an_unreadable_one_is_caught():
     """CMT-5, CMT-12."""
     plan = WriterPlan(
         transactions=("a",),
@@ -317,7 +317,7 @@ def test_a_look_is_judged_like_a_lost_race():
         late = WriterPlan(
             transactions=("late",),
             conflicts_with=frozenset({"m"}),
-            step=trusts_what_a_look_finds,
+            step=trusts_entries_of_a_probe,
             looks=looks,
         )
         found = explored(Scenario(name="one conflict", writers=(others, late)))

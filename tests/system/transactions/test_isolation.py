@@ -107,7 +107,7 @@ def test_a_blind_insert_that_a_third_one_rewrites_stops_the_first() -> None:
     assert ids(handle(one.context.store)) == [1, 2, 13]
 
 
-def test_what_a_passed_over_insert_may_have_shown_to_a_later_winner_counts() -> None:
+def test_a_skipped_insert_that_a_later_commit_may_have_read_counts() -> None:
     """CFL-9: B read the insert that A skipped, so A cannot be ordered before it any more."""
     one, other = two_handles(1, 2)
     first = one.transaction().delete("id in (1, 2, 3)")
@@ -233,7 +233,7 @@ def test_a_delete_of_whole_partitions_meets_deletes_there(concurrent: str) -> No
         whole.commit()
 
 
-def test_a_promise_about_all_rows_is_stopped_by_a_violating_insert() -> None:
+def test_a_new_constraint_is_stopped_by_a_violating_insert() -> None:
     """CFL-12: at both levels; a promise of a change that makes none is not asked for."""
     for level in LEVELS:
         one, other = two_handles(1, isolationLevel=level)
@@ -272,7 +272,7 @@ def test_a_change_of_metadata_stops_every_transaction_that_runs(name: str) -> No
 
 
 @pytest.mark.parametrize("name", [n for n in WRITES if n != "alter"])
-def test_a_change_of_metadata_goes_on_top_of_writes(name: str) -> None:
+def test_a_change_of_metadata_rebases_onto_writes(name: str) -> None:
     """CFL-5."""
     one, other = two_handles(1, 2)
     alter = one.transaction().alter.add_column("x", "INT")

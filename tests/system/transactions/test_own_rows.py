@@ -104,7 +104,7 @@ def test_rows_of_the_table_that_others_changed_since_are_no_source(name: str, le
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_rows_that_are_gone_since_are_no_source(name: str) -> None:
+def test_rows_deleted_since_are_no_source(name: str) -> None:
     """CFL-10."""
     one, other = filled()
     source = one.scan(where="id < 3")
@@ -125,7 +125,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_source_that_nobody_touched_is_one_whatever_else_was_committed(name: str) -> None:
+def test_an_unchanged_source_is_valid_after_other_commits(name: str) -> None:
     """CFL-22, CFL-8, CFL-10: rows that the scan could not have read make no difference."""
     one, other = filled()
     statement = name.removeprefix("txn ")

@@ -128,7 +128,7 @@ PASSING: dict[str, tuple[list[Verb], Verb, list[int]]] = {
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_a_rebase_touches_no_data_file_and_reads_each_winner_once(name: str) -> None:
+def test_a_rebase_touches_no_data_file_and_reads_each_concurrent_commit_once(name: str) -> None:
     """CMT-5, CFL-13 .. CFL-15: concurrent commits of every kind that permits a rebase."""
     concurrent_commits, verb, expected = PASSING[name]
     table = table_of([1, 2], [3, 4])
@@ -268,7 +268,7 @@ class Puts(ForwardingStore):
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_a_side_file_of_deletes_is_written_again_only_if_the_rows_moved(
+def test_an_overflow_file_of_deletes_is_written_again_only_if_the_rows_moved(
     moved: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DEL-3."""
@@ -290,7 +290,7 @@ def test_a_side_file_of_deletes_is_written_again_only_if_the_rows_moved(
     assert_sound(store)
 
 
-def test_a_winners_side_file_that_cannot_be_read_now_is_asked_for_again(
+def test_a_concurrent_overflow_file_that_cannot_be_read_now_is_requested_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """CMT-6: no concurrent commit is rebased over twice."""

@@ -160,7 +160,7 @@ def test_rounds_of_rivals_cost_their_entries_and_no_data_file(name: str) -> None
         *(pytest.param(name, marks=pytest.mark.soak) for name in ("update", "overwrite", "minor")),
     ],
 )
-def test_a_thousand_winners_are_each_read_once(name: str) -> None:
+def test_a_thousand_concurrent_commits_are_each_read_once(name: str) -> None:
     """CMT-4, CFL-13, CFL-14: one lost put, then all concurrent entries, then the commit."""
     concurrent_commits = 1_000
     store = base()

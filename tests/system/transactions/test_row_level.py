@@ -121,7 +121,7 @@ def test_of_one_row_that_both_change_the_later_is_told(uri: str, one: str, other
     assert {str(p.relative_to(uri)) for p in left} <= set(table.scan().files()["path"].to_pylist())
 
 
-def test_of_several_at_once_each_goes_on_top_of_all_before_it(uri: str) -> None:
+def test_several_concurrent_statements_each_rebase_onto_all_before(uri: str) -> None:
     """CMT-6, CFL-10: every fourth row each, as DELETE, UPDATE, MERGE and OVERWRITE."""
     tables = [tablefmt.open(uri) for _ in STATEMENTS]
     works = [

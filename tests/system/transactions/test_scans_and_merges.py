@@ -89,7 +89,7 @@ def test_two_that_scan_and_append_by_what_they_saw_never_both_commit(
     assert rows(table) == [("a", 10, 1), ("b", 1, 5)]
 
 
-def test_a_later_winner_that_began_before_what_was_passed_over_stands_in_nobodys_way() -> None:
+def test_a_later_commit_that_began_before_a_skipped_one_is_no_conflict() -> None:
     """CFL-9: a delete passes an insert over; a count that began before that did not see it."""
     table = table_of(("a", 1, 1), ("a", 2, 0))
     delete, counting = begin(table), begin(table)

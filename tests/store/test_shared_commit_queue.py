@@ -53,7 +53,7 @@ def test_what_is_left_is_found_by_the_next() -> None:
             assert (shared.read(), other.read()) == (found, [])
 
 
-def test_no_more_is_left_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_entries_are_shared_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """STO-14: the newest stay."""
     with shared_queue_turn("a", SOON) as shared:
         assert shared is not None
@@ -172,7 +172,7 @@ with shared_commit_queue.shared_queue_turn("a", 30.0) as slate:
 
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_holder_that_is_gone_holds_up_nobody(
+def test_a_dead_holder_does_not_block_the_queue(
     folder: Path, stop: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """STO-14: killed, its turn is over; stopped, it is waited for so long and no longer."""
@@ -199,7 +199,7 @@ def test_a_holder_that_is_gone_holds_up_nobody(
         holder.wait(SOON)
 
 
-def test_a_child_forked_in_a_turn_holds_up_nobody() -> None:
+def test_a_child_forked_in_a_turn_does_not_block_the_queue() -> None:
     """STO-14, STO-21: though it lives on with the same open file."""
     with shared_queue_turn("a", SOON) as shared:
         assert shared is not None
@@ -238,7 +238,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(
         assert shared is None
 
 
-def test_files_that_nobody_uses_go(folder: Path) -> None:
+def test_unused_files_are_removed(folder: Path) -> None:
     """STO-14: they are removed when another file is created."""
     for identity in ("a", "b"):
         with shared_queue_turn(identity, SOON):

@@ -116,7 +116,7 @@ def there(spark: Any, uri: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", READING)
-def test_a_statement_whose_reads_cannot_be_told_leaves_nothing(
+def test_a_statement_with_unknown_reads_leaves_no_file(
     spark: Any, there: str, plane: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """CFL-22: the reads of its source are computed after its files are written."""
