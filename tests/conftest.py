@@ -27,7 +27,7 @@ __all__ = ["every_table_agrees", "no_objects_are_left_in_memory", "s3_server", "
 os.environ.setdefault("SPARK_SUBMIT_OPTS", jvms.options())
 
 MEMORY_DISK = Path("/dev/shm")
-ROOM_BYTES = 4 << 30
+FREE_BYTES = 4 << 30
 OF_THE_DISK = ("tests/store/", "tests/system/faults/", "tests/system/processes/")
 """Tests of what a disk does are on the one that temporary files are on anyhow."""
 
@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "broken_tables: damages tables on purpose; no oracle after")
     settings.load_profile("random" if config.option.markexpr == "soak" else "fixed")
     # Tables wait for the disk at every commit; what they hold is the same in memory.
-    if os.access(MEMORY_DISK, os.W_OK) and shutil.disk_usage(MEMORY_DISK).free > ROOM_BYTES:
+    if os.access(MEMORY_DISK, os.W_OK) and shutil.disk_usage(MEMORY_DISK).free > FREE_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_DISK))
 
 

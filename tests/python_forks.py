@@ -1,7 +1,7 @@
 """Spark's Python processes as forks of one that has imported what they import.
 
 Spark starts a daemon of Python for each kind of work of a data source and, over Connect, for each
-session. Each one, and each worker of it, would import PyArrow, PySpark and the package anew, which
+session. Each one, and each worker of it, would import PyArrow, PySpark and the package again, which
 takes a second of processor time.
 
 `running(folder)` starts the server, and gives a program to name as PYSPARK_PYTHON. The program asks
@@ -54,7 +54,7 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
 @contextmanager
 def running(folder: Path) -> Iterator[Path]:
     """Start a server; yield the program that asks it for forks. It ends with this process, too."""
-    # Of Linux alone: no file, so it is gone with its server.
+    # A name of Linux's own without a file. It ends with its server.
     name = f"tablefmt-forks-{os.getpid()}-{time.monotonic_ns()}"
     program = folder / "python"
     program.write_text(PROGRAM.format(python=sys.executable, name=name, jvm=JVM))
@@ -83,14 +83,14 @@ def executor() -> int:
 
 
 class _Forks:
-    """What the server knows: the connection of each fork that lives."""
+    """The state of the server: the connection of each fork that lives."""
 
     def __init__(self, listening: socket.socket) -> None:
         self.listening = listening
         self.clients: dict[int, socket.socket] = {}
 
     def serve(self) -> None:
-        """Until standard input ends, which is when the process that started it does."""
+        """Serve until standard input ends, which is when the parent process ends."""
         ended, signalled = os.pipe()
         os.set_blocking(signalled, False)
         signal.set_wakeup_fd(signalled)
@@ -109,7 +109,7 @@ class _Forks:
                     elif key.fileobj is self.listening:
                         self._fork(waiting)
                     else:
-                        # Whoever asked for it is gone.
+                        # The process that asked for it has ended.
                         waiting.unregister(key.fileobj)
                         with suppress(ProcessLookupError):
                             os.kill(key.data, signal.SIGTERM)
@@ -189,7 +189,7 @@ if __name__ == "__main__":
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as taking:
         taking.bind(f"\0{sys.argv[1]}")
         taking.listen(100)
-        # Whoever asks before all is imported waits for it.
+        # A client that connects before all is imported waits.
         print("ready", flush=True)
         _import_what_workers_import()
         _Forks(taking).serve()

@@ -101,7 +101,7 @@ def package(module: str) -> str:
     return parts[1] if len(parts) > 1 else ""
 
 
-def spark_room(module: str) -> str:
+def spark_package(module: str) -> str:
     """Return the package inside `spark` of a module: the longest name in SPARK_LINES that fits."""
     parts = module.split(".")[2:]
     return next((r for r in (".".join(parts[:2]), *parts[:1]) if r in SPARK_LEVEL), "")
@@ -144,8 +144,8 @@ def test_packages_of_spark_import_only_lower_packages() -> None:
         if package(name) == "spark"
         for wanted, line in imports(name)
         if package(wanted) == "spark"
-        and spark_room(wanted) != spark_room(name)
-        and SPARK_LEVEL[spark_room(wanted)] >= SPARK_LEVEL[spark_room(name)]
+        and spark_package(wanted) != spark_package(name)
+        and SPARK_LEVEL[spark_package(wanted)] >= SPARK_LEVEL[spark_package(name)]
     ]
     assert wrong == []
 
@@ -166,14 +166,14 @@ def test_statements_and_entry_do_not_know_the_backends() -> None:
     known = {
         (name, wanted.removeprefix("tablefmt.spark.backends."))
         for name in MODULES
-        if spark_room(name) in ("statements", "entry")
+        if spark_package(name) in ("statements", "entry")
         for wanted, _ in imports(name)
         if wanted.startswith(BACKENDS)
     }
     named = [
         f"{name}:{node.lineno}: {node.value}"
         for name, tree in TREES.items()
-        if spark_room(name) in ("statements", "entry")
+        if spark_package(name) in ("statements", "entry")
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value in ("native", "arrow")
     ]
@@ -230,7 +230,7 @@ def test_names_of_modules_and_packages_are_unique() -> None:
 def test_every_module_is_in_a_package() -> None:
     """A new folder has to be put in its place in LINES."""
     assert {package(name) for name in MODULES} - set(LEVEL) - OUTSIDE == set()
-    inside = {name for name in MODULES if package(name) == "spark" and spark_room(name) == ""}
+    inside = {name for name in MODULES if package(name) == "spark" and spark_package(name) == ""}
     assert inside == {"tablefmt.spark"}
 
 

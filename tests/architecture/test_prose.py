@@ -1,9 +1,14 @@
-"""Plain English in docstrings and pages: how they open, how long sentences are, which words go."""
+"""Plain English in docstrings and pages: openings, lengths of sentences, retired words.
+
+The docstrings, comments and names of tests are checked for openings and retired words.
+"""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +57,8 @@ _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _ITEM = re.compile(r"\n\s*(?=[\w, *]+:\s|- |\|)|\n\s*\n")
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z`\"(])")
 _TABLE = re.compile(r"(?m)^.*\S {2,}\S.*$|^\s*=+.*$")
+_RULES = re.compile(r"(?:[A-Z]{3}-\d+(?:, |; | \.\. |: ))+")
+"""Rules of the specification that a docstring of a test begins with."""
 _RETIRED = re.compile(rf"\b(?:{'|'.join(RETIRED)})s?\b", re.IGNORECASE)
 
 
@@ -68,15 +75,20 @@ def sentences(text: str) -> Iterator[str]:
 
 def docstring_problems(text: str) -> list[str]:
     """Return the rules that a docstring breaks."""
-    first = re.match(r"\W*(\w+)", text)
-    found = []
-    if first is not None and first[1].lower() in OPENERS:
-        found.append(f"opens with {first[1]!r}")
-    found += [f"uses {word!r}" for word in retired_words(text)]
+    found = wording_problems(text)
     for sentence in sentences(text):
         if len(sentence.split()) > WORDS_MAX:
             found.append(f"has a sentence of {len(sentence.split())} words: {sentence[:60]!r}")
     return found
+
+
+def wording_problems(text: str) -> list[str]:
+    """Return the bad opening and the retired words of a docstring, after its rules."""
+    first = re.match(r"\W*(\w+)", _RULES.sub("", text, count=1))
+    found = []
+    if first is not None and first[1].lower() in OPENERS:
+        found.append(f"opens with {first[1]!r}")
+    return found + [f"uses {word!r}" for word in retired_words(text)]
 
 
 def retired_words(text: str) -> list[str]:
@@ -141,6 +153,37 @@ def test_docstrings_of_programs_are_plain_english(folder: str) -> None:
     assert problems == []
 
 
+def retired_comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield every comment with a retired word with its line. Strings may have `#` too."""
+    if not re.search(rf"#.*{_RETIRED.pattern}", source, re.IGNORECASE):
+        return
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and retired_words(token.string):
+            yield token.start[0], token.string
+
+
+def definitions(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the words of the name of every function and class with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", node.name).replace("_", " ")
+            yield node.lineno, words.strip()
+
+
+def test_tests_are_written_in_plain_english() -> None:
+    problems = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        found = [(line, each) for line, text in docstrings(tree) for each in wording_problems(text)]
+        names = (*definitions(tree), (1, path.stem.replace("_", " ")))
+        for line, text in (*retired_comments(source), *names):
+            found += [(line, f"uses {word!r}") for word in retired_words(text)]
+        name = path.relative_to(ROOT).as_posix()
+        problems += [f"{name}:{line} {problem}" for line, problem in found]
+    assert problems == []
+
+
 def test_pages_use_no_retired_word() -> None:
     found = {
         page: words
@@ -157,6 +200,7 @@ def test_pages_use_no_retired_word() -> None:
         ("Rows as the table stores them. `winner` is a name.", []),
         ("Return.\n\n    Args:\n        winner: the concurrent commit.\n    ", []),
         ("What lives then.", ["opens with 'What'"]),
+        ("ADD-1, ADD-2 .. ADD-4: as before.", ["opens with 'as'"]),
         ("Whether it goes on top of the winners.", ["opens with 'Whether'"]),
         ("Return the side files that are gone.", ["uses 'gone'", "uses 'side files'"]),
         ("Return " + "word " * 34 + "end.", ["has a sentence of 36 words: "]),

@@ -9,20 +9,22 @@ from tests.places import ROOT
 
 PACKAGE = Path(tablefmt.__file__).parent
 TESTS = ROOT / "tests"
-OF_NO_ROOM = {
+OF_NO_PACKAGE = {
     "architecture": "the shape of the package",
     "documents": "README and the site",
     "spark/cluster": "executors in processes of their own",
     "spark/connect": "the Spark Connect client",
     "spark/s3": "Spark on S3",
     "spec": "the specification, its golden tables and the second reader",
-    "system": "many rooms at once: faults, processes, simulation, histories, requests",
+    "system": "many packages at once: faults, processes, simulation, histories, requests",
     "table": "what holds for every verb",
 }
 
 
 def test_folders_of_tests_are_packages() -> None:
     folders = {path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
-    of_rooms = {f for f in folders if not any(f"{f}/".startswith(f"{o}/") for o in OF_NO_ROOM)}
-    assert of_rooms
-    assert [folder for folder in sorted(of_rooms) if not (PACKAGE / folder).is_dir()] == []
+    of_packages = {
+        f for f in folders if not any(f"{f}/".startswith(f"{o}/") for o in OF_NO_PACKAGE)
+    }
+    assert of_packages
+    assert [folder for folder in sorted(of_packages) if not (PACKAGE / folder).is_dir()] == []

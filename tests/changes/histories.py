@@ -255,7 +255,7 @@ class History:
 
     def do(self, cls: OperationClass, groups: list[list[int]], sort: Any) -> None:
         stage = compact(cls, lambda _: groups, sort)
-        statement = Statement(name=cls.value, stage=lambda pinned, _: stage(pinned))
+        statement = Statement(name=cls.value, stage=lambda txn, _: stage(txn))
         autocommit(self.table.context, statement, CommitOptions())
 
     def alter(self) -> None:
@@ -295,7 +295,7 @@ class History:
 
     # The expected answers
 
-    def gone_at(self, version: int) -> frozenset[int]:
+    def dropped_at(self, version: int) -> frozenset[int]:
         """Columns that a version had dropped, if others have them."""
         known = self.versions[version]
         return frozenset(range(known.following)) - {c.number for c in known.columns}
@@ -308,15 +308,18 @@ class History:
             known = self.versions[version]
             went = [(k, r) for k, r in known.changes if k in ("delete", "update_preimage")]
             came = [change for change in known.changes if change not in went]
-            sides = (_Side(went, self.gone_at(version - 1)), _Side(came, self.gone_at(version)))
+            sides = (
+                _Side(went, self.dropped_at(version - 1)),
+                _Side(came, self.dropped_at(version)),
+            )
             expected.append(_expected(version, end, *sides, cancels=known.restores))
         return expected
 
     def net(self, a: int, b: int, shown_at: int | None = None) -> Expected:
         """The difference of the rows at both ends."""
         end = self.versions[b if shown_at is None else shown_at]
-        before = _Side([("delete", r) for r in self.versions[a].rows], self.gone_at(a))
-        after = _Side([("insert", r) for r in self.versions[b].rows], self.gone_at(b))
+        before = _Side([("delete", r) for r in self.versions[a].rows], self.dropped_at(a))
+        after = _Side([("insert", r) for r in self.versions[b].rows], self.dropped_at(b))
         return _expected(b, end, before, after, cancels=True)
 
 

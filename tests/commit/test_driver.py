@@ -486,8 +486,8 @@ def test_threads_of_one_handle_apply_an_application_version_once() -> None:
     shared = behind(table, Together(store))
     with ThreadPoolExecutor(2) as pool:
         work = [pool.submit(shared.append, rows(2), application=("job", 1)) for _ in range(2)]
-        receipts = [w.result() for w in work]
-    assert sorted(r.already_applied for r in receipts) == [False, True]
+        commits = [w.result() for w in work]
+    assert sorted(r.already_applied for r in commits) == [False, True]
     assert ids(handle(store)) == [1, 2]
 
 
@@ -496,8 +496,8 @@ def test_threads_of_one_handle_lose_nothing() -> None:
     clock = Clock()
     table = new_table(clock=clock)
     with ThreadPoolExecutor(8) as pool:
-        receipts = list(pool.map(lambda n: table.append(rows(n)), range(50)))
-    assert sorted(r.version for r in receipts) == list(range(1, 51))
+        commits = list(pool.map(lambda n: table.append(rows(n)), range(50)))
+    assert sorted(r.version for r in commits) == list(range(1, 51))
     assert ids(table) == by_hand(table.context.store) == list(range(50))
     assert_sound(table.context.store)
 

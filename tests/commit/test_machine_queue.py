@@ -59,7 +59,7 @@ def puts(*versions: int) -> list[tuple[str, str]]:
     return [("put_if_absent", entry_key(version)) for version in versions]
 
 
-def neighbours(count: int) -> tuple[list[Table], SharedEntries, Store]:
+def writers_of_one_machine(count: int) -> tuple[list[Table], SharedEntries, Store]:
     """Warm handles of one table, as of so many processes of one machine."""
     table, shared = new_table(), SharedEntries()
     table.append(rows(0))
@@ -75,9 +75,9 @@ def near(table: Table) -> Near:
 
 def test_writers_of_one_machine_put_once_and_read_nothing() -> None:
     """STO-14, CMT-2: the first race is lost; from then on each knows what the others made."""
-    tables, shared, store = neighbours(3)
+    tables, shared, store = writers_of_one_machine(3)
     tables[0].append(rows(1))
-    assert (near(tables[0]).log(), shared.turns) == (puts(2), 0), "alone nobody takes a turn"
+    assert (near(tables[0]).log(), shared.turns) == (puts(2), 0), "a lone writer takes no turn"
     for number, table in enumerate(tables[1:], 2):
         table.append(rows(number))
         log = near(table).log()
@@ -105,7 +105,7 @@ def crowded(tables: list[Table]) -> None:
 
 def test_who_is_left_alone_takes_no_more_turns() -> None:
     """STO-14: after some commits."""
-    tables, shared, _ = neighbours(2)
+    tables, shared, _ = writers_of_one_machine(2)
     crowded(tables)
     for n in range(CROWDED + 1):
         tables[0].append(rows(n))
@@ -117,11 +117,11 @@ def test_who_is_left_alone_takes_no_more_turns() -> None:
 @pytest.mark.parametrize("spoilt", ["another table", "no JSON", "no chain", "gap", "nothing"])
 def test_what_does_not_follow_is_not_believed(spoilt: str) -> None:
     """STO-14, LOG-1: then the log is read."""
-    tables, shared, store = neighbours(2)
+    tables, shared, store = writers_of_one_machine(2)
     crowded(tables)
     tables[0].append(rows(1))
     if spoilt == "another table":
-        other, others, _ = neighbours(2)
+        other, others, _ = writers_of_one_machine(2)
         crowded(other)
         other[0].append(rows(9))
         shared.left = others.left
@@ -138,7 +138,7 @@ def test_what_does_not_follow_is_not_believed(spoilt: str) -> None:
 
 def test_who_gets_no_turn_reads_the_log() -> None:
     """STO-14: a courtesy."""
-    tables, shared, store = neighbours(2)
+    tables, shared, store = writers_of_one_machine(2)
     crowded(tables)
     shared.refuses = True
     tables[0].append(rows(1))
@@ -149,20 +149,20 @@ def test_who_gets_no_turn_reads_the_log() -> None:
 
 def test_entries_shared_by_another_process_are_checked() -> None:
     """CMT-6: a conflict with an entry that was handed on is one."""
-    tables, _, store = neighbours(2)
+    tables, _, store = writers_of_one_machine(2)
     crowded(tables)
-    pinned = tables[1].transaction()
-    pinned.delete("id = 100")
+    late = tables[1].transaction()
+    late.delete("id = 100")
     tables[0].delete("id = 100")
     with pytest.raises(ConcurrentDeleteReadException):
-        pinned.commit()
+        late.commit()
     tables[1].delete("id = 101")
     assert ids(handle(store)) == [0, 200, 201]
 
 
 def test_an_application_version_of_another_process_is_not_applied_again() -> None:
     """CFL-7."""
-    tables, _, store = neighbours(2)
+    tables, _, store = writers_of_one_machine(2)
     crowded(tables)
     first = tables[0].append(rows(1), application=("job", 1))
     again = tables[1].append(rows(1), application=("job", 1))
@@ -172,7 +172,7 @@ def test_an_application_version_of_another_process_is_not_applied_again() -> Non
 
 def test_a_deadline_that_passes_in_the_line_sends_nothing() -> None:
     """CMT-8."""
-    tables, _, store = neighbours(2)
+    tables, _, store = writers_of_one_machine(2)
     crowded(tables)
     tables[0].append(rows(1))
     with pytest.raises(CommitRejectedError, match="deadline"):

@@ -67,9 +67,7 @@ MOVES: dict[str, tuple[Callable[[Table, Table], None], list[int]]] = {
 
 @pytest.mark.parametrize("appends", [0, 1, 2])
 @pytest.mark.parametrize("name", MOVES)
-def test_an_append_rebases_onto_a_skipped_cursor_move(
-    name: str, appends: int
-) -> None:
+def test_an_append_rebases_onto_a_skipped_cursor_move(name: str, appends: int) -> None:
     """RPL-7, CMT-5: in the same commit, or in one before."""
     moves, left = MOVES[name]
     source, target = source_and_target()

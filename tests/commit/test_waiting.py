@@ -133,7 +133,7 @@ class StagedStore(ForwardingStore):
 
     def get_many(self, keys: Any) -> list[bytes | None]:
         if self.has_put:
-            self.stages.wait("winners")
+            self.stages.wait("concurrent commits")
         return super().get_many(keys)
 
     def turn(self, key: str, seconds: float = math.inf) -> Any:
@@ -149,7 +149,7 @@ STATEMENTS: dict[str, Callable[[Table], Any]] = {
 AFTER = {"append": [1, 2, 3, 4], "overwrite": [4], "delete": [2, 3]}
 
 
-@pytest.mark.parametrize("stage", ["put", "winners", "turn", "back-off", "queue"])
+@pytest.mark.parametrize("stage", ["put", "concurrent commits", "turn", "back-off", "queue"])
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_no_reader_of_a_handle_waits_for_its_commit(
     statement: str, stage: str, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +184,7 @@ def test_no_reader_of_a_handle_waits_for_its_commit(
     if stage == "queue":
         before.enter_context(queue_of(store.identity).turn(SOON))
     with before, ThreadPoolExecutor(1) as pool:
-        if stage in ("winners", "turn"):
+        if stage in ("concurrent commits", "turn"):
             # A blind append that wins: later commits rebase onto it.
             race(table, store, stages)
         commit = pool.submit(stages.run, lambda: STATEMENTS[statement](late))
@@ -198,7 +198,7 @@ def test_no_reader_of_a_handle_waits_for_its_commit(
         finally:
             stages.go.set()
             before.close()
-    concurrent = [5] if stage in ("winners", "turn") else []
+    concurrent = [5] if stage in ("concurrent commits", "turn") else []
     assert commit.result(SOON).version == late.version == 3 + len(concurrent)
     expected = [4] if statement == "overwrite" else sorted(AFTER[statement] + concurrent)
     assert ids(late) == ids(handle(store.inner)) == expected

@@ -241,8 +241,8 @@ def test_rows_by_row_and_files_by_file() -> None:
     ):
         on = world(Level(granularity))
         mine = looking(on, 0, by_row=by_row).mine
-        neighbour, same = on.entry_of(looking(on, 1)), on.entry_of(looking(on, 0))
-        assert said(check(neighbour, mine)) == expected
+        other, same = on.entry_of(looking(on, 1)), on.entry_of(looking(on, 0))
+        assert said(check(other, mine)) == expected
         assert said(check(same, mine)) == ("CFL-10", "concurrent_delete_read")
 
 
@@ -384,8 +384,8 @@ def test_columns_of_an_overflow_file_count_like_those_of_an_entry() -> None:
     files = concurrent.files.append_column("keys", pa.array(raw, pa.binary()))
     files = files.append_column("updated", pa.array(add.columns["updated"]))
     files = files.append_column("path", pa.array(add.columns["path"]))
-    side = OverflowFile("_log/side/x.parquet", len(add), 1, "0" * 64)
-    aside = ConcurrentCommit(replace(concurrent.entry, add=side), files, concurrent.deletes)
+    overflow = OverflowFile("_log/side/x.parquet", len(add), 1, "0" * 64)
+    aside = ConcurrentCommit(replace(concurrent.entry, add=overflow), files, concurrent.deletes)
     assert check(aside, merging(on, (20, 40)).mine) is None
     found = check(aside, merging(on, (10, 40)).mine)
     assert said(found) == ("CFL-8", "concurrent_append")
@@ -397,13 +397,13 @@ def test_columns_of_an_overflow_file_count_like_those_of_an_entry() -> None:
 def test_merges_bound_to_different_partitions_never_conflict() -> None:
     """CFL-8, CFL-19: with the literal in the condition, not with the join alone."""
     on = world(Level("file", "Serializable"))
-    pinned = [merging(on, (2,), Comparison(COLUMNS["p"], "=", p)) for p in (0, 1)]
+    bound = [merging(on, (2,), Comparison(COLUMNS["p"], "=", p)) for p in (0, 1)]
     joined = merging(on, (2,))
-    concurrent = on.entry_of(replace(pinned[1], files=[]))
+    concurrent = on.entry_of(replace(bound[1], files=[]))
     strange = replace(concurrent, deletes={}, entry=replace(concurrent.entry, remove=[]))
-    assert check(strange, pinned[0].mine) is None
+    assert check(strange, bound[0].mine) is None
     added = on.entry_of(on.insert([(2, 1, 0, 0)]))
-    assert check(added, pinned[0].mine) is None
+    assert check(added, bound[0].mine) is None
     assert said(check(added, replace(joined.mine))) == ("CFL-8", "concurrent_append")
 
 

@@ -103,7 +103,9 @@ def test_what_is_left_is_the_difference_in_memory_and_on_disk(
     assert counted(won) == counted(came) - counted(went)
 
 
-def test_a_full_disk_is_an_error_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_with_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error names the folder of the buffer and the setting. No file stays there."""
     went, came = (batches(random.Random(1), 100, 10) for _ in range(2))
     if os.path.exists("/dev/full"):

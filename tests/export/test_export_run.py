@@ -1,4 +1,4 @@
-"""Where a copy stands, and how it is brought up to the head: with a target of a few lines."""
+"""Runs of an export: the state of a copy and its way to the head. The target has a few lines."""
 
 from __future__ import annotations
 

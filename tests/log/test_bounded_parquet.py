@@ -179,9 +179,9 @@ def test_an_overflow_file_that_is_a_bomb_is_damage(kind: str, low_bounds: None) 
     }[kind]
     body = packed(pa.table(columns))
     store.put(overflow_key(NONCE), body)
-    side = OverflowFile(overflow_key(NONCE), 1, len(body), digest(body))
+    overflow = OverflowFile(overflow_key(NONCE), 1, len(body), digest(body))
     with pytest.raises(CorruptTableError, match="would take") as caught:
-        (read_overflow if kind == "add" else read_deletes)(store, side)
+        (read_overflow if kind == "add" else read_deletes)(store, overflow)
     assert caught.value.rule == ("ADD-6" if kind == "add" else "DEL-3")
 
 
@@ -210,13 +210,13 @@ def test_columns_that_shrink_too_far_are_written_plainly(monkeypatch: pytest.Mon
             "rows": [1] * count,
         }
     )
-    side = write_overflow(store, NONCE, columns)
-    assert read_overflow(store, side).equals(columns)
+    overflow = write_overflow(store, NONCE, columns)
+    assert read_overflow(store, overflow).equals(columns)
     deletes = RowDeletes(
         list(range(1, count)), [1] * (count - 1), ["AAAA"] * (count - 1), [None] * (count - 1)
     )
-    side = write_deletes(store, NONCE, deletes)
-    assert read_deletes(store, side)["file"].to_pylist() == list(range(1, count))
+    overflow = write_deletes(store, NONCE, deletes)
+    assert read_deletes(store, overflow)["file"].to_pylist() == list(range(1, count))
     monkeypatch.setattr(overflow_metadata, "OVERFLOW_LINES_MAX", count - 1)
     with pytest.raises(UnsupportedFeatureError, match="commit in smaller pieces"):
         write_overflow(store, "cd" * 16, columns)

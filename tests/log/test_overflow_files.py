@@ -31,8 +31,8 @@ def with_column(folder: Path, place: str, name: str) -> str:
     Return its folder.
     """
     shutil.copytree(GOLDEN / CASES[place] / "table", folder)
-    columns = side_columns(folder, place)
-    with_side(folder, place, columns.append_column(name, pa.array([0] * len(columns))))
+    columns = overflow_columns(folder, place)
+    with_overflow_file(folder, place, columns.append_column(name, pa.array([0] * len(columns))))
     return str(folder)
 
 
@@ -44,12 +44,14 @@ def entries_of(folder: Path, place: str) -> tuple[list[Path], list[Any], int]:
     return entries, documents, first
 
 
-def side_columns(folder: Path, place: str) -> pa.Table:
+def overflow_columns(folder: Path, place: str) -> pa.Table:
     _, documents, first = entries_of(folder, place)
     return pq.read_table(folder / documents[first][place]["side"]["path"])
 
 
-def with_side(folder: Path, place: str, columns: pa.Table, files: int | None = None) -> None:
+def with_overflow_file(
+    folder: Path, place: str, columns: pa.Table, files: int | None = None
+) -> None:
     """Replace an overflow file by another. Every checksum is right."""
     entries, documents, first = entries_of(folder, place)
     side = documents[first][place]["side"]
@@ -116,7 +118,7 @@ def test_wrong_content_is_read_or_refused(tmp_path: Path, place: str) -> None:
     shutil.copytree(source, folder)
     sound = tablefmt.open(str(folder)).to_arrow()
     refused = 0
-    columns = side_columns(source, place)
+    columns = overflow_columns(source, place)
     for at, (name, change) in enumerate(changes_of(columns, place)):
         try:
             changed = change(columns)
@@ -124,7 +126,7 @@ def test_wrong_content_is_read_or_refused(tmp_path: Path, place: str) -> None:
             continue
         folder = tmp_path / str(at)
         shutil.copytree(source, folder)
-        with_side(folder, place, changed)
+        with_overflow_file(folder, place, changed)
         try:
             found = tablefmt.open(str(folder)).to_arrow()
         except TablefmtError:
@@ -141,9 +143,9 @@ def test_a_few_bytes_of_many_rows_are_not_read(
     """ADD-6: the number of rows is compared before any is read."""
     folder = tmp_path / "t"
     shutil.copytree(GOLDEN / CASES["add"] / "table", folder)
-    columns = side_columns(folder, "add")
+    columns = overflow_columns(folder, "add")
     many = pa.concat_tables([columns] * 1000)
-    with_side(folder, "add", many, files=len(columns))
+    with_overflow_file(folder, "add", many, files=len(columns))
     monkeypatch.setattr(pq, "read_table", lambda *given, **how: pytest.fail("it was read"))
     with pytest.raises(CorruptTableError, match="ADD-6"):
         tablefmt.open(str(folder)).to_arrow()

@@ -241,13 +241,13 @@ def test_an_overflow_file_keeps_facts_for_conflicts_and_a_snapshot_does_not() ->
         "updated": [True, False],
         "keys": [None, encode_hashes(hashes)],
     }
-    side = write_overflow(store, "0" * 32, added_table(AddedFiles(columns), metadata))
-    found = read_overflow(store, side)
+    overflow = write_overflow(store, "0" * 32, added_table(AddedFiles(columns), metadata))
+    found = read_overflow(store, overflow)
     assert found["keys"].to_pylist() == [None, hashes.astype("<u8").tobytes()]
     assert decode_hashes(found["keys"][1].as_py()).tolist() == hashes.tolist()
     first = decode(store.get(entry_key(0)), 0).entry
     totals = Totals(files=2, rows=7, bytes=3, next_id=3, metadata_version=0)
-    second = replace(first, version=1, metadata=None, protocol=None, add=side, totals=totals)
+    second = replace(first, version=1, metadata=None, protocol=None, add=overflow, totals=totals)
     for entry, sides in (
         (second, {1: found}),
         (replace(second, add=AddedFiles(columns)), {}),

@@ -124,7 +124,7 @@ def test_an_update_marks_rows_and_their_new_versions(mode: str) -> None:
         return old.set_column(0, "id", new)
 
     txn = table.transaction()
-    txn.stage(lambda pinned: stage_update(pinned, "id >= 3", change, ["id"]))
+    txn.stage(lambda snapshot: stage_update(snapshot, "id >= 3", change, ["id"]))
     commit_result = txn.commit()
     entry = last_entry(table)
     assert marks(entry) == {1: ([], [2]), 2: ([], [0, 1, 2]), 3: ([], [0])}
@@ -151,7 +151,7 @@ def test_an_update_that_moves_rows_has_both_partitions_in_its_scope() -> None:
         return old.set_column(1, "p", pa.array(["c"] * old.num_rows, pa.string()))
 
     txn = table.transaction()
-    txn.stage(lambda pinned: stage_update(pinned, "p = 'a' AND id > 1", move, ["p"]))
+    txn.stage(lambda snapshot: stage_update(snapshot, "p = 'a' AND id > 1", move, ["p"]))
     txn.commit()
     assert last_entry(table).basis.scope == PredicateScope("`p` = 'a' OR `p` = 'c'")
     assert table.to_arrow(where="p = 'c'")["id"].to_pylist() == [2, 3]

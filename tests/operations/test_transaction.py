@@ -473,12 +473,12 @@ def test_a_clock_that_jumps_back_is_no_matter_and_a_year_ahead_ends_the_transact
 def test_an_upgrade_of_the_protocol_stops_a_running_writer() -> None:
     """CFL-4: no feature exists yet, so the entry that would bring one names none."""
 
-    def upgrade(pinned: TransactionSnapshot) -> Staged:
+    def upgrade(snapshot: TransactionSnapshot) -> Staged:
         return Staged(
-            transaction=pinned.transaction,
+            transaction=snapshot.transaction,
             operation=Operation(name="UPGRADE", cls=OperationClass.PROTOCOL),
-            written_under=pinned.metadata,
-            read_version=pinned.version,
+            written_under=snapshot.metadata,
+            read_version=snapshot.version,
             protocol=ProtocolFeatures(),
         )
 

@@ -33,7 +33,7 @@ def test_files_say_under_which_metadata_they_were_written() -> None:
     assert written(table) == [0, 2, 4, 4]
     files = handle(table.context.store).scan().files()["id"].to_pylist()
     minor = OperationClass.MINOR_COMPACT
-    table.transaction().stage(lambda pinned: stage_compact(pinned, minor, [files])).commit()
+    table.transaction().stage(lambda snapshot: stage_compact(snapshot, minor, [files])).commit()
     assert written(table) == [4]
     table.overwrite(pa.table({"id": [9]}), overwrite_schema=True)
     assert written(table) == [7]

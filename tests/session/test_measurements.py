@@ -116,9 +116,9 @@ def test_every_change_of_rows_says_all_of_rows_and_files(
     for name in wanted:
         table = new_table(deleteMode=mode)
         table.append(rows(1, 2, 3))
-        told_of = verbs[name](table).metrics
-        found[name] = [told_of[each] for each in ROWS_AND_FILES]
-        assert set(told_of) >= TIMES
+        metrics = verbs[name](table).metrics
+        found[name] = [metrics[each] for each in ROWS_AND_FILES]
+        assert set(metrics) >= TIMES
     assert found == wanted
 
 

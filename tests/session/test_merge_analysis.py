@@ -60,7 +60,7 @@ def update(condition: str | None = None, side: Side = M, **values: str) -> Claus
 DELETE = Clause(M, Action.DELETE)
 STAR = Clause(M, Action.UPDATE)
 INSERT = Clause(N, Action.INSERT)
-GONE = Clause(B, Action.DELETE)
+DELETE_BY_SOURCE = Clause(B, Action.DELETE)
 
 
 def names(ids: Any) -> Any:
@@ -105,7 +105,7 @@ def test_columns_that_are_really_set(on: str, clauses: list[Clause], columns: li
         ("t.v = s.n", [INSERT], []),
         ("t.s = s.s", [INSERT], []),
         ("t.id = s.id AND t.s.a = s.n", [INSERT], ["id"]),
-        ("t.id = s.id", [INSERT, GONE], []),
+        ("t.id = s.id", [INSERT, DELETE_BY_SOURCE], []),
     ],
 )
 def test_columns_by_which_rows_have_a_key(on: str, clauses: list[Clause], keys: list[str]) -> None:
@@ -121,7 +121,7 @@ def test_columns_by_which_rows_have_a_key(on: str, clauses: list[Clause], keys: 
         ("t.id = s.id", [STAR], "`id` IN (1, 2)", ["id"], True),
         ("t.id = s.id AND t.k < 5", [STAR], "`k` < 5 AND `id` IN (1, 2)", ["id", "k"], True),
         ("t.id = s.id OR t.k = s.k", [STAR], None, ["id", "k"], True),
-        ("t.id = s.id", [STAR, GONE], None, ["id"], True),
+        ("t.id = s.id", [STAR, DELETE_BY_SOURCE], None, ["id"], True),
         (
             "t.id = s.id",
             [Clause(B, Action.DELETE, "t.k > 7 AND upper(t.v) = 'X'")],
@@ -160,7 +160,7 @@ def test_an_append_only_table_takes_a_merge_that_only_inserts() -> None:
     metadata = Metadata(TARGET, (), {"appendOnly": "true"})
     check_may_change(metadata, [INSERT])
     check_may_change(metadata, analyzed("t.id = s.id", INSERT).clauses)
-    for clause in (STAR, DELETE, GONE):
+    for clause in (STAR, DELETE, DELETE_BY_SOURCE):
         with pytest.raises(ConstraintViolationError):
             check_may_change(metadata, [INSERT, clause])
 
@@ -235,7 +235,7 @@ def test_rows_that_several_source_rows_would_change(
     [
         ([DELETE], False),
         ([DELETE, INSERT], False),
-        ([DELETE, INSERT, GONE], False),
+        ([DELETE, INSERT, DELETE_BY_SOURCE], False),
         ([Clause(M, Action.DELETE, "s.n > 1")], True),
         ([update("s.n > 1", v="'x'"), DELETE], True),
         ([STAR], True),

@@ -121,7 +121,9 @@ def test_a_rejected_file_in_a_shared_folder_is_removed_and_others_stay(tmp_path:
     assert ids(table) == [0, 7]
 
 
-def test_a_file_whose_write_fails_in_a_shared_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_whose_write_fails_in_a_shared_folder_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """The disk answers the fsync of the file with an error."""
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
     table.append(rows(0))
@@ -152,6 +154,6 @@ def test_a_folder_that_was_removed_is_made_again(tmp_path: Path):
 
 def test_stores_without_folders_give_every_transaction_its_own():
     """A store without folders has none to create."""
-    table = tablefmt.create("memory://hosts", SCHEMA)
+    table = tablefmt.create("memory://without-folders", SCHEMA)
     made = [table.append(rows(i)).transaction for i in range(3)]
     assert paths(table) == [f"data/{one}/0-0.parquet" for one in made]

@@ -17,7 +17,7 @@ from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 from tests.tables import memory, new_table, rows
 
-ROOM = str(Path(folding.__file__).parent)
+SNAPSHOT_PACKAGE = str(Path(folding.__file__).parent)
 
 
 class InterruptAt:
@@ -27,7 +27,10 @@ class InterruptAt:
         self.left = line
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(ROOM) or frame.f_code.co_name == "<genexpr>":
+        if (
+            not frame.f_code.co_filename.startswith(SNAPSHOT_PACKAGE)
+            or frame.f_code.co_name == "<genexpr>"
+        ):
             return None
         if event == "line":
             self.left -= 1

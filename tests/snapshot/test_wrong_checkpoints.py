@@ -53,11 +53,11 @@ def rich() -> dict[str, bytes]:
     """Return a partitioned table with deleted rows, a compaction, new columns, checkpoints."""
     store, clock = memory(), Clock()
     table = new_table(store, partitioned=True, clock=clock)
-    nobody = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    in_no_partition = pa.schema([("id", pa.int64()), ("p", pa.string())])
     table.append(rows(1, 2, 3, p="a"))
     table.append(rows(4, 5, p="b"))
     table.append(rows(6, p="b"))
-    table.append(pa.table({"id": [20, 21, 22, 23], "p": [None] * 4}, schema=nobody))
+    table.append(pa.table({"id": [20, 21, 22, 23], "p": [None] * 4}, schema=in_no_partition))
     table.alter.add_column("n", "int")
     some = pa.array([1, 2, 3, None, 5], pa.int32())
     table.append(pa.table({"id": [7, 8, 9, 10, 11], "p": ["a"] * 5, "n": some}))

@@ -179,7 +179,7 @@ def _any(random: Random) -> Any:
     return copy.deepcopy(random.choice(PLAIN))
 
 
-def _neighbour(value: Any, random: Random) -> Any:
+def _near(value: Any, random: Random) -> Any:
     """A value that is near another one, or far from it."""
     choices: list[Callable[[], Any]] = [lambda: _any(random)] * 2
     if type(value) is int:
@@ -201,7 +201,7 @@ def _neighbour(value: Any, random: Random) -> Any:
 def _replace(document: Json, random: Random) -> None:
     way = _chosen(document, random, (int, float, str, type(None)))
     if way:
-        _at(document, way[:-1])[way[-1]] = _neighbour(_at(document, way), random)
+        _at(document, way[:-1])[way[-1]] = _near(_at(document, way), random)
 
 
 def _replace_whole(document: Json, random: Random) -> None:
@@ -261,7 +261,7 @@ def _edit(kind: int, values: list[Any], at: int, random: Random) -> None:
     elif kind == 4:
         values.append(_any(random))
     else:
-        values[at] = _neighbour(values[at], random)
+        values[at] = _near(values[at], random)
 
 
 def _change_columns(document: Json, random: Random) -> None:

@@ -417,9 +417,7 @@ def test_the_servers_clock_is_remembered_from_good_and_bad_answers(serve: Serve)
     assert rounded == [first, first + 5_000_000, first + 5_000_000]
 
 
-def test_the_servers_clock_advances_between_requests(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_servers_clock_advances_between_requests(serve: Serve, monkeypatch: pytest.MonkeyPatch):
     """STO-10: or a process that was idle for long would look fast, and be refused (TIM-3)."""
     date = {"Date": "Sat, 21 Nov 2026 09:00:00 GMT"}
     store, _ = serve(lambda index, request: Answer(200, headers=date))

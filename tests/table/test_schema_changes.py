@@ -520,7 +520,7 @@ def test_a_table_replaced_from_its_own_rows_keeps_no_file_of_a_compaction(by: st
     with_more = rows.append_column("n", pa.array([10, 20]))
     replacing.overwrite(with_more, overwrite_schema=True, partition_by=[by])
     minor = OperationClass.MINOR_COMPACT
-    table.transaction().stage(lambda pinned: stage_compact(pinned, minor, [[1, 2]])).commit()
+    table.transaction().stage(lambda snapshot: stage_compact(snapshot, minor, [[1, 2]])).commit()
     commit = replacing.commit()
     assert [concurrent.rule for concurrent in commit.rebased_over] == ["CFL-13"]
     assert commit.metrics["numRemovedFiles"] == 1

@@ -39,11 +39,11 @@ def table(uri: str) -> tablefmt.Table:
     return table
 
 
-GONE = {1: BitMap64([0, 9]), 2: BitMap64([5]), 3: BitMap64(range(9))}
+DELETED = {1: BitMap64([0, 9]), 2: BitMap64([5]), 3: BitMap64(range(9))}
 LEFT = [list(range(1, 9)), [11, 12, 13, 14, 16, 17, 18, 19], [29]]
 
 
-def pinned(table: tablefmt.Table) -> TransactionSnapshot:
+def snapshot_of(table: tablefmt.Table) -> TransactionSnapshot:
     context = table.context
     return TransactionSnapshot(context.store, context.view, table.version, TRANSACTION)
 
@@ -60,9 +60,9 @@ def test_tasks_write_what_one_process_would(
 ) -> None:
     """DEL-1, LIN-1: rows, partitions, and where every row came from; in one job or in several."""
     monkeypatch.setattr(row_level_operations, "JOB_BYTES", job_bytes)
-    gone = {1: GONE[1], 2: GONE[2] - BitMap64([0]), 3: GONE[3]}
+    gone = {1: DELETED[1], 2: DELETED[2] - BitMap64([0]), 3: DELETED[3]}
     ids = np.array(sorted(gone), np.int64)
-    one = pinned(table)
+    one = snapshot_of(table)
     added, outputs = copy_rows_in_tasks(spark)(one, ids, gone)
     here, expected = copy_rows(one, ids, gone)
     assert added is not None
@@ -108,9 +108,9 @@ def test_an_attempt_that_fails_leaves_nothing_and_no_row_twice(
 ) -> None:
     """ADD-5: the first attempt of every task fails when it has written its file."""
     _failing(monkeypatch, marker, attempts=1)
-    one = pinned(table)
+    one = snapshot_of(table)
     before = everything(table.uri)
-    added, _ = copy_rows_in_tasks(spark)(one, np.array(sorted(GONE), np.int64), GONE)
+    added, _ = copy_rows_in_tasks(spark)(one, np.array(sorted(DELETED), np.int64), DELETED)
     assert added is not None
     assert added.columns["rows"] == [len(rows) for rows in LEFT]
     assert len(os.listdir(marker)) == 6
@@ -124,7 +124,7 @@ def test_a_task_that_fails_for_good_leaves_no_file(
     _failing(monkeypatch, marker, attempts=100)
     before = everything(table.uri)
     with pytest.raises(Exception, match="this attempt fails"):
-        copy_rows_in_tasks(spark)(pinned(table), np.array([1], np.int64), {1: GONE[1]})
+        copy_rows_in_tasks(spark)(snapshot_of(table), np.array([1], np.int64), {1: DELETED[1]})
     assert everything(table.uri) == before
 
 

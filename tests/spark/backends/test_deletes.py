@@ -333,7 +333,9 @@ def test_changes_give_the_rows_that_a_file_had_till_it_went(
     ]  # fmt: skip
 
 
-def test_the_arrow_backend_leaves_the_rows_out(spark: Any, staged: StagedTable, arrow: None) -> None:
+def test_the_arrow_backend_leaves_the_rows_out(
+    spark: Any, staged: StagedTable, arrow: None
+) -> None:
     """DEL-4, INC-3: in Spark's workers, and in the change feed."""
     uri = staged.table.uri
     assert rows_of(tablefmt.spark.read(spark, uri)) == rows_of(staged.table.to_arrow())

@@ -326,10 +326,10 @@ def test_a_query_of_the_table_itself_is_no_blind_append(connect: Any, uri: str) 
         newest = table.history(1).to_pylist()[0]
         assert newest["isBlindAppend"] is blind
     before = table.refresh().version
-    pinned = read(connect, uri)
+    query = read(connect, uri)
     table.delete("id = 12")
     with pytest.raises(ConcurrentDeleteReadException):
-        write(pinned.selectExpr("id + 100 AS id"), uri)
+        write(query.selectExpr("id + 100 AS id"), uri)
     assert table.refresh().version == before + 1
 
 

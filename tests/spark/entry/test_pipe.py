@@ -132,7 +132,7 @@ def test_columns_called_like_those_of_a_feed(spark: Any, uri: str, keys: str | N
     kinds = ["insert", "delete", None]
     here.append({"id": [1, 2, 3], "_change_type": kinds, "_Commit_Version": [7, 8, 9]})
     for number, where in enumerate((None, "_change_type = 'delete'")):
-        one, two = (f"{uri}-{plane}-{number}" for plane in ("spark", "arrow"))
+        one, two = (f"{uri}-{backend}-{number}" for backend in ("spark", "arrow"))
         for run in range(2):
             ran = tablefmt.spark.pipe(spark, here, where=where).into(one, keys=keys)
             other = tablefmt.pipe(here, where=where).into(two, keys=keys)

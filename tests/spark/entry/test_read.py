@@ -144,10 +144,10 @@ def test_versions_and_times_travel(spark: Any, uri: str, table: tablefmt.Table) 
 
 def test_a_dataframe_stays_at_its_version(spark: Any, uri: str, table: tablefmt.Table) -> None:
     frame = tablefmt.spark.read(spark, uri)
-    pinned = frame.where("id >= 390")
+    some = frame.where("id >= 390")
     table.overwrite(table.to_arrow().slice(0, 1))
     assert frame.count() == 400
-    assert sorted(r.id for r in pinned.collect()) == list(range(390, 400))
+    assert sorted(r.id for r in some.collect()) == list(range(390, 400))
     assert tablefmt.spark.read(spark, uri).count() == 1
 
 

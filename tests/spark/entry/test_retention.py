@@ -103,14 +103,14 @@ def given_up_at_the_first_read(patched: pytest.MonkeyPatch, uri: str) -> None:
     """Overwrite and vacuum the first version that a transaction reads, at once."""
     pin = TableContext.pin
 
-    def pinned(context: TableContext, *arguments: Any, **more: Any) -> TransactionSnapshot:
+    def given_up(context: TableContext, *arguments: Any, **more: Any) -> TransactionSnapshot:
         found = pin(context, *arguments, **more)
         patched.setattr(TableContext, "pin", pin)
         tablefmt.write({"id": [100], "p": ["z"]}, uri, mode="overwrite")
         tablefmt.open(uri).vacuum(**NOW)
         return found
 
-    patched.setattr(TableContext, "pin", pinned)
+    patched.setattr(TableContext, "pin", given_up)
 
 
 def left_over(uri: str) -> list[str]:

@@ -268,10 +268,10 @@ spark.stop()
 
 @pytest.mark.spark
 @pytest.mark.soak
-@pytest.mark.parametrize("pinned", ["true", "false"])
-def test_python_threads_need_no_java_thread_of_their_own(tmp_path: Path, pinned: str) -> None:
+@pytest.mark.parametrize("pin_thread", ["true", "false"])
+def test_python_threads_need_no_java_thread_of_their_own(tmp_path: Path, pin_thread: str) -> None:
     """PYSPARK_PIN_THREAD; and a session that was stopped, with another one after it."""
-    environment = {**os.environ, "PYSPARK_PIN_THREAD": pinned}
+    environment = {**os.environ, "PYSPARK_PIN_THREAD": pin_thread}
     ran = subprocess.run(
         [sys.executable, "-c", _UNPINNED, str(tmp_path)],
         env=environment,

@@ -159,7 +159,7 @@ def in_the_bucket(server: S3Server, bucket: str) -> str:
     return "".join(keys) + b"".join(bodies).decode("latin-1")
 
 
-def main(plane: str, folder: str) -> None:
+def main(backend: str, folder: str) -> None:
     """Do everything, look everywhere."""
     server = S3Server()
     bucket = server.new_bucket()
@@ -178,7 +178,7 @@ def main(plane: str, folder: str) -> None:
     spark = tablefmt.spark.session(
         "leaks",
         master="local[2]",
-        s3=plane == "native",
+        s3=backend == "native",
         **{
             "spark.driver.memory": "1g",
             "spark.ui.enabled": "true",
@@ -191,11 +191,11 @@ def main(plane: str, folder: str) -> None:
         },
     )
     spark.sparkContext.setLogLevel("INFO")
-    if plane == "arrow":
+    if backend == "arrow":
         without_jars(spark, uri, given)
     tablefmt.spark.register(spark)
     texts = by_path(spark, uri, options)
-    texts |= in_sql(spark, uri, options, plane == "native")
+    texts |= in_sql(spark, uri, options, backend == "native")
     texts |= of_the_ui(spark)
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     texts["Hadoop's configuration"] = str([str(entry) for entry in hadoop.iterator()])

@@ -25,7 +25,7 @@ from tests.spark.streams.queries import Feed, ended
 
 
 @pytest.fixture(params=["native", pytest.param("arrow", marks=pytest.mark.soak)])
-def plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "arrow":
         monkeypatch.setattr(s3a, "has_s3a", lambda spark: False)
     return str(request.param)
@@ -60,7 +60,9 @@ def rows(frame: Any) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, frame.collect()))
 
 
-def test_paths_by_format(spark: Any, sql: Any, s3_server: S3Server, root: str, plane: str) -> None:
+def test_paths_by_format(
+    spark: Any, sql: Any, s3_server: S3Server, root: str, backend: str
+) -> None:
     """DAT-1, TIM-4: modes (Spark itself has only two for Arrow), both ways to travel in time."""
     options = storage(s3_server)
 
@@ -71,10 +73,10 @@ def test_paths_by_format(spark: Any, sql: Any, s3_server: S3Server, root: str, p
         return spark.read.format("tablefmt").options(**options, **more).load(root)
 
     frame = spark.range(0, 100, 1, 2).selectExpr("id", "id % 2 AS p")
-    save(frame, "error" if plane == "native" else "append", partitionBy="p")
+    save(frame, "error" if backend == "native" else "append", partitionBy="p")
     for mode in ("error", "ignore"):
         call = lambda mode=mode: save(frame, mode)  # noqa: E731
-        if plane == "arrow":
+        if backend == "arrow":
             with pytest.raises(UnsupportedFeatureError, match=r"tablefmt\.spark\.write"):
                 call()
         elif mode == "error":
@@ -94,10 +96,12 @@ def test_paths_by_format(spark: Any, sql: Any, s3_server: S3Server, root: str, p
     assert uploads(s3_server, root) == []
     assert [key for key in keys(s3_server, root) if key.endswith("/")] == []
     scans = "FileScan parquet" in load()._jdf.queryExecution().executedPlan().toString()
-    assert scans == (plane == "native")
+    assert scans == (backend == "native")
 
 
-def test_temporary_views(spark: Any, sql: Any, s3_server: S3Server, root: str, plane: str) -> None:
+def test_temporary_views(
+    spark: Any, sql: Any, s3_server: S3Server, root: str, backend: str
+) -> None:
     options = storage(s3_server)
     tablefmt.spark.write(spark.range(3), root, storage_options=s3_server.options)
     sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING tablefmt OPTIONS ({in_sql(root, options)})")
@@ -150,7 +154,7 @@ def test_files_that_the_committer_did_not_publish_are_missed(
 
 
 def test_batches_of_a_stream_are_there_once(
-    spark: Any, sql: Any, s3_server: S3Server, root: str, plane: str, tmp_path: Path
+    spark: Any, sql: Any, s3_server: S3Server, root: str, backend: str, tmp_path: Path
 ) -> None:
     """STR-10, STR-11: by path, and in the catalog, which alone has the credentials then."""
     feed = Feed(spark, tmp_path / "feed")

@@ -98,7 +98,7 @@ def _batch(spark: Any, uri: str) -> tuple[Any, ...]:
 
 
 @pytest.fixture(params=["native", "arrow"])
-def plane(request: pytest.FixtureRequest, use_backend: Any) -> str:
+def backend(request: pytest.FixtureRequest, use_backend: Any) -> str:
     use_backend(request.param)
     return str(request.param)
 
@@ -117,7 +117,7 @@ def there(spark: Any, uri: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", READING)
 def test_a_statement_with_unknown_reads_leaves_no_file(
-    spark: Any, there: str, plane: str, monkeypatch: pytest.MonkeyPatch, name: str
+    spark: Any, there: str, backend: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """CFL-22: the reads of its source are computed after its files are written."""
 
@@ -133,7 +133,7 @@ def test_a_statement_with_unknown_reads_leaves_no_file(
 
 @pytest.mark.parametrize("name", BLIND)
 def test_a_statement_that_loses_a_race_leaves_nothing(
-    spark: Any, there: str, plane: str, monkeypatch: pytest.MonkeyPatch, name: str
+    spark: Any, there: str, backend: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """CMT-1: a conflict is certain."""
     commit, after = driver.commit, []
@@ -153,7 +153,7 @@ def test_a_statement_that_loses_a_race_leaves_nothing(
 
 @pytest.mark.parametrize("name", [name for name in BLIND if name != "REPLACE AS"])
 def test_a_statement_whose_outcome_is_unknown_keeps_all(
-    spark: Any, there: str, plane: str, monkeypatch: pytest.MonkeyPatch, name: str
+    spark: Any, there: str, backend: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """CMT-1: its entry may still arrive, and then its files have to be there."""
     put, sent = LocalStore.put_if_absent, []
@@ -175,7 +175,7 @@ def test_a_statement_whose_outcome_is_unknown_keeps_all(
 
 
 def test_a_first_write_that_another_has_overtaken_leaves_nothing(
-    spark: Any, uri: str, plane: str, monkeypatch: pytest.MonkeyPatch
+    spark: Any, uri: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CREATE TABLE AS: the files come before the table."""
     create = create_as

@@ -46,7 +46,7 @@ def update(condition: str | None = None, side: Side = M, **values: str) -> Claus
 STAR = Clause(M, Action.UPDATE)
 DELETE = Clause(M, Action.DELETE)
 INSERT = Clause(N, Action.INSERT)
-GONE = Clause(B, Action.DELETE)
+DELETE_BY_SOURCE = Clause(B, Action.DELETE)
 
 STATEMENTS: dict[str, tuple[str, list[Clause]]] = {
     "upsert": ("t.id = s.id", [STAR, INSERT]),
@@ -68,7 +68,7 @@ STATEMENTS: dict[str, tuple[str, list[Clause]]] = {
         "t.id = s.id",
         [STAR, update("t.k >= 7 AND length(t.v) = 2", side=B, v="'old'", id="t.id")],
     ),
-    "by source, all": ("t.id = s.id", [STAR, INSERT, GONE]),
+    "by source, all": ("t.id = s.id", [STAR, INSERT, DELETE_BY_SOURCE]),
     "a date": ("t.d = s.d AND t.d >= DATE '2024-02-01'", [STAR, INSERT]),
     "a field of the table's": ("t.id = s.id AND t.s.a > 1", [STAR]),
     "a field of the source's": ("t.id = s.id AND s.s.a > 1", [STAR, INSERT]),

@@ -171,7 +171,7 @@ class Operations(RuleBasedStateMachine):
             )
 
         txn = self.table.transaction()
-        txn.stage(lambda pinned: stage_update(pinned, condition.sql, change, ["n", "p"]))
+        txn.stage(lambda snapshot: stage_update(snapshot, condition.sql, change, ["n", "p"]))
         self.check(txn.commit(), updated(self.state, sets, condition))
 
     @rule(place=st.sampled_from(["a", "b"]), data=st.data())
@@ -194,7 +194,7 @@ class Operations(RuleBasedStateMachine):
         if cls is OperationClass.CLUSTER:
             sort = lambda rows: rows.sort_by([("n", "descending")])  # noqa: E731
         txn = self.table.transaction()
-        txn.stage(lambda pinned: stage_compact(pinned, cls, list(parts.values()), sort))
+        txn.stage(lambda snapshot: stage_compact(snapshot, cls, list(parts.values()), sort))
         self.check(txn.commit(), Outcome(self.state), bool(parts))
         assert self.table.scan().files().num_rows <= max(len(parts), 0)
 

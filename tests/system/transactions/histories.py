@@ -53,9 +53,9 @@ def random_op(
     kind = rng.choice(kinds)
     place = rng.choice("ab")
     most = 1 if narrow else 2
-    pinned = place if partitioned and rng.random() < 0.7 else None
+    only = place if partitioned and rng.random() < 0.7 else None
     new: Rows = tuple(
-        sorted((pinned or rng.choice("ab"), key + n, rng.randint(0, most)) for n in range(2))
+        sorted((only or rng.choice("ab"), key + n, rng.randint(0, most)) for n in range(2))
     )[: rng.randint(1, 2)]
     condition = ("v", rng.randint(0, 1)) if narrow else random_condition(rng)
     plain = condition if narrow else random_condition(rng, opaque=False)
@@ -64,11 +64,11 @@ def random_op(
     source = tuple((place, k, rng.randint(0, 2)) for k in rng.sample([0, 1, 2, 50, 51], 2))
     return {
         "append": ("append", new),
-        "overwrite": ("overwrite", pinned, new),
-        "truncate": ("truncate", pinned),
+        "overwrite": ("overwrite", only, new),
+        "truncate": ("truncate", only),
         "delete": ("delete", condition),
         "update": ("update", plain, *change),
-        "merge": ("merge", pinned and place, source),
+        "merge": ("merge", only and place, source),
         "copy": ("copy", condition, place, key),
         "scan_delete": ("scan_delete", condition, rng.randint(0, 2), goes),
         "scan_overwrite": ("scan_overwrite", condition, place, key)

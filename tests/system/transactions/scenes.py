@@ -33,7 +33,7 @@ from tests.system.transactions.world import (
     rows_by_specification,
 )
 
-GONE = (1, 101)
+DELETED = (1, 101)
 """Keys that are deleted before either operation starts, so that positions and ranks differ."""
 
 FILES = {
@@ -88,7 +88,7 @@ class Doing:
 def base_rows() -> list[Row]:
     """The rows both operations start from."""
     rows = [(p, k, k) for p, files in FILES.items() for keys in files for k in keys]
-    return [row for row in rows if row[1] not in GONE]
+    return [row for row in rows if row[1] not in DELETED]
 
 
 def file_of(row: Row) -> int:
@@ -106,7 +106,7 @@ def _base(partitioned: bool, properties: tuple[tuple[str, str], ...]) -> tuple[M
         for keys in files:
             filled.append(data([(p, k, k) for k in keys]))
     filled.commit()
-    begin(table).delete(f"k IN {GONE}").commit()
+    begin(table).delete(f"k IN {DELETED}").commit()
     expected = tuple(sorted(base_rows()))
     assert rows_at(table, table.version) == rows_by_specification(store, table.version) == expected
     return store, table.version

@@ -31,7 +31,7 @@ def adding(table: Table, where: str, amount: int) -> Transaction:
         return old.set_column(0, "id", new)
 
     txn = table.transaction()
-    return txn.stage(lambda pinned: stage_update(pinned, where, change, ["id"]))
+    return txn.stage(lambda snapshot: stage_update(snapshot, where, change, ["id"]))
 
 
 def two_handles(*start: int, **properties: Any) -> tuple[Table, Table]:

@@ -44,7 +44,7 @@ def plus(where: str, amount: int) -> Verb:
         new = pa.array([value + amount for value in old["id"].to_pylist()], pa.int64())
         return old.set_column(0, "id", new)
 
-    return lambda txn: txn.stage(lambda pinned: stage_update(pinned, where, change, ["id"]))
+    return lambda txn: txn.stage(lambda snapshot: stage_update(snapshot, where, change, ["id"]))
 
 
 def compacting(cls: OperationClass, *groups: list[int]) -> Verb:
@@ -52,7 +52,7 @@ def compacting(cls: OperationClass, *groups: list[int]) -> Verb:
         return old.sort_by([("id", "descending")])
 
     sort = newest_first if cls is CLUSTER else None
-    return lambda txn: txn.stage(lambda pinned: stage_compact(pinned, cls, list(groups), sort))
+    return lambda txn: txn.stage(lambda snapshot: stage_compact(snapshot, cls, list(groups), sort))
 
 
 APPEND: Verb = lambda txn: txn.append(rows(100))  # noqa: E731
