@@ -35,28 +35,48 @@ _DATA = (
     OperationClass.MINOR_COMPACT,
     OperationClass.MAJOR_COMPACT,
 )
-OVR, INS, UPD, MIN, MAJ = _DATA
-CLU = OperationClass.CLUSTER
-F, R, A, C = TransactionRule
+OVERWRITE, INSERT, UPDATE, MINOR, MAJOR = _DATA
+CLUSTER = OperationClass.CLUSTER
+FAIL, REPLACE, APPEND, COMPACT = TransactionRule
 
-# fmt: off
 TRANSACTION: dict[tuple[OperationClass, OperationClass], TransactionRule] = {
-    # (earlier, later)
-    (OVR, OVR): R, (OVR, INS): F, (OVR, UPD): F, (OVR, MIN): F, (OVR, MAJ): F,
-    (INS, OVR): R, (INS, INS): F, (INS, UPD): F, (INS, MIN): C, (INS, MAJ): F,
-    (UPD, OVR): R, (UPD, INS): F, (UPD, UPD): F, (UPD, MIN): C, (UPD, MAJ): F,
-    (MIN, OVR): R, (MIN, INS): A, (MIN, UPD): A, (MIN, MIN): F, (MIN, MAJ): C,
-    (MAJ, OVR): R, (MAJ, INS): A, (MAJ, UPD): A, (MAJ, MIN): F, (MAJ, MAJ): F,
+    # (earlier, later): rule
+    (OVERWRITE, OVERWRITE): REPLACE,
+    (OVERWRITE, INSERT): FAIL,
+    (OVERWRITE, UPDATE): FAIL,
+    (OVERWRITE, MINOR): FAIL,
+    (OVERWRITE, MAJOR): FAIL,
+    (INSERT, OVERWRITE): REPLACE,
+    (INSERT, INSERT): FAIL,
+    (INSERT, UPDATE): FAIL,
+    (INSERT, MINOR): COMPACT,
+    (INSERT, MAJOR): FAIL,
+    (UPDATE, OVERWRITE): REPLACE,
+    (UPDATE, INSERT): FAIL,
+    (UPDATE, UPDATE): FAIL,
+    (UPDATE, MINOR): COMPACT,
+    (UPDATE, MAJOR): FAIL,
+    (MINOR, OVERWRITE): REPLACE,
+    (MINOR, INSERT): APPEND,
+    (MINOR, UPDATE): APPEND,
+    (MINOR, MINOR): FAIL,
+    (MINOR, MAJOR): COMPACT,
+    (MAJOR, OVERWRITE): REPLACE,
+    (MAJOR, INSERT): APPEND,
+    (MAJOR, UPDATE): APPEND,
+    (MAJOR, MINOR): FAIL,
+    (MAJOR, MAJOR): FAIL,
 }
 """Rules of granularity `transaction`: scope alone decides."""
-# fmt: on
 
 
 def transaction_rule(earlier: OperationClass, later: OperationClass) -> TransactionRule:
     """Return the rule. CLUSTER counts as MAJOR_COMPACT, but may follow an INSERT (CFL-2)."""
-    if (earlier, later) == (INS, CLU):
-        return C
-    return TRANSACTION[MAJ if earlier is CLU else earlier, MAJ if later is CLU else later]
+    if (earlier, later) == (INSERT, CLUSTER):
+        return COMPACT
+    return TRANSACTION[
+        MAJOR if earlier is CLUSTER else earlier, MAJOR if later is CLUSTER else later
+    ]
 
 
 class Kind(str, Enum):
@@ -88,7 +108,7 @@ class Rule(str, Enum):
 
 WRITES, SERIAL = "WriteSerializable", "Serializable"
 COW, VECTORS, ROW = "file, copy-on-write", "file, deletion vectors", "row, deletion vectors"
-N, P, E, S, O = Rule  # noqa: E741 - one letter per rule
+NEVER, APPENDED, READ, SAME, OVERTAKEN = Rule
 
 _Grid = dict[Kind, tuple[Rule, Rule, Rule, Rule]]
 
@@ -96,52 +116,52 @@ _Grid = dict[Kind, tuple[Rule, Rule, Rule, Rule]]
 FILE_AND_ROW: dict[tuple[str, str], _Grid] = {
     # earlier: (later INSERT, UPDATE, COMPACT, CLUSTER)
     (COW, WRITES): {
-        Kind.INSERT: (N, N, N, N),
-        Kind.UPDATE: (N, E, S, S),
-        Kind.COMPACT: (N, S, O, S),
-        Kind.CLUSTER: (N, S, O, S),
+        Kind.INSERT: (NEVER, NEVER, NEVER, NEVER),
+        Kind.UPDATE: (NEVER, READ, SAME, SAME),
+        Kind.COMPACT: (NEVER, SAME, OVERTAKEN, SAME),
+        Kind.CLUSTER: (NEVER, SAME, OVERTAKEN, SAME),
     },
     (COW, SERIAL): {
-        Kind.INSERT: (N, P, N, N),
-        Kind.UPDATE: (N, E, S, S),
-        Kind.COMPACT: (N, S, O, S),
-        Kind.CLUSTER: (N, S, O, S),
+        Kind.INSERT: (NEVER, APPENDED, NEVER, NEVER),
+        Kind.UPDATE: (NEVER, READ, SAME, SAME),
+        Kind.COMPACT: (NEVER, SAME, OVERTAKEN, SAME),
+        Kind.CLUSTER: (NEVER, SAME, OVERTAKEN, SAME),
     },
     (VECTORS, WRITES): {
-        Kind.INSERT: (N, N, N, N),
-        Kind.UPDATE: (N, E, N, S),
-        Kind.COMPACT: (N, N, O, S),
-        Kind.CLUSTER: (N, S, O, S),
+        Kind.INSERT: (NEVER, NEVER, NEVER, NEVER),
+        Kind.UPDATE: (NEVER, READ, NEVER, SAME),
+        Kind.COMPACT: (NEVER, NEVER, OVERTAKEN, SAME),
+        Kind.CLUSTER: (NEVER, SAME, OVERTAKEN, SAME),
     },
     (VECTORS, SERIAL): {
-        Kind.INSERT: (N, P, N, N),
-        Kind.UPDATE: (N, E, N, S),
-        Kind.COMPACT: (N, N, O, S),
-        Kind.CLUSTER: (N, S, O, S),
+        Kind.INSERT: (NEVER, APPENDED, NEVER, NEVER),
+        Kind.UPDATE: (NEVER, READ, NEVER, SAME),
+        Kind.COMPACT: (NEVER, NEVER, OVERTAKEN, SAME),
+        Kind.CLUSTER: (NEVER, SAME, OVERTAKEN, SAME),
     },
     (ROW, WRITES): {
-        Kind.INSERT: (N, N, N, N),
-        Kind.UPDATE: (N, E, N, S),
-        Kind.COMPACT: (N, N, O, S),
-        Kind.CLUSTER: (N, S, O, S),
+        Kind.INSERT: (NEVER, NEVER, NEVER, NEVER),
+        Kind.UPDATE: (NEVER, READ, NEVER, SAME),
+        Kind.COMPACT: (NEVER, NEVER, OVERTAKEN, SAME),
+        Kind.CLUSTER: (NEVER, SAME, OVERTAKEN, SAME),
     },
     (ROW, SERIAL): {
-        Kind.INSERT: (N, P, N, N),
-        Kind.UPDATE: (N, E, N, S),
-        Kind.COMPACT: (N, N, O, S),
-        Kind.CLUSTER: (N, S, O, S),
+        Kind.INSERT: (NEVER, APPENDED, NEVER, NEVER),
+        Kind.UPDATE: (NEVER, READ, NEVER, SAME),
+        Kind.COMPACT: (NEVER, NEVER, OVERTAKEN, SAME),
+        Kind.CLUSTER: (NEVER, SAME, OVERTAKEN, SAME),
     },
 }
 """Rules by matrix name and isolation level."""
 # fmt: on
 
 KIND_OF: dict[OperationClass, Kind] = {
-    INS: Kind.INSERT,
-    OVR: Kind.UPDATE,  # for later commits it is a deletion and an insertion
-    UPD: Kind.UPDATE,
-    MIN: Kind.COMPACT,
-    MAJ: Kind.COMPACT,
-    CLU: Kind.CLUSTER,
+    INSERT: Kind.INSERT,
+    OVERWRITE: Kind.UPDATE,  # for later commits it is a deletion and an insertion
+    UPDATE: Kind.UPDATE,
+    MINOR: Kind.COMPACT,
+    MAJOR: Kind.COMPACT,
+    CLUSTER: Kind.CLUSTER,
 }
 """Kinds by operation class. Classes without a kind touch no rows."""
 
@@ -166,7 +186,7 @@ assert all(set(grid) == set(Kind) for grid in FILE_AND_ROW.values())
 assert all(len(cells) == len(Kind) for grid in FILE_AND_ROW.values() for cells in grid.values())
 
 
-_PUBLISHED = {Rule.NEVER: "never", Rule.OVERTAKEN: "never"}
+_BOTH_COMMIT = {Rule.NEVER: "never", Rule.OVERTAKEN: "never"}
 """Outcomes of rules that never conflict. All other rules may conflict."""
 
 
@@ -207,5 +227,5 @@ def rule_text(concurrent: ConcurrentCommit, pending: PendingCommit) -> str | Non
         later, outcome = "OVERWRITE", "replace"
     else:
         later = KIND_OF[pending.cls].value
-        outcome = _PUBLISHED.get(rule_for(concurrent, pending), "if")
+        outcome = _BOTH_COMMIT.get(rule_for(concurrent, pending), "if")
     return f"{matrix}, {pending.isolation}: {earlier.value} then {later}: {outcome}"
