@@ -20,7 +20,7 @@ from tablefmt.conflict.conflict_matrix import (
     ROW,
     Rule,
     TransactionRule,
-    kind_of,
+    conflict_kind,
     matrix_of,
     rule_for,
     rule_text,
@@ -148,7 +148,7 @@ def _cursor(concurrent: ConcurrentCommit, pending: PendingCommit) -> Verdict:
 
 def _added_constraints(concurrent: ConcurrentCommit, pending: PendingCommit) -> Verdict:
     """Check CFL-12: an added constraint covers every row, so it reads the whole table."""
-    if not pending.adds_constraints or kind_of(concurrent) is None:
+    if not pending.adds_constraints or conflict_kind(concurrent) is None:
         return None
     new = new_files(concurrent)
     if not new.any():

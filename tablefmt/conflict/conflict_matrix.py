@@ -197,7 +197,7 @@ def is_blind(concurrent: ConcurrentCommit) -> bool:
     return concurrent.entry.operation.cls is OperationClass.INSERT and concurrent.entry.basis.blind
 
 
-def kind_of(concurrent: ConcurrentCommit) -> Kind | None:
+def conflict_kind(concurrent: ConcurrentCommit) -> Kind | None:
     """Return the concurrent commit's kind for granularities `file` and `row`; None if it touches no
     rows.
     """
@@ -207,7 +207,7 @@ def kind_of(concurrent: ConcurrentCommit) -> Kind | None:
 
 def rule_for(concurrent: ConcurrentCommit, pending: PendingCommit) -> Rule:
     """Return the rule of granularities `file` and `row` for a pair that touches rows."""
-    earlier = kind_of(concurrent)
+    earlier = conflict_kind(concurrent)
     if earlier is None or pending.cls not in KIND_OF or pending.cls is OperationClass.OVERWRITE:
         return Rule.NEVER
     matrix = matrix_of(pending.granularity, pending.delete_mode)
@@ -216,7 +216,7 @@ def rule_for(concurrent: ConcurrentCommit, pending: PendingCommit) -> Rule:
 
 def rule_text(concurrent: ConcurrentCommit, pending: PendingCommit) -> str | None:
     """Return the matrix rule as text; None if one of the two commits touches no rows."""
-    cls, earlier = concurrent.entry.operation.cls, kind_of(concurrent)
+    cls, earlier = concurrent.entry.operation.cls, conflict_kind(concurrent)
     if earlier is None or pending.cls not in KIND_OF:
         return None
     if pending.granularity == "transaction":

@@ -48,7 +48,7 @@ from tablefmt.model.positions import decode_positions
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class RowMove:
     """Run of rows of an input, and its position in an output."""
 
     run: Run
@@ -88,7 +88,7 @@ class Move:
         return BitMap64(array("Q", moved.astype(np.uint64).tobytes()))
 
 
-Moves = Mapping[int, list[Move]]
+Moves = Mapping[int, list[RowMove]]
 """Moves by input, in the order of its rows."""
 
 
@@ -99,7 +99,7 @@ def span(start: int, rows: int) -> BitMap64:
     return positions
 
 
-def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[Move]]:
+def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[RowMove]]:
     """Return the moves of the rows of `inputs` (ascending ids) from an entry's lineage.
 
     The function reads only the lines of outputs that hold rows of `inputs`.
@@ -115,7 +115,7 @@ def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[Move]]:
     outputs = np.asarray(lineage.output, np.int64)
     lines = np.flatnonzero(np.isin(outputs, outputs[of_inputs]))
     first = entry.totals.next_id - len(entry.add)
-    moves: dict[int, list[Move]] = {}
+    moves: dict[int, list[RowMove]] = {}
     output, offset = -1, 0
     for at in lines.tolist():
         if outputs[at] != output:
@@ -124,31 +124,31 @@ def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[Move]]:
         dropped = BitMap64() if text is None else decode_positions(text)
         if of_inputs[at]:
             run = Run(lineage.input[at], lineage.start[at], lineage.rows[at], dropped)
-            moves.setdefault(run.file, []).append(Move(run, first + output, offset))
+            moves.setdefault(run.file, []).append(RowMove(run, first + output, offset))
         offset += lineage.rows[at] - len(dropped)
     return _in_order(moves)
 
 
-def moves_of_outputs(outputs: Iterable[Output]) -> dict[int, list[Move]]:
+def moves_of_outputs(outputs: Iterable[Output]) -> dict[int, list[RowMove]]:
     """Return the moves of a transaction's own rewrite; outputs are `own_file` ids."""
-    moves: dict[int, list[Move]] = {}
+    moves: dict[int, list[RowMove]] = {}
     for index, runs in outputs:
         offset = 0
         for run in runs:
-            move = Move(run, own_file(index), offset)
+            move = RowMove(run, own_file(index), offset)
             moves.setdefault(run.file, []).append(move)
             offset += move.rows
     return _in_order(moves)
 
 
-def _in_order(moves: dict[int, list[Move]]) -> dict[int, list[Move]]:
+def _in_order(moves: dict[int, list[RowMove]]) -> dict[int, list[RowMove]]:
     for each in moves.values():
         each.sort(key=lambda move: move.run.start)
     return moves
 
 
 def place_all(
-    entry: Entry, moves: Iterable[Move], file: int, rows: BitMap64
+    entry: Entry, moves: Iterable[RowMove], file: int, rows: BitMap64
 ) -> dict[int, BitMap64]:
     """Return the new positions of live rows of one input, by output.
 
@@ -185,7 +185,7 @@ def rewritten(runs: Iterable[Run], moves: Moves) -> tuple[Run, ...]:
     return tuple(result)
 
 
-def _part(run: Run, move: Move) -> Run | None:
+def _part(run: Run, move: RowMove) -> Run | None:
     """Return the rows that a run and a move share, as a run of the move's output."""
     start = max(run.start, move.run.start)
     end = min(run.start + run.rows, move.run.start + move.run.rows)

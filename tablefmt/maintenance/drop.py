@@ -10,7 +10,7 @@ import pyarrow as pa
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.errors import StoreError
-from tablefmt.maintenance.removal_plan import FOLDERS, Limits, vacuum_candidates
+from tablefmt.maintenance.removal_plan import FOLDERS, RetentionLimits, vacuum_candidates
 from tablefmt.maintenance.retention import now_of, whole_view
 from tablefmt.maintenance.stored_objects import listed
 from tablefmt.maintenance.vacuum import check_place, remove
@@ -78,7 +78,7 @@ def _delete_data(context: TableContext) -> None:
     head = view.head
     if not head.ended or not listing.num_rows:
         return
-    limits = Limits(
+    limits = RetentionLimits(
         oldest=head.version,
         now_us=now_us,
         unnamed_seconds=2 * transaction_seconds(head.metadata.properties),

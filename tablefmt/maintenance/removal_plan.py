@@ -52,7 +52,7 @@ object.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RetentionLimits:
     """The limits of what is kept."""
 
     oldest: int
@@ -64,7 +64,7 @@ class Limits:
 
 
 def vacuum_candidates(
-    listing: pa.Table, history: FileHistory, named_sides: pa.Array, limits: Limits
+    listing: pa.Table, history: FileHistory, named_sides: pa.Array, limits: RetentionLimits
 ) -> pa.Table:
     """Return the vacuum candidates, as `CANDIDATES`, in the order of the listing.
 
@@ -154,7 +154,9 @@ def _of_other_tables(keys: pa.ChunkedArray) -> NDArray[np.bool_]:
     return mask
 
 
-def _reasons(removed: NDArray[np.int64], modified: NDArray[np.int64], limits: Limits) -> pa.Array:
+def _reasons(
+    removed: NDArray[np.int64], modified: NDArray[np.int64], limits: RetentionLimits
+) -> pa.Array:
     versions, places = np.unique(removed, return_inverse=True)
     texts = [f"removed by version {v}, longer ago than the retention" for v in versions.tolist()]
     named = pa.array(texts, pa.string()).take(pa.array(places.reshape(-1)))

@@ -22,8 +22,8 @@ from tablefmt.log.object_names import CHECKPOINTS, HINT, HISTORY, is_part_key, r
 from tablefmt.maintenance.removal_plan import (
     CANDIDATES,
     FOLDERS,
-    Limits,
     Needed,
+    RetentionLimits,
     last_removal,
     roots_that_stay,
     superseded,
@@ -75,7 +75,7 @@ def many_checkpoints(store: Store, now_us: int) -> bool:
     )
 
 
-def unneeded(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.Table:
+def unneeded(view: LogView, listing: pa.Table, named: Named, limits: RetentionLimits) -> pa.Table:
     """Return the vacuum candidates in the listing: `CANDIDATES`, roots before their parts.
 
     Args:
@@ -234,7 +234,9 @@ def vacuum(
     listing = listed(store, (*FOLDERS, *DERIVED_FOLDERS))
     # Refresh, so that concurrently committed files in the listing do not count as left over.
     view.refresh()
-    limits = Limits(oldest=kept_from(view, now_us, seconds), now_us=now_us, unnamed_seconds=unnamed)
+    limits = RetentionLimits(
+        oldest=oldest_kept_version(view, now_us, seconds), now_us=now_us, unnamed_seconds=unnamed
+    )
     named = Named(view)
     files = _plan(view, listing, named, limits)
     # Older versions that lose no file stay readable.
@@ -266,7 +268,7 @@ def vacuum(
     )
 
 
-def kept_from(view: LogView, now_us: int, seconds: float) -> int:
+def oldest_kept_version(view: LogView, now_us: int, seconds: float) -> int:
     """Return the earliest version that a vacuum keeps (RET-4).
 
     It asks for the store's times only if files may go by the log's times.
@@ -326,7 +328,7 @@ def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> tu
     return seconds, max(seconds, safe)
 
 
-def _plan(view: LogView, listing: pa.Table, named: Named, limits: Limits) -> pa.Table:
+def _plan(view: LogView, listing: pa.Table, named: Named, limits: RetentionLimits) -> pa.Table:
     if not listing.num_rows:
         return CANDIDATES.empty_table()
     files = vacuum_candidates(listing, view.snapshot().history, named.sides, limits)

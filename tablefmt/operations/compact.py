@@ -45,7 +45,7 @@ NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class RewrittenGroup:
     """The result of rewriting one group."""
 
     files: Ids
@@ -75,7 +75,7 @@ def rewrite_groups(
     groups: Sequence[Ids | Sequence[int]],
     work: Callable[[int, pa.Table, str], AddedFiles | None],
     progress: Callable[[int, int], None] | None = None,
-) -> list[Rewritten]:
+) -> list[RewrittenGroup]:
     """Rewrite groups in threads of this process, a few at once.
 
     Args:
@@ -90,10 +90,10 @@ def rewrite_groups(
         for at, files in enumerate(files_of_groups(txn, groups)):
             yield at, files, txn.next_prefix()
 
-    done: list[Rewritten] = []
+    done: list[RewrittenGroup] = []
     with txn.measured.timed(REWRITE):
         for added in side_by_side(lambda job: work(*job), jobs(), HELD_FILES):
-            done.append(Rewritten(np.asarray(groups[len(done)], np.int64), added))
+            done.append(RewrittenGroup(np.asarray(groups[len(done)], np.int64), added))
             if progress is not None:
                 progress(len(done), len(groups))
     return done
@@ -102,7 +102,7 @@ def rewrite_groups(
 def staged_rewrites(
     txn: TransactionSnapshot,
     cls: OperationClass,
-    done: Sequence[Rewritten],
+    done: Sequence[RewrittenGroup],
     parameters: Mapping[str, str] | None = None,
 ) -> Staged:
     """Return the commit of rewritten groups.
@@ -135,7 +135,7 @@ def staged_rewrites(
 
 
 def _runs(
-    txn: TransactionSnapshot, cls: OperationClass, one: Rewritten, rows: Sequence[int]
+    txn: TransactionSnapshot, cls: OperationClass, one: RewrittenGroup, rows: Sequence[int]
 ) -> tuple[tuple[Run, ...], ...]:
     """Return the runs of rows of each new file of a group. They are empty if the order changed."""
     if cls is OperationClass.CLUSTER:

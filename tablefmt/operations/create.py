@@ -56,7 +56,7 @@ from tablefmt.session.transaction_snapshot import (
 )
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.clocks import Moment
-from tablefmt.store.location_checks import check_place, ensure_safe
+from tablefmt.store.location_checks import ensure_safe, refuse_foreign_files
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 
@@ -123,7 +123,7 @@ def create_as(
     try:
         commit_result(plan, done, before)
     except (ProtocolChangedException, TableReplacedError):
-        concurrent = open_if_there(store, environment) if exist_ok else None
+        concurrent = open_if_exists(store, environment) if exist_ok else None
         if concurrent is None:
             raise
         return _join_existing(concurrent, metadata, exist_ok)
@@ -139,7 +139,7 @@ def prepare(store: Store, environment: Environment = SYSTEM) -> None:
         ForeignTableError: STO-23.
         UnsafeStoreError: STO-12.
     """
-    check_place(store)
+    refuse_foreign_files(store)
     ensure_safe(store, environment.nonce(), environment.sleep)
 
 
@@ -187,10 +187,10 @@ def is_there(store: Store) -> bool:
         store.size(entry_key(0))
     except KeyNotFoundError:
         return False
-    return open_if_there(store) is not None
+    return open_if_exists(store) is not None
 
 
-def open_if_there(store: Store, environment: Environment = SYSTEM) -> TableContext | None:
+def open_if_exists(store: Store, environment: Environment = SYSTEM) -> TableContext | None:
     """Return the table at its newest version; None if there is none. Raises as `LogView.open`."""
     view = _existing_log(store)
     return None if view is None or view.head.ended else TableContext(store, view, environment)

@@ -18,7 +18,7 @@ from tablefmt.operations.create import (
     Partitions,
     check_partitioning,
     create_with_rows,
-    open_if_there,
+    open_if_exists,
 )
 from tablefmt.operations.overwrite import overwrite
 from tablefmt.session.commit_options import CommitOptions
@@ -88,7 +88,7 @@ def write(
             return append(context, rows, options, merge_schema=merge_schema)
         return overwrite(context, rows, options)
 
-    existing = open_if_there(store)
+    existing = open_if_exists(store)
     if existing is not None:
         return into(existing, data)
     with repeatable(data) as rows:

@@ -26,7 +26,7 @@ from tablefmt.operations.create import (
     Partitions,
     check_partitioning,
     create_with_rows,
-    open_if_there,
+    open_if_exists,
 )
 from tablefmt.operations.merge import MatchCheck, merge
 from tablefmt.pipes.keyed_merge import (
@@ -309,7 +309,7 @@ def checked_keys(
 def target_of(
     target: ReadableTable | Uri,
     storage_options: Mapping[str, Any] | None,
-    opened: Callable[[Store], TableContext | None] = open_if_there,
+    opened: Callable[[Store], TableContext | None] = open_if_exists,
 ) -> tuple[Store, TableContext | None]:
     """Return the store of the target, and its table if there is one, at its newest version.
 

@@ -122,7 +122,7 @@ class Scan(BatchSource):
         one that added the file. `partition` is a struct of the partition columns, absent without
         partitioning.
         """
-        return describe_files(self.survivors, self.snapshot)
+        return file_listing(self.survivors, self.snapshot)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield batches in the order of the files' ids, with at most `limit` rows in all."""
@@ -193,7 +193,7 @@ def first_files(files: pa.Table, rows: int) -> pa.Table:
     return files.slice(0, int(np.searchsorted(np.cumsum(live), rows)) + 1)
 
 
-def describe_files(files: pa.Table, snapshot: Snapshot) -> pa.Table:
+def file_listing(files: pa.Table, snapshot: Snapshot) -> pa.Table:
     """Return files in the form of `Scan.files`."""
     columns = {name: files[name] for name in ("id", "path", "size", "rows", "deleted")}
     columns["version"] = files["added"]

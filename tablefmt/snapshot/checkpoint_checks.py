@@ -59,7 +59,7 @@ SPAN_MAX = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CheckpointLimits:
     """Limits in a checkpoint's root that its parts must obey."""
 
     version: int
@@ -73,7 +73,7 @@ class Limits:
     partition_ids: frozenset[int]
 
 
-def columns_problem(schema: pa.Schema, limits: Limits) -> str | None:
+def columns_problem(schema: pa.Schema, limits: CheckpointLimits) -> str | None:
     """Return the error in a manifest segment's columns, from the footer; None if there is none."""
     names = schema.names
     values = [f"partition.{i}" for i in sorted(limits.partition_ids)]
@@ -93,7 +93,7 @@ def columns_problem(schema: pa.Schema, limits: Limits) -> str | None:
     return None
 
 
-def _field_problem(column: pa.Field, limits: Limits) -> str | None:
+def _field_problem(column: pa.Field, limits: CheckpointLimits) -> str | None:
     group, dot, field_id = column.name.partition(".")
     if not dot or no_columns([column.name]) or f"{group}." not in _GROUPS:
         return "is not a column of files"
@@ -136,7 +136,7 @@ def _is_like(kind: pa.DataType, expected: pa.DataType) -> bool:
     return kind in (expected, large.get(expected, expected))
 
 
-def lines_problem(columns: pa.Table, segment: SegmentPart, limits: Limits) -> str | None:
+def lines_problem(columns: pa.Table, segment: SegmentPart, limits: CheckpointLimits) -> str | None:
     """Return the error in the values of some lines of a manifest segment; None if there is none.
 
     Args:
@@ -171,7 +171,7 @@ def lines_problem(columns: pa.Table, segment: SegmentPart, limits: Limits) -> st
     return _values_problem(columns, limits)
 
 
-def _values_problem(columns: pa.Table, limits: Limits) -> str | None:
+def _values_problem(columns: pa.Table, limits: CheckpointLimits) -> str | None:
     """Return the error in partition values that the bounds or NULLs of the same column exclude."""
     names = set(columns.column_names)
     for field_id in limits.partition_ids:
@@ -242,7 +242,7 @@ def _by_id(ids: Numbers, added: Numbers) -> Numbers | None:
     return found if len(found) == len(ids) else None
 
 
-def sums_problem(columns: pa.Table, segment: SegmentPart, limits: Limits) -> str | None:
+def sums_problem(columns: pa.Table, segment: SegmentPart, limits: CheckpointLimits) -> str | None:
     """Return the error in columns of all lines, compared with the root; None if there is none.
 
     Raises:
@@ -288,7 +288,7 @@ def summary_of(known: Mapping[str, Any], field: Field) -> dict[str, pa.Array]:
     return arrays | counts
 
 
-def delta_problem(columns: pa.Table, limits: Limits) -> str | None:
+def delta_problem(columns: pa.Table, limits: CheckpointLimits) -> str | None:
     """Return the error in lines of a part of `deletes`. Position sets are checked when used."""
     most = {"file": limits.next_id - 1, "version": limits.version, "rows": None}
     least = {"file": 1, "version": 0, "rows": 1}

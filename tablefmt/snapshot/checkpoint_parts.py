@@ -28,7 +28,7 @@ from tablefmt.model.positions import DELETE_COLUMNS
 from tablefmt.model.schema import Field
 from tablefmt.snapshot.checkpoint_checks import (
     DELETE_NEEDED,
-    Limits,
+    CheckpointLimits,
     columns_problem,
     deletes_problem,
     deletes_sum_problem,
@@ -244,7 +244,7 @@ class StoredColumns(FileColumns):
         self,
         file: PartFile,
         segment: SegmentPart,
-        limits: Limits,
+        limits: CheckpointLimits,
         places: Places | None = None,
         later: Mapping[int, Field] | None = None,
     ) -> None:
@@ -444,7 +444,7 @@ class StoredDeletes:
     """
 
     def __init__(
-        self, files: Sequence[PartFile], live: Sequence[FileColumns], limits: Limits
+        self, files: Sequence[PartFile], live: Sequence[FileColumns], limits: CheckpointLimits
     ) -> None:
         self._files = files
         self._live = live

@@ -28,7 +28,7 @@ from tablefmt.log.object_names import CHECKPOINTS, entry_key, root_version
 from tablefmt.log.overflow_metadata import read_overflows
 from tablefmt.model.log_entry import StoredEntry
 from tablefmt.snapshot.checkpoint_base import NOTHING, Base, blamed
-from tablefmt.snapshot.checkpoint_checks import Limits
+from tablefmt.snapshot.checkpoint_checks import CheckpointLimits
 from tablefmt.snapshot.checkpoint_parts import PartFile, StoredColumns, StoredDeletes, StoredDeltas
 from tablefmt.snapshot.checkpoint_root import Root, decode_root
 from tablefmt.snapshot.file_history import FileHistory
@@ -106,7 +106,7 @@ def base_of(store: Store, root: Root, key: str) -> Base:
     head = root.head
     metadata = head.metadata
     fields = {field.id: field for field in metadata.schema.fields}
-    limits = Limits(
+    limits = CheckpointLimits(
         version=head.version,
         next_id=head.totals.next_id,
         deleted=head.totals.deleted,

@@ -31,7 +31,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class CursorMove:
     """Part of an entry that changes cursors."""
 
     version: int
@@ -45,14 +45,14 @@ Cursors = Mapping[Key, Cursor]
 NO_CURSORS: Cursors = {}
 
 
-def move_of(entry: Entry) -> Move | None:
+def move_of(entry: Entry) -> CursorMove | None:
     """Return the changes of an entry to cursors; None if there are none."""
     if not entry.moves_cursors and not entry.ends:
         return None
-    return Move(entry.version, entry.derived_from, tuple(entry.cursors), entry.ends)
+    return CursorMove(entry.version, entry.derived_from, tuple(entry.cursors), entry.ends)
 
 
-def moved(before: Cursors, entry: Entry | Move) -> Cursors:
+def moved(before: Cursors, entry: Entry | CursorMove) -> Cursors:
     """Return the cursors after one more entry; the same object if it moves none.
 
     Raises:
@@ -94,7 +94,7 @@ def taken_back(now: Cursors, then: Cursors) -> tuple[CursorBack, ...]:
     return tuple(back)
 
 
-def after(before: Cursors, entries: Iterable[Entry | Move]) -> Cursors:
+def after(before: Cursors, entries: Iterable[Entry | CursorMove]) -> Cursors:
     """Return the cursors after the entries, which may include the end of the table.
 
     Raises:
@@ -111,5 +111,5 @@ def _location(cursor: Cursor | None) -> str | None:
     return None if cursor is None else cursor.location
 
 
-def _bad(entry: Entry | Move, message: str) -> CorruptEntryError:
+def _bad(entry: Entry | CursorMove, message: str) -> CorruptEntryError:
     return CorruptEntryError(f"it {message}", key=entry_key(entry.version), rule="RPL-7")

@@ -18,7 +18,7 @@ from tablefmt.log.codec import decode
 from tablefmt.model.log_entry import Entry, LogHorizon, Metadata, OverflowFile, StoredEntry, Totals
 from tablefmt.model.times import show_time
 from tablefmt.snapshot.checkpoint_base import NOTHING, Base
-from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, Move, after, move_of
+from tablefmt.snapshot.cursors import NO_CURSORS, CursorMove, Cursors, after, move_of
 from tablefmt.snapshot.head import Head
 
 
@@ -178,7 +178,7 @@ class Versions:
         self._metadata: list[tuple[int, Metadata]] = []
         self._cursors: Cursors = NO_CURSORS
         """Cursors at the first version."""
-        self._moves: list[Move] = []
+        self._moves: list[CursorMove] = []
         """Changes of cursors since the first version."""
 
     def start(self, head: Head, described: int | None = None) -> None:

@@ -71,7 +71,7 @@ class Foreign:
     """The file that identifies it."""
 
 
-def check_place(store: Store) -> None:
+def refuse_foreign_files(store: Store) -> None:
     """Refuse to create a table among files of other programs.
 
     Costs one listing. On a local disk it also lists the metadata folders of each parent folder.

@@ -83,7 +83,7 @@ KINDS = (
 _PATTERNS = re.compile("|".join(f"({kind.pattern})" for kind in KINDS), re.DOTALL)
 
 
-def kind_of(key: str) -> Kind:
+def object_kind(key: str) -> Kind:
     """Return the kind of the object with this key. Pure."""
     match = _PATTERNS.fullmatch(key)
     assert match is not None
@@ -117,7 +117,7 @@ def length_of(body: bytes) -> int:
 
 def most_of(key: str) -> int:
     """Return the length limit in bytes for the object with this key. Pure."""
-    return kind_of(key).most
+    return object_kind(key).most
 
 
 class Request(str, Enum):

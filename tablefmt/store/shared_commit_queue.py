@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 
 from tablefmt.store.clocks import elapsed
 
-PATIENCE_SECONDS = 1.0
+STANDSTILL_SECONDS = 1.0
 """Stop waiting for a queue that has not moved for this long."""
 
 STUCK_SECONDS = 30.0
@@ -63,7 +63,7 @@ _stuck: dict[str, float] = {}
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 
 
-class SharedEntries:
+class QueueFileEntries:
     """Log entries that writers of this machine share through the queue file."""
 
     def __init__(self, fd: int) -> None:
@@ -130,7 +130,7 @@ def _checksum(body: bytes, when: float) -> int:
 
 
 @contextmanager
-def shared_queue_turn(identity: str, seconds: float) -> Iterator[SharedEntries | None]:
+def shared_queue_turn(identity: str, seconds: float) -> Iterator[QueueFileEntries | None]:
     """Wait at most `seconds` for the writers of this machine that came before.
 
     Args:
@@ -148,7 +148,7 @@ def shared_queue_turn(identity: str, seconds: float) -> Iterator[SharedEntries |
         came = _wait(fd, seconds)
         if came is None:
             _stuck[identity] = time.monotonic() + STUCK_SECONDS
-        yield SharedEntries(fd) if came else None
+        yield QueueFileEntries(fd) if came else None
     finally:
         # A forked child shares the open file, so close alone does not release the lock.
         with suppress(OSError):
@@ -207,7 +207,7 @@ def _wait(fd: int, seconds: float) -> bool | None:
         now = time.monotonic()
         if serving != served:
             served, moved = serving, now
-        if now - moved > PATIENCE_SECONDS:
+        if now - moved > STANDSTILL_SECONDS:
             return None
         if now >= until:
             return False
@@ -221,7 +221,7 @@ def _wait(fd: int, seconds: float) -> bool | None:
 
 def _ticket(fd: int, until: float) -> int | None:
     """Take the next ticket, and lock it with this open file."""
-    patience = min(until, time.monotonic() + PATIENCE_SECONDS)
+    patience = min(until, time.monotonic() + STANDSTILL_SECONDS)
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 
 from tablefmt.conflict import commit_overlap, conflict_check, rebase
 from tablefmt.conflict.read_write_sets import ConcurrentCommit, Marks, PendingCommit, Read
-from tablefmt.conflict.rebase import Move, Moves, span
+from tablefmt.conflict.rebase import Moves, RowMove, span
 from tablefmt.errors import CorruptEntryError
 from tests.conflict.histories import (
     CLUSTER,
@@ -97,17 +97,17 @@ def _no_overwrite(concurrent: ConcurrentCommit, mine: PendingCommit, blind: int)
     return concurrent.entry.operation.cls.value == "UPDATE" and read is not None and read >= blind
 
 
-def _no_rank(move: Move, positions: BitMap64) -> BitMap64:
+def _no_rank(move: RowMove, positions: BitMap64) -> BitMap64:
     run = move.run
     inside = (positions & span(run.start, run.rows)) - run.dropped
     return inside.shift(move.offset - run.start)
 
 
-def _no_offset(move: Move, positions: BitMap64) -> BitMap64:
+def _no_offset(move: RowMove, positions: BitMap64) -> BitMap64:
     return _PLACE(replace(move, offset=0), positions)
 
 
-_PLACE = Move.place
+_PLACE = RowMove.place
 _DELETES = rebase._moved_deletes
 _SETS = commit_overlap._sets_nothing_read
 _READ = rebase._moved_read
@@ -197,8 +197,8 @@ WRONG = [
         "new versions never match", commit_overlap, "_sets_nothing_read", _any_columns, ROW, VALUES
     ),
     Wrong("no key is ever met", commit_overlap, "_without_other_keys", _no_keys_match),
-    Wrong("dropped rows are counted", rebase.Move, "place", _no_rank, first=836),
-    Wrong("every input starts at 0", rebase.Move, "place", _no_offset),
+    Wrong("dropped rows are counted", rebase.RowMove, "place", _no_rank, first=836),
+    Wrong("every input starts at 0", rebase.RowMove, "place", _no_offset),
     Wrong("removals stay where they were", rebase, "_moved_deletes", _deletes_stay),
     Wrong("rows are taken out twice", rebase, "_moved_deletes", _twice, ROW, UPDATES, first=744),
     Wrong("reads stay where they were", rebase, "_moved_read", _read_stays, first=1018),

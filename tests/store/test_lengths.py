@@ -18,7 +18,7 @@ from tablefmt.log.object_names import (
 )
 from tablefmt.store import object_store
 from tablefmt.store.local_store import LocalStore
-from tablefmt.store.object_store import KINDS, TooLong, kind_of, length_of
+from tablefmt.store.object_store import KINDS, TooLong, length_of, object_kind
 from tests.tables import memory
 
 NONCE = "ab" * 16
@@ -38,7 +38,7 @@ NAMES = {
 
 def test_every_name_has_a_kind() -> None:
     """STO-24: the names that the log gives are those that the table knows."""
-    assert {key: kind_of(key).name for key in NAMES} == NAMES
+    assert {key: object_kind(key).name for key in NAMES} == NAMES
     assert set(NAMES.values()) == {kind.name for kind in KINDS}
 
 

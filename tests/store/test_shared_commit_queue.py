@@ -16,7 +16,7 @@ import pytest
 
 from tablefmt.store import shared_commit_queue
 from tablefmt.store.clocks import elapsed
-from tablefmt.store.shared_commit_queue import SharedEntries, shared_queue_turn
+from tablefmt.store.shared_commit_queue import QueueFileEntries, shared_queue_turn
 
 SOON = 30.0
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -176,7 +176,7 @@ def test_a_dead_holder_does_not_block_the_queue(
     folder: Path, stop: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """STO-14: killed, its turn is over; stopped, it is waited for so long and no longer."""
-    monkeypatch.setattr(shared_commit_queue, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(shared_commit_queue, "STANDSTILL_SECONDS", 0.1)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder)], stdout=subprocess.PIPE, text=True
     )
@@ -191,7 +191,7 @@ def test_a_dead_holder_does_not_block_the_queue(
         with shared_queue_turn("a", SOON) as shared:
             assert (shared is None) == (stop is signal.SIGSTOP)
             assert shared is None or shared.read() == [(1, b"one")]
-        monkeypatch.setattr(shared_commit_queue, "PATIENCE_SECONDS", SOON)
+        monkeypatch.setattr(shared_commit_queue, "STANDSTILL_SECONDS", SOON)
         with shared_queue_turn("a", SOON) as shared:
             assert (shared is None) == (stop is signal.SIGSTOP), "it is not waited in once more"
     finally:
@@ -225,7 +225,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(
     assert shared_commit_queue._folder() == str(mine)
     assert mine.stat().st_mode & 0o777 == 0o700
     with shared_queue_turn("a", SOON) as shared:
-        assert isinstance(shared, SharedEntries)
+        assert isinstance(shared, QueueFileEntries)
     (file,) = mine.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     mine.chmod(0o770)

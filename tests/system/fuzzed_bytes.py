@@ -52,7 +52,7 @@ from tablefmt.log.object_names import (
 )
 from tablefmt.store import object_store
 from tablefmt.store.memory_store import MemoryStore
-from tablefmt.store.shared_commit_queue import SharedEntries
+from tablefmt.store.shared_commit_queue import QueueFileEntries
 from tests.places import ROOT
 from tests.tables import handle, memory, new_table, rows
 
@@ -463,13 +463,13 @@ def posts(objects: Objects, chance: random.Random) -> None:
     """Spoil shared entries of a commit queue and read them here. A table in memory has none."""
     fd = os.memfd_create("posts")
     try:
-        shared = SharedEntries(fd)
+        shared = QueueFileEntries(fd)
         shared.leave([(v, objects[entry_key(v)]) for v in range(4)])
         body = bytearray(os.pread(fd, 1 << 20, 0))
         for _ in range(chance.choice((1, 3))):
             body[chance.randrange(16, len(body))] = chance.randrange(256)
         os.pwrite(fd, bytes(body), 0)
-        found = SharedEntries(fd).read()
+        found = QueueFileEntries(fd).read()
         right = [(v, objects[entry_key(v)]) for v in range(4)]
         assert found in ([], right), "posts"
     finally:

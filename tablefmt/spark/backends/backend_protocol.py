@@ -133,7 +133,7 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rewritten:
+class PositionedRows:
     """Result of a query over rows with their positions."""
 
     files: AddedFiles | None
@@ -223,7 +223,7 @@ class Backend(Protocol):
 
     def rewrite_rows(
         self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
-    ) -> Rewritten:
+    ) -> PositionedRows:
         """Run a query over rows with positions. Write rows, and return the positions of all rows.
 
         Args:

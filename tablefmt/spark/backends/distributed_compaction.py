@@ -27,7 +27,7 @@ from tablefmt.data.file_rewrite import RANGE_BYTES, Clustering, Rewriting, sampl
 from tablefmt.expressions.filter_tuples import Filters
 from tablefmt.model.log_entry import AddedFiles, OperationClass
 from tablefmt.operations import cluster, compact
-from tablefmt.operations.compact import Rewritten, files_of_groups, rewriting, staged_rewrites
+from tablefmt.operations.compact import RewrittenGroup, files_of_groups, rewriting, staged_rewrites
 from tablefmt.operations.compact_plan import PlannedGroup
 from tablefmt.session.measurements import REWRITE
 from tablefmt.session.table_context import TableContext
@@ -384,8 +384,8 @@ def _files(txn: TransactionSnapshot, groups: Sequence[PlannedGroup]) -> list[pa.
 
 def _rewritten(
     groups: Sequence[PlannedGroup], added: Sequence[AddedFiles | None]
-) -> list[Rewritten]:
-    return [Rewritten(group.files, one) for group, one in zip(groups, added, strict=True)]
+) -> list[RewrittenGroup]:
+    return [RewrittenGroup(group.files, one) for group, one in zip(groups, added, strict=True)]
 
 
 def _job_step(what: str, files: Sequence[pa.Table]) -> str:

@@ -40,7 +40,7 @@ from tablefmt.spark.backends.backend_protocol import (
     FILE,
     ROW,
     Destination,
-    Rewritten,
+    PositionedRows,
     session_layout,
 )
 from tablefmt.spark.backends.python_workers import check_workers, described, for_workers, read_back
@@ -60,7 +60,7 @@ def rewrite(
     names: Sequence[str],
     options: WriteOptions,
     part: str = "u",
-) -> Rewritten:
+) -> PositionedRows:
     """Run a query, and write its rows durably to files under the transaction's folder (ADD-5).
 
     Args:

@@ -45,8 +45,13 @@ from tablefmt.spark.pyspark_objects import DataFrame, Session
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.spark_jobs import with_batch
 from tablefmt.spark.spark_options import WriteKeywords, WriteOptions, parse_options
-from tablefmt.spark.statements.dml import replaced_by, stage_replace
-from tablefmt.spark.statements.execution import execute, open_context, open_if_there, rows_of
+from tablefmt.spark.statements.dml import replaced_by, stage_replace_on_spark
+from tablefmt.spark.statements.execution import (
+    execute,
+    open_context,
+    open_context_if_exists,
+    rows_of,
+)
 from tablefmt.spark.statements.frame_reads import read_at
 from tablefmt.store.location import open_store
 from tablefmt.store.object_store import Store
@@ -124,7 +129,7 @@ def write(
     mode = _mode(mode, parsed)
     store = open_store(uri, parsed.storage_options)
     failures.install()
-    context = open_if_there(store)
+    context = open_context_if_exists(store)
     if context is None:
         # As in Spark's own CREATE TABLE AS, every column is nullable.
         columns = nullable(schema_from(df.schema))
@@ -243,7 +248,7 @@ def overwrite_rows(
             txn.target = _evolved(txn.metadata, df, options, partition_by)
         if where is not None and by_rows is not None:
             with _explaining(df, txn.target):
-                return stage_replace(txn, df, where, by_rows, options)
+                return stage_replace_on_spark(txn, df, where, by_rows, options)
         return overwrite_files(
             txn.transaction,
             _txn_files(df, txn, options),

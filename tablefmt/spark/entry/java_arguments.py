@@ -28,7 +28,7 @@ from tablefmt.spark.pyspark_objects import (
 )
 from tablefmt.spark.runtime.sql_text import parser_of
 from tablefmt.spark.spark_options import parse_options
-from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.store.location import open_store
 from tablefmt.store.object_store import Store
 
@@ -148,7 +148,7 @@ def catalog_table_or_none(spark: Session, given: object) -> CatalogTable | None:
 def check_no_folder(name: str, table: CatalogTable) -> None:
     """Check that no local folder with this name is a table. Raises InvalidArgumentError."""
     folder = os.path.abspath(name)
-    if folder != table.uri and open_if_there(open_store(folder)) is not None:
+    if folder != table.uri and open_context_if_exists(open_store(folder)) is not None:
         raise InvalidArgumentError(
             f"{name!r} is ambiguous: Spark's catalog has a table of that name at {table.uri}, and "
             f"the folder {folder} has one too; write {table.quoted!r} for the catalog's table, or "

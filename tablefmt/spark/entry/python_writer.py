@@ -44,7 +44,7 @@ from tablefmt.spark.entry.dataframe_io import check_first, evolved
 from tablefmt.spark.entry.stream_verbs import check_on_top, open_for
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.spark_options import WriteOptions, parse_options, pop_option, pop_partition_by
-from tablefmt.spark.statements.execution import open_context, open_if_there, rows_of
+from tablefmt.spark.statements.execution import open_context, open_context_if_exists, rows_of
 from tablefmt.spark.streams.stream_sink import Batch, Sink, application_of, options_of, sink_of
 from tablefmt.store.clocks import Moment
 from tablefmt.store.location import open_store
@@ -219,7 +219,7 @@ def prepare(
     """
     rows = nullable(schema_from(schema))
     began = SYSTEM.moment(store)
-    context = open_if_there(store)
+    context = open_context_if_exists(store)
     if context is None:
         check_first(options)
         prepare_place(store)

@@ -44,7 +44,7 @@ from tablefmt.spark.spark_options import (
     parse_read_options,
     pop_option,
 )
-from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.spark.statements.frame_reads import changes_frame
 from tablefmt.store.location import open_store
 from tablefmt.table import Table
@@ -170,7 +170,7 @@ def _columns(session: JavaObject, uri: str, storage: str) -> JavaObject:
 
 
 def _exists(path: str) -> bool:
-    return open_if_there(open_store(path)) is not None
+    return open_context_if_exists(open_store(path)) is not None
 
 
 def _reads_files(session: JavaObject, path: str, given: str) -> bool:

@@ -55,7 +55,7 @@ from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import statement_errors
 from tablefmt.spark.runtime.sql_text import parsed
 from tablefmt.spark.spark_options import WriteKeywords, WriteOptions, parse_options
-from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.spark.statements.frame_reads import changes_frame, read_at
 from tablefmt.spark.statements.merge_clauses import merge_of
 from tablefmt.spark.statements.source_rows import again_if_lost, stored_once
@@ -109,7 +109,7 @@ class SparkPipe:
             )
         failures.install()
         place = target.table if isinstance(target, SparkTable) else target
-        store, context = target_of(place, parsed.storage_options, open_if_there)
+        store, context = target_of(place, parsed.storage_options, open_context_if_exists)
         if context is not None:
             check_partitioning(context.view.head.metadata, partition_by)
         derived = next_of(self.source, store, context, self.name)

@@ -40,7 +40,7 @@ from tablefmt.spark.pyspark_objects import DataFrame, JavaObject, Session, java_
 from tablefmt.spark.runtime.failures import answered
 from tablefmt.spark.runtime.spark_jobs import content_of
 from tablefmt.spark.runtime.sql_text import selected
-from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.spark.statements.frame_reads import rows_of_changes, without_clashes
 from tablefmt.spark.streams.stream_options import (
     StreamOptions,
@@ -60,7 +60,7 @@ from tablefmt.spark.streams.stream_sink import (
 )
 from tablefmt.spark.streams.stream_source import StreamSource
 from tablefmt.store.location import open_store
-from tablefmt.store.location_checks import check_place
+from tablefmt.store.location_checks import refuse_foreign_files
 from tablefmt.store.object_store import Store
 
 
@@ -172,9 +172,9 @@ def _start(session: JavaObject, mode: str, given: str, partition_by: str) -> str
     spark = session_of(session)
     sink, store = _sink(spark, mode, given, partition_by)
     backend_for(spark, store)
-    context = open_if_there(store)
+    context = open_context_if_exists(store)
     if context is None:
-        check_place(store)
+        refuse_foreign_files(store)
         return None
     _check_table(sink, context)
     return context.view.head.table
@@ -236,7 +236,7 @@ def open_for(batch: Batch, sink: Sink, store: Store, begun: str | None) -> Table
     Raises:
         TableNotFoundError, TableReplacedError, ConcurrentTransactionException: STR-14.
     """
-    context = open_if_there(store)
+    context = open_context_if_exists(store)
     if context is None:
         check_there(store.uri, batch, begun)
         return None

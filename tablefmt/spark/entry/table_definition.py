@@ -35,7 +35,7 @@ from tablefmt.spark.entry.java_arguments import context_of, java_columns, sessio
 from tablefmt.spark.pyspark_objects import DataFrame, JavaObject, Session
 from tablefmt.spark.spark_options import WriteOptions, option_key
 from tablefmt.spark.statements.alter_table import alter_table, check_of, with_defaults
-from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.store.object_store import Store
 
 REPLACE = "REPLACE TABLE"
@@ -146,7 +146,7 @@ def define(spark: Session, store: Store, statement: Statement) -> Schema:
         SchemaMismatchError: a table with another definition exists, or the definition is invalid.
     """
     asked = statement.metadata(spark) if statement.columns["fields"] else None
-    context = open_if_there(store)
+    context = open_context_if_exists(store)
     if context is None:
         context = open_context(store) if asked is None else create_as(store, asked)
     metadata = context.view.head.metadata
@@ -201,7 +201,7 @@ def replace_table(spark: Session, store: Store, statement: Statement) -> Schema:
         ConcurrentModificationException: another commit changed the definition meanwhile.
     """
     definition_asked = statement.metadata(spark)
-    context = open_if_there(store)
+    context = open_context_if_exists(store)
     if context is None:
         return create_as(store, definition_asked).view.head.metadata.schema
 
@@ -244,7 +244,7 @@ def replace_rows(
             "REPLACE TABLE replaces the whole table, so it does not take replaceWhere or "
             "partitionOverwriteMode, which replace a part of the rows"
         )
-    context = open_if_there(store)
+    context = open_context_if_exists(store)
     if context is None:
         return create_rows(df, store, statement, options)
     asked = statement.metadata_of_rows(schema_from(df.schema))

@@ -30,7 +30,7 @@ from tablefmt.spark.spark_options import (
     pop_option,
     pop_partition_by,
 )
-from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.spark.statements.sql_commands import change_rows, counts
 from tablefmt.store.location import open_store
 
@@ -64,7 +64,7 @@ def _overwrite_mode(spark: Session, uri: str, given: Mapping[str, Any]) -> dict[
     dynamic = folded(spark.conf.get(OVERWRITE_MODE, None) or "") == "dynamic"
     if not dynamic or given_names & {"replacewhere", "partitionoverwritemode"}:
         return {}
-    context = open_if_there(open_store(uri, parse_options(dict(given)).storage_options))
+    context = open_context_if_exists(open_store(uri, parse_options(dict(given)).storage_options))
     partitioned = context is not None and context.view.head.metadata.partition_by
     return {"partitionOverwriteMode": "dynamic"} if partitioned else {}
 

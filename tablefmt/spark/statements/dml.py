@@ -35,7 +35,7 @@ from tablefmt.session.transaction_snapshot import (
     TransactionSnapshot,
     check_may_remove,
 )
-from tablefmt.spark.backends.backend_protocol import FILE, ROW, Rewritten
+from tablefmt.spark.backends.backend_protocol import FILE, ROW, PositionedRows
 from tablefmt.spark.backends.query_plans import version_read
 from tablefmt.spark.backends.row_level_operations import (
     copy_rows_in_tasks,
@@ -256,7 +256,7 @@ def ids_of(files: pa.Table) -> Any:
     return files["id"].to_numpy()
 
 
-def positions_of(written: Rewritten, files: pa.Table) -> Any:
+def positions_of(written: PositionedRows, files: pa.Table) -> Any:
     """Return the positions of all rows of a query, by file id."""
     return positions_by_file(written.column(FILE), written.column(ROW), np.asarray(ids_of(files)))
 
@@ -292,7 +292,7 @@ def replaced_by(
     return (target.text if target.exact else where), target
 
 
-def stage_replace(
+def stage_replace_on_spark(
     txn: TransactionSnapshot,
     df: DataFrame,
     where: str,

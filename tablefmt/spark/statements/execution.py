@@ -78,7 +78,7 @@ def open_context(store: Store, *, explain: bool = True) -> TableContext:
     return context
 
 
-def open_if_there(store: Store) -> TableContext | None:
+def open_context_if_exists(store: Store) -> TableContext | None:
     """Open the table as `open_context`. None if there is no table."""
     try:
         return open_context(store, explain=False)

@@ -36,7 +36,7 @@ from tablefmt.session.merge_pairs import (
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import OtherVersionRead, TransactionSnapshot, joined
 from tablefmt.snapshot.file_columns import added_table
-from tablefmt.spark.backends.backend_protocol import ACTION, FILE, ROW, SOURCE, Rewritten
+from tablefmt.spark.backends.backend_protocol import ACTION, FILE, ROW, SOURCE, PositionedRows
 from tablefmt.spark.backends.query_plans import version_read
 from tablefmt.spark.backends.row_level_operations import copy_rows_in_tasks, rewrite
 from tablefmt.spark.columns.row_conditions import check_by_row, check_deterministic
@@ -251,7 +251,7 @@ class _Work:
         _log.info("MERGE: %s", dict(staged.operation.metrics))
         return staged
 
-    def _find(self, files: pa.Table) -> Rewritten:
+    def _find(self, files: pa.Table) -> PositionedRows:
         """Find table rows that match a source row, or that a NOT MATCHED BY SOURCE clause changes.
 
         The same pass writes the new versions of updated rows.
@@ -261,7 +261,7 @@ class _Work:
         names = [FILE, ROW, SOURCE, ACTION]
         if files.num_rows == 0 or (self.source.count == 0 and not outer):
             shape = pa.schema([(name, pa.int64()) for name in names])
-            return Rewritten(None, shape.empty_table())
+            return PositionedRows(None, shape.empty_table())
         rows = rows_with_positions(self.spark, self.txn, files, merge.where)
         matched, by_source = merge.of(Side.MATCHED), merge.of(Side.NOT_MATCHED_BY_SOURCE)
         if merge.by_name:
@@ -284,7 +284,7 @@ class _Work:
             pairs = pairs.select(FILE, ROW, SOURCE, action)
             self.checks.check_versions(pairs)
             with job_description(self.spark, step):
-                return Rewritten(None, pairs.toArrow())
+                return PositionedRows(None, pairs.toArrow())
         columns = self.columns.updated(pairs, rows, clauses, clause)
         if self.columns.always_updates:
             names.remove(ACTION)
@@ -295,7 +295,7 @@ class _Work:
         with job_description(self.spark, f"{step} and writing new versions"):
             return rewrite(self.spark, self.txn, frame, names, self.options)
 
-    def _checked(self, rewritten: Rewritten) -> Pairs:
+    def _checked(self, rewritten: PositionedRows) -> Pairs:
         """Return the pairs of table and source rows. Raises MergeCardinalityError (MRG-4)."""
         file, position, source = (rewritten.column(name) for name in (FILE, ROW, SOURCE))
         if ACTION in rewritten.positions.column_names:

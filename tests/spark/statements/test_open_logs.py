@@ -15,7 +15,7 @@ import tablefmt
 from tablefmt.errors import CorruptEntryError, TableNotFoundError
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.spark.statements import execution
-from tablefmt.spark.statements.execution import open_context, open_if_there
+from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.store.location import open_store
 from tests.s3server import S3Server
 
@@ -86,9 +86,9 @@ def test_another_table_in_the_same_place_is_opened_anew(uri: str, versions: int)
 
 def test_a_removed_table_is_not_there(uri: str) -> None:
     filled(uri, 2)
-    assert open_if_there(open_store(uri)) is not None
+    assert open_context_if_exists(open_store(uri)) is not None
     shutil.rmtree(uri)
-    assert open_if_there(open_store(uri)) is None
+    assert open_context_if_exists(open_store(uri)) is None
     with pytest.raises(TableNotFoundError):
         open_context(open_store(uri))
     filled(uri, 1)

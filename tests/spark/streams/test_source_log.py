@@ -116,7 +116,7 @@ def test_a_feed_of_a_random_history_is_that_of_the_model(seed: int, limits: Any)
         assert end.began == Position(begun, 0, True)
 
     versions, head = by_version(found), len(history.versions) - 1
-    known = history.now.shown(history.versions[begun].rows, history.gone_at(begun))
+    known = history.now.shown(history.versions[begun].rows, history.dropped_at(begun))
     assert versions.pop(begun, Counter()) == Counter(("insert", row) for row in known)
     for each in history.changes(begun, head):
         each.check(versions.pop(each.version, Counter()))

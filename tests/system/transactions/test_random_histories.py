@@ -19,7 +19,7 @@ from tablefmt.commit.driver import Driver
 from tablefmt.commit.transaction_plan import Removed, removed_from
 from tablefmt.conflict import commit_overlap, conflict_check, rebase
 from tablefmt.conflict.read_write_sets import ConcurrentCommit, PendingCommit
-from tablefmt.conflict.rebase import Move, span
+from tablefmt.conflict.rebase import RowMove, span
 from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.errors import CorruptTableError
 from tablefmt.operations import transaction
@@ -122,7 +122,7 @@ def _stays(concurrent: ConcurrentCommit, mine: PendingCommit) -> PendingCommit:
     return mine
 
 
-def _no_rank(move: Move, positions: Any) -> Any:
+def _no_rank(move: RowMove, positions: Any) -> Any:
     run = move.run
     inside = (positions & span(run.start, run.rows)) - run.dropped
     return inside.shift(move.offset - run.start)
@@ -206,7 +206,7 @@ WRONG = [
     Wrong(
         "removals are not moved", rebase, "_moved", _unmoved, ("delete", "minor", "major"), first=8
     ),
-    Wrong("dropped rows are counted", rebase.Move, "place", _no_rank, ("delete", "minor")),
+    Wrong("dropped rows are counted", rebase.RowMove, "place", _no_rank, ("delete", "minor")),
     Wrong("compactions bring rows back", rebase, "with_deletes_of", _stays, ("delete", "minor")),
     Wrong("overtaken groups stay", rebase, "not_overtaken", _stays, ("append", *COMPACTIONS)),
     Wrong(

@@ -43,7 +43,7 @@ from tablefmt.spark.backends.backend_protocol import (
     ROW_COLUMNS,
     ChangeRange,
     Destination,
-    Rewritten,
+    PositionedRows,
     spark_fields,
 )
 from tablefmt.spark.backends.python_workers import described, for_workers, merged, read_back
@@ -233,7 +233,7 @@ def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | 
 
 def rewrite_rows(
     frame: DataFrame, store: Store, to: Destination, names: Sequence[str]
-) -> Rewritten:
+) -> PositionedRows:
     """Write rows with positions. The positions are not written to files. As `Backend`."""
     shape = pa.schema([ROW_COLUMNS[name] for name in names])
     rows = aligned(frame, to.metadata.schema, spark_fields(shape))
@@ -257,7 +257,7 @@ def rewrite_rows(
         answers = checked.mapInArrow(rewrite_tablefmt_arrow, kinds).collect()
     added = merged(read_back(bytes(answer[0])) for answer in answers)
     positions = [unpacked(bytes(answer[1])).cast(shape) for answer in answers if answer[1]]
-    return Rewritten(added, pa.concat_tables([shape.empty_table(), *positions]))
+    return PositionedRows(added, pa.concat_tables([shape.empty_table(), *positions]))
 
 
 def _with_simple_names(frame: DataFrame) -> tuple[DataFrame, list[str]]:
@@ -338,7 +338,7 @@ class ArrowBackend:
 
     def rewrite_rows(
         self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
-    ) -> Rewritten:
+    ) -> PositionedRows:
         """Implement `Backend.rewrite_rows`. `part` is not needed: file names are unique."""
         return rewrite_rows(frame, self.store, to, names)
 

@@ -38,7 +38,7 @@ from tablefmt.spark.backends.backend_protocol import (
     Backend,
     ChangeRange,
     Destination,
-    Rewritten,
+    PositionedRows,
 )
 from tablefmt.spark.backends.native import native_writer
 from tablefmt.spark.backends.native.native_relation import (
@@ -241,7 +241,7 @@ class NativeBackend:
 
     def rewrite_rows(
         self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
-    ) -> Rewritten:
+    ) -> PositionedRows:
         """Implement `Backend.rewrite_rows`."""
         if replaced_name(to.metadata.schema) is not None:
             return self.otherwise().rewrite_rows(frame, to, names, part)

@@ -31,7 +31,7 @@ from tablefmt.spark.backends.backend_protocol import (
     ROW_COLUMNS,
     Destination,
     Layout,
-    Rewritten,
+    PositionedRows,
     spark_fields,
 )
 from tablefmt.spark.backends.native import s3a
@@ -302,7 +302,7 @@ THREADS = 8
 
 def rewrite_rows(
     frame: DataFrame, store: Store, to: Destination, names: Sequence[str], part: str
-) -> Rewritten:
+) -> PositionedRows:
     """Run a query over rows with positions, as `Backend`."""
     shape = pa.schema([ROW_COLUMNS[name] for name in names])
     folder = f"{data_folder(to.transaction)}{part}/"
@@ -311,14 +311,14 @@ def rewrite_rows(
     if not names:
         added = described_files(store, written, to)
         check_published(rows, 0 if added is None else added.rows)
-        return Rewritten(added, shape.empty_table())
+        return PositionedRows(added, shape.empty_table())
     positions = _read_back(store, written, shape)
     check_published(rows, sum(table.num_rows for table in positions))
     pairs = list(zip(written, positions, strict=True))
     kept = [file for file, table in pairs if table.num_rows and _is_written(table)]
     delete_keys(store, [file[0] for file in written if file not in kept])
     added = described_files(store, kept, to)
-    return Rewritten(added, pa.concat_tables([shape.empty_table(), *positions]))
+    return PositionedRows(added, pa.concat_tables([shape.empty_table(), *positions]))
 
 
 def _is_written(positions: pa.Table) -> bool:
