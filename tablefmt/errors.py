@@ -191,7 +191,8 @@ class ConcurrentModificationException(TablefmtError):
         winner_version: ID version of the winning commit.
         winner_operation: name of its operation.
         rule: id of the rule in spec/conflicts.md that decided.
-        cell: the matrix rule that applied, in words; None if no matrix was used.
+        cell: the matrix rule that applied, in words; None if no matrix was used. `cell` is the
+            public name of "matrix rule".
         evidence: what both commits touched, with counts; at most 10 items of each kind.
         advice: one sentence about what to do next.
     """

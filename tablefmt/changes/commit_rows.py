@@ -2,8 +2,8 @@
 
 A commit's deletion vectors identify the rows, both in files that stay and in files that it removes.
 Rows that lineage moves did not change. Rows of a file that is removed and added again under another
-id did not change either. A file that several commits of a range deleted rows from is read once, if
-it saves work: each row is in one change only, because it is deleted once (DEL-4).
+id did not change either. A file that loses rows in several commits of the range is read once if
+that is cheaper. No row is in two changes, because a row is deleted once (DEL-4).
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Turn:
     expired: bool = False
     """The time ran out before the turn came."""
     left: list[tuple[int, bytes]] = field(default_factory=list)
-    """Entries that this commit read or made, in order."""
+    """Entries that this commit read or wrote, in order. The next commit of the queue gets them."""
 
 
 class CommitQueue:

@@ -293,7 +293,10 @@ class Driver:
         return Done(following, stored, rebased, [paths[index] for index in dropped])
 
     def _check_late_success(self, version: int, attempt: Attempt) -> Outcome | None:
-        """Check the log before reporting a success long after the last news of the head (RET-9).
+        """Check that our entry is still in the log.
+
+        This is needed if the writer was paused for longer than entries are kept after a horizon
+        (RET-9).
 
         Return None if the entry is in the log.
         """

@@ -101,7 +101,7 @@ class Staged:
     ends: bool = False
     """The table is dropped."""
     recorded: bool = False
-    """The entry makes a version although it changes nothing, because users want to see it."""
+    """Commit even without changes, so that the history shows the run (VACUUM)."""
     protocol: ProtocolFeatures | None = None
     metadata: Metadata | None = None
     """The table's new metadata, under which the files were written. None: unchanged."""

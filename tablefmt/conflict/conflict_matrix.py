@@ -187,7 +187,7 @@ assert all(len(cells) == len(Kind) for grid in FILE_AND_ROW.values() for cells i
 
 
 _BOTH_COMMIT = {Rule.NEVER: "never", Rule.OVERTAKEN: "never"}
-"""Outcomes of rules that never conflict. All other rules may conflict."""
+"""Text of rules that permit both commits in every case."""
 
 
 def is_blind(concurrent: ConcurrentCommit) -> bool:

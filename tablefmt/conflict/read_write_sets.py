@@ -61,8 +61,8 @@ class Read:
     rows: Mapping[int, BitMap64] | None = None
     """Matching positions by file; None: all live rows of `files`."""
     moved: Mapping[int, BitMap64] = field(default_factory=dict)
-    """Positions by file, used without `rows`: the new places of rows that compactions moved from
-    opened files. Only these positions of the file were read.
+    """For a read without `rows`: files that compactions wrote since, and the positions in them of
+    rows that this read covers.
     """
     columns: frozenset[int] | None = None
     """Ids of the columns that decide if a row matches; None: any column."""
@@ -147,8 +147,8 @@ class PendingCommit:
     (CFL-9).
     """
     known: frozenset[int] = frozenset()
-    """Files from `next_id` on whose rows were all there at the read version. They are compaction
-    outputs of known files.
+    """Files added since the read version (id >= `next_id`) that hold only rows of the read version:
+    outputs of concurrent compactions.
     """
 
 

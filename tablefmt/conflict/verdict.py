@@ -60,7 +60,7 @@ class AlreadyApplied:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """Others did all of a compaction before; there is nothing left, and ours was not written."""
+    """Other commits have already rewritten every file of this compaction. Nothing was committed."""
 
     version: int
     """ID version of the last of them."""

@@ -126,8 +126,7 @@ def check_nested_nulls(values: Any, kind: Type, name: str) -> None:
             if not column.nullable and pc.sum(pc.and_(pc.is_null(inner), present)).as_py():
                 raise ConstraintViolationError(
                     f"field {name}.{column.name} is NOT NULL, but the data has NULL. Nothing "
-                    f"was written; "
-                    "give it a value."
+                    "was written; give it a value."
                 )
             check_nested_nulls(inner, column.type, f"{name}.{column.name}")
     elif isinstance(kind, Array):

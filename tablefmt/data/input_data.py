@@ -79,7 +79,7 @@ def _table(arrays: Mapping[str, Any], rows: int, schema: Schema | None) -> pa.Ta
             shown = ", ".join(f"{name!r} {length}" for name, length in lengths.items())
             raise SchemaMismatchError(
                 f"the columns have different lengths: {shown:.300}. Give all columns the same "
-                f"length."
+                "length."
             )
         return pa.table(list(arrays.values()), names=list(arrays))
     if rows or schema is None:
@@ -332,8 +332,7 @@ def _reader_of(data: Any, schema: Schema | None) -> pa.RecordBatchReader:
     hint = " (pass the rows before the condition)" if isinstance(data, str) else ""
     raise SchemaMismatchError(
         f"expected tabular data, got {type(data).__name__}{hint}. Pass a pyarrow Table or "
-        f"reader, a "
-        "polars or pandas frame, a dict of columns, a list of dicts, or any object with "
+        "reader, a polars or pandas frame, a dict of columns, a list of dicts, or any object with "
         "__arrow_c_stream__"
     )
 

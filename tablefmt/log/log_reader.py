@@ -368,11 +368,11 @@ def read_whole(
 
 
 def is_unbroken(known: Mapping[int, bytes]) -> bool:
-    """Return True if no entry above the first versions was removed, even if versions expired. Pure.
+    """Return True if no entry above the first versions was removed. Pure.
 
-    Expiry removes the lowest entries first, except those that define the metadata in force (RET-9).
-    Of two adjacent entries without metadata, it keeps neither. So if two such entries exist, expiry
-    removed none above them.
+    Expiry removes the lowest entries first, and keeps at most one of two adjacent entries without
+    metadata (RET-9). So two adjacent entries without metadata prove that expiry has not come this
+    far.
 
     Args:
         known: entries of the first versions.
@@ -471,7 +471,7 @@ def _read_further(
     listed: Sequence[int] | None,
     first: int,
 ) -> Sequence[int]:
-    """Read rounds two and three: the versions up to the hint, then those in a listing.
+    """Read the versions up to the hint, then the listed ones: requests of rounds two and three.
 
     The function does not request entries below `first`.
 

@@ -184,9 +184,8 @@ def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> fl
         raise InvalidRangeError(
             f"a retention of {seconds:.0f} s is shorter than the required {safe:.0f} s "
             "(logRetentionDuration or twice the longest transaction). Running writers and "
-            "slow readers "
-            "would fail. Change the properties, or pass breaks_running_transactions=True if "
-            "nothing is running."
+            "slow readers would fail. Change the properties, or pass "
+            "breaks_running_transactions=True if nothing is running."
         )
     return seconds
 

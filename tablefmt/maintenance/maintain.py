@@ -59,8 +59,8 @@ class Due:
 def due(context: TableContext) -> tuple[Due, ...]:
     """Return the tasks that are due on the newest version, in the order of WORK.
 
-    For vacuum, the log shows how many files were removed long enough ago. For log expiry, it shows
-    only whether none has run yet. The dry runs list the files and entries.
+    Vacuum: the number of files removed long enough ago, from the log alone. Log expiry: only
+    whether it has ever run. The dry runs list the files and entries.
     """
     reasons = ((work, reason_for(context, work)) for work in WORK)
     return tuple(Due(work, reason) for work, reason in reasons if reason is not None)

@@ -57,8 +57,7 @@ def retention_seconds(given: Retention) -> float:
     if seconds is None or not math.isfinite(seconds):
         raise InvalidRangeError(
             f"retention {given!r:.100} is not a duration. Pass a timedelta, seconds, or text "
-            f"such as "
-            "'7 days' or '12 hours'."
+            "such as '7 days' or '12 hours'."
         )
     if seconds < 0:
         raise InvalidRangeError(
@@ -169,6 +168,8 @@ def commit_horizon(
     log: LogHorizon | None = None,
 ) -> Commit:
     """Set the retention horizon to `oldest`. If it is already there, only record the run.
+
+    The class is MINOR_COMPACT: the commit changes no row, so no writer conflicts with it (ENT-13).
 
     Args:
         context: the table.

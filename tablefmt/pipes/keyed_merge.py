@@ -138,8 +138,7 @@ def check_comparable(keys: Iterable[Field]) -> None:
     if nested:
         raise SchemaMismatchError(
             f"the keys {', '.join(map(repr, nested))} are nested or variant columns, which "
-            f"cannot be "
-            "compared. Convert them to flat columns with `transform`.",
+            "cannot be compared. Convert them to flat columns with `transform`.",
             nested,
         )
 
@@ -255,7 +254,6 @@ def upserts(
             raise CommitRejectedError(
                 "cannot write the rows to a temporary file: the disk is full or failed. Free some "
                 "space."
-                ""
             )
         _check_distinct(here)
         went = _went(new.deleted, here) if isinstance(new, _Came) else None

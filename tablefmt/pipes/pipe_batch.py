@@ -1,8 +1,9 @@
 """One batch of a pipe: its range of versions, decided from both logs, and its rows as a stream.
 
-The cursor is verified in the log of the source. After column names of the source came to mean other
-columns, unchanged rows have other values under such a name, but are not changes; runs by keys then
-take both ends. Spec: PIP-1, PIP-2, PIP-4 .. PIP-7.
+The cursor is verified in the log of the source. A column name of the source may now refer to
+another column: dropped and added again, or renamed. Unchanged rows then show other values under
+that name, but the change feed has no change for them. In that case a run with keys compares all
+rows of both versions. Spec: PIP-1, PIP-2, PIP-4 .. PIP-7.
 """
 
 from __future__ import annotations
@@ -146,8 +147,7 @@ def _check_same_table(source: Head, location: str, cursors: Cursors, name: str) 
         if table != source.table and other == name and cursor.location == location:
             raise TableReplacedError(
                 f"the target copied rows of table {table} at {location}, but another table is "
-                f"there "
-                f"now: {source.table}",
+                f"there now: {source.table}",
                 rule="PIP-7",
                 advice=f"{ANEW}.",
             )

@@ -143,7 +143,9 @@ def autocommit(
 
 
 def newest(context: TableContext) -> Head:
-    """Return the newest version of a table to write, for inspection. No statement begins with it.
+    """Return the newest head, after the checks of a write. It starts no statement.
+
+    It is for callers that only need the schema.
 
     Raises:
         As `TableContext.begin`.

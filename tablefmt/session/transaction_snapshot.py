@@ -80,7 +80,7 @@ class TransactionFiles:
         self.shared = shared
         """Other writers use the folder now, so it stays even if it is empty for a moment."""
         self.shared_key = shared_key
-        """Key of a file of its first write in the folder of another transaction. It may not
+        """Key for the first small file, in the folder of an earlier transaction. The file may not
         exist."""
 
     def discard(self) -> None:

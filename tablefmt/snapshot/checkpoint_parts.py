@@ -438,9 +438,8 @@ class StoredColumns(FileColumns):
 class StoredDeletes:
     """All parts of `deletes` of a checkpoint, read together at the first access.
 
-    The parts are compared with the entry's number of deleted rows. This needs the ids of all live
-    files too. Otherwise a deleted row could come back because the checkpoint gives its file another
-    id.
+    The deleted rows of live files must add up to the number in the entry. Otherwise a wrong file id
+    in a part would bring deleted rows back.
     """
 
     def __init__(

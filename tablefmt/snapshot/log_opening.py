@@ -83,8 +83,8 @@ def open_view(
 
     Args:
         store: the table's root.
-        view_of: create a view of entries on a base. It also gets the time
-            `asked` of the first request. It raises CorruptEntryError if an entry does not follow.
+        view_of: creates a view of entries on a base. `asked` is the time of the first request. It
+            raises CorruptEntryError if an entry does not follow.
         progress: as `open_log`; so are the others.
         whole: as `open_log`.
         explain: as `open_log`.

@@ -202,7 +202,8 @@ class LogView:
         """Add entries, in order, and read only the last one. Known entries are ignored.
 
         Args:
-            bodies: the entries; `log.codec` found nothing in them that an append must read.
+            bodies: bytes of the entries. `entry_headers` has checked that none has metadata or
+                protocol.
             last: the last of them.
 
         Raises:

@@ -83,7 +83,7 @@ class LocalStore:
         if not _is_unicode(self.uri):
             raise StoreError(
                 f"the path {self.uri!r} is not UTF-8. Log entries and Spark need text. Use a "
-                f"UTF-8 path."
+                "UTF-8 path."
             )
         self.identity = f"file://{self.uri}"
         self.unsafe_single_writer = unsafe_single_writer

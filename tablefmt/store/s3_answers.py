@@ -180,8 +180,7 @@ def explain(failure: Failure, bucket: str) -> str:
     if status == 403:
         return (
             "access is denied; grant it to these credentials (without the right to list, S3 "
-            "answers "
-            f"the same for absent objects) ({shown})"
+            f"answers the same for absent objects) ({shown})"
         )
     if 300 <= status < 400:
         return (
