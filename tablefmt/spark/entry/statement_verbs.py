@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.expressions.table_statements import TableStatement, read_statement
 from tablefmt.maintenance.removal_plan import CANDIDATES
 from tablefmt.model.times import from_micros
@@ -29,6 +29,12 @@ _COMMIT = pa.schema(
 
 _HOUR_SECONDS = 3600
 
+_ADVICE = (
+    "pass breaks_running_transactions=True",
+    "set spark.databricks.delta.retentionDurationCheck.enabled to false",
+)
+"""Advice for a short retention, in Python and in SQL."""
+
 
 def _history(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
     return table.table.history(asked.limit)
@@ -46,11 +52,14 @@ def _optimize(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Ta
 
 def _vacuum(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
     retention = None if asked.hours is None else asked.hours * _HOUR_SECONDS
-    report = table.table.vacuum(
-        retention=retention,
-        dry_run=asked.dry_run,
-        breaks_running_transactions=may_break_transactions(spark),
-    )
+    try:
+        report = table.table.vacuum(
+            retention=retention,
+            dry_run=asked.dry_run,
+            breaks_running_transactions=may_break_transactions(spark),
+        )
+    except InvalidRangeError as error:
+        raise InvalidRangeError(str(error).replace(*_ADVICE)) from None
     return report.to_arrow()
 
 
