@@ -256,7 +256,7 @@ def advice() -> dict[str, Advice]:
     """Return the advice by `kind`, one for each."""
     listed = [item for items in GROUPS.values() for item in items]
     found = {item.kind: item for item in listed}
-    assert len(found) == len(listed), "a kind stands twice"
+    assert len(found) == len(listed), "a kind is listed twice"
     return found
 
 
