@@ -29,7 +29,7 @@ from tablefmt.conflict.read_write_sets import (
     PendingCommit,
     Read,
 )
-from tablefmt.conflict.rebase import follow
+from tablefmt.conflict.rebase import rebase_onto
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.content_hashes import encode_hashes
@@ -151,7 +151,7 @@ def timed(
 
     def followed() -> float:
         start = time.perf_counter()
-        follow(concurrent, mine)
+        rebase_onto(concurrent, mine)
         return (time.perf_counter() - start) * 1000
 
     return checked, followed

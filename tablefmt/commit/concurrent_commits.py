@@ -18,7 +18,7 @@ from tablefmt.commit.commit_queue import keep_newest
 from tablefmt.commit.transaction_plan import Plan, is_overtaken
 from tablefmt.conflict.conflict_check import check
 from tablefmt.conflict.read_write_sets import ConcurrentCommit, PendingCommit
-from tablefmt.conflict.rebase import follow
+from tablefmt.conflict.rebase import rebase_onto
 from tablefmt.conflict.verdict import Overtaken, RebasedOver, Verdict
 from tablefmt.errors import (
     CorruptEntryError,
@@ -69,7 +69,7 @@ class ConflictResolver:
             if kind not in self._alike:
                 alike = ConcurrentCommit(concurrent.as_entry())
                 assert check(alike, self.pending) is None, concurrent
-                self.pending, self._alike[kind] = follow(alike, self.pending)
+                self.pending, self._alike[kind] = rebase_onto(alike, self.pending)
             allowed = self._alike[kind]
             self.rebased_over.append(
                 RebasedOver(concurrent.version, concurrent.operation, allowed.rule, allowed.cell)
@@ -93,7 +93,7 @@ class ConflictResolver:
         verdict = check(concurrent, self.pending)
         if verdict is not None:
             return verdict
-        self.pending, rebased = follow(concurrent, self.pending)
+        self.pending, rebased = rebase_onto(concurrent, self.pending)
         self.rebased_over.append(rebased)
         self._last = entry.version
         return Overtaken(entry.version) if is_overtaken(self.plan, self.pending) else None

@@ -98,7 +98,7 @@ class OverflowFileWriter:
         add, delete = entry.add, entry.delete
         if isinstance(add, AddedFiles) and len(add) >= OVERFLOW_FROM_FILES:
             if self._add is None or self._add[0] is not add:
-                self._add = (add, self._added(add))
+                self._add = (add, self._store_added(add))
             entry = replace(entry, add=self._add[1])
         if isinstance(delete, RowDeletes) and _size(delete) > DELETES_ABOVE_BYTES:
             if self._delete is None or self._delete[0] != delete:
@@ -107,7 +107,7 @@ class OverflowFileWriter:
             entry = replace(entry, delete=self._delete[1])
         return entry
 
-    def _added(self, add: AddedFiles) -> AddedFiles | OverflowFile:
+    def _store_added(self, add: AddedFiles) -> AddedFiles | OverflowFile:
         # The entry may contain the metadata that its files were written under.
         metadata = self.plan.staged.metadata or self.plan.staged.written_under
         if metadata is None or len(orjson.dumps(dict(add.columns))) <= OVERFLOW_ABOVE_BYTES:
@@ -202,7 +202,7 @@ class Driver:
                 self._absorb_handed(self.view, turn.found)
                 head = self.concurrent_commits.head = self._head(self.view)
                 self.heard = self.view.freshness.heard_at
-                early = self._overtaken(head)
+                early = self._check_known(head)
             except _UNREADABLE as error:
                 # Nothing was sent yet.
                 return Done(Rejected(_text(error)), refused=error)
@@ -228,7 +228,7 @@ class Driver:
         if entries[0].entry.previous == head.digest:
             view.absorb(entries)
 
-    def _overtaken(self, head: Head) -> Outcome | None:
+    def _check_known(self, head: Head) -> Outcome | None:
         """Judge entries that this handle absorbed since the transaction's read version (CMT-6).
 
         They count like a lost race.
@@ -389,7 +389,7 @@ class Driver:
     def _entry_on(self, head: Head | None) -> Entry:
         plan, pending = self.plan, self.concurrent_commits.resolver.pending
         if plan.staged.restoring is None:
-            return entry_on(plan, pending, head, self._removed(), self._now_us())
+            return entry_on(plan, pending, head, self._select_removed(), self._now_us())
         assert self.view is not None
         assert head is not None
         restored = restored_on(plan.staged.restoring, head, self.view.snapshot(head.version))
@@ -414,7 +414,7 @@ class Driver:
         past."""
         return max(self.environment.now_us(), self.store.server_time_us() or 0)
 
-    def _removed(self) -> Removed:
+    def _select_removed(self) -> Removed:
         ids = removed_ids(self.concurrent_commits.resolver.pending)
         if self.view is None or self.concurrent_commits.head is None:
             return NOTHING

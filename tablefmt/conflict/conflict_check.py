@@ -60,12 +60,12 @@ def check(concurrent: ConcurrentCommit, pending: PendingCommit) -> Verdict:
     """Return the verdict of the first check that applies (CFL-1).
 
     Args:
-        concurrent: an entry above the version that `pending` read. `follow` has processed the
+        concurrent: an entry above the version that `pending` read. `rebase_onto` has processed the
             entries before it.
-        pending: the commit as the last `follow` returned it.
+        pending: the commit as the last `rebase_onto` returned it.
 
     Returns:
-        None if `pending` may commit after `concurrent`. The caller then calls `follow`.
+        None if `pending` may commit after `concurrent`. The caller then calls `rebase_onto`.
 
     Raises:
         CorruptEntryError: the lineage or the key hashes of the concurrent commit are damaged.

@@ -102,7 +102,7 @@ class Group:
 class PendingCommit:
     """Commit that is to be rebased: its work, and the state that it relied on.
 
-    `follow` updates `reads`, `removes`, `deletes`, `groups` and `copied` for each concurrent
+    `rebase_onto` updates `reads`, `removes`, `deletes`, `groups` and `copied` for each concurrent
     commit (conflict/rebase.py).
     """
 

@@ -204,7 +204,7 @@ def _numbers(positions: BitMap64) -> Ids:
     return np.frombuffer(positions.to_array(), np.uint64).astype(np.int64)
 
 
-def with_deletes_of(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
+def apply_deletes_of(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
     """Return the compaction with the concurrent commit's deletes applied to its outputs
     (CFL-14).
     """
@@ -225,7 +225,7 @@ def with_deletes_of(concurrent: ConcurrentCommit, pending: PendingCommit) -> Pen
     return _with_groups(replace(pending, deletes=deletes), [g for g in groups if len(g.inputs)])
 
 
-def not_overtaken(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
+def drop_overtaken_groups(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
     """Return the compaction without the groups whose files the concurrent commit replaced
     (CFL-15).
     """
@@ -255,7 +255,7 @@ def cannot_take_over(concurrent: ConcurrentCommit, pending: PendingCommit) -> se
     return foreign | _kept_but_dropped(pending, moves_of(concurrent.entry, hit))
 
 
-def taking_over(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
+def take_over_outputs(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
     """Return the compaction with the concurrent commit's outputs in place of their inputs
     (CFL-16).
     """
@@ -312,7 +312,7 @@ def _inputs(pending: PendingCommit) -> Ids:
 _NO_MARKS = Marks(BitMap64(), BitMap64())
 
 
-def follow(
+def rebase_onto(
     concurrent: ConcurrentCommit, pending: PendingCommit
 ) -> tuple[PendingCommit, RebasedOver]:
     """Return `pending` rebased onto `concurrent`, and the rule that allowed it.
@@ -324,14 +324,14 @@ def follow(
     Raises:
         CorruptEntryError: the concurrent commit's lineage is damaged, or loses rows (LIN-1, DEL-2).
     """
-    after, rule = _followed(concurrent, pending)
+    after, rule = _rebased(concurrent, pending)
     entry = concurrent.entry
     return after, RebasedOver(
         entry.version, entry.operation.name, rule, rule_text(concurrent, pending)
     )
 
 
-def _followed(concurrent: ConcurrentCommit, pending: PendingCommit) -> tuple[PendingCommit, str]:
+def _rebased(concurrent: ConcurrentCommit, pending: PendingCommit) -> tuple[PendingCommit, str]:
     entry = concurrent.entry
     general = _general_rule(concurrent, pending)
     if entry.metadata is not None and pending.floating:
@@ -339,18 +339,18 @@ def _followed(concurrent: ConcurrentCommit, pending: PendingCommit) -> tuple[Pen
     compacted = entry.operation.cls in NOT_LOGICAL
     if pending.cls in NOT_LOGICAL:
         if not compacted:
-            after, rule = with_deletes_of(concurrent, pending), "CFL-14"
+            after, rule = apply_deletes_of(concurrent, pending), "CFL-14"
         elif pending.granularity == "transaction":
-            after, rule = taking_over(concurrent, pending), "CFL-16"
+            after, rule = take_over_outputs(concurrent, pending), "CFL-16"
         else:
-            after, rule = not_overtaken(concurrent, pending), "CFL-15"
+            after, rule = drop_overtaken_groups(concurrent, pending), "CFL-15"
     elif pending.cls is not OperationClass.UPDATE:
         return pending, general
     elif compacted:
-        return _moved(concurrent, pending, general)
+        return _move_along(concurrent, pending, general)
     else:
         pending = _without_known(pending, entry.remove)
-        after, rule = _skipping(concurrent, pending), "CFL-9"
+        after, rule = _record_skipped(concurrent, pending), "CFL-9"
     return after, general if after is pending else rule
 
 
@@ -364,7 +364,7 @@ def _general_rule(concurrent: ConcurrentCommit, pending: PendingCommit) -> str:
     return "CFL-19" if transaction_rule(cls, pending.cls) is TransactionRule.FAIL else "CFL-2"
 
 
-def _skipping(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
+def _record_skipped(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCommit:
     """Record the first skipped blind commit whose rows the reads might have returned (CFL-9)."""
     if (
         pending.granularity == "transaction"
@@ -379,7 +379,7 @@ def _skipping(concurrent: ConcurrentCommit, pending: PendingCommit) -> PendingCo
     return replace(pending, skipped=concurrent.entry.version)
 
 
-def _moved(
+def _move_along(
     concurrent: ConcurrentCommit, pending: PendingCommit, general: str
 ) -> tuple[PendingCommit, str]:
     """Move reads and removals along with the rows into the compaction's outputs (CFL-13)."""
@@ -397,14 +397,14 @@ def _moved(
     after = replace(
         pending,
         removes=without(pending.removes, removed),
-        deletes=_moved_deletes(concurrent, pending, moves),
+        deletes=_move_deletes(concurrent, pending, moves),
         copied=tuple((index, rewritten(runs, moves)) for index, runs in pending.copied),
-        reads=tuple(_moved_read(read, removed, moves) for read in pending.reads),
+        reads=tuple(_move_read(read, removed, moves) for read in pending.reads),
     )
     return after, "CFL-13" if any(moves.values()) else general
 
 
-def _moved_deletes(
+def _move_deletes(
     concurrent: ConcurrentCommit, pending: PendingCommit, moves: Moves
 ) -> dict[int, Marks]:
     deletes = {file: marks for file, marks in pending.deletes.items() if file not in moves}
@@ -435,7 +435,7 @@ def _mark(deletes: dict[int, Marks], file: int, deleted: BitMap64, updated: BitM
     deletes[file] = Marks(deleted, updated)
 
 
-def _moved_read(read: Read, removed: Ids, moves: Moves) -> Read:
+def _move_read(read: Read, removed: Ids, moves: Moves) -> Read:
     moved_files = shared(removed, read.files).tolist()
     if not moved_files:
         return read

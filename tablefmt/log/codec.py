@@ -212,8 +212,8 @@ def _header(body: bytes, version: int, previous: str) -> EntryHeader | None:
         document: dict[str, Any] = orjson.loads(body)
         operation = document["operation"]
         cls = _ROWS_ONLY.get(operation["class"])
-        follows = document["previous"] == previous and document["version"] == version
-        if cls is None or not follows or not _NOT_ROWS.isdisjoint(document):
+        is_next = document["previous"] == previous and document["version"] == version
+        if cls is None or not is_next or not _NOT_ROWS.isdisjoint(document):
             return None
         if unknown_names(document):
             return None

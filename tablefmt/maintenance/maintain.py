@@ -69,10 +69,10 @@ def due(context: TableContext) -> tuple[Due, ...]:
 def reason_for(context: TableContext, work: str) -> str | None:
     """Return why one task of WORK is due on the newest version; None if it is not."""
     context.view.refresh()
-    return _REASONS[work](context)
+    return _WHY[work](context)
 
 
-def _of_files(context: TableContext) -> str | None:
+def _why_compact(context: TableContext) -> str | None:
     """Return why files should be compacted."""
     plan = plan_of(context, Compaction().plan)
     groups = worthwhile(plan, rows_deleted=True)
@@ -87,7 +87,7 @@ def _of_files(context: TableContext) -> str | None:
     )
 
 
-def _of_versions(context: TableContext) -> str | None:
+def _why_checkpoint(context: TableContext) -> str | None:
     view = context.view
     interval = get_property(view.head.metadata.properties, "checkpointInterval")
     behind = view.head.version - newest_checkpoint(view)
@@ -96,7 +96,7 @@ def _of_versions(context: TableContext) -> str | None:
     return f"{behind} versions since the last checkpoint; checkpointInterval is {interval}"
 
 
-def _of_age(context: TableContext) -> str | None:
+def _why_vacuum(context: TableContext) -> str | None:
     """Return why files should be vacuumed: old removals above the retention horizon (RET-5)."""
     view, name = context.view, "deletedFileRetentionDuration"
     seconds, oldest = kept_seconds(view.head.metadata, name), view.head.totals.oldest
@@ -122,7 +122,7 @@ def _removed_of(totals: Totals) -> int:
     return totals.next_id - 1 - totals.files
 
 
-def _of_entries(context: TableContext) -> str | None:
+def _why_expire(context: TableContext) -> str | None:
     view, name = context.view, "logRetentionDuration"
     if EXPIRY in view.head.protocol.reader or view.head.version < 2:
         return None
@@ -134,13 +134,13 @@ def _of_entries(context: TableContext) -> str | None:
     return f"entries are older than {name}" if going else None
 
 
-_REASONS: dict[str, Callable[[TableContext], str | None]] = {
-    COMPACT: _of_files,
-    CHECKPOINT: _of_versions,
-    VACUUM: _of_age,
-    EXPIRE: _of_entries,
+_WHY: dict[str, Callable[[TableContext], str | None]] = {
+    COMPACT: _why_compact,
+    CHECKPOINT: _why_checkpoint,
+    VACUUM: _why_vacuum,
+    EXPIRE: _why_expire,
 }
-WORK = tuple(_REASONS)
+WORK = tuple(_WHY)
 """All tasks, in execution order, by their command-line names."""
 
 
@@ -268,14 +268,14 @@ def maintain(
     work: dict[str, Callable[[], tuple[str, str]]] = {
         COMPACT: partial(_compact, context, compacted_by),
         CHECKPOINT: lambda: (DONE, str(checkpoint(context))),
-        VACUUM: lambda: _removed(vacuum(context, dry_run=False)),
-        EXPIRE: lambda: _removed(expire_log(context, dry_run=False)),
+        VACUUM: lambda: _outcome_of(vacuum(context, dry_run=False)),
+        EXPIRE: lambda: _outcome_of(expire_log(context, dry_run=False)),
     }
     assert tuple(work) == WORK
     steps: list[Step] = []
     for name, run in work.items():
         # Check each task just before it runs: a compaction may make a checkpoint due.
-        reason, step = _asked(context, name)
+        reason, step = _reason_or_failure(context, name)
         if step is None and reason is not None and not dry_run and clock() <= end:
             if progress is not None:
                 progress(name)
@@ -284,7 +284,7 @@ def maintain(
         steps.append(step or Step(name, outcome, reason))
     following: list[Due] = []
     for name in WORK:
-        reason, step = _asked(context, name, reason_for)
+        reason, step = _reason_or_failure(context, name, reason_for)
         if step is not None:
             steps.append(step)
         elif reason is not None:
@@ -298,7 +298,7 @@ def maintain(
     )
 
 
-def _reason(context: TableContext, work: str) -> str | None:
+def _reason_before_run(context: TableContext, work: str) -> str | None:
     """Return why a task is due; None if it is not."""
     reason = reason_for(context, work)
     if work == EXPIRE and reason is None and EXPIRY in context.view.head.protocol.reader:
@@ -308,8 +308,10 @@ def _reason(context: TableContext, work: str) -> str | None:
     return reason
 
 
-def _asked(
-    context: TableContext, work: str, why: Callable[[TableContext, str], str | None] = _reason
+def _reason_or_failure(
+    context: TableContext,
+    work: str,
+    why: Callable[[TableContext, str], str | None] = _reason_before_run,
 ) -> tuple[str | None, Step | None]:
     """Return why a task is due, or a failed step if that is unknown."""
     try:
@@ -334,7 +336,7 @@ def _shown(error: Exception) -> str:
     return f"{kind}: {error}"
 
 
-def _removed(report: VacuumReport | ExpiryReport) -> tuple[str, str]:
+def _outcome_of(report: VacuumReport | ExpiryReport) -> tuple[str, str]:
     """Return the outcome. The next run retries objects that could not be removed."""
     return FAILED if report.failures else DONE, str(report)
 

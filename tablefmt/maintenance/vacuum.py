@@ -257,7 +257,7 @@ def vacuum(
     # Decide again after the commit: an earlier concurrent commit may have restored files (RET-5).
     view.refresh()
     files = _plan(view, listing, named, replace(limits, oldest=view.head.totals.oldest))
-    failures = _removed(store, files["path"].to_pylist(), progress)
+    failures = _remove_planned(store, files["path"].to_pylist(), progress)
     return replace(
         report,
         version=view.head.version,
@@ -335,7 +335,7 @@ def _plan(view: LogView, listing: pa.Table, named: Named, limits: RetentionLimit
     return pa.concat_tables([files, unneeded(view, listing, named, limits)])
 
 
-def _removed(
+def _remove_planned(
     store: Store, keys: list[str], progress: Callable[[int, int], None] | None
 ) -> dict[str, str]:
     """Remove the planned objects, but no part of a checkpoint whose root could not be removed."""

@@ -30,7 +30,7 @@ from tablefmt.model.content_hashes import KEYS_MAX
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field, Schema
 from tablefmt.operations.merge_matches import Match, find_matches, first_clauses, pairs_of
-from tablefmt.operations.prepared_merge import NONE, PreparedMerge, prepared
+from tablefmt.operations.prepared_merge import NONE, PreparedMerge, prepare_merge
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.measurements import REWRITE, SCAN
@@ -387,7 +387,7 @@ def stage_merge(
     Raises: as `MergeBuilder.execute`, except for errors of the commit; any error of `check`.
     """
     check_may_change(txn.metadata, statement.clauses)
-    with prepared(txn, source, statement, memory_limit) as merge:
+    with prepare_merge(txn, source, statement, memory_limit) as merge:
         return _staged(merge, check)
 
 
@@ -399,7 +399,7 @@ def explain_merge(
 ) -> str:
     """Return a text about the files that a MERGE opens. Arguments and errors as in
     `stage_merge`."""
-    with prepared(txn, source, statement, memory_limit) as merge:
+    with prepare_merge(txn, source, statement, memory_limit) as merge:
         return explanation(txn, merge.read_condition, merge.source.rows.num_rows)
 
 

@@ -183,7 +183,7 @@ class PreparedMerge:
 
 
 @contextmanager
-def prepared(
+def prepare_merge(
     txn: TransactionSnapshot,
     source: pa.RecordBatchReader,
     statement: MergeStatement,

@@ -231,7 +231,7 @@ def redefined(metadata: Metadata, definition: Metadata) -> Metadata:
     return _renumbered(definition, schema)
 
 
-def afresh(metadata: Metadata) -> Metadata:
+def for_new_table(metadata: Metadata) -> Metadata:
     """Return the same definition for another table, without a history."""
     fields = [replace(field, initial=None) for field in metadata.schema.fields]
     return _renumbered(metadata, number_fields(fields))

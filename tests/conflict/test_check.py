@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 
 from tablefmt.conflict.conflict_check import check
 from tablefmt.conflict.read_write_sets import ConcurrentCommit, Marks, PendingCommit, Read
-from tablefmt.conflict.rebase import follow
+from tablefmt.conflict.rebase import rebase_onto
 from tablefmt.conflict.verdict import AlreadyApplied, Conflict, RebasedOver, Verdict
 from tablefmt.errors import ConcurrentModificationException
 from tablefmt.expressions.ddl import schema_from
@@ -107,7 +107,7 @@ def test_metadata_and_protocol_commit_after_data_but_a_constraint_does_not() -> 
         assert found == [no, no, no, append, append, append, no]
         for concurrent in concurrent_commits:
             assert check(on.entry_of(concurrent), plain.mine) is None
-            _, allowed = follow(on.entry_of(concurrent), plain.mine)
+            _, allowed = rebase_onto(on.entry_of(concurrent), plain.mine)
             assert (allowed.rule, allowed.cell) == ("CFL-5", None)
 
 
@@ -466,7 +466,7 @@ def test_an_append_of_its_own_takes_a_schema_it_fits_as_its_start() -> None:
     concurrent = on.entry_of(on.staged(OperationClass.METADATA, [], None, None))
     concurrent = replace(concurrent, entry=replace(concurrent.entry, metadata=grown))
     assert check(concurrent, mine) is None
-    after, allowed = follow(concurrent, mine)
+    after, allowed = rebase_onto(concurrent, mine)
     assert after == replace(mine, metadata=grown)
     assert (allowed.rule, allowed.cell) == ("CFL-5", None)
     assert said(check(concurrent, replace(mine, floating=False))) == ("CFL-5", "metadata_changed")
@@ -525,7 +525,7 @@ def test_scopes_that_share_nothing_never_conflict(one: Any, other: Any, meets: b
         found = check(concurrent, mine)
         assert said(found) == (("CFL-2", "concurrent_write") if meets else None)
         if not meets:
-            assert follow(concurrent, mine)[1].rule == "CFL-19"
+            assert rebase_onto(concurrent, mine)[1].rule == "CFL-19"
 
 
 def test_evidence_names_ten_and_counts_all() -> None:
@@ -606,7 +606,7 @@ def test_one_row_taken_out_by_a_range_that_moved_is_taken_out_once() -> None:
     read = replace(staged.mine.reads[0], by_row=False)
     mine: PendingCommit = replace(staged.mine, reads=(*staged.mine.reads, read))
     concurrent = on.entry_of(on.compact(MINOR, [[2, 1]]))
-    after, _ = follow(concurrent, mine)
+    after, _ = rebase_onto(concurrent, mine)
     assert after.deletes == {4: Marks(BitMap64([1]), BitMap64())}
     assert [r.files.tolist() for r in after.reads] == [[3, 4], [3, 4]]
     assert after.reads[0].rows == {4: BitMap64([1])}

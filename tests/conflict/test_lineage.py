@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from tablefmt.conflict.read_write_sets import Group, Marks, Output, PendingCommit, Read, Run
-from tablefmt.conflict.rebase import follow
+from tablefmt.conflict.rebase import rebase_onto
 from tablefmt.errors import CorruptEntryError
 from tablefmt.model.log_entry import OperationClass
 from tests.conflict.world import Level, Row, Rows, Staged, World, live
@@ -196,7 +196,7 @@ def test_lineage_that_loses_a_row_is_damage() -> None:
     lost.files[0].rows = lost.files[0].rows[:1]
     concurrent = world.entry_of(lost)
     with pytest.raises(CorruptEntryError, match="LIN-1") as caught:
-        follow(concurrent, staged.mine)
+        rebase_onto(concurrent, staged.mine)
     assert caught.value.rule == "LIN-1"
 
 
@@ -211,7 +211,7 @@ def test_ten_thousand_concurrent_commits_leave_no_more_state_than_ten() -> None:
         world.append(concurrent)
         world.states[-2] = ({}, {})
         del world.data[eldest]
-        mine, allowed = follow(concurrent, mine)
+        mine, allowed = rebase_onto(concurrent, mine)
         assert allowed.rule == "CFL-13"
         if number in (9, 9_999):
             read = mine.reads[0]
@@ -232,5 +232,5 @@ def test_what_overwrites_wipe_is_not_remembered() -> None:
             concurrent = world.entry_of(staged)
             world.append(concurrent)
             world.states[-2] = ({}, {})
-            mine, _ = follow(concurrent, mine)
+            mine, _ = rebase_onto(concurrent, mine)
             assert len(mine.known) <= 1

@@ -205,9 +205,9 @@ WRONG = [
     Wrong(
         "only files that are still there were read", rebase, "_moved_read", _whole_only, first=1018
     ),
-    Wrong("compaction brings deleted rows back", rebase, "with_deletes_of", _stays),
-    Wrong("overtaken groups stay", rebase, "not_overtaken", _stays),
-    Wrong("nothing is taken over", rebase, "taking_over", _stays, SCOPES, first=48),
+    Wrong("compaction brings deleted rows back", rebase, "apply_deletes_of", _stays),
+    Wrong("overtaken groups stay", rebase, "drop_overtaken_groups", _stays),
+    Wrong("nothing is taken over", rebase, "take_over_outputs", _stays, SCOPES, first=48),
     Wrong(
         "a part is taken over",
         conflict_check,

@@ -309,7 +309,7 @@ class World:
             if verdict is not None:
                 assert isinstance(verdict, Conflict)
                 return verdict
-            staged.mine, allowed = rebase.follow(concurrent, staged.mine)
+            staged.mine, allowed = rebase.rebase_onto(concurrent, staged.mine)
             staged.passed.append(allowed)
             staged.done += 1
         return None

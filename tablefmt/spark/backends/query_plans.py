@@ -59,7 +59,7 @@ def version_read(store: Store, view: LogView, query: DataFrame) -> int | None:
     spark = query.sparkSession
     if plan is None or java_classes.problem(spark):
         return _version_in_text(view, query)
-    walker = java_classes.kept(
+    walker = java_classes.cached_in_jvm(
         spark, "SourceVersions", lambda: java_classes.new_instance(spark, "SourceVersions")
     )
     lines = str(walker.of(plan)).split("\n")

@@ -228,12 +228,12 @@ def overwrite_rows(
     options = with_batch(options, spark)
     dynamic = options.dynamic_partitions
 
-    def replaced(metadata: Metadata) -> tuple[str | None, AnalyzedCondition | None]:
+    def resolved_where(metadata: Metadata) -> tuple[str | None, AnalyzedCondition | None]:
         given = options.replace_where
         return (None, None) if given is None else replaced_by(given, metadata, spark)
 
     def text(metadata: Metadata) -> tuple[str, ...]:
-        where, by_rows = replaced(metadata)
+        where, by_rows = resolved_where(metadata)
         if by_rows is None:
             check_overwritable(metadata, where, dynamic)
         else:
@@ -241,7 +241,7 @@ def overwrite_rows(
         return ()
 
     def stage(txn: TransactionSnapshot) -> Staged:
-        where, by_rows = replaced(txn.metadata)
+        where, by_rows = resolved_where(txn.metadata)
         if wanted is not None:
             txn.target = redefined(txn.metadata, wanted)
         else:

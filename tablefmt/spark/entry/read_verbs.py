@@ -259,7 +259,7 @@ def _check_no_view(spark: Session, name: str, options: Mapping[str, str]) -> Non
     given = [each for each in options if option_key(each) in _OURS]
     if not given or not is_view(spark, name):
         return
-    walker = java_classes.kept(
+    walker = java_classes.cached_in_jvm(
         spark, "SourceVersions", lambda: java_classes.new_instance(spark, "SourceVersions")
     )
     read = java_session(spark).table(name)

@@ -24,7 +24,7 @@ from tablefmt.operations.overwrite import overwrite_files
 from tablefmt.session import statement as session_statement
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.metadata_changes import afresh, redefined
+from tablefmt.session.metadata_changes import for_new_table, redefined
 from tablefmt.session.staging import autocommit
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
@@ -257,7 +257,7 @@ def like(store: Store, source: TableContext, statement: Statement) -> Schema:
     Raises:
         SchemaMismatchError: a table with another definition exists.
     """
-    there = afresh(source.view.head.metadata)
+    there = for_new_table(source.view.head.metadata)
     properties = {**there.properties, **statement.properties}
     copy = replace(there, properties=definition(there.schema, (), properties).properties)
     if statement.comment is not None:

@@ -128,16 +128,16 @@ def new_instance(spark: Session, name: str, *arguments: object) -> JavaObject:
     Raises:
         UnsupportedFeatureError: this Spark's JVM cannot compile or load the class.
     """
-    plain = kept(spark, "Object", lambda: jvm_of(spark).java.lang.Object)
+    plain = cached_in_jvm(spark, "Object", lambda: jvm_of(spark).java.lang.Object)
     array = gateway(spark).new_array(plain, len(arguments))
     for at, argument in enumerate(arguments):
         array[at] = argument
     loaded = _loaded(spark, name)
-    constructor = kept(spark, (name, _digest()), lambda: loaded.getConstructors()[0])
+    constructor = cached_in_jvm(spark, (name, _digest()), lambda: loaded.getConstructors()[0])
     return constructor.newInstance(array)
 
 
-def kept(spark: Session, key: Hashable, make: Callable[[], JavaObject]) -> JavaObject:
+def cached_in_jvm(spark: Session, key: Hashable, make: Callable[[], JavaObject]) -> JavaObject:
     """Return the result of `make`, cached per JVM: each part of a JVM name costs a call."""
     objects = _found.setdefault(gateway(spark), {})
     if key not in objects:
@@ -253,7 +253,9 @@ def _loaded(spark: Session, name: str) -> JavaObject:
 
 def _loader(spark: Session) -> JavaObject:
     """Return the class loader with the classes: Spark's own one, if it accepts additions."""
-    known = kept(spark, "properties", lambda: jvm_of(spark).java.lang.System.getProperties())
+    known = cached_in_jvm(
+        spark, "properties", lambda: jvm_of(spark).java.lang.System.getProperties()
+    )
     with _installing:
         if known.get(_CLASSES) is None:
             known.put(_LOADER, _install(spark))
@@ -379,24 +381,26 @@ def callback(spark: Session, function: Callable[[Any], Any]) -> Callback:
 def scala_map(spark: Session, values: dict[str, str]) -> JavaObject:
     """Return an immutable Scala Map of text to text."""
     api = jvm_of(spark).org.apache.spark.api
-    tools = kept(spark, "PythonUtils", lambda: api.python.PythonUtils)
+    tools = cached_in_jvm(spark, "PythonUtils", lambda: api.python.PythonUtils)
     return tools.toScalaMap(values)
 
 
 def java_schema(spark: Session, json: str) -> JavaObject:
     """Return a StructType of the JVM from Spark's JSON form."""
-    types = kept(spark, "DataType", lambda: jvm_of(spark).org.apache.spark.sql.types.DataType)
+    types = cached_in_jvm(
+        spark, "DataType", lambda: jvm_of(spark).org.apache.spark.sql.types.DataType
+    )
     return types.fromJson(json)
 
 
 def long(spark: Session, value: int) -> JavaObject:
     """Return a java.lang.Long: py4j would pass a small number as an Integer."""
-    return kept(spark, "Long", lambda: jvm_of(spark).java.lang.Long).valueOf(str(value))
+    return cached_in_jvm(spark, "Long", lambda: jvm_of(spark).java.lang.Long).valueOf(str(value))
 
 
 def string_array(spark: Session, values: Sequence[str]) -> JavaObject:
     """Return a String[]."""
-    text = kept(spark, "String", lambda: jvm_of(spark).java.lang.String)
+    text = cached_in_jvm(spark, "String", lambda: jvm_of(spark).java.lang.String)
     array = gateway(spark).new_array(text, len(values))
     for at, value in enumerate(values):
         array[at] = value

@@ -121,7 +121,7 @@ def is_repeatable(source: DataFrame) -> bool:
     spark = source.sparkSession
     if plan is None or java_classes.problem(spark):
         return False
-    walker = java_classes.kept(
+    walker = java_classes.cached_in_jvm(
         spark, "RepeatableRows", lambda: java_classes.new_instance(spark, "RepeatableRows")
     )
     return bool(walker.of(plan))

@@ -15,7 +15,7 @@ from tablefmt.errors import IdempotenceError
 from tablefmt.expressions.merge_statement import Action, Clause, MergeStatement, Side, SourceValues
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.log_entry import RowUpdate
-from tablefmt.operations.prepared_merge import prepared
+from tablefmt.operations.prepared_merge import prepare_merge
 from tablefmt.session.merge_analysis import MergeAnalysis
 from tablefmt.session.table_context import TableContext
 from tablefmt.spark.statements import sql_commands as sql_statements
@@ -166,7 +166,7 @@ def test_three_ways_to_write_a_merge_have_one_analysis(
 
     for name, (on, clauses) in STATEMENTS.items():
         statement = MergeStatement(on=on, clauses=tuple(clauses))
-        with prepared(analysed.context.pin(), rows.to_reader(), statement, 1 << 26) as merge:
+        with prepare_merge(analysed.context.pin(), rows.to_reader(), statement, 1 << 26) as merge:
             expected = facts(merge.analysis, schema)
         verb = merge_of(spark, statement, source)(analysed.context.pin()).analysis
         spark.sql(text(on, clauses)).collect()

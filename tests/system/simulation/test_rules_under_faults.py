@@ -1,7 +1,7 @@
 """The conflict rules inside every schedule of the protocol: a check, then a rebase.
 
 Each writer has one transaction staged on version 0: an insert, a delete, an update, a compaction,
-or one of two runs of the same application version. `check` and `follow` give its verdicts on
+or one of two runs of the same application version. `check` and `rebase_onto` give its verdicts on
 concurrent commits, in their order. After any loss, delay or repetition, the log must hold only
 entries that may follow those below, and the rows must equal those of the same statements run one
 after the other.
@@ -104,7 +104,7 @@ def judged(world: World, staged: Staged) -> Verdict:
         verdict = rules.check(concurrent, mine)
         if verdict is not None:
             return verdict
-        mine, _ = rebase.follow(concurrent, mine)
+        mine, _ = rebase.rebase_onto(concurrent, mine)
     staged.mine, staged.done = mine, world.version
     return None
 
@@ -241,7 +241,7 @@ def test_three_statements_under_any_fault(names: tuple[str, str, str]) -> None:
 
 def test_a_compaction_that_loses_deletes_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """CFL-14: known to be wrong."""
-    monkeypatch.setattr(rebase, "with_deletes_of", lambda concurrent, mine: mine)
+    monkeypatch.setattr(rebase, "apply_deletes_of", lambda concurrent, mine: mine)
     replayed.cache_clear()
     verdict_of.cache_clear()
     try:

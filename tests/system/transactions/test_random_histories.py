@@ -143,7 +143,7 @@ def _always(*_: Any) -> bool:
 def _unfollowed(
     concurrent: ConcurrentCommit, mine: PendingCommit
 ) -> tuple[PendingCommit, RebasedOver]:
-    return mine, rebase.follow(concurrent, mine)[1]
+    return mine, rebase.rebase_onto(concurrent, mine)[1]
 
 
 def _as_begun(driver: Driver) -> Removed:
@@ -158,7 +158,7 @@ def _as_begun(driver: Driver) -> Removed:
     return removed_from(files.filter(pa.array(still, pa.bool_())))
 
 
-_REMOVED = Driver._removed
+_REMOVED = Driver._select_removed
 
 
 @dataclass(frozen=True)
@@ -204,15 +204,22 @@ WRONG = [
         (),
     ),
     Wrong(
-        "removals are not moved", rebase, "_moved", _unmoved, ("delete", "minor", "major"), first=8
+        "removals are not moved",
+        rebase,
+        "_move_along",
+        _unmoved,
+        ("delete", "minor", "major"),
+        first=8,
     ),
     Wrong("dropped rows are counted", rebase.RowMove, "place", _no_rank, ("delete", "minor")),
-    Wrong("compactions bring rows back", rebase, "with_deletes_of", _stays, ("delete", "minor")),
-    Wrong("overtaken groups stay", rebase, "not_overtaken", _stays, ("append", *COMPACTIONS)),
+    Wrong("compactions bring rows back", rebase, "apply_deletes_of", _stays, ("delete", "minor")),
+    Wrong(
+        "overtaken groups stay", rebase, "drop_overtaken_groups", _stays, ("append", *COMPACTIONS)
+    ),
     Wrong(
         "nothing is taken over",
         rebase,
-        "taking_over",
+        "take_over_outputs",
         _stays,
         ("append", "minor", "major"),
         "transaction",
@@ -244,7 +251,7 @@ WRONG = [
         ("update", "copy"),
         first=20,
     ),
-    Wrong("what a handle knew is not judged", Driver, "_overtaken", _never, ("delete", "update")),
+    Wrong("what a handle knew is not judged", Driver, "_check_known", _never, ("delete", "update")),
     Wrong("scans are not reads", transaction, "with_reads", _first, ("copy", "scan_delete")),
     Wrong(
         "winners are not followed",
@@ -253,7 +260,14 @@ WRONG = [
         _unfollowed,
         ("delete", "minor", "append"),
     ),
-    Wrong("what goes is decided when it begins", Driver, "_removed", _as_begun, REPLACES, *SCOPES),
+    Wrong(
+        "what goes is decided when it begins",
+        Driver,
+        "_select_removed",
+        _as_begun,
+        REPLACES,
+        *SCOPES,
+    ),
     Wrong(
         "an append counts as nothing to a serial reader",
         commit_overlap,

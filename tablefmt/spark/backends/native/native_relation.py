@@ -52,7 +52,7 @@ from tablefmt.store.object_store import KeyNotFoundError, Store
 
 def connect_plain_files(spark: Session) -> None:
     """Connect PlainFiles.java of a classic session to `check_plain`, once."""
-    java_classes.kept(spark, "plain files", lambda: _connected(spark))
+    java_classes.cached_in_jvm(spark, "plain files", lambda: _connected(spark))
 
 
 def _connected(spark: Session) -> bool:
@@ -215,7 +215,9 @@ def to_relation(
     _check_names(files.schema)
     given = None
     if storage is not None:
-        given = java_classes.kept(spark, "HashMap", lambda: jvm_of(spark).java.util.HashMap)()
+        given = java_classes.cached_in_jvm(
+            spark, "HashMap", lambda: jvm_of(spark).java.util.HashMap
+        )()
         for name, text in storage.items():
             given.put(name, text)
     # Without the rule, Spark does not push conditions that mix partition and other columns.
@@ -342,7 +344,9 @@ def _format(spark: Session, files: Files, columns: JavaObject) -> JavaObject:
     named = physical(files.schema)
     initial = [column for column in named.fields if column.initial is not None]
     if named == files.schema and not initial and not needed:
-        return java_classes.kept(spark, "ParquetFileFormat", lambda: _parquet(jvm_of(spark)))()
+        return java_classes.cached_in_jvm(
+            spark, "ParquetFileFormat", lambda: _parquet(jvm_of(spark))
+        )()
     described = say_values(to_spark_json(named), named, EXISTS_DEFAULT)
     for column, one in zip(named.fields, described["fields"], strict=True):
         if column.id in needed:
