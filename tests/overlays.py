@@ -32,7 +32,7 @@ _TYPES = {"a": pa.int32(), "b": pa.string(), "d": pa.int32(), "e": pa.date32(), 
 LACKING: Kind = {"c": {"z": None, "d": None}, "a": None, "z": None}
 """A source without two of the table's fields, with two more, in another order."""
 COMPLETE: Kind = {"z": None, "c": {"e": None, "d": None}, "b": None, "a": None}
-"""With all of them, and one more."""
+"""A source with all fields, and one more."""
 
 
 def arrow_kind(kind: Kind) -> pa.StructType:

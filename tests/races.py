@@ -40,7 +40,7 @@ class Ended:
 
 
 class Race:
-    """Stands where operations hand their plan to the commit driver."""
+    """Replaces the call by which operations hand their plan to the commit driver."""
 
     def __init__(self, works: Sequence[Callable[[], Any]]) -> None:
         self._works = works

@@ -50,7 +50,10 @@ All other files are so quick that both processes end at about the same time.
 
 
 class OneSession(LoadFileScheduling):  # type: ignore[misc, unused-ignore]
-    """By file, but what uses the session is one piece, and so is what uses the Connect server."""
+    """Distributes whole files.
+
+    All that use the session are one piece, and so are those with Connect.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         path = path_of(nodeid)
@@ -60,7 +63,7 @@ class OneSession(LoadFileScheduling):  # type: ignore[misc, unused-ignore]
 
 
 def without_address(value: object) -> str:
-    """For `ids=`: what a value looks like, the same in every process."""
+    """Return a text of a value for `ids=`, the same in every process."""
     return str(value).partition(ADDRESS)[0][:60]
 
 

@@ -46,7 +46,7 @@ def test_every_lower_bound_that_users_get_is_a_constraint() -> None:
 
 
 def test_every_dependency_has_a_lower_bound() -> None:
-    """Without one, `oldest` would be an index's newest."""
+    """Without a bound, `oldest` would install the newest version of an index."""
     text = (environments.TOP / "pyproject.toml").read_text("utf-8")
     names = {line.split("==")[0] for line in environments.lower_bounds(text)}
     core = {"click", "fsspec", "numpy", "orjson", "protobuf", "pyarrow", "pyroaring", "rich"}

@@ -90,7 +90,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 
 def test_importing_the_package_switches_nothing_of_the_process(tmp_path: Path) -> None:
-    """Nor does it import an engine or a client; nor does a local table."""
+    """The import loads no engine and no client. A local table does not either."""
     assert run(UNTOUCHED, str(tmp_path / "t")) == ""
 
 
@@ -113,7 +113,7 @@ def tracked(*places: str) -> set[str]:
 
 
 def test_the_wheel_is_the_package_and_nothing_else(built: Path) -> None:
-    """And it is small: 2 MB are twice what it takes today."""
+    """The wheel is small: 2 MB are twice its size today."""
     [wheel] = built.glob("*.whl")
     assert wheel.stat().st_size < 2 << 20
     with zipfile.ZipFile(wheel) as archive:

@@ -26,7 +26,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def test_every_recipe_is_listed_and_every_listed_recipe_is_there() -> None:
-    """`.ci/recipes` alone says what there is."""
+    """`.ci/recipes` alone defines the recipes."""
     source = text_of(".ci/recipes")
     listed = re.findall(r"^## (\w+) ", source, re.MULTILINE)
     defined = re.findall(r"^(\w+)\(\) \{", source, re.MULTILINE)

@@ -22,12 +22,12 @@ NULLS = {"x": None, "f": None, "s": None}
 
 
 def row(key: int, value: int) -> dict[str, Any]:
-    """With a value in every column."""
+    """Return a row with a value in every column."""
     return {"k": key, "x": value, "f": value / 2, "s": {"a": value, "b": str(value)}}
 
 
 def without(key: int) -> dict[str, Any]:
-    """With the key alone."""
+    """Return a row with the key alone."""
     return {"k": key, **NULLS}
 
 
@@ -48,7 +48,7 @@ class Case:
     """A table, a range, and the rows of it as (version, type, row)."""
 
     make: Callable[[tablefmt.Table, bool], object]
-    """Told whether to compact the files while the columns are not there."""
+    """Makes the table. The flag chooses if files are compacted while the columns are dropped."""
     asked: dict[str, Any]
     rows: list[tuple[int, str, dict[str, Any]]]
     properties: dict[str, str] = field(default_factory=dict)
@@ -246,5 +246,5 @@ def test_a_field_that_was_dropped_for_a_time_is_nothing_to_both_ends(
 
 
 def sorted_text(values: dict[str, Any]) -> str:
-    """A row as text, whatever the order of its columns."""
+    """Return a row as text. The order of its columns makes no difference."""
     return repr(sorted(values.items()))

@@ -1,4 +1,4 @@
-"""Commits as they land: rows, cursors to go on from, and what it asks of the store."""
+"""Following commits as they land: rows, cursors to resume from, and store requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_commits_come_as_they_land() -> None:
 
 
 def test_one_request_is_made_when_nothing_is_new() -> None:
-    """INC-8, LOG-4: the next entry is asked for; one new entry is read by one more look."""
+    """INC-8, LOG-4: a poll requests the next entry. One new entry takes one more request."""
     store = memory()
     table = new_table(store)
     table.append(rows(1))
@@ -122,7 +122,7 @@ def test_who_waits_is_told_soon_that_what_comes_next_was_given_up() -> None:
 
 @pytest.mark.parametrize("poll", [0, -1, float("nan"), float("inf"), "1", None, True])
 def test_a_time_to_wait_is_a_number_of_seconds(poll: Any) -> None:
-    """INC-8: so is a range that has an end refused, before anything is read."""
+    """INC-8: a range with an end is refused too, before any read."""
     table = new_table()
     with pytest.raises(InvalidRangeError, match="seconds"):
         table.changes(after_version=0).follow(poll)

@@ -54,7 +54,7 @@ HOSTILE: dict[str, tuple[Callable[[StagedTable], object], str]] = {
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("name", HOSTILE)
 def test_rows_of_an_entry_that_cannot_be_right_are_refused(name: str) -> None:
-    """INC-5: with the rule that it breaks."""
+    """INC-5: the error names the broken rule."""
     table = StagedTable(f"memory://hostile-feed-{next(_numbers)}")
     table.commit(OperationClass.INSERT, [[(i, i) for i in range(4)]])
     change, rule = HOSTILE[name]

@@ -114,7 +114,7 @@ def test_the_planner_passes(checks: list[Check]) -> None:
 def test_a_planner_that_is_wrong_is_found_out(
     name: str, checks: list[Check], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """INC-4, INC-5, INC-6: by rows that some range took out or brought, or by a refusal."""
+    """INC-4, INC-5, INC-6: some range has wrong rows, or is refused."""
     monkeypatch.setattr(*BAD[name])
     for check in checks:
         try:

@@ -355,7 +355,7 @@ def test_columns_called_like_the_change_columns_must_be_left_out(name: str) -> N
 
 
 def test_other_contents_are_refused_by_name() -> None:
-    """INC-6: there is no such content."""
+    """INC-6: the content does not exist."""
     table, _ = made()
     with pytest.raises(InvalidRangeError, match="everything"):
         table.changes(starting_version=0, content="everything")

@@ -61,7 +61,7 @@ def test_a_range_may_start_where_the_table_does(table: Table) -> None:
 
 
 def test_what_was_the_other_tables_is_not_told(table: Table) -> None:
-    """ENT-13, ENT-14: and the error names the version that can be read."""
+    """ENT-13, ENT-14: the error names the first version that can be read."""
     begins: list[dict[str, Any]] = [
         {"starting_version": 0},
         {"starting_version": 2},

@@ -265,7 +265,7 @@ def check_parts(history: History, message: str, after: int, ending: int) -> None
 
 @pytest.mark.parametrize("seed", range(16))
 def test_rows_are_exact_or_the_range_is_refused(seed: int) -> None:
-    """INC-4, INC-6, RET-3: and the parts that the error names have all rows."""
+    """INC-4, INC-6, RET-3: the parts that the error names have all rows."""
     check(History(seed).run(9))
 
 

@@ -68,7 +68,10 @@ def following(*arguments: str) -> Iterator[tuple[Lines, Callable[[], tuple[int, 
 
 
 def test_commits_are_printed_as_they_land(tmp_path: Path) -> None:
-    """INC-8: each line with the version to go on from; an interrupt ends it well."""
+    """INC-8: each line has the version to resume from.
+
+    An interrupt ends the command without an error.
+    """
     uri = str(tmp_path / "t")
     table = tablefmt.create(uri, "id BIGINT")
     table.append(pa.table({"id": [1, 2]}))
@@ -149,7 +152,7 @@ def test_a_table_that_is_dropped_ends_its_log(tmp_path: Path) -> None:
 
 
 def test_a_look_at_nothing_new_is_one_request() -> None:
-    """CMT-5: and what is new comes in the order of versions, a start in the middle included."""
+    """CMT-5: new entries come in the order of versions, also from a start in the middle."""
     store = memory()
     table = new_table(store)
     table.append(rows(1))

@@ -52,7 +52,7 @@ def test_a_table_that_fits_stays_a_table(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_other_programs_get_a_row_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However wide it is."""
+    """A row of any width is one line."""
     screen = io.StringIO()
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stdout", screen)

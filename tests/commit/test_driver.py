@@ -178,7 +178,7 @@ def test_no_commit_is_made_after_the_last_time_there_is() -> None:
 
 @pytest.mark.parametrize("fault", ["refused", "no_space"])
 def test_a_refused_data_file_leaves_nothing(fault: str) -> None:
-    """CMT-1: and no put of the entry is made."""
+    """CMT-1: the entry is not put."""
     puts: list[str] = []
 
     def plan(index: int, verb: str, key: str) -> Any:
@@ -197,7 +197,7 @@ def test_a_refused_data_file_leaves_nothing(fault: str) -> None:
 
 @pytest.mark.parametrize("first", ["lost_answer", "lost_request", "late"])
 def test_a_refusal_after_silence_is_unknown_and_keeps_the_files(first: str) -> None:
-    """CMT-7, CMT-9: resolve says yes, no, or still unknown, each when it is final."""
+    """CMT-7, CMT-9: `resolve` answers yes, no or still unknown, and only final answers stay."""
     table, store, _ = one_row()
     late, failing = faulty(table, first, "refused")
     with pytest.raises(CommitUnknownError) as caught:
@@ -585,7 +585,7 @@ def test_an_append_rebases_onto_metadata_that_its_files_fit() -> None:
 def test_an_append_that_began_from_the_head_is_refused_by_metadata_that_it_does_not_fit(
     name: str, taken_in: bool
 ) -> None:
-    """CFL-5, CMT-6: also if the handle took the change in while the data was written."""
+    """CFL-5, CMT-6: this holds also if the handle read the change while the data was written."""
     table, store, _ = one_row()
 
     class ChangedMeanwhile(ForwardingStore):
@@ -703,7 +703,7 @@ def test_insert_and_overwrite_race_in_either_order() -> None:
 
 
 def test_overwritten_partitions_take_what_came_meanwhile_with_them() -> None:
-    """CFL-3: and leave the others alone."""
+    """CFL-3: other partitions stay."""
     table = new_table(partitioned=True)
     store = table.context.store
     table.append(rows(1, 2, p=["a", "b"]))
@@ -946,7 +946,7 @@ def test_metadata_among_many_concurrent_commits_is_not_skipped(name: str) -> Non
 
 
 def test_after_a_lost_race_the_next_commits_probe_first_until_one_is_alone() -> None:
-    """CMT-2: then it is one put again."""
+    """CMT-2: the commit after that is one put again."""
     table, store, _ = one_row()
     counting = CountingStore(store)
     late = behind(table, counting)

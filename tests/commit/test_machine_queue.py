@@ -116,7 +116,7 @@ def test_who_is_left_alone_takes_no_more_turns() -> None:
 
 @pytest.mark.parametrize("spoilt", ["another table", "no JSON", "no chain", "gap", "nothing"])
 def test_what_does_not_follow_is_not_believed(spoilt: str) -> None:
-    """STO-14, LOG-1: then the log is read."""
+    """STO-14, LOG-1: the log is read instead."""
     tables, shared, store = writers_of_one_machine(2)
     crowded(tables)
     tables[0].append(rows(1))

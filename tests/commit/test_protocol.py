@@ -210,7 +210,7 @@ def test_a_read_without_answer_is_made_again():
 
 
 def test_not_found_after_exists_sends_the_same_bytes_again():
-    """CMT-3: "not found" is no proof of anything; the version is not left."""
+    """CMT-3: "not found" proves nothing. The writer stays at the version."""
     decisions = run(Exists(), Missing(), Written())
 
     assert decisions == [Put(7), Get(7), Put(7, backoff=True), Committed(7)]

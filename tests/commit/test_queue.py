@@ -1,4 +1,4 @@
-"""Threads of one process take turns, in the order in which they came."""
+"""Threads of one process commit in turns, in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOON = 30.0
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    """Until another thread has got there."""
+    """Wait until another thread has made the condition true."""
     until = time.monotonic() + SOON
     while not true():
         assert time.monotonic() < until
@@ -120,7 +120,7 @@ def _found(line: CommitQueue, as_expected: threading.Event) -> None:
 
 
 def test_a_queue_that_does_not_move_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CMT-8: nor beyond the deadline; and the line goes on when the first one wakes up."""
+    """CMT-8: the wait ends at the deadline too. The queue continues when the first one wakes up."""
     monkeypatch.setattr(commit_queue, "PATIENCE_SECONDS", 0.01)
     crowd = Crowd(CommitQueue())
     with crowd.line.turn(SOON):

@@ -68,7 +68,7 @@ MOVES: dict[str, tuple[Callable[[Table, Table], None], list[int]]] = {
 @pytest.mark.parametrize("appends", [0, 1, 2])
 @pytest.mark.parametrize("name", MOVES)
 def test_an_append_rebases_onto_a_skipped_cursor_move(name: str, appends: int) -> None:
-    """RPL-7, CMT-5: in the same commit, or in one before."""
+    """RPL-7, CMT-5: the cursor moved in the commit before, or in an earlier one."""
     moves, left = MOVES[name]
     source, target = source_and_target()
     warm = handle(target.context.store)
@@ -127,7 +127,7 @@ class Model:
 
 
 def as_rows(table: Any) -> list[Row]:
-    """Without what is NULL: a column that is not there is one of NULLs."""
+    """Return the rows without NULL values: a missing column is one of NULLs."""
     return [frozenset((k, v) for k, v in r.items() if v is not None) for r in table.to_pylist()]
 
 
@@ -144,7 +144,7 @@ def appended(warm: Table, data: Any) -> Commit:
     "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.soak) for n in range(12, 200))]
 )
 def test_random_interleavings(seed: int) -> None:
-    """RPL-7, PIP-2: at every version the rows that a model has, to each handle that looks."""
+    """RPL-7, PIP-2: every handle that refreshes has the model's rows at every version."""
     chance = random.Random(seed)
     source, target = new_table(), new_table()
     store = target.context.store

@@ -103,7 +103,7 @@ class Stages:
         self.begun, self.go = threading.Event(), threading.Event()
 
     def wait(self, stage: str) -> None:
-        """Stand still if this is the committing thread and the place."""
+        """Pause if this is the committing thread and its stage."""
         at_it = stage == self.stage and threading.get_ident() == self.committer
         if at_it and not self.go.is_set():
             self.begun.set()
@@ -219,7 +219,7 @@ def race(table: Table, store: StagedStore, stages: Stages) -> None:
 
 @pytest.mark.parametrize("verb", ["refresh", "commit"])
 def test_readers_do_not_wait_for_the_log_to_be_read(verb: str) -> None:
-    """CMT-11: by a refresh, or by a commit that lost a race."""
+    """CMT-11: the reader of the log is a refresh, or a commit that lost a race."""
     table = new_table()
     table.append(rows(1))
     slow = Slow(table.context.store, "get", entry_key(2))
@@ -257,7 +257,7 @@ def test_readers_do_not_wait_for_overflow_files(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_one_scan_does_not_wait_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CMT-11: nor for the same value of another object, as with functools.cached_property."""
+    """CMT-11: scans of other objects do not wait, unlike with `functools.cached_property`."""
     table = new_table()
     table.append(rows(1))
     first, second = table.scan(), table.scan()

@@ -75,7 +75,7 @@ class Mix:
     """Share of compactions."""
     classes: tuple[OperationClass, ...] = (MINOR, MINOR, MINOR, MAJOR, MAJOR, CLUSTER)
     values: int = 3
-    """So many values of `v` and `w`."""
+    """Number of values of `v` and `w`."""
     partitions: tuple[int | None, ...] = (None, 0, 1)
     """Partitions that conditions name. None means all."""
     transactions: int = 6

@@ -128,7 +128,10 @@ PAIRS = [
 def test_a_cell_of_granularity_transaction(
     earlier: str, later: str, outcome: str, delete_mode: str, isolation: str
 ) -> None:
-    """CFL-2, CFL-19: in one partition as the cell says, in two both commit."""
+    """CFL-2, CFL-19: in one partition the rule of the cell decides.
+
+    In two partitions both commit.
+    """
     level = Level("transaction", isolation, delete_mode)
     one, other = doing(earlier, 0, 7), doing(later, 0, 8)
     result = both(level, one, other)

@@ -127,7 +127,7 @@ def test_copied_rows_break_no_constraint() -> None:
 
 @pytest.mark.parametrize("isolation", ["WriteSerializable", "Serializable"])
 def test_an_added_file_that_cannot_match_does_not_conflict(isolation: str) -> None:
-    """CFL-8: by bounds, by partition, and with neither always."""
+    """CFL-8: bounds or the partition rule out a match. Without either, it conflicts."""
     on = world(Level("row", isolation))
     low = looking(on, 2).mine
     unbounded = replace(low, reads=(replace(low.reads[0], predicate=None),))
@@ -233,7 +233,7 @@ def test_an_overwrite_counts_by_what_it_removes_not_by_what_it_read() -> None:
 
 
 def test_rows_by_row_and_files_by_file() -> None:
-    """CFL-10, CFL-21: and by file for a condition that cannot be reasoned about."""
+    """CFL-10, CFL-21: a condition that cannot be analyzed is compared by files."""
     for granularity, by_row, expected in (
         ("row", True, None),
         ("row", False, ("CFL-10", "concurrent_delete_read")),
@@ -286,7 +286,7 @@ def test_write_skew_by_two_updates_that_read_each_others_rows() -> None:
 
 
 def test_a_delete_of_whole_partitions_read_no_data() -> None:
-    """CFL-11: by row and by file, over an update of a row and over one of a file."""
+    """CFL-11: this holds by row and by file, after an update of a row and after one of a file."""
     for granularity in ("row", "file"):
         on = world(Level(granularity))
         mine = on.drop_partition(0, Comparison(COLUMNS["p"], "=", 0)).mine
@@ -300,7 +300,7 @@ def test_a_delete_of_whole_partitions_read_no_data() -> None:
 
 
 def test_a_new_version_of_a_known_row_matches_only_if_what_decides_was_set() -> None:
-    """CFL-17, CFL-20: in `row`; what is not known of a look makes it wider."""
+    """CFL-17, CFL-20: this holds in granularity `row`. Unknown facts widen a read."""
     on = world()
     mine = looking(on, 2).mine
     other = on.entry_of(setting(on, 5, "w", 9))
@@ -320,7 +320,7 @@ def test_a_new_version_of_a_known_row_matches_only_if_what_decides_was_set() -> 
 
 
 def test_a_row_that_could_not_be_known_goes_by_bounds() -> None:
-    """CFL-17: but one that a compaction of known files moved is known."""
+    """CFL-17: a row that a compaction of known files moved is known."""
     on = world()
     first = looking(on, 2)
     moved, strange = on.compact(MINOR, [[3]]), on.insert([(8, 1, 5, 0)])
@@ -395,7 +395,7 @@ def test_columns_of_an_overflow_file_count_like_those_of_an_entry() -> None:
 
 
 def test_merges_bound_to_different_partitions_never_conflict() -> None:
-    """CFL-8, CFL-19: with the literal in the condition, not with the join alone."""
+    """CFL-8, CFL-19: the condition must have the literal. The join alone is not enough."""
     on = world(Level("file", "Serializable"))
     bound = [merging(on, (2,), Comparison(COLUMNS["p"], "=", p)) for p in (0, 1)]
     joined = merging(on, (2,))
@@ -529,7 +529,7 @@ def test_scopes_that_share_nothing_never_conflict(one: Any, other: Any, meets: b
 
 
 def test_evidence_names_ten_and_counts_all() -> None:
-    """CFL-8, CFL-10: and all of it can be written as JSON."""
+    """CFL-8, CFL-10: all evidence can be written as JSON."""
     many = [[(i, 0, 0, 0) for i in range(n, n + 5)] for n in range(0, 60, 5)]
     on = World(Level(), many)
     mine = on.change(lambda row: True, None, frozenset(), None).mine
@@ -556,7 +556,7 @@ def test_evidence_names_ten_and_counts_all() -> None:
 
 
 def test_an_exception_explains_itself() -> None:
-    """CFL-1: for people and for machines."""
+    """CFL-1: the text is for people, the attributes for programs."""
     on = world()
     found = check(on.entry_of(looking(on, 0)), looking(on, 0).mine)
     assert isinstance(found, Conflict)
@@ -600,7 +600,7 @@ def test_a_commit_that_was_rebased_over_is_its_version_and_says_why() -> None:
 
 
 def test_one_row_taken_out_by_a_range_that_moved_is_taken_out_once() -> None:
-    """CFL-13: two looks at one file, one by row and one by file, both follow."""
+    """CFL-13: two reads of one file, one by row and one by file, both move along."""
     on = world()
     staged = looking(on, 0)
     read = replace(staged.mine.reads[0], by_row=False)

@@ -30,7 +30,7 @@ from tests.conflict.histories import (
 from tests.conflict.world import Level
 
 HISTORIES = 1000
-"""For each granularity and isolation level; half of them with copy-on-write."""
+"""Histories for each granularity and isolation level. Half of them use copy-on-write."""
 
 GRANULARITIES = ("row", "file", "transaction")
 WRITES, SERIAL = "WriteSerializable", "Serializable"

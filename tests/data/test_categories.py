@@ -92,7 +92,7 @@ def _nested() -> pa.Table:
 
 @pytest.mark.parametrize(("start", "count"), [(0, 4), (1, 3), (1, 1), (3, 1), (0, 0)])
 def test_categories_inside_of_nested_columns(start: int, count: int, tmp_path: Path) -> None:
-    """SCH-5: and of slices of them."""
+    """SCH-5: slices of nested columns work too."""
     given = _nested().slice(start, count)
     tablefmt.write(given, str(tmp_path))
     assert tablefmt.open(str(tmp_path)).to_arrow().to_pylist() == given.to_pylist()

@@ -299,7 +299,7 @@ def test_a_file_with_other_rows_than_the_log_says_is_damage(
 
 
 def test_no_mask_is_made_of_rows_that_a_file_cannot_have(tmp_path: Path) -> None:
-    """STO-25, DEL-1: a byte for each of 2**35 rows that an entry says of a small file."""
+    """STO-25, DEL-1: the mask would have a byte for each of the 2**35 rows in the entry."""
     table, _ = made(tmp_path)
     files = table.scan().files().select(["path", "size", "rows"])
     gone = pa.array([pack_positions(BitMap64([1])), None, None], pa.large_binary())

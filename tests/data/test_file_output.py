@@ -23,7 +23,7 @@ D = decimal.Decimal
 
 
 def files_of(table: tablefmt.Table) -> list[pq.ParquetFile]:
-    """In the order of the log."""
+    """Return the data files in the order of the log."""
     paths = table.scan().files()["path"].to_pylist()
     return [pq.ParquetFile(Path(table.uri) / path) for path in paths]
 

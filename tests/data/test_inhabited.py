@@ -28,7 +28,7 @@ ROWS, GROUP = 4000, 1000
 def test_a_damaged_row_group_harms_only_who_wants_rows_of_it(
     wanted: list[int], readable: bool
 ) -> None:
-    """DAT-4, DEL-1: with the positions that the rows have in the file."""
+    """DAT-4, DEL-1: the rows have their positions in the file."""
     values = pa.table({"v": pa.array(np.random.default_rng(1).integers(0, 1 << 60, ROWS))})
     sink = pa.BufferOutputStream()
     pq.write_table(

@@ -100,7 +100,7 @@ CONDITIONS: dict[str, Any] = {
 def test_rows_of_conditions(
     gone: str | None, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DAT-4, DEL-4: for all columns and for some, in order, with a limit and without."""
+    """DAT-4, DEL-4: this holds for all columns and for some, in order, with a limit and without."""
     monkeypatch.setattr(scan_tasks, "PIECE_BYTES", piece)
     rows = rows_of(11)
     table = table_of(rows, tmp_path / "t", gone)

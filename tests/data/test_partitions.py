@@ -70,7 +70,7 @@ def by_file(table: tablefmt.Table) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_partition_value_comes_back_exactly(name: str, tmp_path: Path) -> None:
-    """VAL-2, KEY-3, ADD-4: in `files`, in the rows, on a disk too, and no name holds it."""
+    """VAL-2, KEY-3, ADD-4: `files`, the rows and a disk have the value, and no name has it."""
     values = KINDS[name]
     twice = pa.concat_arrays([values, values])
     data = pa.table({"p": twice, "v": list(range(len(twice)))})
@@ -176,7 +176,7 @@ OVERWRITES: dict[str, tuple[pa.Table, dict[str, Any], list[int]]] = {
 
 @pytest.mark.parametrize("name", OVERWRITES)
 def test_overwrite_replaces_what_is_in_scope_and_nothing_else(name: str) -> None:
-    """CFL-3: and the version before reads as it did."""
+    """CFL-3: the version before keeps its rows."""
     data, how, expected = OVERWRITES[name]
     table = sales()
     commit = table.overwrite(data, **how)

@@ -159,7 +159,7 @@ def test_what_would_be_changed_or_lost_is_refused(data: Any, text: str) -> None:
 
 @pytest.mark.parametrize("data", [[], {}, (), {"id": []}], ids=str)
 def test_no_rows_make_no_version(data: Any) -> None:
-    """Also where a column is NOT NULL: no row lacks it."""
+    """A NOT NULL column makes no difference, because no row lacks it."""
     table = made("id INT NOT NULL")
     assert table.append(data).no_op
     assert table.overwrite(data).no_op

@@ -144,7 +144,7 @@ def test_partitions_constraints_and_defaults_see_the_stored_value(tmp_path: Any)
 
 
 def test_a_length_grows_or_goes_and_nothing_else(tmp_path: Any) -> None:
-    """SCH-10: and renaming and dropping leave it as it is."""
+    """SCH-10: a rename and a drop keep the length."""
     table = table_of(tmp_path)
     table.append(given_rows([("ab", "abcd")]))
     for name, kind in [
@@ -176,7 +176,7 @@ def test_a_length_grows_or_goes_and_nothing_else(tmp_path: Any) -> None:
 
 
 def test_a_schema_and_its_texts_keep_the_length() -> None:
-    """SCH-10: in the log, in DDL, and from what Spark says of its own columns."""
+    """SCH-10: the log, DDL and Spark's metadata of its own columns keep the length."""
     schema = schema_from("a CHAR(3) NOT NULL, b VARCHAR(2147483647), c STRING")
     assert [f.text for f in schema.fields] == ["char(3)", "varchar(2147483647)", None]
     assert schema_from_json(schema_to_json(schema)) == schema == schema_from(to_ddl(schema))

@@ -95,7 +95,7 @@ def same_bits(left: pa.Array, right: pa.Array) -> bool:
 
 @pytest.mark.parametrize("name", EXACT)
 def test_every_type_comes_back_as_given(name: str, tmp_path: Path) -> None:
-    """SCH-5, DAT-1, on a local disk and in memory."""
+    """SCH-5, DAT-1: values come back on a local disk and in memory."""
     data = pa.table({"c": EXACT[name]})
     for uri in (str(tmp_path / "table"), fresh()):
         got = round_trip(uri, data)
@@ -104,7 +104,7 @@ def test_every_type_comes_back_as_given(name: str, tmp_path: Path) -> None:
 
 
 def test_all_types_together_come_back_from_s3(s3_uri: str, s3_server: Any) -> None:
-    """SCH-5, with columns of different lengths filled up by NULL."""
+    """SCH-5: columns of different lengths are filled up with NULL."""
     longest = max(map(len, EXACT.values()))
     data = pa.table(
         {
@@ -419,7 +419,7 @@ DATA = pa.table({"id": [1, 2, 3], "s": ["a", None, "c"]})
     ids=["table", "stream", "reader", "batch", "pandas", "pandas index", "chunks"],
 )
 def test_anything_tabular_is_taken(given_: Any) -> None:
-    """DAT-2: by the Arrow stream protocol, or as a pandas frame without its index."""
+    """DAT-2: the Arrow stream protocol, or a pandas frame without its index."""
     table = tablefmt.create(fresh(), DATA.schema)
     table.append(given_)
     assert table.to_arrow().equals(DATA)
@@ -525,7 +525,7 @@ def values_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
 @settings(max_examples=30, deadline=None)
 @given(data=st.data(), kind=TYPES)
 def test_any_nested_values_come_back(data: st.DataObject, kind: pa.DataType) -> None:
-    """SCH-5, for random types up to several levels."""
+    """SCH-5: random types with up to several levels."""
     values = data.draw(st.lists(values_of(kind), min_size=1, max_size=8))
     table = pa.table({"c": pa.array(values, kind)})
     assert round_trip(fresh(), table).equals(table)

@@ -51,7 +51,10 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("schema", [DDL, SCHEMA], ids=["ddl", "arrow"])
 def test_variants_come_back_as_given_and_say_what_they_are(uri: str, schema: Any) -> None:
-    """SCH-6, DAT-10: at every depth; what is read can be written to a table of the same schema."""
+    """SCH-6, DAT-10: this holds at every depth.
+
+    Read rows can be written to a table of the same schema.
+    """
     table = tablefmt.create(uri, schema)
     table.append(pa.Table.from_pylist(ROWS, SCHEMA))
     got = tablefmt.open(uri).to_arrow()
@@ -65,7 +68,7 @@ def test_variants_come_back_as_given_and_say_what_they_are(uri: str, schema: Any
 
 
 def test_a_file_has_the_two_fields_and_no_bounds(uri: str) -> None:
-    """DAT-10, SCH-6: and the log says nothing of the column."""
+    """DAT-10, SCH-6: the log has no bounds of the column."""
     table = tablefmt.create(uri, DDL)
     table.append(pa.Table.from_pylist(ROWS, SCHEMA))
     (path,) = data_files(uri)
@@ -119,7 +122,7 @@ def test_null_hidden_below_a_null_struct_is_no_null(
 def test_a_column_that_rows_lack_is_null_whatever_is_not_null_inside(
     uri: str, kind: str, mode: str
 ) -> None:
-    """DAT-2, SCH-7: not given, added later, set to NULL, left out by INSERT; through each verb."""
+    """DAT-2, SCH-7: the column is missing, added later, set to NULL, or left out by INSERT."""
     table = tablefmt.create(uri, f"id INT, v {kind}", properties={"deleteMode": mode})
     table.append(pa.table({"id": pa.array([1, 2, 3], pa.int32())}))
     table.append(pa.table({"id": pa.array([4], pa.int32()), "v": pa.nulls(1)}))
@@ -162,7 +165,7 @@ NOT_VARIANTS: list[tuple[pa.DataType, Any, type[TablefmtError], str]] = [
 def test_what_is_no_variant_is_refused_and_nothing_is_written(
     uri: str, kind: pa.DataType, value: Any, error: type[TablefmtError], words: str
 ) -> None:
-    """SCH-6, DAT-10: beside a good value, on top and inside a list."""
+    """SCH-6, DAT-10: the bad value is beside a good one, at the top and inside a list."""
     table = tablefmt.create(uri, "v VARIANT, a ARRAY<VARIANT>")
     for data in (
         pa.table({"v": pa.array([value, None], kind)}),

@@ -50,7 +50,7 @@ def test_every_flight_goes_through_a_table_and_back(rows: int, tmp_path: Path) -
 @pytest.mark.spark
 @pytest.mark.soak
 def test_a_store_that_spark_cannot_open_is_fed_through_arrow(s3_server: Any) -> None:
-    """On S3, with fewer flights; and a second run there is refused, for the tables exist."""
+    """This runs on S3, with fewer flights. A second run is refused because the tables exist."""
     uri = f"s3://{s3_server.new_bucket()}/demo"
     given = s3_server.arguments
     done = tablefmt_command("demo", "--uri", uri, "--rows", "2400", *given)

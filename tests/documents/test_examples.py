@@ -1,4 +1,4 @@
-"""Every block of code of README and of the site runs, and gives what the page says."""
+"""Every block of code of README and of the site runs, and its output is the one on the page."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def environment(folder: Path, s3_server: Any) -> dict[str, str]:
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_every_page_runs_and_gives_what_it_says(tmp_path: Path, s3_server: Any) -> None:
-    """In one process, so that Spark starts once; each page in a folder of its own."""
+    """One process runs all pages, so that Spark starts once. Each page has a folder of its own."""
     s3_server.client().create_bucket(Bucket="my-bucket")
     assert len(HERE) > 10
     done = subprocess.run(

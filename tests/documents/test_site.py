@@ -35,7 +35,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
-    """Without building the site; that also checks the anchors."""
+    """The links are checked without building the site. The build also checks the anchors."""
     lost = []
     for link in LINK.findall(page.read_text(encoding="utf-8")):
         target = link.partition("#")[0]
@@ -71,7 +71,7 @@ def test_advice_names_only_what_errors_have() -> None:
 
 
 def test_every_cell_of_the_matrices_says_what_it_means() -> None:
-    """All 96 and all 25; what may fail names its exception, the rest says that both commit."""
+    """The tests cover all 96 and all 25 cells. A cell that may fail names its exception."""
     cells = conflict_tables.published("file_and_row.json")["cells"]
     assert len(cells) == 96
     for cell in cells:

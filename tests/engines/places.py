@@ -24,7 +24,7 @@ GOOD = [name for name, expected in EXPECTED.items() if "error" not in expected]
 BROKEN = [
     name for name, expected in EXPECTED.items() if "error" in expected and name != "data-page"
 ]
-"""Without the one whose damage only a page's checksum shows: these readers do not look at it."""
+"""Broken tables, without the one whose damage only a page's checksum shows."""
 
 BEYOND_DUCKDB = {"encodings", "levels", "names-apart"}
 """Golden tables that DuckDB cannot take: an encoding of files, columns that nest deep, two names

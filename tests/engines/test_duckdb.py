@@ -56,7 +56,7 @@ def told(row: dict[str, Any]) -> str:
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("name", GOOD)
 def test_every_golden_table_has_its_rows(name: str, tmp_path: Path, connection: Any) -> None:
-    """DAT-4, DAT-8, DAT-12, DEL-4, in a session of another time zone."""
+    """DAT-4, DAT-8, DAT-12, DEL-4: the session has another time zone."""
     uri = golden(name, tmp_path)
     if name in BEYOND_DUCKDB:
         with pytest.raises((errors.UnsupportedFeatureError, duckdb.Error, pa.ArrowInvalid)):
@@ -74,7 +74,7 @@ def test_every_golden_table_has_its_rows(name: str, tmp_path: Path, connection: 
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("name", BROKEN)
 def test_no_broken_table_is_read(name: str, tmp_path: Path, connection: Any) -> None:
-    """By the class of error that the specification names."""
+    """The class of the error is the one in the specification."""
     with pytest.raises(errors.TablefmtError) as caught:
         rows_of(tablefmt.duckdb.relation(golden(name, tmp_path), connection=connection))
     assert type(caught.value).__name__ == EXPECTED[name]["error"]
@@ -125,7 +125,7 @@ def test_files_of_several_schemas(tmp_path: Path, connection: Any) -> None:
 
 
 def test_a_relation_stays_at_its_version(tmp_path: Path, connection: Any) -> None:
-    """Whatever becomes of the table; by number and by time."""
+    """It stays at its version by number and by time, after any change of the table."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
     first = table.append(pa.table({"id": [1, 2, 3]}))
     relation = tablefmt.duckdb.relation(table.uri, connection=connection)
@@ -247,7 +247,7 @@ def test_tables_in_memory(connection: Any) -> None:
 
 
 def test_tables_on_s3(s3_uri: str, s3_server: S3Server, connection: Any) -> None:
-    """By ranges of the columns asked for; credentials show in no text of the session."""
+    """It reads ranges of the requested columns. No text of the session shows the credentials."""
     options = s3_server.options
     table = tablefmt.create(s3_uri, "id BIGINT, s STRING", storage_options=options)
     texts = [f"{i * 7919:x}" * 9 for i in range(60_000)]

@@ -44,7 +44,10 @@ def listed(model: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("name", GOOD)
 def test_every_golden_table_has_its_rows(name: str, tmp_path: Path) -> None:
-    """DAT-4, DAT-8, DAT-12, DEL-4: with the types of the schema; counted without columns too."""
+    """DAT-4, DAT-8, DAT-12, DEL-4: the types are those of the schema.
+
+    A count without columns works too.
+    """
     uri = golden(name, tmp_path)
     lazy = tablefmt.polars.scan(uri)
     if name in BEYOND_POLARS:
@@ -67,7 +70,7 @@ def test_every_golden_table_has_its_rows(name: str, tmp_path: Path) -> None:
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("name", BROKEN)
 def test_no_broken_table_is_read(name: str, tmp_path: Path) -> None:
-    """By the class of error that the specification names."""
+    """The class of the error is the one in the specification."""
     with pytest.raises(errors.TablefmtError) as caught:
         tablefmt.polars.scan(golden(name, tmp_path)).collect()
     assert type(caught.value).__name__ == EXPECTED[name]["error"]
@@ -96,7 +99,7 @@ CONDITIONS: list[tuple[polars.Expr, Callable[[dict[str, Any]], Any]]] = [
 @pytest.mark.parametrize("at", range(len(CONDITIONS)))
 @pytest.mark.parametrize("where", ["disk", "memory"])
 def test_conditions_over_files_of_several_schemas(at: int, where: str, tmp_path: Path) -> None:
-    """SCH-3, SCH-7, SCH-9, DEL-4, PRN-2: by polars' reader and by ours, in both of its engines."""
+    """SCH-3, SCH-7, SCH-9, DEL-4, PRN-2: polars' reader and ours agree, in both engines."""
     uri = str(tmp_path / ODD) if where == "disk" else f"memory://engines/polars/{at}"
     table, model = changed_table(uri)
     condition, keeps = CONDITIONS[at]
@@ -113,7 +116,7 @@ def test_conditions_over_files_of_several_schemas(at: int, where: str, tmp_path:
 
 
 def test_columns_limits_and_plans_over_it(tmp_path: Path) -> None:
-    """Without a condition too: a constant column alone, nothing at all, sorting, joining itself."""
+    """Frames without a condition: a constant column alone, no column, a sort, a self-join."""
     table, model = changed_table(str(tmp_path / "t"))
     lazy = tablefmt.polars.scan(table.uri)
     assert rows_of(lazy.collect()) == listed(model)
@@ -172,7 +175,7 @@ def test_partition_values_come_from_the_log_where_files_lack_them(
 
 
 def test_a_frame_stays_at_its_version(tmp_path: Path) -> None:
-    """Whatever becomes of the table; by number and by time."""
+    """It stays at its version by number and by time, after any change of the table."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
     first = table.append(pa.table({"id": [1, 2, 3]}))
     before = tablefmt.polars.scan(table.uri)
@@ -209,7 +212,7 @@ def test_a_version_that_was_given_up_is_told_as_that(collected: bool, tmp_path: 
 
 
 def test_tables_on_s3(s3_uri: str, s3_server: S3Server) -> None:
-    """By ranges; what a condition rules out is not asked for."""
+    """It reads ranges. Files that a condition rules out are not requested."""
     options = s3_server.options
     table = tablefmt.create(s3_uri, "id BIGINT, s STRING", storage_options=options)
     for start in (0, 1000):
@@ -224,7 +227,7 @@ def test_tables_on_s3(s3_uri: str, s3_server: S3Server) -> None:
 
 
 def test_a_table_that_is_open_is_taken_at_its_version(tmp_path: Path) -> None:
-    """With another version if asked."""
+    """Another version can be requested."""
     table = tablefmt.create(str(tmp_path), {"id": [1]})
     later = tablefmt.open(str(tmp_path))
     later.append({"id": [2]})

@@ -41,7 +41,7 @@ def ids(names: str) -> frozenset[int]:
 
 @pytest.mark.parametrize("text", ROW)
 def test_what_goes_by_named_columns_is_known_by_exactly_these(text: str) -> None:
-    """CFL-21: the conflict rules may look at rows; a literal is no code."""
+    """CFL-21: the conflict rules may evaluate the condition on rows. A literal is no code."""
     found = analyze(text, TARGET)
     assert found.columns == (ids(ROW[text]),)
     assert found.follows_from_columns
@@ -124,7 +124,7 @@ def test_columns_are_told_by_relation() -> None:
 
 
 def test_every_function_that_changes_by_itself_is_known_to_do_so() -> None:
-    """Whatever class the parser gives it."""
+    """The class that the parser gives it makes no difference."""
     for name in sorted(CHANGING_FUNCTIONS):
         if name in ("user", "version"):  # words that the parser may take for names of columns
             continue
@@ -134,7 +134,7 @@ def test_every_function_that_changes_by_itself_is_known_to_do_so() -> None:
 
 
 def test_what_the_engine_carries_out_is_of_one_row() -> None:
-    """SQL-1: and so has columns that decide it."""
+    """SQL-1: the expression has columns that decide it."""
     assert {kind_of(made()) for made in FUNCTIONS if made is not exp.Anonymous} == {Kind.ROW}
     for text in ROW:
         made = analyze(text, TARGET)
@@ -148,7 +148,7 @@ def test_what_the_engine_carries_out_is_of_one_row() -> None:
 
 @pytest.mark.parametrize("text", OTHER)
 def test_what_is_not_of_one_row_is_never_carried_out(text: str) -> None:
-    """SQL-2: nor is it by accident."""
+    """SQL-2: it is not executed by accident either."""
     with pytest.raises((UnsupportedFeatureError, InvalidPredicateError)):
         translate(text, (TARGET,))
 
@@ -170,7 +170,7 @@ def test_what_is_not_of_one_row_is_never_carried_out(text: str) -> None:
 def test_conditions_that_mean_something_else_in_another_zone(
     text: str, depends: bool | None
 ) -> None:
-    """SQL-4; text that is not understood is an error here."""
+    """SQL-4: text that is not understood is an error here."""
     if depends is None:
         with pytest.raises(UnsupportedFeatureError):
             depends_on_zone(text, SCHEMA)

@@ -140,7 +140,7 @@ EXACT: list[tuple[pc.Expression, list[Predicate]]] = [
 def test_plain_expressions_become_exactly_these_trees(
     expression: pc.Expression, expected: list[Predicate]
 ) -> None:
-    """PRN-15; the text of each is read back as a predicate, as a log entry needs it (PRN-1)."""
+    """PRN-15: the text of each is read back as a predicate, as a log entry needs it (PRN-1)."""
     assert predicates_of(expression, SCHEMA) == (expected, True)
     if not isinstance(expected[0], Constant):
         assert parse_predicate(to_sql(all_of(expected)), SCHEMA) == all_of(expected)
@@ -418,7 +418,7 @@ ROWS = pa.table({"d": pa.array([*DAYS, *DAYS, None], pa.date32()), "v": list(ran
 
 
 def test_a_scan_by_an_expression_reads_only_that_partitions_files(tmp_path: Path) -> None:
-    """PRN-15: by partition, and by bounds within it; explain says by what."""
+    """PRN-15: the partition decides, and bounds within it. `explain` names both."""
     table = tablefmt.create(tmp_path / "t", ROWS.schema, partition_by=["d"])
     table.append(ROWS)
     scan = table.scan(where=F("d") == DAYS[1])
@@ -449,7 +449,7 @@ def test_a_scan_by_an_expression_reads_only_that_partitions_files(tmp_path: Path
 def test_an_overwrite_by_an_expression_is_the_one_by_text(
     tmp_path: Path, expression: pc.Expression, text: str
 ) -> None:
-    """PRN-15: the same rows go, and the log says the same."""
+    """PRN-15: the same rows are replaced, and the log entries are equal."""
     new = ROWS.filter(expression).set_column(
         1, "v", pa.array([9] * ROWS.filter(expression).num_rows)
     )

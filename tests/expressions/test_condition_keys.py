@@ -112,7 +112,7 @@ CONDITIONS = st.recursive(
 
 @given(CONDITIONS)
 def test_no_row_that_a_condition_selects_has_a_key_that_is_not_listed(text: str) -> None:
-    """By plain Python, for every row there can be."""
+    """Plain Python checks every possible row."""
     for names in (["k"], ["k", "o"]):
         hashes = found(text, *names)
         if hashes is None:
@@ -130,5 +130,5 @@ def test_no_row_that_a_condition_selects_has_a_key_that_is_not_listed(text: str)
 
 
 def _tuples(text: str) -> str:
-    """`in (1)` is no membership in Python."""
+    """Rewrite `in (1)`, which is no membership in Python."""
     return text.replace("in (", "in (9, ")

@@ -82,7 +82,7 @@ names = st.text(
 
 
 def without_variants(kind: Type) -> bool:
-    """SCH-6: only such a type can be the key of a map."""
+    """SCH-6: only these types can be the key of a map."""
     return not any(map(is_variant, walk(kind)))
 
 

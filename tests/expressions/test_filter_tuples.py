@@ -230,7 +230,7 @@ def oracle(schema: Schema, rows: list[dict[int, Any]], filters: Any) -> list[int
 
 @given(cases())
 def test_any_filters_are_what_pyarrow_makes_of_them(case: Any) -> None:
-    """And the predicate is one that the log can hold as text."""
+    """The log can hold the predicate as text."""
     schema, rows, filters = case
     expected = oracle(schema, rows, filters)
 

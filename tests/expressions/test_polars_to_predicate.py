@@ -121,6 +121,6 @@ def test_what_is_understood_is_true_for_what_polars_selects(at: int) -> None:
 
 
 def test_text_that_is_no_condition_of_polars() -> None:
-    """Whatever a later polars writes is not understood, and is no error."""
+    """Text of a later polars is not understood, and is no error."""
     for text in ("", "[]", "{}", '{"Column": 5}', '{"BinaryExpr": 1}', '{"New": {"a": 1}}', "null"):
         assert implied_by(text, SCHEMA) is None

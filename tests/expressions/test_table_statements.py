@@ -1,4 +1,4 @@
-"""Statements on a table as a whole: what is one, and what it says."""
+"""Statements on a table as a whole: their recognition and their contents."""
 
 from __future__ import annotations
 

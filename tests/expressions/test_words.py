@@ -99,7 +99,7 @@ def test_verbs_take_columns_that_are_called_like_words(tmp_path: Any, word: str)
 
 
 def test_a_column_comes_before_a_function_of_its_name(tmp_path: Any) -> None:
-    """SQL-8: and without such a column it is the function."""
+    """SQL-8: without a column of that name it is the function."""
     days = [datetime.date(2020, 1, 1), datetime.date(2999, 1, 1)]
     tablefmt.write({"current_date": days, "d": days, "current_user": ["a", "b"]}, str(tmp_path))
     table = tablefmt.open(str(tmp_path))
@@ -139,7 +139,7 @@ def test_a_column_comes_before_a_function_of_its_name(tmp_path: Any) -> None:
 def test_text_that_cannot_be_read_is_refused_with_the_word_and_its_place(
     text: str, problem: str
 ) -> None:
-    """In words of ours, none of the parser's."""
+    """The message has our own words, none of the parser's."""
     with pytest.raises(InvalidPredicateError, match=problem) as caught:
         parse_tree(text)
     assert "sqlglot" not in str(caught.value)

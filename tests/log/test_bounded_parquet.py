@@ -110,7 +110,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(kind: str, low_bounds: None) ->
 
 
 def test_a_page_that_denies_its_length_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """STO-25: the header of the page counts, and not what the footer says of the chunk."""
+    """STO-25: the header of the page counts, not the footer's claim about the chunk."""
     body = packed(pa.table({"x": ["d" * (2 * MIB)]}), use_dictionary=False, write_statistics=False)
     monkeypatch.setattr(bounded_parquet, "EXPANDED_FREE", 1 << 10)
     monkeypatch.setattr(bounded_parquet, "EXPANSION_MAX", 2)
@@ -186,7 +186,7 @@ def test_an_overflow_file_that_is_a_bomb_is_damage(kind: str, low_bounds: None) 
 
 
 def test_an_overflow_file_has_its_counts_first() -> None:
-    """STO-24, STO-25: neither a length nor a number of files is believed."""
+    """STO-24, STO-25: a wrong length and a wrong number of files are found before the read."""
     store = memory()
     store.put(overflow_key(NONCE), b"PAR1")
     for files, size in ((1, 1 << 40), (1 << 40, 4)):

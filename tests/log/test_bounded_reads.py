@@ -125,7 +125,7 @@ def test_nothing_follows_the_last_version() -> None:
 
 @pytest.mark.parametrize("key", [entry_key(1), entry_key(2)])
 def test_an_entry_of_many_gigabytes_is_damage(key: str, tmp_path: Path) -> None:
-    """STO-24: in the log, and as the next one of a handle that is open."""
+    """STO-24: the entry is in the log at the open, or the next one of an open handle."""
     table = tablefmt.create(str(tmp_path), "id BIGINT")
     table.append([{"id": 1}])
     (tmp_path / key).touch()

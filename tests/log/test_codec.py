@@ -540,7 +540,7 @@ def test_a_field_of_another_shape_is_refused(path: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(document()) - {"checksum", "add", "remove"}))
 def test_a_field_that_is_missing_is_refused(name: str) -> None:
-    """ENT-3, ENT-7, ENT-8: in version 0 protocol and metadata too."""
+    """ENT-3, ENT-7, ENT-8: version 0 also needs protocol and metadata."""
     optional = {"application", "user_metadata"}
     for version in (0, 3):
         found = document(entry(version, user_metadata={"a": 1}))
@@ -553,7 +553,7 @@ def test_a_field_that_is_missing_is_refused(name: str) -> None:
 
 
 def test_metadata_names_flat_columns_once() -> None:
-    """ENT-8: not a nested column, none twice, none unknown; properties are text."""
+    """ENT-8: nested, repeated and unknown columns are refused. Properties are text."""
     for change in (
         {"partition_by": [3]},
         {"partition_by": [2, 2]},

@@ -117,7 +117,7 @@ def test_the_same_entries_are_the_same_block() -> None:
 def test_a_large_block_is_made_of_small_ones_without_reading_entries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """HIS-2: the chain of digests says enough."""
+    """HIS-2: the chain of digests is sufficient."""
     store = with_history(300)
     write_blocks(store, -1, 254)
     monkeypatch.setattr(compacted_log, "decode", lambda *_: pytest.fail("an entry was decoded"))
@@ -138,7 +138,7 @@ def test_a_block_that_grows_without_end_is_refused(monkeypatch: pytest.MonkeyPat
 
 
 def test_they_come_with_a_checkpoint_and_serve_history_and_older_versions() -> None:
-    """HIS-3: and time travel from a checkpoint reads blocks."""
+    """HIS-3: time travel from a checkpoint reads log segments."""
     store = memory()
     table = new_table(store)
     for n in range(70):

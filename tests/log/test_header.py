@@ -62,7 +62,7 @@ def changed(**changes: Any) -> list[bytes]:
     ids=["metadata", "protocol", "another chain", "another version", "METADATA", "PROTOCOL"],
 )
 def test_what_an_append_has_to_read_has_no_header(changes: dict[str, Any]) -> None:
-    """CMT-6, CFL-4, CFL-5: one such entry, and all are read."""
+    """CMT-6, CFL-4, CFL-5: one entry of this kind makes the writer read all of them."""
     assert len(entry_headers(changed(user_metadata={"a": 1}), 3, digest(LOG[2]))) == 2
     assert entry_headers(changed(**changes), 3, digest(LOG[2])) == ()
 

@@ -82,7 +82,10 @@ def test_concurrent_writers_rebase_onto_a_horizon(granularity: str) -> None:
 
 
 def test_a_handle_that_was_open_learns_of_it() -> None:
-    """ENT-13: by its next look at the log; and what it appends unread carries it on."""
+    """ENT-13: the handle sees it at its next probe of the log.
+
+    Its unread appends keep the horizon.
+    """
     table = appended(3)
     store = table.context.store
     warm = handle(store)
@@ -134,7 +137,10 @@ def test_a_beginning_that_was_given_up_is_no_gap(missing: list[int]) -> None:
 
 @pytest.mark.broken_tables
 def test_a_missing_version_above_the_horizon_is_damage() -> None:
-    """LOG-2, LOG-8: at the horizon and above, and without one."""
+    """LOG-2, LOG-8: the version is at the horizon or above it.
+
+    A log without a horizon is checked too.
+    """
     for horizon in (0, 2):
         table = appended(5)
         store = table.context.store

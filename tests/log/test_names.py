@@ -1,4 +1,4 @@
-"""KEY-2 of many paths at once says what it says of each."""
+"""The check of many paths at once gives the same result as KEY-2 for each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_any_text_is_told_apart_as_by_itself() -> None:
 
 
 def test_bytes_that_are_no_text() -> None:
-    """Parquet gives them as text, and Arrow does not look at them."""
+    """Parquet returns the bytes as text, and Arrow does not check them."""
     offsets = pa.py_buffer(b"\x00\0\0\0\x08\0\0\0")
     bad = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"data/\xff\xfea")])
     problem = first_path_problem(pa.chunked_array([bad]))

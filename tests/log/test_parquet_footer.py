@@ -147,7 +147,7 @@ def test_a_footer_that_ends_the_process_is_refused(kind: str) -> None:
 @pytest.mark.parametrize("where", [None, "id > 1", "p = 'a'"])
 @pytest.mark.parametrize("kind", [kind for kind in BAD if kind != "a cut footer"])
 def test_a_data_file_that_ends_the_process_is_damage(kind: str, where: str | None) -> None:
-    """STO-26, DAT-5: scans look at statistics, or at none; the log has no checksum of the end."""
+    """STO-26, DAT-5: scans read statistics, or none. The log has no checksum of the end."""
     store = memory()
     table = new_table(store)
     table.append(rows(1, 2))

@@ -92,7 +92,7 @@ def test_a_hint_changes_nothing_but_requests(count: int, body: bytes | None) -> 
 
 
 def test_a_hint_that_is_ahead_is_put_right() -> None:
-    """LOG-6: or every reader would pay for it."""
+    """LOG-6: otherwise every reader would pay for it."""
     store = with_history(9)
     hint(store, 5000)  # type: ignore[arg-type]
     assert opened(store)[0] == 8  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_a_reader_that_may_not_write_leaves_no_hint_and_reads() -> None:
 @pytest.mark.parametrize("count", [5, 8, 9, 40])
 @pytest.mark.parametrize("hinted", [False, True])
 def test_a_missing_entry_is_a_gap_wherever_it_is(count: int, hinted: bool) -> None:
-    """LOG-2, LOG-7: in the middle, and at the start."""
+    """LOG-2, LOG-7: the missing entry is in the middle, or at the start."""
     for missing in {0, 1, count // 2, count - 2}:
         store = with_history(count)
         if hinted:
@@ -164,7 +164,10 @@ class WrittenWhileRead(ForwardingStore):
 
 @pytest.mark.parametrize("hide", [[2], [0, 1, 4], [9], [12, 13], [19]])
 def test_an_entry_written_while_the_window_is_read_is_no_gap(hide: list[int]) -> None:
-    """LOG-2: only a second look tells; what is read is contiguous and above all that was seen."""
+    """LOG-2: only a second request shows it.
+
+    The entries read are contiguous and above all seen before.
+    """
     store = with_history(20)
     view = LogView.open(WrittenWhileRead(store, hide))  # type: ignore[arg-type]
     assert view.head.version >= min(hide) - 1
@@ -239,7 +242,7 @@ def test_junk_without_an_entry_is_no_table() -> None:
 def test_an_entry_that_does_not_follow_is_refused_at_open_and_at_refresh(
     rule: str, spoil: Callable[[Any], Any]
 ) -> None:
-    """LOG-1, LOG-3, TIM-1, TIM-2, RPL-3: and the handle stays where it was."""
+    """LOG-1, LOG-3, TIM-1, TIM-2, RPL-3: the handle keeps its version."""
     store = with_history(4)
     table = handle(store)
     bad = spoil(next_entry(table.context.view))
@@ -340,7 +343,7 @@ def test_a_live_path_is_not_added_again_and_a_dead_one_may_be() -> None:
 
 
 def test_refreshing_asks_once_if_nothing_is_new_and_lists_never() -> None:
-    """LOG-4: and reads every new entry once, in windows that grow."""
+    """LOG-4: it reads every new entry once, in growing windows."""
     store = with_history(10)
     counting = CountingStore(store)
     view = LogView.open(counting)

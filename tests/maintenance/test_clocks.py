@@ -60,7 +60,7 @@ def made(store: Store, days: float = 0.0) -> Table:
 def test_files_of_a_transaction_stay_after_a_commit_that_was_stamped_a_week_ahead(
     store: Store,
 ) -> None:
-    """RET-4, RET-6: by the default retention, no danger named."""
+    """RET-4, RET-6: this holds for the default retention, without `breaks_running_transactions`."""
     table = made(store)
     table.overwrite(rows(1))
     open_at(store, off_by(8)).overwrite(rows(2))
@@ -95,7 +95,7 @@ def test_an_append_stays_after_a_commit_that_was_stamped_far_off(store: Store, d
 
 
 def test_no_upkeep_is_due_where_only_the_log_says_that_it_is_old(store: Store) -> None:
-    """RET-4: or a vacuum would be run again and again, and find nothing."""
+    """RET-4: otherwise a vacuum would run again and again, and find nothing."""
     table = made(store, -40)
     for number in range(3):
         table.overwrite(rows(number))
@@ -271,7 +271,7 @@ def test_commits_that_land_while_the_head_is_looked_for_are_no_gap() -> None:
 
 
 def test_a_machine_that_was_paused_learns_it_from_the_stores_answer() -> None:
-    """RET-9: neither of its own clocks went on; the answer to the put has the store's time."""
+    """RET-9: both of its own clocks stood still. The answer to the put has the store's time."""
     now = [1_800_000_000_000_000]
 
     class Telling(ForwardingStore):
@@ -349,7 +349,7 @@ def test_the_head_is_found_however_many_commits_land_meanwhile() -> None:
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("since", [0, 5])
 def test_a_table_that_was_put_back_meanwhile_is_not_written_to(since: int) -> None:
-    """RET-9: from a copy of an earlier state, which has come as far again, or has not."""
+    """RET-9: the copy of an earlier state has as many versions again, or fewer."""
     store = memory()
     table = new_table(store)
     for number in range(10):

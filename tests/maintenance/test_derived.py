@@ -50,7 +50,7 @@ def needed(head: int, oldest: int = 0, **more: Any) -> Needed:
 
 
 def test_checkpoints_stay_at_doubling_distances() -> None:
-    """RET-10: however many there were."""
+    """RET-10: this holds for any number of checkpoints."""
     roots = dict.fromkeys((named(v) for v in range(0, 1_000_000, 100)), 0)
     stay = sorted(root_version(key) or 0 for key in roots_that_stay(roots, needed(999_950)))
     assert len(stay) <= 2 + 15
@@ -61,7 +61,7 @@ def test_checkpoints_stay_at_doubling_distances() -> None:
 
 
 def test_what_the_oldest_version_stands_on_stays() -> None:
-    """RET-10: and nothing before it."""
+    """RET-10: no earlier checkpoint stays."""
     roots = dict.fromkeys((named(v) for v in range(0, 2000, 10)), 0)
     stay = sorted(root_version(key) or 0 for key in roots_that_stay(roots, needed(2000, 1234)))
     assert stay[0] == 1230
@@ -213,7 +213,7 @@ def test_what_is_of_late_stays() -> None:
 
 
 def test_a_root_of_a_newer_form_keeps_all_parts() -> None:
-    """RET-10, CKP-2: and one that is damaged none."""
+    """RET-10, CKP-2: a damaged root keeps no part."""
     from tablefmt.log.codec import seal
 
     store, table, clock, _ = long_table(40)
@@ -336,7 +336,7 @@ def test_a_root_that_cannot_be_removed_keeps_its_parts() -> None:
 
 
 def test_many_old_checkpoints_make_a_vacuum_due() -> None:
-    """RET-10: and no file has to be removed for it."""
+    """RET-10: a vacuum is due without any file to remove."""
     clock = Clock(NOW)
     store = Dated(clock)
     table = new_table(store, clock=clock)

@@ -178,7 +178,7 @@ def test_no_part_is_the_only_one(damage: str) -> None:
 
 @pytest.mark.parametrize("lost", ["hint", "first"])
 def test_a_log_without_its_beginning_is_opened(lost: str) -> None:
-    """LOG-8, CKP-6: without a hint, and without one of the checkpoints."""
+    """LOG-8, CKP-6: the log opens without a hint, and without one of the checkpoints."""
     store, table, clock, known = long_log()
     run = table.expire_log(dry_run=False)
     horizon = decode(store.get(entry_key(run.version)), run.version).entry.horizon
@@ -196,7 +196,7 @@ def test_a_log_without_its_beginning_is_opened(lost: str) -> None:
 
 @pytest.mark.broken_tables
 def test_without_any_checkpoint_it_is_refused() -> None:
-    """LOG-8: by what is missing, and not as a table of less."""
+    """LOG-8: the error names the missing object. The table is never read as a smaller one."""
     store, table, clock, _ = long_log()
     run = table.expire_log(dry_run=False)
     horizon = decode(store.get(entry_key(run.version)), run.version).entry.horizon

@@ -1,4 +1,4 @@
-"""A run of all that is due: what it does, what it leaves alone, what it says."""
+"""A run of all due tasks: its changes, the tasks that it skips, and its report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DAY = 86_400.0
 
 
 def outcomes(table: Table, **how: Any) -> dict[str, str]:
-    """By work."""
+    """Return the outcomes by task."""
     return {step.work: step.outcome for step in table.maintain(**how).steps}
 
 

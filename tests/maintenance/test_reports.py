@@ -14,7 +14,7 @@ import tablefmt
 
 
 def test_pandas_polars_and_duckdb_take_reports(tmp_path: Path) -> None:
-    """With the rows of `to_arrow`."""
+    """The frames have the rows of `to_arrow`."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
     for number in range(3):
         table.append({"id": [number]})

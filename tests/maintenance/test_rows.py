@@ -64,7 +64,7 @@ def test_sound_rows_are_found_sound(case: str, tmp_path: Path) -> None:
 def test_rows_that_were_never_read_are_checked(
     case: str, rule: str, version: int, tmp_path: Path
 ) -> None:
-    """DEL-1, DEL-2, DEL-4: opening such a table works, for sets of positions stay unread."""
+    """DEL-1, DEL-2, DEL-4: opening the table works, because sets of positions stay unread."""
     shutil.copytree(GOLDEN / case / "table", tmp_path / "t")
     table = tablefmt.open(tmp_path / "t")
     assert table.scan().files().num_rows == 2
@@ -97,7 +97,10 @@ LOST: dict[str, tuple[list[Run], dict[int, Positions]]] = {
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("name", LOST)
 def test_lineage_that_explains_other_rows_is_found(name: str) -> None:
-    """LIN-2: by `verify` and by the second reader; reading the version does not need it."""
+    """LIN-2: `verify` and the second reader find it.
+
+    Reading the version does not need the lineage.
+    """
     runs, marks = LOST[name]
     table = staged()
     table.commit(OperationClass.UPDATE, marks={1: ([0], [])})
@@ -190,7 +193,7 @@ EXPLAINED: dict[str, tuple[Callable[[StagedTable], object], Changed]] = {
 
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_an_entry_changed_the_rows_that_its_marks_and_its_lineage_say(name: str) -> None:
-    """INC-5: for any range that holds the commit."""
+    """INC-5: this holds for any range with the commit."""
     table = staged(1)
     change, rows = EXPLAINED[name]
     change(table)

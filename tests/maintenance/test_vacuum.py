@@ -53,7 +53,7 @@ Files = dict[int, list[str]]
 
 
 def paths(table: Table) -> Files:
-    """By version, the keys that it needs."""
+    """Return the keys of the data files by version."""
     return {
         version: sorted(table.scan(version=version).files()["path"].to_pylist())
         for version in range(table.version + 1)
@@ -81,7 +81,7 @@ def everything(store: Store) -> list[str]:
 
 
 def test_versions_go_by_the_time_at_which_another_took_their_place() -> None:
-    """RET-4: by the times of entries, where the store's own do not gainsay them."""
+    """RET-4: the times of entries decide, if the store's own times agree."""
     table, clock, by_version = overwritten([1, 1, 1, 1])
     store = table.context.store
     clock.forward(7 * DAY - 2 * DAY)
@@ -247,7 +247,7 @@ def test_a_statement_by_itself_does_not_outlive_its_files() -> None:
 
 
 def test_a_commit_ends_before_its_files_are_taken_for_left_over() -> None:
-    """RET-6: however long the caller lets it lose races."""
+    """RET-6: the caller's number of lost races makes no difference."""
     clock, store = Clock(NOW), memory()
     table = new_table(store, clock=clock, deletedFileRetentionDuration="0 seconds")
     other = handle(store, clock)
@@ -354,7 +354,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def old(root: Path) -> Table:
-    """A handle of a disk whose clock says that everything is a year old."""
+    """Return a handle of a disk at a clock one year later."""
     clock = Clock(NOW + int(365 * DAY * 1_000_000))
     return handle(Dated(clock, LocalStore(root)), clock)
 
@@ -495,7 +495,7 @@ def test_overflow_files_stay_as_long_as_their_entries(monkeypatch: pytest.Monkey
 
 
 def test_reads_of_given_up_versions_are_errors() -> None:
-    """ENT-13: not that a file is missing; of a scan that was begun before, too."""
+    """ENT-13: the error is not that a file is missing. A scan that began before raises it too."""
     table, clock, _ = overwritten([0, 1])
     store = table.context.store
     warm = handle(store, clock)
@@ -638,7 +638,7 @@ def test_two_vacuums_at_once_do_no_more_than_one() -> None:
 
 
 def test_it_asks_for_the_log_a_listing_and_one_entry() -> None:
-    """RET-5: however many files there are; one request deletes a thousand."""
+    """RET-5: the number of files makes no difference. One request deletes a thousand."""
     table, clock, by_version = overwritten([1] * 5)
     clock.forward(30 * DAY)
     counting = CountingStore(table.context.store)
@@ -707,7 +707,7 @@ def test_many_files_go_in_one_run() -> None:
 
 
 def test_it_works_on_s3(s3_uri: str, s3_server: S3Server) -> None:
-    """RET-5, RET-9: by the store's clock; many are deleted by one request."""
+    """RET-5, RET-9: the store's clock decides. One request deletes many files."""
     options = s3_server.options
     table = tablefmt.create(
         s3_uri, "id BIGINT, p STRING", partition_by=["p"], storage_options=options

@@ -40,7 +40,7 @@ def holds(kind: Type, other: Type) -> bool:
 
 
 def narrowest(kinds: tuple[Type, ...]) -> Type | None:
-    """By trying every type that there is."""
+    """Return the narrowest common type by trying all types."""
     above = [kind for kind in {*ALL, *kinds} if all(holds(kind, each) for each in kinds)]
     least = [kind for kind in above if all(holds(other, kind) for other in above)]
     assert len(least) == bool(above), kinds

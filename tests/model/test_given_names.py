@@ -19,7 +19,10 @@ TWINS = (("ı", "i"), ("İ", "I"), ("İ", "ı"), ("xı", "Xi"))
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_kept_names_are_refused_however_they_come(name: str) -> None:
-    """SCH-11: at creation, by every change of schema, and in no struct."""
+    """SCH-11: the names are refused at creation and in every schema change.
+
+    Structs may have them.
+    """
     with pytest.raises(SchemaMismatchError, match="SCH-11"):
         tablefmt.create("memory://new-names", pa.schema([(name, pa.int64())]))
     table = tablefmt.create(f"memory://new-names-{name}", "id BIGINT, s STRUCT<x: BIGINT>")
@@ -46,7 +49,7 @@ def test_names_that_spark_takes_for_one_are_refused(twins: tuple[str, str]) -> N
 
 
 def test_a_name_that_spark_would_replace_is_refused() -> None:
-    """SCH-11: at any depth; `$` and `{` by themselves are fine."""
+    """SCH-11: this holds at any depth. `$` and `{` alone are permitted."""
     for kind in ("`${spark.app.name}` BIGINT", "id INT, s ARRAY<STRUCT<`a${env:HOME}`: INT>>"):
         with pytest.raises(SchemaMismatchError, match="SCH-11"):
             tablefmt.create("memory://new-names-replaced", kind)
@@ -63,7 +66,7 @@ def test_text_that_is_no_unicode_is_no_name() -> None:
 
 
 def test_a_table_that_has_such_a_name_goes_on() -> None:
-    """SCH-11: it is about names that are given, and says nothing of a column that is there."""
+    """SCH-11: the rule is about new names. It permits existing columns."""
     plain = schema_from("id BIGINT, i BIGINT, other BIGINT")
     names = ("__tablefmt_row", "ı", "i")
     old = replace(

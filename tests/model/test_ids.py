@@ -136,7 +136,7 @@ CHANGES: list[Callable[[Schema], Schema]] = [
 def test_what_stays_keeps_its_ids_and_what_is_new_gets_new_ones(
     chosen: list[Callable[[Schema], Schema]],
 ) -> None:
-    """SCH-3, SCH-4, SCH-8: by physical path, over any changes that a schema takes."""
+    """SCH-3, SCH-4, SCH-8: columns are compared by physical path, after any valid changes."""
     schema, ever = TABLE, paths(TABLE)
     for change in chosen:
         try:

@@ -58,7 +58,7 @@ def by_the_package(packed: bytes) -> set[int] | None:
 @settings(max_examples=40, deadline=None)
 @given(positions=POSITIONS)
 def test_a_set_is_read_as_it_was_written_by_either_writer(positions: set[int]) -> None:
-    """DEL-2: by this package, and by a writer that knows nothing of its library."""
+    """DEL-2: both writers: this package, and one without its library."""
     packed = pack_positions(BitMap64(positions))
     assert set(unpack_positions(packed)) == by_the_log_dump(packed) == positions
     assert set(decode_positions(encode_positions(BitMap64(positions)))) == positions

@@ -194,7 +194,7 @@ def test_an_alter_asks_for_the_head_and_writes_the_entry() -> None:
 
 
 def test_a_table_made_by_hand_is_altered_too(tmp_path: Any) -> None:
-    """SCH-3: on a disk, by path."""
+    """SCH-3: the table is on a disk, opened by path."""
     table = tablefmt.create(tmp_path / "t", pa.schema([("a b", pa.int64()), ("c", pa.string())]))
     table.append(pa.table({"a b": [1], "c": ["x"]}))
     table.alter.add_column("d`e", "DATE", after="a b")

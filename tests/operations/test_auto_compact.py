@@ -73,7 +73,7 @@ def test_a_few_files_are_left_and_so_is_what_is_beyond_the_bound(
 def test_what_is_beyond_the_bound_is_looked_at_after_the_next_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """CMP-7: and not after fifty files more."""
+    """CMP-7: the next write compacts them, not only the fiftieth."""
     store = memory()
     new_table(store, partitioned=True, autoCompact="true")
     idle = dataclasses.replace(Clock().environment(), aside=lambda work: None)

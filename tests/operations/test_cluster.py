@@ -61,7 +61,7 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     ),
     "timestamp_ntz": (pa.timestamp("us"), [dt.datetime(1969, 1, 1), dt.datetime(2026, 1, 1)]),
 }
-"""By type: ascending as Spark has it; NULL is before them all."""
+"""Values by type, ascending in Spark's order. NULL comes before them all."""
 
 
 @pytest.mark.parametrize("kind", VALUES)
@@ -98,7 +98,7 @@ def test_the_two_zeros_are_one_value_and_every_nan_is() -> None:
 
 @pytest.mark.parametrize(("axes", "bits"), [(1, 5), (2, 4), (3, 3), (4, 2), (5, 2)])
 def test_a_step_on_hilberts_curve_is_a_step_in_the_grid(axes: int, bits: int) -> None:
-    """CMP-5: every point once; and Z-order is the bits in turn."""
+    """CMP-5: each point occurs once. Z-order interleaves the bits."""
     points = np.array(list(itertools.product(range(1 << bits), repeat=axes)), np.uint64).T
     codes = hilbert(list(points), bits)
     assert sorted(codes.tolist()) == list(range(1 << (axes * bits)))
@@ -319,7 +319,7 @@ def test_nothing_waits_on_disk_afterwards(tmp_path: Path, monkeypatch: pytest.Mo
 def test_columns_that_make_no_order_are_refused_before_anything_is_done(
     by: Any, words: str
 ) -> None:
-    """CMP-5: on an empty table too."""
+    """CMP-5: an empty table refuses them too."""
     table = new_table(partitioned=True)
     table.alter.add_column("l", "ARRAY<INT>")
     for asked in (table.cluster, table.transaction().cluster):
@@ -343,7 +343,7 @@ def test_other_arguments_are_refused_too() -> None:
 
 
 def test_an_order_is_for_columns_that_were_renamed_and_added_too(tmp_path: Path) -> None:
-    """DAT-4, SCH-7: by the names of now; files that lack a column have its initial value."""
+    """DAT-4, SCH-7: the present names count. Files without a column have its initial value."""
     table = tablefmt.create(tmp_path, "a INT, `b.c` STRING")
     table.append({"a": [3, 1], "b.c": ["x", "y"]})
     table.alter.rename_column("a", "n")

@@ -20,7 +20,7 @@ def table_of(ddl: Any, **more: Any) -> Table:
 
 
 def comments(schema: pa.Schema | pa.DataType) -> dict[str, str]:
-    """By name, as Arrow's fields say them, structs included."""
+    """Return the comments by name from Arrow's fields, structs included."""
     found = {}
     for field in schema:
         if field.metadata:

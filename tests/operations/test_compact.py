@@ -210,7 +210,7 @@ def test_a_file_that_is_too_large_is_split_by_a_major_alone(tmp_path: Path) -> N
 
 
 def test_the_property_says_how_large_files_are_to_be() -> None:
-    """CMP-1: targetFileSize, unless the call says it."""
+    """CMP-1: the property is targetFileSize. An argument of the call overrides it."""
     table = new_table(targetFileSize="1")
     for n in range(3):
         table.append(rows(n))
@@ -221,7 +221,7 @@ def test_the_property_says_how_large_files_are_to_be() -> None:
 
 
 def test_a_condition_chooses_the_files_that_may_hold_such_rows() -> None:
-    """CMP-3: by partition exactly; by bounds as a scan would."""
+    """CMP-3: partitions decide exactly, bounds as in a scan."""
     table = new_table(partitioned=True)
     for n in range(4):
         table.append(rows(n, n + 10, p=["a", "b"]))
@@ -235,7 +235,7 @@ def test_a_condition_chooses_the_files_that_may_hold_such_rows() -> None:
 
 
 def test_a_dry_run_tells_and_writes_nothing() -> None:
-    """CMP-4: one look at the log, and nothing else is asked of the store."""
+    """CMP-4: it probes the log once and sends no other request."""
     table = new_table()
     for n in range(3):
         table.append(rows(n))
@@ -403,7 +403,7 @@ def test_a_number_of_groups_that_is_none_is_refused(every: Any) -> None:
 
 
 def test_what_cannot_be_done_is_said_before_anything_is() -> None:
-    """CMP-3, CMP-4: on an empty table too."""
+    """CMP-3, CMP-4: an empty table refuses it too."""
     table = new_table()
     with pytest.raises(InvalidRangeError, match="application"):
         table.compact(commit_every=1, application=("a", 1))

@@ -34,7 +34,7 @@ def checked(condition: str = "id > 0", **properties: Any) -> Table:
 
 
 def test_a_constraint_is_kept_told_and_dropped() -> None:
-    """ENT-10: a version has the constraints of its metadata; the history says what was done."""
+    """ENT-10: a version has the constraints of its metadata. The history has the change."""
     table = checked()
     commit_result = table.alter.add_constraint("p known", "p IN ('a', 'b') ")
     assert (commit_result.version, commit_result.operation) == (3, "ADD CONSTRAINT")
@@ -147,7 +147,7 @@ def test_files_that_cannot_break_it_are_not_read(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("added_constraint", ["check", "not null"])
 def test_rows_added_since_stop_a_constraint(added_constraint: str) -> None:
-    """CFL-12, ENT-10: also those that keep it, for they were not looked at."""
+    """CFL-12, ENT-10: rows that satisfy it count too, because they were not checked."""
     table = new_table()
     table.append(rows(1))
     txn = table.transaction()
@@ -209,7 +209,7 @@ def test_what_is_no_condition_of_a_row_is_refused(
 
 
 def test_a_comment_in_a_condition_hides_nothing() -> None:
-    """ENT-10: neither does a quote, or a backtick in a column's name."""
+    """ENT-10: a quote, or a backtick in a column's name, hides nothing either."""
     table = tablefmt.create(memory().uri, "`a``b` INT, `c.d` STRING")
     table.alter.add_constraint("commented", "`a``b` > 0 -- positive")
     table.alter.add_constraint("it's", "`c.d` <> 'it''s'")

@@ -182,7 +182,7 @@ def test_a_restore_meets_a_cursor_and_a_cursor_a_restore() -> None:
 
 
 def test_a_restore_of_before_the_checkpoint_finds_the_cursors() -> None:
-    """RPL-7, CKP-2: by an older checkpoint, or by entries."""
+    """RPL-7, CKP-2: an older checkpoint or entries have the cursors."""
     for older in (False, True):
         table = new_table()
         take(table, derived(None, 3), 1)
@@ -238,7 +238,7 @@ def test_a_table_without_pipes_pays_nothing() -> None:
 
 @pytest.mark.broken_tables
 def test_a_cursor_out_of_place_is_damage() -> None:
-    """RPL-7: an entry that another writer got wrong is refused, not taken for a conflict."""
+    """RPL-7: a wrong entry of another writer is refused, and is no conflict."""
     table = new_table()
     take(table, derived(None, 3), 1)
     view = LogView.open(table.context.store)

@@ -1,4 +1,4 @@
-"""Delete: which files it opens, what it writes, and what the entry says."""
+"""Delete: the files it opens, the files it writes, and the entry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def last_entry(table: Table) -> Entry:
 
 
 def marks(entry: Entry) -> dict[int, tuple[list[int], list[int]]]:
-    """By file: positions deleted, positions updated."""
+    """Return the deleted and the updated positions by file."""
     if entry.delete is None:
         return {}
     found = entry.delete
@@ -46,7 +46,7 @@ def partitioned(**properties: Any) -> Table:
 
 
 def test_positions_go_of_the_files_that_keep_rows_and_files_that_keep_none_go() -> None:
-    """DEL-1, DEL-4: the entry says no more than that; a second delete adds what is new."""
+    """DEL-1, DEL-4: the entry has only these positions. A second delete adds the new ones."""
     table = partitioned()
     commit_result = table.delete("id IN (2, 4, 5, 6, 7)")
     entry = last_entry(table)
@@ -79,7 +79,7 @@ def test_positions_go_of_the_files_that_keep_rows_and_files_that_keep_none_go() 
 
 
 def test_copy_on_write_writes_what_stays_and_says_where_from() -> None:
-    """LIN-1: with the rows that went, for who reads the changes."""
+    """LIN-1: the entry has the deleted rows for readers of changes."""
     table = partitioned(deleteMode="copy-on-write")
     commit_result = table.delete("id IN (2, 4, 5, 6)")
     entry = last_entry(table)

@@ -83,7 +83,10 @@ WARM: dict[str, Callable[[Table], Any]] = {
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("name", WARM)
 def test_warm_handles_are_told(name: str, again: bool) -> None:
-    """ENT-14, RET-8: also if there is another table by now; and again, however often they try."""
+    """ENT-14, RET-8: the table may have been recreated.
+
+    Every further call raises the error again.
+    """
     store, table = made()
     warm = behind(table, store)
     drop_at(store, CommitOptions())
@@ -108,7 +111,10 @@ def test_a_reader_goes_on_until_it_hears_of_it() -> None:
 
 
 def test_a_transaction_that_was_under_way_is_told() -> None:
-    """ENT-14: by an entry that cannot be judged (CMT-12), and its files are removed."""
+    """ENT-14: the new table's entry cannot be read as one of this table (CMT-12).
+
+    Its files are removed.
+    """
     store, table = made()
     works = [table.transaction().append(rows(9)), table.transaction().update({"id": "0"})]
     files = len(data_files(store))
@@ -218,7 +224,7 @@ def test_a_drop_rebases_onto_every_concurrent_commit() -> None:
 
 
 def test_data_goes_when_it_is_asked_for() -> None:
-    """RET-8: at once, or later; and what is not the table's stays."""
+    """RET-8: the data is removed at once or later. Foreign files stay."""
     for later in (False, True):
         store, table = made()
         table.delete("id = 1")
@@ -237,7 +243,7 @@ def test_data_goes_when_it_is_asked_for() -> None:
 
 
 def test_a_vacuum_of_the_next_table_removes_what_is_left() -> None:
-    """RET-6, RET-8: by its age; the log is needed."""
+    """RET-6, RET-8: the age of the files decides. The log stays."""
     clock = Clock()
     store = Dated(clock)
     new_table(store, clock=clock).append(rows(1))

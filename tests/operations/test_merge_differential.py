@@ -95,7 +95,7 @@ def run(seed: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("part", range(4))
 def test_random_merges_do_what_plain_python_does(part: int) -> None:
-    """MRG-1, MRG-2, MRG-3, MRG-4: in both delete modes, partitioned or not, NULL keys too."""
+    """MRG-1, MRG-2, MRG-3, MRG-4: both delete modes, partitioned or not, NULL keys too."""
     done = [run(seed) for seed in range(part * 8, part * 8 + 8)]
     assert sum(went for went, _ in done) > 40
     assert sum(refused for _, refused in done) > 0

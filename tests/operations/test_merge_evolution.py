@@ -27,7 +27,7 @@ def found(table: tablefmt.Table) -> list[Row]:
 
 @pytest.mark.parametrize("kind", [overlays.LACKING, overlays.COMPLETE])
 def test_fields_that_the_source_lacks_stay(tmp_path: Path, kind: Kind) -> None:
-    """MRG-1: at any depth; NULL over NULL is NULL."""
+    """MRG-1: this holds at any depth. NULL over NULL is NULL."""
     table = filled(str(tmp_path / "t"), overlays.DDL, overlays.target_rows())
     merge = table.merge(overlays.source_rows(kind), "t.id = s.id", merge_schema=True)
     merge.when_matched_update_all().when_not_matched_insert_all().execute()

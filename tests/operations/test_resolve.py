@@ -18,7 +18,7 @@ _numbers = count()
 
 
 def test_of_entries_that_were_removed_nothing_is_told() -> None:
-    """CMT-9, RET-9: neither that the version is free, nor to ask again; what is kept is found."""
+    """CMT-9, RET-9: the outcome is neither "free" nor "ask again". Kept commits are found."""
     store = memory()
     table = new_table(store)
     old = [table.append(rows(number)).transaction for number in range(12)]
@@ -58,7 +58,7 @@ def test_a_commit_of_the_table_that_was_here_before_is_not_this_ones() -> None:
 
 
 def test_a_commit_that_comes_in_while_it_is_asked_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CMT-9: the version was free at the first look, and another writer has it at the second."""
+    """CMT-9: the version is free at the first probe, and taken by another writer at the second."""
     store = memory()
     table = new_table(store)
     look = read_tail

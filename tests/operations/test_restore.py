@@ -174,7 +174,7 @@ def test_constraints_come_back_with_the_rows() -> None:
 
 
 def test_partitioning_comes_back() -> None:
-    """RET-1, ENT-8: then no file stays."""
+    """RET-1, ENT-8: no file of the other partitioning stays."""
     table = new_table(partitioned=True)
     table.append(pa.table({"id": [1, 2], "p": ["a", None]}))
     table.overwrite(rows(3, 4), overwrite_schema=True, partition_by=[])
@@ -229,7 +229,7 @@ def test_what_cannot_be_restored_is_said(name: str) -> None:
 
 
 def test_an_append_only_table_is_not_restored() -> None:
-    """RET-3: by the property of PTY-2."""
+    """RET-3: the property of PTY-2 refuses it."""
     table = new_table(appendOnly="true")
     table.append(rows(1))
     with pytest.raises(ConstraintViolationError, match="append-only"):
@@ -360,7 +360,7 @@ def test_changes_across_a_restore_are_the_difference() -> None:
 
 
 def test_many_files_come_back_by_an_overflow_file() -> None:
-    """ADD-6, RET-1: with their bounds and partitions."""
+    """ADD-6, RET-1: the files keep their bounds and partitions."""
     table = new_table(partitioned=True)
     names = [f"partition {n}" for n in range(2500)]
     table.append(rows(*range(2500), p=names))

@@ -67,7 +67,7 @@ def test_several_appends_are_one_version() -> None:
 
 
 def test_a_transaction_reads_its_version_whatever_commits() -> None:
-    """RPL-1: nor does it see what it stages itself."""
+    """RPL-1: it does not see its own staged rows either."""
     table = new_table()
     table.append(rows(1, 2))
     txn = table.transaction()
@@ -141,7 +141,7 @@ VERBS: dict[str, Callable[[Transaction], Any]] = {
 @pytest.mark.parametrize("end", ["commit", "abort", "conflict"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_ended_transaction_is_of_no_use(end: str, verb: str) -> None:
-    """The error says how it ended, and nothing happens."""
+    """The error names the end of the transaction, and the call changes nothing."""
     table = new_table()
     table.append(rows(1))
     txn = table.transaction()
@@ -183,7 +183,7 @@ def test_a_transaction_holds_several_appends_or_one_other_operation(
 
 
 def test_rows_that_do_not_fit_leave_what_was_staged_before() -> None:
-    """CMT-1: and none of their own files."""
+    """CMT-1: no file of the bad rows stays."""
     table = new_table(partitioned=True)
     txn = table.transaction().append(rows(1))
     wrong = pa.table({"id": pa.array(["x"]), "p": ["a"]})
@@ -521,7 +521,7 @@ def test_a_commit_without_an_answer_keeps_the_files_and_ends_the_transaction() -
 
 
 def test_a_warm_blind_transaction_asks_for_the_head_and_writes() -> None:
-    """CMT-2: one look when it begins, one put a file, one put of the entry."""
+    """CMT-2: one probe at the begin, one put for each file, one put of the entry."""
     counting = CountingStore(memory())
     table = new_table(counting)
     table.append(rows(0))

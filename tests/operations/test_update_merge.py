@@ -1,4 +1,4 @@
-"""UPDATE and MERGE as a user writes them: what comes of them, what is refused, and what it says."""
+"""UPDATE and MERGE as a user writes them: results, refusals and reports."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ def upsert(table: Any, source: pa.Table, condition: str | None = None) -> MergeB
 
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_an_update_computes_all_values_from_the_old_row(mode: str) -> None:
-    """SQL-3, ENT-9: at once, so columns can be swapped; other rows stay where they are."""
+    """SQL-3, ENT-9: all values are computed at once, so columns can be swapped.
+
+    Other rows keep their places.
+    """
     table = three_files(deleteMode=mode)
     commit = table.update({"n": "CAST(id AS INT)", "id": "n"}, "v = 'b' OR id + 0 = 23")
     assert sorted_rows(table) == sorted(
@@ -132,7 +135,7 @@ NAMES = ["a.b", "a`b", "select", "é ñ", "'", "a;b", "`", "x--y"]
 
 
 def test_columns_with_any_name_are_read_and_set() -> None:
-    """PRN-3: by their name as it is, or as SQL has it."""
+    """PRN-3: the name may be plain or quoted as in SQL."""
     shape = pa.schema([(name, pa.int32()) for name in NAMES])
     table = tablefmt.create(f"memory://{uuid.uuid4().hex}", shape)
     table.append(pa.table([[at, at + 10] for at in range(len(NAMES))], schema=shape))
@@ -154,7 +157,7 @@ def test_columns_with_any_name_are_read_and_set() -> None:
     "word", ["it's", 'say "x"', "é\U0001f600", "`", "x'; DROP TABLE t; --", "\\"]
 )
 def test_texts_are_taken_as_they_are(word: str) -> None:
-    """PRN-3: quotes, unicode, and what looks like another statement."""
+    """PRN-3: quotes, unicode, and text that resembles another statement."""
     table = new([(1, word, 1), (2, "b", 2)])
     said = "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
     table.update({"v": f"concat({said}, {said})"}, f"v = {said}")
@@ -201,7 +204,7 @@ def objects(table: tablefmt.Table) -> list[str]:
 
 
 def test_a_last_row_that_breaks_a_constraint_leaves_no_file() -> None:
-    """DAT-3: NOT NULL, on UPDATE and on MERGE; no file is left either."""
+    """DAT-3: an UPDATE or MERGE that breaks NOT NULL leaves no file."""
     table = tablefmt.create(f"memory://{uuid.uuid4().hex}", "id BIGINT, v STRING NOT NULL")
     count = 200_000
     table.append(pa.table({"id": range(count), "v": ["x"] * count}))
@@ -257,7 +260,7 @@ def test_a_merge_says_what_it_did() -> None:
 
 
 def test_a_merge_opens_the_files_that_can_match() -> None:
-    """MRG-3: by the source's values, by ON alone, and by what bounds rows not in the source."""
+    """MRG-3: the source's values, ON alone, or bounds of the other clauses decide."""
     table = three_files()
 
     def opened(source: pa.Table, on: str, *, rest: str | None = None) -> str:
@@ -391,7 +394,7 @@ def test_sources_with_missing_and_more_columns() -> None:
 
 
 def test_new_columns_come_with_the_rows() -> None:
-    """MRG-1: with merge_schema; old rows have NULL, columns that the source lacks stay."""
+    """MRG-1: with merge_schema old rows have NULL, and columns that the source lacks stay."""
     table = three_files()
     source = pa.table({"id": [2, 60], "extra": [1.5, 2.5]})
     builder = table.merge(source, "t.id = s.id", merge_schema=True)
@@ -403,7 +406,7 @@ def test_new_columns_come_with_the_rows() -> None:
 
 
 def test_a_source_may_be_the_table_itself() -> None:
-    """MRG-3: at another version, or at this one; each is read once."""
+    """MRG-3: the source is another version, or this one. Each is read once."""
     table = three_files()
     table.update({"v": "'new'"}, "id < 20")
     table.delete("id = 23")
@@ -416,7 +419,7 @@ def test_a_source_may_be_the_table_itself() -> None:
 
 
 def test_a_table_read_as_a_source_is_read() -> None:
-    """CFL-8: at the version that the MERGE reads."""
+    """CFL-8: the MERGE reads it at its own version."""
     table = three_files()
     txn = table.transaction()
     builder = txn.merge(table.scan(where="id = 1"), "t.id = s.id + 10")
@@ -427,7 +430,7 @@ def test_a_table_read_as_a_source_is_read() -> None:
 
 
 def test_a_source_beyond_the_memory_there_is_comes_out_the_same() -> None:
-    """Spooled to disk, and joined a few rows at a time."""
+    """The source is spilled to disk, and joined a few rows at a time."""
     found = []
     for limit in (1 << 30, 1 << 10):
         table = new(*[[(j, "a", j % 5) for j in range(i, 3000, 3)] for i in range(3)])
@@ -575,7 +578,7 @@ def test_rows_not_in_the_source_are_read_as_far_as_conditions_bound_them() -> No
 def test_without_duckdb_simple_conditions_work_and_the_rest_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """SQL-2: by name, with the command, before any work is done."""
+    """SQL-2: the error has the name and the command, and comes before any work."""
     monkeypatch.setitem(sys.modules, "duckdb", None)
     table = three_files()
     table.delete("id = 1 OR v = 'b'")

@@ -119,7 +119,7 @@ def sets(values: dict[str, Value]) -> dict[str, Term]:
 def test_an_update_of_parts_keeps_the_others(
     given_rows: list[tuple[Any, Any]], values: dict[str, Value], every: bool
 ) -> None:
-    """SQL-5: from the old row, all at once; a NULL struct becomes one of NULLs."""
+    """SQL-5: values come from the old row, all at once. A NULL struct becomes one of NULLs."""
     rows = [{"id": at, "v": v, "s": s} for at, (v, s) in enumerate(given_rows)]
     table = new(DDL, rows, COLUMNS)
     where = None if every else "id % 2 = 1"

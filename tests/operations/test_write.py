@@ -104,7 +104,7 @@ def test_rows_that_are_none_leave_no_table(data: Any) -> None:
 
 
 def test_a_source_that_breaks_off_leaves_no_table(tmp_path: Path) -> None:
-    """Nor its files."""
+    """No file of it stays either."""
 
     def batches() -> Any:
         yield pa.record_batch({"a": [1]})
@@ -214,7 +214,7 @@ def race(uri: str, *writes: Any) -> list[Any]:
 
 
 def test_first_writers_at_once_all_append(tmp_path: Path) -> None:
-    """Also by streams that can be read once, and by data of another type that fits."""
+    """This holds for streams that can be read once, and for data of another type that fits."""
     for number in range(3):
         uri = str(tmp_path / str(number))
 

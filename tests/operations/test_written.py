@@ -1,4 +1,4 @@
-"""Under which metadata each file was written, as the log says it. Spec: ADD-9."""
+"""The metadata that each file was written under, by the log. Spec: ADD-9."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _warned(act: Callable[[], Any]) -> list[warnings.WarningMessage]:
 
 
 def test_a_merge_that_is_never_executed_warns_once_where_it_was_written() -> None:
-    """However many clauses it has."""
+    """The number of clauses makes no difference."""
     table = new_table("id BIGINT")
 
     def forget() -> None:
@@ -137,7 +137,7 @@ def test_a_merge_that_is_never_executed_warns_once_where_it_was_written() -> Non
 
 
 def test_a_merge_that_is_executed_or_refused_does_not_warn() -> None:
-    """Nor one that is only explained."""
+    """A MERGE that is only explained does not warn either."""
     table = new_table("id BIGINT")
 
     def refused() -> None:
@@ -202,7 +202,7 @@ def test_a_value_too_large_for_its_column_is_refused_by_its_name(act: Any, colum
 
 
 def test_a_value_too_large_for_its_column_is_refused_by_pipes_and_update() -> None:
-    """SQL-3, PIP-5: but an expression without a result is no matter of the column."""
+    """SQL-3, PIP-5: an expression without a result is no error of the column."""
     source, table = new_table("id BIGINT, n INT"), new_table("id BIGINT, n TINYINT")
     source.append(BIG)
     table.append({"id": [1], "n": [1]})

@@ -90,7 +90,7 @@ CASES: list[Callable[[Table, Table], None]] = [
 def test_the_target_is_the_source_whatever_names_stand_for(
     case: Callable[[Table, Table], None], touched: bool
 ) -> None:
-    """PIP-5: also of rows that no commit of the source touched."""
+    """PIP-5: this holds also for rows that no commit of the source changed."""
     here = source()
     there = target_of(here)
     case(here, there)

@@ -132,7 +132,7 @@ def test_answers_that_are_lost(fault: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_sigkill_of_a_process_that_makes_its_target(tmp_path: Path) -> None:
-    """PIP-2, PIP-6: at each request to the target, from before there is a table."""
+    """PIP-2, PIP-6: the kill is at each request to the target, from before the table exists."""
     killed = 0
     for at in range(100):
         source, root = LocalStore(tmp_path / f"s{at}"), tmp_path / f"t{at}"
@@ -183,7 +183,7 @@ def two_at_once(source: Store, target: Store, keys: str | None) -> list[Any]:
 
 @pytest.mark.parametrize("name", ["append", "keyed"])
 def test_of_two_runs_at_once_one_commits(name: str) -> None:
-    """PIP-2, CFL-24: and the one that did not takes the rest when it is run again."""
+    """PIP-2, CFL-24: the other one takes the rest when it is run again."""
     run, after = RUNS[name]
     source, target = memory(), memory()
     prepare(source, target)
@@ -324,7 +324,7 @@ def step(table: Table, chance: random.Random, fresh: Iterator[int]) -> None:
     "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.soak) for n in range(3, 60))]
 )
 def test_random_histories_with_kills(seed: int) -> None:
-    """PIP-1, PIP-2, PIP-4, PIP-5: each target is what the model says, after every run."""
+    """PIP-1, PIP-2, PIP-4, PIP-5: each target equals the model after every run."""
     chance = random.Random(seed)
     source = memory()
     table = new_table(source)

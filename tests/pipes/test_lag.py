@@ -33,7 +33,7 @@ def numbers(report: Any) -> list[tuple[Any, ...]]:
 
 
 def test_versions_and_the_age_of_what_is_missing(tmp_path: Path) -> None:
-    """PIP-8: by pipe; a metadata change and a compaction are versions too."""
+    """PIP-8: lag is reported by pipe. A metadata change and a compaction are versions too."""
     clock = Clock()
     here, there = made(tmp_path / "here", clock), made(tmp_path / "there", clock)
     here.append({"id": [1]})
@@ -167,7 +167,7 @@ def test_a_source_may_be_given_alone(tmp_path: Path) -> None:
 def test_options_go_to_sources_of_the_tables_scheme(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PIP-8: however the address is written."""
+    """PIP-8: the spelling of the address makes no difference."""
     here, there = made(tmp_path / "here", Clock()), made(tmp_path / "there", Clock())
     tablefmt.pipe(here).into(there)
     seen: list[Any] = []

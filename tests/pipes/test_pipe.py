@@ -299,7 +299,7 @@ def test_keys_that_go_and_are_text_where_the_column_is_a_number() -> None:
 
 @pytest.mark.parametrize("content", ["changes", "net"])
 def test_columns_called_like_those_that_rows_get(content: str) -> None:
-    """INC-3: pipes have no columns to choose; the error says what they have."""
+    """INC-3: pipes have no columns to choose. The error names the possible changes."""
     here, there = tablefmt.create(place(), "id BIGINT, _Change_Type STRING"), place()
     here.append({"id": [1]})
     for _ in range(2):
@@ -374,7 +374,7 @@ def test_a_target_is_partitioned_as_asked() -> None:
 
 
 def test_columns_that_come_are_refused_or_merged() -> None:
-    """PIP-6: into a target that is there, as of an append."""
+    """PIP-6: the target exists, and an append would refuse the columns too."""
     here, there = source(), place()
     tablefmt.pipe(here).into(there)
     here.alter.add_column("w", "INT")
@@ -449,7 +449,7 @@ def test_several_sources_fill_one_table() -> None:
 
 
 def test_a_source_that_was_moved_goes_on(tmp_path: Path) -> None:
-    """PIP-7: by the id, and by the digest of what was taken."""
+    """PIP-7: the id and the digest of the copied entry identify the source."""
     here = tablefmt.create(str(tmp_path / "a"), "id BIGINT")
     here.append({"id": [1]})
     there = str(tmp_path / "t")
@@ -514,7 +514,7 @@ def test_changes_that_are_not_kept_are_refused() -> None:
 
 
 def test_a_table_does_not_feed_itself(tmp_path: Path) -> None:
-    """PIP-7: nor its copy."""
+    """PIP-7: the same table under its address is refused too."""
     here = source()
     for target in (here, here.uri):
         with pytest.raises(InvalidRangeError, match="same table"):
@@ -569,7 +569,7 @@ def test_a_pipe_can_be_run_again_and_again() -> None:
 
 
 def test_requests_of_a_run_that_brings_something() -> None:
-    """PIP-3: a look at each table, the entry that is new, its file; a file and an entry are put."""
+    """PIP-3: it probes each table, gets an entry and its file, and puts a file and an entry."""
     here, there = source(), place()
     tablefmt.pipe(here).into(there)
     target = tablefmt.open(there)
@@ -587,7 +587,10 @@ def test_requests_of_a_run_that_brings_something() -> None:
 
 @pytest.mark.parametrize("keys", [None, "id"])
 def test_a_target_that_is_made_has_the_sources_definition_of_columns(keys: str | None) -> None:
-    """PIP-6, PIP-5: NOT NULL, nested, variant; and rows that go though columns are NOT NULL."""
+    """PIP-6, PIP-5: columns may be NOT NULL, nested or variant.
+
+    Rows with NOT NULL columns can be deleted.
+    """
     columns = "id BIGINT NOT NULL, v STRING NOT NULL, n STRUCT<a: INT, b: ARRAY<STRING>>, x VARIANT"
     here = tablefmt.create(place(), columns)
     here.append({"id": [1, 2, 3], "v": ["a", "b", "c"], "n": [{"a": 1, "b": ["x"]}, None, None]})
@@ -608,7 +611,7 @@ def test_a_target_that_is_made_has_the_sources_definition_of_columns(keys: str |
 @pytest.mark.parametrize("keys", [None, "v"])
 @pytest.mark.parametrize("form", ["dictionary", "polars", "pandas", "reader", "rows", "views"])
 def test_what_a_function_gives_is_any_tabular_data(form: str, keys: str | None) -> None:
-    """PIP-4, PIP-5: and keys of any such type tell rows apart."""
+    """PIP-4, PIP-5: keys of each of these types identify rows."""
     polars = pytest.importorskip("polars")
     views = pa.schema({"id": pa.int64(), "v": pa.string_view()})
     forms: dict[str, Any] = {
@@ -702,7 +705,7 @@ def test_a_place_too_long_for_an_entry_is_left_out() -> None:
 
 
 def test_columns_that_the_target_lacks_are_named_with_what_to_do() -> None:
-    """PIP-5: by keys, of a source that gained a column or renamed one."""
+    """PIP-5: the source of a pipe with keys has a new column, or a renamed one."""
     table = tablefmt.create(place(), {"id": [1], "a": [10]})
     uri = place()
     tablefmt.pipe(table).into(uri, keys="id")

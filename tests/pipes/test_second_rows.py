@@ -57,7 +57,7 @@ def test_a_second_row_of_a_key_in_a_later_run_is_refused() -> None:
 
 
 def test_an_equal_second_row_is_refused_too() -> None:
-    """PIP-5: also where keys are all columns there are."""
+    """PIP-5: this holds also if all columns are keys."""
     here = tablefmt.create(memory().uri, "k BIGINT")
     here.append([{"k": 1}])
     tablefmt.pipe(here).into(there := memory().uri, keys="k")
@@ -67,7 +67,7 @@ def test_an_equal_second_row_is_refused_too() -> None:
 
 
 def test_a_row_that_somebody_else_wrote_is_no_second_one() -> None:
-    """PIP-5, PIP-6: nor what was there before the first run."""
+    """PIP-5, PIP-6: rows from before the first run are no second ones either."""
     here, there = made()
     there.append([{"k": 3, "v": "theirs"}, {"k": 9, "v": "theirs"}])
     here.append([{"k": 3, "v": "ours"}])

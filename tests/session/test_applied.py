@@ -7,7 +7,7 @@ from tests.tables import handle, memory, new_table, rows
 
 
 def test_an_application_version_in_a_skipped_entry_was_applied() -> None:
-    """CFL-6: by one who begins at the newest version that is known, as a sink's batch does."""
+    """CFL-6: the writer begins at the newest known version, as a sink's batch does."""
     store = memory()
     new_table(store)
     known = handle(store)

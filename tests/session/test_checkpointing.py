@@ -143,7 +143,7 @@ def test_of_writers_who_know_of_none_one_writes() -> None:
     waiting: list[Callable[[], None]] = []
 
     class Meanwhile(ForwardingStore):
-        """While a part is being written, the others look."""
+        """Lets the other writers probe while a part is being written."""
 
         def put(self, key: str, body: bytes) -> None:
             while key.startswith(CHECKPOINTS) and waiting:
@@ -182,7 +182,7 @@ def test_a_store_that_refuses_them_gets_the_commits() -> None:
 
 
 def test_one_under_way_is_in_no_commits_way() -> None:
-    """CKP-7: commits go on while a thread writes, and the next one comes after it."""
+    """CKP-7: commits continue while a thread writes, and the next checkpoint comes after it."""
     held, entered = threading.Event(), threading.Event()
 
     class Slow(ForwardingStore):
@@ -253,7 +253,7 @@ def ids_of(table: tablefmt.Table) -> list[int]:
 
 
 def test_by_hand(tmp_path: Path) -> None:
-    """CKP-7: the report says what was written, in words and as a table."""
+    """CKP-7: the report names the written objects, in words and as a table."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
     for n in range(4):
         table.append({"id": [n]})

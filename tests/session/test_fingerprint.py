@@ -438,7 +438,7 @@ class Streams:
 
 
 def by_the_page(table: pa.Table, *texts: str) -> str:
-    """The digest of rows as spec/conflicts.md says it."""
+    """Return the digest of rows by the rule in spec/conflicts.md."""
     raw = table.num_rows.to_bytes(8, "little")
     for field in sorted(table.schema, key=lambda field: field.name.casefold().encode()):
         column = Streams()

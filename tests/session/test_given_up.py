@@ -55,7 +55,7 @@ def begun(mode: str) -> tuple[Store, Table, Transaction]:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_says_that_its_version_was_given_up(verb: str, mode: str) -> None:
-    """ENT-13: and nothing of what it wrote is left."""
+    """ENT-13: no file of the transaction stays."""
     store, _, work = begun(mode)
     handle(store).vacuum(retention=0, dry_run=False, breaks_running_transactions=True)
     with pytest.raises(VersionNotFoundError, match=r"version 3 is .* from 4 to 5"):
@@ -67,7 +67,7 @@ def test_every_verb_says_that_its_version_was_given_up(verb: str, mode: str) -> 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_says_that_its_table_was_dropped(verb: str) -> None:
-    """ENT-14: with its data."""
+    """ENT-14: the data is deleted too."""
     store, _, work = begun(MODES[0])
     drop_at(store, CommitOptions(), delete_data=True)
     with pytest.raises(TableNotFoundError, match="version 5 dropped it"):

@@ -207,7 +207,7 @@ def test_a_store_counts_requests_by_kind(tmp_path: Path) -> None:
 def test_a_long_merge_says_how_far_it_is(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once in a while, with files and rows; a short one says nothing."""
+    """A long one reports files and rows at intervals. A short one reports nothing."""
     source = pa.table({"id": pa.array(range(4), pa.int64()), "p": ["z"] * 4})
     with caplog.at_level(logging.INFO, "tablefmt.progress"):
         for seconds, messages in ((5.0, 0), (0.0, 4)):

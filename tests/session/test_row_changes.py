@@ -1,4 +1,4 @@
-"""Runs of rows: what a rewrite says of where its rows came from."""
+"""Runs of rows: the origin of the rows of a rewrite."""
 
 from __future__ import annotations
 

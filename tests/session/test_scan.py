@@ -120,7 +120,7 @@ BAD_CONDITIONS: list[Any] = [
 
 @pytest.mark.parametrize("where", BAD_CONDITIONS, ids=str)
 def test_a_condition_that_makes_no_sense_is_refused_before_reading(where: Any) -> None:
-    """On an empty table too."""
+    """An empty table refuses it too."""
     empty = tablefmt.create(f"memory://scan-{next(_numbers)}", SCHEMA)
     for table in (made(), empty):
         with pytest.raises((InvalidPredicateError, SchemaMismatchError)):

@@ -78,7 +78,7 @@ def test_what_is_large_or_of_several_partitions_has_a_folder_of_its_own(tmp_path
 
 
 def test_a_folder_takes_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Then the next one is a host."""
+    """The next transaction then creates its own folder."""
     monkeypatch.setattr(transaction_snapshot, "SHARED_FILES_MAX", 2)
     table = tablefmt.create(str(tmp_path / "t"), SCHEMA)
     made = [table.append(rows(i)).transaction for i in range(5)]

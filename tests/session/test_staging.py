@@ -91,7 +91,7 @@ def test_files_go_if_a_commit_fails_before_the_log_is_asked(
 
 
 def test_a_handle_never_steps_back() -> None:
-    """A commit of another thread's between a look at the log and its end is not forgotten."""
+    """A commit of another thread between a probe of the log and its end is not forgotten."""
     table = new_table()
     looked = type(table.context.view).refresh
 

@@ -52,7 +52,7 @@ def rows_of(table: pa.Table) -> list[Any]:
 
 
 def by_duckdb(rows: Any) -> list[Any]:
-    """In the order of the first column; `rows` is found by its name."""
+    """Return the rows in the order of the first column. DuckDB finds `rows` by its name."""
     assert rows is not None
     return rows_of(duckdb.sql("SELECT * FROM rows ORDER BY 1").to_arrow_table())
 
@@ -101,7 +101,7 @@ def test_every_engine_sees_changes(reader: str) -> None:
 
 
 def test_a_reader_reads_nothing_before_it_is_asked() -> None:
-    """Neither does what only looks at the schema; the protocol begins with the first batch."""
+    """Reading the schema does not read either. The protocol begins with the first batch."""
     memory = MemoryStore(f"streams-{next(_numbers)}")
     tablefmt.create(memory.uri, SCHEMA)
     store = CountingStore(memory)
@@ -124,7 +124,7 @@ def test_a_reader_reads_nothing_before_it_is_asked() -> None:
 
 
 def test_half_a_reader_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Nor half a stream: files are closed, and no thread of Python's goes on."""
+    """A half-read stream leaves nothing: files are closed, and no Python thread continues."""
     table = made(str(tmp_path / "t"))
 
     def begin(number: int) -> None:

@@ -277,7 +277,7 @@ def verified(store: Store) -> int | None:
 
 
 def questions(first: int) -> dict[str, Callable[[Store], Any]]:
-    """By name; changes are asked for after version `first`."""
+    """Return questions by name. Those for changes begin after version `first`."""
     return {
         "rows": lambda s: lines(fresh(s).to_arrow()),
         "count": lambda s: fresh(s).count(),

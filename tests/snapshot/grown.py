@@ -1,4 +1,4 @@
-"""Tables with random histories, and all that a log says of one version of them."""
+"""Tables with random histories, and all facts of a log about one version."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def plain(files: pa.Table) -> list[dict[str, Any]]:
 
 
 def said_of(view: LogView, version: int) -> dict[str, Any]:
-    """All that a log says of one version."""
+    """Return all facts of a log about one version."""
     snapshot = view.snapshot(version)
     conditions = [parse_conjuncts(text, snapshot.schema, "UTC")[0] for text in CONDITIONS]
     chosen = [snapshot.matching(understood[0]) for understood in conditions if understood]

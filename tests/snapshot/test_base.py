@@ -74,7 +74,7 @@ def united(snapshot: Snapshot, files: FileHistory) -> Deltas:
 
 @pytest.mark.parametrize("seed", [1, pytest.param(None, marks=pytest.mark.soak)])
 def test_a_base_and_a_tail_are_the_whole_log(seed: int | None) -> None:
-    """RPL-1 .. RPL-5, DEL-4, TIM-4, INC-3: at every version from the base on."""
+    """RPL-1 .. RPL-5, DEL-4, TIM-4, INC-3: this holds at every version from the base on."""
     seed = random.randrange(1 << 32) if seed is None else seed
     print("seed", seed)
     chance = random.Random(seed)
@@ -154,7 +154,7 @@ def test_a_handle_that_follows_a_log_lets_go_of_what_went(monkeypatch: pytest.Mo
 
 
 def test_changes_of_appends_look_at_no_file_of_before() -> None:
-    """INC-3: nor do they ask for an entry outside the range."""
+    """INC-3: they request no entry outside of the range either."""
     store: Store = memory()
     table = new_table(store)
     for n in range(100):

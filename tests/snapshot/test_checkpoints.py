@@ -213,7 +213,7 @@ def test_a_lost_hint_costs_requests_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_writer_that_is_stopped_anywhere_leaves_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CKP-7: at every request of it, before or after the store did it."""
+    """CKP-7: the kill is at every request of it, before or after it took effect."""
     for seed in (6, 7):
         store, table = grown(seed, steps=6)
         written(store)
@@ -273,7 +273,7 @@ def test_several_write_at_once() -> None:
 
 
 def test_a_checkpoint_is_found_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CKP-1, CKP-3: one that is sound in itself and says what the entries do not."""
+    """CKP-1, CKP-3: the checkpoint itself is sound but differs from the entries."""
 
     def lying(state: State) -> Iterator[State]:
         files, head = state.files, state.head
@@ -308,7 +308,7 @@ def test_a_checkpoint_is_found_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_condition_reads_the_segments_that_can_hold_a_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """CKP-4, PRN-1: by the root alone; and of the others not even the end."""
+    """CKP-4, PRN-1: the root alone decides. No byte of the other segments is read."""
     monkeypatch.setattr(checkpoint_writer, "SEGMENT_FILES", 4)
     store = memory()
     table = new_table(store)
@@ -371,7 +371,7 @@ def test_opening_at_a_checkpoint_takes_two_rounds() -> None:
 
 
 def test_a_table_that_was_dropped_stays_so_and_another_goes_on(tmp_path: Path) -> None:
-    """CKP-5, ENT-14: by checkpoints of the last version of one, and of the first of the other."""
+    """CKP-5, ENT-14: checkpoints of the last version of one table, and of the other's first."""
     uri = str(tmp_path / "t")
     table = tablefmt.create(uri, "id BIGINT")
     table.append({"id": [1, 2]})

@@ -136,8 +136,10 @@ def rows_by_the_log_dump(uri: str, version: int) -> list[Row]:
 @settings(max_examples=20, deadline=None)
 @given(chance=st.randoms(use_true_random=False), steps=st.integers(1, 9))
 def test_every_version_is_what_the_model_says(chance: random.Random, steps: int) -> None:
-    """RPL-1, RPL-2, RPL-3, RPL-6, DEL-1, DEL-3, DEL-4, LIN-1, LIN-2, PRN-1: by scan, by condition
-    and by the second reader, from the first version to the last; and nothing is found wrong."""
+    """RPL-1, RPL-2, RPL-3, RPL-6, DEL-1, DEL-3, DEL-4, LIN-1, LIN-2, PRN-1: every version.
+
+    Scans, conditions and the second reader agree with the model, and `verify` finds nothing.
+    """
     writer = Writer(chance)
     writer.append()
     for _ in range(steps):

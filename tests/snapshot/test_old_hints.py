@@ -135,7 +135,7 @@ def test_damaged_checkpoints_hide_no_sound_one() -> None:
 
 @pytest.mark.broken_tables
 def test_without_a_sound_checkpoint_an_expired_log_is_refused() -> None:
-    """LOG-8: also where that shows only when the files are planned. It is no wrong version."""
+    """LOG-8: this may show only when the files are planned. No wrong version is read."""
     store, clock, _ = expired(0)
     open_already = handle(store, clock)
     for part in [one.key for one in store.list_after(CHECKPOINTS)]:

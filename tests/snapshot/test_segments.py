@@ -71,7 +71,7 @@ def test_what_cannot_be_believed_of_one_file_is_not_known_of_all(
 def test_a_condition_looks_into_the_segments_that_can_hold_a_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """PRN-1: and finds the files that it would find among all."""
+    """PRN-1: it finds the same files as in all segments."""
     monkeypatch.setattr(segments, "SEGMENT_FILES", 4)
     monkeypatch.setattr("tablefmt.snapshot.folding.SEGMENT_FILES", 4)
     table = new_table()

@@ -65,7 +65,7 @@ LOOKS: dict[str, Callable[[LogView], Any]] = {
 def test_readers_see_skipped_entries(
     look: str, steps: list[int], kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RPL-1: from bytes that were kept, or got again where there were too many."""
+    """RPL-1: the bytes were kept, or are requested again if there were too many."""
     monkeypatch.setattr(version_history, "UNREAD_MAX", kept)
     store = store_with_history()
     view, whole = behind(store, steps), LogView.open(store)
@@ -92,7 +92,7 @@ def test_a_large_entry_is_got_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_own_entry_lies_on_what_was_skipped() -> None:
-    """CMT-5: and refreshing reads all."""
+    """CMT-5: a refresh reads all entries."""
     store = store_with_history()
     view = behind(store, [11])
     for n in (100, 101):
@@ -212,7 +212,7 @@ def test_a_handle_that_only_appends_holds_no_more_for_an_overflow_file(
 def test_a_reader_of_a_log_with_an_overflow_file_gets_entries_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """ADD-6, LOG-5: however many entries come after it."""
+    """ADD-6, LOG-5: the number of later entries makes no difference."""
     monkeypatch.setattr(folding, "UNFOLDED_MAX", 4)
     monkeypatch.setattr(folding, "HELD_MAX", 10)
     table = with_an_overflow_file(monkeypatch)
@@ -228,7 +228,7 @@ def test_a_reader_of_a_log_with_an_overflow_file_gets_entries_once(
 
 
 def test_entries_taken_in_at_once_are_those_taken_in_one_by_one() -> None:
-    """RPL-2, DEL-1: adds, files that go, and rows that go, in turn; older versions stay."""
+    """RPL-2, DEL-1: adds, removed files and deleted rows follow each other. Older versions stay."""
     store = memory()
     table = new_table(store)
     for n in range(1, 40):

@@ -17,7 +17,7 @@ import tablefmt.spark
 
 Row = tuple[int, int, int, str]
 Rows = dict[int, Row]
-"""By id: `id`, `p`, `n`, `s`."""
+"""Rows by id: `id`, `p`, `n`, `s`."""
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int32()), ("n", pa.int64()), ("s", pa.string())])
 LARGE = 5_000_000_000
@@ -128,7 +128,7 @@ def sort(world: World) -> None:
 
 
 def join(world: World) -> None:
-    """By a shuffle, of two scans of the table."""
+    """Join two scans of the table by a shuffle."""
     found = world.query(
         "SELECT /*+ MERGE(b) */ a.id, b.id FROM shapes_t a JOIN shapes_t b "
         "ON a.n = b.n AND a.s = b.s WHERE a.id <> b.id"

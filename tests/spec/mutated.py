@@ -323,7 +323,7 @@ CHANGES = [change for _, change in WEIGHTS]
 
 
 def _mend_sums(document: Json, before: Json | None) -> None:
-    """Make `totals` follow from what the entry says, where that can be added up."""
+    """Make `totals` follow from the entry's fields, if they can be added up."""
     sums = before["totals"] if before else {"files": 0, "rows": 0, "bytes": 0, "next_id": 1}
     files = {file["id"]: file for file in before["files"]} if before else {}
     add, delete = document.get("add", {}), document.get("delete", {})

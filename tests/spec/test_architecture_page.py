@@ -68,7 +68,7 @@ def test_every_package_has_a_row() -> None:
 
 
 def test_a_name_that_is_not_there_is_found() -> None:
-    """So that the tests above could fail."""
+    """The tests above can fail."""
     assert missing("commit.commit_protocol.step") is None
     assert missing("commit.commit_protocol.Attempt") is None
     assert missing("commit.commit_protocol.stop") == "stop"

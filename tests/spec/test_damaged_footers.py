@@ -231,7 +231,7 @@ def changed_bodies(sound: bytes, seed: int, count: int) -> list[bytes]:
 def test_both_readers_refuse_an_overflow_metadata_file_by_the_same_rule(
     tmp_path: Path, place: str
 ) -> None:
-    """STO-26, ADD-6, DEL-3: with a damaged footer; a sound one gives the same files."""
+    """STO-26, ADD-6, DEL-3: a damaged footer is refused. A sound one gives the same files."""
     case, rule = SIDES[place]
     source = GOLDEN / case / "table"
     sound = {str(p.relative_to(source)): p.read_bytes() for p in source.rglob("*") if p.is_file()}
@@ -270,7 +270,7 @@ def files_of_package(uri: str) -> list[dict[str, Any]] | str:
 
 @pytest.mark.parametrize("kind", ["plain", "expired"])
 def test_both_readers_refuse_a_part_of_a_checkpoint(kind: str) -> None:
-    """STO-26, CKP-3: with a damaged footer."""
+    """STO-26, CKP-3: the footer is damaged."""
     objects = table_of(kind)
     root = orjson.loads(objects[newest_root(objects)])
     verdicts: Counter[bool] = Counter()
@@ -292,7 +292,7 @@ def test_both_readers_refuse_a_part_of_a_checkpoint(kind: str) -> None:
 
 
 def test_a_checkpoint_whose_footer_ends_the_process_is_found() -> None:
-    """STO-26, CKP-3, CKP-6: the entries say the same, and the finding says which part."""
+    """STO-26, CKP-3, CKP-6: the entries show it too, and the finding names the part."""
     objects = dict(table_of("plain"))
     key = newest_root(objects)
     root = orjson.loads(objects[key])
@@ -326,7 +326,7 @@ def _first_that_applies(footer: bytes, *changes: Callable[[bytes], bytes]) -> by
 
 
 def test_both_readers_refuse_a_data_file(tmp_path: Path) -> None:
-    """STO-26, DAT-5, ADD-5: with a damaged footer, which nothing but the footer itself tells."""
+    """STO-26, DAT-5, ADD-5: only the footer itself shows that it is damaged."""
     table = tablefmt.create(str(tmp_path), "id BIGINT, p STRING")
     table.append(rows(1, 2))
     (path,) = (tmp_path / "data").rglob("*.parquet")

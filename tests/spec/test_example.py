@@ -31,7 +31,7 @@ def log() -> list[str]:
 
 
 def test_the_example_is_a_sound_log(tmp_path: Path) -> None:
-    """ENT-1, ENT-3, LOG-1, RPL-3: for the JSON Schema, for both readers, and by its checksums."""
+    """ENT-1, ENT-3, LOG-1, RPL-3: the JSON Schema, both readers and the checksums accept it."""
     (tmp_path / "_log").mkdir()
     for version, text in enumerate(log()):
         jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(text))

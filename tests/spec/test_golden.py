@@ -1,4 +1,4 @@
-"""Both readers make of every golden table what its expected.json says.
+"""Both readers give the results in expected.json for every golden table.
 
 Names of the rules are in the cases: spec/golden/*/expected.json.
 """
@@ -156,7 +156,7 @@ def test_making_the_cases_again_changes_none(tmp_path: Path) -> None:
 
 
 def test_every_key_of_what_is_expected_is_explained() -> None:
-    """spec/golden/README.md has a line for each, and none for what there is not."""
+    """spec/golden/README.md has a line for each key, and no other lines."""
     page = (GOLDEN / "README.md").read_text(encoding="utf-8")
     tables = [part.partition("\n\n")[0] for part in page.split("| key | type | meaning |")[1:]]
     explained = [set(re.findall(r"^\| (`.*?) \|", part, re.MULTILINE)) for part in tables]
@@ -190,7 +190,10 @@ def test_the_generator_still_makes_the_same_cases(tmp_path: Path) -> None:
     "case", [name for name in GOOD if "oldest" in EXPECTED[name]], indirect=True
 )
 def test_versions_that_were_given_up_are_not_shown(case: tuple[str, dict[str, Any]]) -> None:
-    """ENT-13, TIM-4, INC-1: by number, by time, as changes; the first that is kept is shown."""
+    """ENT-13, TIM-4, INC-1: versions by number, by time and as changes are hidden.
+
+    The first kept version is shown.
+    """
     uri, expected = case
     table, oldest = tablefmt.open(uri), expected["oldest"]
     for point in ({"version": oldest - 1}, {"timestamp": instant(maker.START)}):
@@ -214,7 +217,7 @@ def test_versions_that_were_given_up_are_not_shown(case: tuple[str, dict[str, An
 
 @pytest.mark.parametrize("case", ["horizon", "expired-checkpoints"], indirect=True)
 def test_a_writer_carries_the_horizon_on(case: tuple[str, dict[str, Any]]) -> None:
-    """ENT-13: and both readers agree on what it wrote."""
+    """ENT-13: both readers agree on the new entry."""
     uri, expected = case
     table = tablefmt.open(uri)
     table.append([{"x": 7}])
@@ -227,7 +230,7 @@ def test_a_writer_carries_the_horizon_on(case: tuple[str, dict[str, Any]]) -> No
     "case", [name for name in GOOD if "cursors" in EXPECTED[name]], indirect=True
 )
 def test_cursors_are_where_entries_left_them(case: tuple[str, dict[str, Any]]) -> None:
-    """RPL-7: by source and name, the last version taken, and which version moved it last."""
+    """RPL-7: each source and name has the last copied version, and its version here."""
     uri, expected = case
     cursors = tablefmt.open(uri).context.view.read_head.cursors
     assert [[*key, c.to, c.at] for key, c in sorted(cursors.items())] == expected["cursors"]

@@ -107,5 +107,5 @@ def test_the_text_of_every_predicate_is_a_sentence(predicate: Predicate) -> None
      "c_integer = c_long", "c_string LIKE c_string", "DATE '2020-01-01'", "c_date = 5"],
 )  # fmt: skip
 def test_what_is_no_sentence_is_known_as_none(text: str) -> None:
-    """PRN-16: so that the tests above could fail."""
+    """PRN-16: the tests above can fail."""
     assert not GRAMMAR.holds("condition", text)

@@ -30,7 +30,7 @@ def tables() -> list[mutated.Base]:
 def test_both_readers_make_the_same_of_a_few_hundred_mutated_entries(
     tmp_path: Path, tables: list[mutated.Base]
 ) -> None:
-    """And each of the outcomes is among them."""
+    """The sample has each of the outcomes."""
     kinds, differences = mutated.compare(25, AT_EVERY_CHANGE, tmp_path, tables)
     assert differences == []
     assert min(kinds["taken"], kinds["refused"], kinds["newer"]) > AT_EVERY_CHANGE // 10

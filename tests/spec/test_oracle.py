@@ -64,7 +64,7 @@ def test_it_agrees_on_a_handle_that_stays_behind(tmp_path: Path) -> None:
 
 
 class Changed:
-    """A table that says one thing otherwise."""
+    """A table with one changed attribute."""
 
     def __init__(self, table: tablefmt.Table, **otherwise: Any) -> None:
         self._table = table

@@ -25,7 +25,7 @@ def test_code_and_tests_name_no_rule_that_the_specification_lacks() -> None:
 
 
 def test_the_pages_of_the_readme_exist_and_hold_their_rules() -> None:
-    """The table in spec/README.md says which page holds which prefix."""
+    """The table in spec/README.md lists the page of each prefix."""
     rows = [
         line.split("|")[1:3]
         for line in (ROOT / "spec" / "README.md").read_text(encoding="utf-8").splitlines()

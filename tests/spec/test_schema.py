@@ -1,4 +1,4 @@
-"""spec/schemas/entry.schema.json says of entries what spec/entry.md says (ENT-3 to ENT-8)."""
+"""spec/schemas/entry.schema.json agrees with spec/entry.md (ENT-3 to ENT-8)."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def bits(value: float) -> str:
 
 
 def test_the_vectors_are_those_that_the_tool_makes() -> None:
-    """And each has a name of its own."""
+    """Each vector has a name of its own."""
     assert vectors() == DOCUMENT
     assert len({vector["name"] for vector in VECTORS}) == len(VECTORS) > 60
 
@@ -81,7 +81,7 @@ def test_both_readers_take_any_text_of_a_value(vector: Json, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("vector", REFUSED, ids=lambda vector: vector["name"])
 def test_both_readers_refuse_what_is_no_text_of_a_value(vector: Json, tmp_path: Path) -> None:
-    """ENT-1, ENT-2: by the rule that the vector names."""
+    """ENT-1, ENT-2: the rule is the one that the vector names."""
     uri = laid(vector, tmp_path)
     findings = logdump.read(uri)["findings"]
     assert (1, vector["rule"]) in {(f["version"], f["rule"]) for f in findings}

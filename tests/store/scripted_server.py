@@ -1,4 +1,4 @@
-"""An HTTP server on 127.0.0.1 that answers what a test says, request by request."""
+"""An HTTP server on 127.0.0.1 with scripted answers, request by request."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ScriptedServer:
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
 
     def play(self, script: Callable[[int, Request], Answer]) -> None:
-        """From now on answer by this one, as if nothing had been asked before."""
+        """Answer by another script from now on, as if no request had come before."""
         self.script = script
         self.seen: list[Request] = []
         self.says_continue = True

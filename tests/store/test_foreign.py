@@ -1,4 +1,4 @@
-"""Tables are not made among files of others, and an open says what is there. Spec: STO-23."""
+"""Tables are not created among foreign files, and an open names those files. Spec: STO-23."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_every_name_has_a_kind() -> None:
 
 
 def test_the_specification_says_the_same_lengths() -> None:
-    """STO-24: by kind, in bytes."""
+    """STO-24: lengths are compared by kind, in bytes."""
     page = Path("spec/store.md").read_text().partition("### STO-24")[2].partition("###")[0]
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([0-9,]+) \|", page, re.MULTILINE)
     said = {name.strip("`"): int(most.replace(",", "")) for name, most in rows}

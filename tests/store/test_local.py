@@ -36,7 +36,7 @@ def files_below(root: Path | str) -> list[str]:
 
 
 def test_a_link_to_a_directory_outside_is_not_followed(store: LocalStore, tmp_path: Path):
-    """STO-2: neither by reads, writes, deletes nor listings."""
+    """STO-2: reads, writes, deletes and listings do not follow it."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_bytes(b"precious")
@@ -302,7 +302,7 @@ FULL_DISK = """
 
 @pytest.mark.parametrize("way", ["unnamed", "named"])
 def test_a_write_past_the_limit_leaves_nothing(tmp_path: Path, way: str):
-    """STO-6: the kernel itself says no, in a process with a file size limit."""
+    """STO-6: the kernel refuses the write, in a process with a file size limit."""
     root = tmp_path / "table"
 
     done = subprocess.run(
@@ -361,7 +361,7 @@ def test_a_create_killed_before_its_link_leaves_nothing(tmp_path: Path):
 
 
 def test_turns_are_taken_one_by_one_and_never_waited_for_long(tmp_path: Path):
-    """STO-14: a second store waits for the first one's turn, and goes on without it in the end."""
+    """STO-14: a second store waits for the first one's turn, but only for a time."""
     first, second = LocalStore(tmp_path / "t"), LocalStore(tmp_path / "t")
     assert first.put_if_absent("_log/0", b"x") == Written()
     order = []

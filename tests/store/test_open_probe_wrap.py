@@ -96,7 +96,7 @@ def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_address_meant_for_another_place_is_no_local_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str, advice: str
 ):
-    """STO-11; STO-13: an address may hold a password."""
+    """STO-11, STO-13: an address may hold a password."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match=advice) as caught:
         tablefmt.write({"id": [1]}, uri)
@@ -183,7 +183,7 @@ def test_a_missing_s3fs_names_the_extra(monkeypatch: pytest.MonkeyPatch):
 def test_the_environment_leads_to_the_endpoint(
     s3_server: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """STO-11: with no options at all."""
+    """STO-11: no options are given."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.secret)
@@ -311,7 +311,7 @@ class OverwritingQuietly(ForwardingStore):
 
 
 class InTurnOnly(ForwardingStore):
-    """Looks first and puts then: honest to creators who come one after another."""
+    """Probes first and puts then: correct for creators one after another."""
 
     def __init__(self, inner: Store, only_from: int = 0) -> None:
         super().__init__(inner)
@@ -429,7 +429,7 @@ def test_the_probe_is_not_fooled_by_the_network(store: MemoryStore, fault: str, 
 def test_the_probe_gives_up_in_bounds_and_says_why(
     store: MemoryStore, caplog: pytest.LogCaptureFixture
 ):
-    """STO-12: and it does not warn of objects that were never made."""
+    """STO-12: it does not warn of objects that were never written."""
     waits: list[float] = []
     with pytest.raises(CommitRejectedError, match="request lost"):
         probe(
@@ -506,7 +506,7 @@ def creates(verb: str, fault: str) -> str | None:
 def test_each_fault_of_a_create_does_what_it_says(
     store: MemoryStore, fault: str | None, reply: PutReply, at_once: bool, in_the_end: bool
 ):
-    """STO-4, STO-5, STO-6, the simulations need these faults."""
+    """STO-4, STO-5, STO-6: the simulations need these faults."""
     faulty = FaultyStore(store, lambda index, verb, key: fault if index == 0 else None)  # type: ignore[arg-type, return-value]
 
     assert faulty.put_if_absent("k", b"x") == reply
@@ -518,7 +518,7 @@ def test_each_fault_of_a_create_does_what_it_says(
 
 @pytest.mark.parametrize(("fault", "applied"), [("kill_before", False), ("kill_after", True)])
 def test_a_kill_passes_every_handler_of_exceptions(store: MemoryStore, fault: str, applied: bool):
-    """At creates, puts and outputs alike."""
+    """This holds for creates, puts and outputs."""
 
     def output(faulty: FaultyStore) -> None:
         with faulty.open_output("k") as stream:

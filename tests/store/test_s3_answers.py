@@ -109,7 +109,7 @@ def test_a_create_is_answered_by_status(serve: Serve, answer: Answer, kind: type
 
 @pytest.mark.parametrize("body", [b"", b"x", b"x" * 100_000])
 def test_a_create_is_conditional_at_every_length(serve: Serve, body: bytes):
-    """STO-3: also at no length at all, and it is one request."""
+    """STO-3: this holds for an empty body too, and it is one request."""
     store, server = serve(always(Answer(200)))
 
     assert store.put_if_absent("_log/0", body) == Written()
@@ -182,7 +182,7 @@ def test_a_no_after_a_resend_is_not_taken_for_final(serve: Serve, last: Answer, 
 
 
 def test_a_dropped_connection_is_counted_as_a_send(serve: Serve):
-    """STO-6: no layer below re-sends in secret, so a later no is not taken for final."""
+    """STO-6: no lower layer re-sends silently, so a later refusal is not taken as final."""
     store, server = serve(
         lambda index, request: Answer(drop=True) if index == 0 else s3_error(403, "AccessDenied"),
         attempts=2,
@@ -418,7 +418,7 @@ def test_the_servers_clock_is_remembered_from_good_and_bad_answers(serve: Serve)
 
 
 def test_the_servers_clock_advances_between_requests(serve: Serve, monkeypatch: pytest.MonkeyPatch):
-    """STO-10: or a process that was idle for long would look fast, and be refused (TIM-3)."""
+    """STO-10: otherwise an idle process would seem to have a fast clock, and be refused (TIM-3)."""
     date = {"Date": "Sat, 21 Nov 2026 09:00:00 GMT"}
     store, _ = serve(lambda index, request: Answer(200, headers=date))
     now = [100.0]

@@ -68,7 +68,7 @@ def test_no_more_entries_are_shared_than_fit(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_was_left_long_ago_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """STO-14: the log may have been put back since, and go on otherwise from the same head."""
+    """STO-14: the log may have been restored since, and continue differently from the same head."""
     now, before = time.monotonic(), [(3, b"three")]
     clock = [now]
     monkeypatch.setattr(shared_commit_queue, "elapsed", lambda: clock[0])
@@ -117,7 +117,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_foreign_bytes_are_nothing_left(folder: Path, kind: str) -> None:
-    """STO-14: with a checksum that is right; another program may have written them."""
+    """STO-14: the checksum is right, because another program may have written the bytes."""
     with shared_queue_turn("a", SOON) as shared:
         assert shared is not None
         body, when = FOREIGN[kind], elapsed()
@@ -175,7 +175,10 @@ with shared_commit_queue.shared_queue_turn("a", 30.0) as slate:
 def test_a_dead_holder_does_not_block_the_queue(
     folder: Path, stop: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """STO-14: killed, its turn is over; stopped, it is waited for so long and no longer."""
+    """STO-14: a killed holder's turn is over.
+
+    A stopped holder is waited for only for a limited time.
+    """
     monkeypatch.setattr(shared_commit_queue, "STANDSTILL_SECONDS", 0.1)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder)], stdout=subprocess.PIPE, text=True

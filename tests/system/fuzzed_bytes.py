@@ -429,7 +429,7 @@ def block(objects: Objects, chance: random.Random) -> None:
 
 
 def footer(objects: Objects, chance: random.Random) -> None:
-    """The end of a data file, with the checksum that the entry says of it."""
+    """Spoil the end of a data file, with a matching checksum in the entry."""
     versions = [v for v in map(entry_version, sorted(objects)) if v is not None]
     documents = {v: orjson.loads(objects[entry_key(v)]) for v in versions}
     version = chance.choice([v for v, d in documents.items() if "path" in d.get("add", {})])

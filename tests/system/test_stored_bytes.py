@@ -1,4 +1,4 @@
-"""Whatever stored bytes say, a reader takes little memory, and gives the right rows or an error.
+"""For any stored bytes, a reader takes little memory, and gives the right rows or an error.
 
 Spec: STO-24, STO-25.
 """

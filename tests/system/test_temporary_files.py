@@ -1,4 +1,4 @@
-"""Whatever is put aside outside of the table: no other user of the machine can look at it."""
+"""Files outside of the table: no other user of the machine can read them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ DOORS: list[Callable[[], Any]] = [
 def test_temporary_files_are_the_users_own(
     door: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SEC-3: with umask 0, where nothing but the mode that is asked for keeps others out."""
+    """SEC-3: with umask 0 only the requested mode keeps other users out."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(shared_commit_queue, "MEMORY", str(tmp_path))
     before = os.umask(0)

@@ -147,7 +147,7 @@ def test_data_that_does_not_fit_names_the_columns_and_leaves_nothing(table: Any)
 
 
 def test_unknown_features_are_named() -> None:
-    """ENT-7: in `reader` nothing goes; in `writer` reading does."""
+    """ENT-7: an unknown name in `reader` refuses all, one in `writer` permits reads."""
     for reader, writer in ((("magic",), ()), ((), ("magic",))):
         table = new_table()
         store = table.context.store
@@ -189,7 +189,7 @@ class Overwriting(ForwardingStore):
 
 
 def test_a_store_that_ignores_the_condition_is_not_written_to(table: Any) -> None:
-    """STO-12: neither for a new table nor for one that is there."""
+    """STO-12: new and existing tables are refused."""
     empty = Overwriting(memory())
     with pytest.raises(UnsafeStoreError, match="unsafe_single_writer=True"):
         create(empty, "id BIGINT")
@@ -236,7 +236,7 @@ def test_wrong_credentials_are_named_and_not_shown(
 
 
 def test_a_missing_bucket_is_named(s3_server: S3Server) -> None:
-    """STO-8: and is no missing table."""
+    """STO-8: the error is not that the table is missing."""
     for attempt in (tablefmt.open, lambda u, **o: tablefmt.create(u, "id BIGINT", **o)):
         with pytest.raises(StoreError, match="'no-such-bucket' does not exist; create it"):
             attempt("s3://no-such-bucket/t", storage_options=s3_server.options)

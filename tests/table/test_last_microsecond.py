@@ -21,7 +21,7 @@ ROWS = [(1, "a"), (2, "b"), (3, "c")]
 
 
 def at_the_end(uri: Path, micros: int = MICROS_MAX) -> tablefmt.Table:
-    """A table of ROWS, whose newest entry says that time."""
+    """Return a table of ROWS, whose newest entry has that time."""
     table = tablefmt.create(uri, "id BIGINT, t STRING")
     table.append({"id": [1, 2], "t": ["a", "b"]})
     version = table.append({"id": [3], "t": ["c"]}).version

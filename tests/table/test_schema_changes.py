@@ -279,7 +279,7 @@ def test_appends_of_one_transaction_merge_into_one_schema() -> None:
     ],
 )
 def test_columns_that_cannot_be_merged_change_nothing(data: dict[str, Any]) -> None:
-    """SCH-2, SCH-5, SCH-9: also a partition column, which keeps its type."""
+    """SCH-2, SCH-5, SCH-9: a partition column keeps its type too."""
     table = table_of("id INT, p INT, s STRUCT<a: INT>", partition_by=["p"])
     for append in (table.append, table.transaction().append):
         with pytest.raises(SchemaMismatchError):
@@ -380,7 +380,7 @@ def test_properties_that_name_columns_follow_them() -> None:
 
 
 def test_columns_that_others_go_by_stay() -> None:
-    """SCH-9, ENT-10: partition columns, and those that a constraint looks at."""
+    """SCH-9, ENT-10: partition columns, and columns in a constraint."""
     table = table_of("id INT, p INT, x INT", partition_by=["p"])
     table.alter.add_constraint("positive", "x > 0")
     for column, said in (("p", "partitioned by 'p'"), ("X", "'positive'")):
@@ -445,7 +445,10 @@ def test_changes_are_read_with_the_columns_of_the_end() -> None:
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused(change: Callable[[Any], Any]) -> None:
-    """SCH-2, SCH-7 .. SCH-9: on a table and in a transaction, and nothing is committed."""
+    """SCH-2, SCH-7 ..
+
+    SCH-9: the change is refused on a table and in a transaction, and nothing is committed.
+    """
     table = table_of("id INT, s STRUCT<a: INT, b: INT>")
     for alter in (table.alter, table.transaction().alter):
         with pytest.raises(SchemaMismatchError):

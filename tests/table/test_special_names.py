@@ -204,7 +204,7 @@ def test_every_verb_takes_every_name(names: list[str], far: bool) -> None:
     "name", [*SCANNER, "_metadata", ".a", "a.b", "null", "`", "a=b", " ", "x "]
 )
 def test_partitions_and_renamed_columns(name: str) -> None:
-    """SCH-2, SCH-3: a column gets such a name later, and others had it when files were written."""
+    """SCH-2, SCH-3: a column gets the name later, and files were written under other names."""
     code = "-".join(map(str, name.encode()))
     parted = tablefmt.create(f"memory://parted-{code}", rows([name], 1).schema, partition_by=[name])
     parted.append(rows([name], 1, 2, 3))

@@ -193,7 +193,7 @@ def test_every_other_write_by_a_stale_handle_goes_by_the_newest_schema(name: str
 def test_rows_that_do_not_fit_the_newest_schema_are_refused_by_it(
     change: Callable[[Table], object], row: Row, error: type[Exception]
 ) -> None:
-    """CFL-5, DAT-2: by what is wrong with them, not as a conflict."""
+    """CFL-5, DAT-2: the error names the problem of the rows, and is no conflict."""
     table = new(AB)
     old = handle(table.context.store)
     change(table)

@@ -68,7 +68,7 @@ def test_numbers_below_0_are_no_versions(name: str) -> None:
 @pytest.mark.parametrize("given", [2**63 - 1, 2**63, 10**30])
 @pytest.mark.parametrize("name", WHERE)
 def test_no_number_is_too_large_to_be_told(name: str, given: int) -> None:
-    """TIM-4, CMT-9: a limit that large is none; there are no such versions."""
+    """TIM-4, CMT-9: a limit above the number of rows has no effect. Other versions do not exist."""
     table = table_of_three()
     if name in ("limit", "count", "history"):
         assert WHERE[name](table, given) == (4 if name == "history" else 3)

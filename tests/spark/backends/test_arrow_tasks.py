@@ -59,7 +59,7 @@ def test_files_make_groups_that_are_worth_a_task(sizes: list[int], counts: list[
 
 
 def test_a_file_out_of_which_several_commits_took_rows_is_in_one_part() -> None:
-    """INC-5: with every commit's rows; what else a commit did is a part of its own."""
+    """INC-5: the part has every commit's rows. Other work of a commit is a part of its own."""
     table = tablefmt.create("memory://parts/t", "id BIGINT")
     for first in (0, 100):
         table.append(pa.table({"id": list(range(first, first + 50))}))

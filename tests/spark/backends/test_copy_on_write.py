@@ -129,7 +129,7 @@ def test_a_task_that_fails_for_good_leaves_no_file(
 
 
 def _failing(monkeypatch: pytest.MonkeyPatch, marker: Path, attempts: int) -> None:
-    """So many attempts of every task fail after their file is written."""
+    """Make this number of attempts of every task fail after their file is written."""
     inner, folder = row_level_operations._run, str(marker)
 
     # Workers cannot import this module; what is made here travels whole.

@@ -178,7 +178,7 @@ def test_a_column_of_the_user_is_not_taken_for_a_position(
 def test_any_positions_of_larger_files_are_left_out(
     spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, engine: str, form: str
 ) -> None:
-    """DEL-2, DEL-4: at the ends of words, of pages and of files, none of a page, and all of it."""
+    """DEL-2, DEL-4: positions at the ends of words, pages and files, of no page, and of all."""
     if form != "in tasks":
         monkeypatch.setattr(native_relation, "DELETED_TASK_BYTES", 0)
     if form == "in pages":
@@ -220,7 +220,7 @@ def test_any_positions_of_larger_files_are_left_out(
 def test_partitions_prune_a_table_with_deleted_rows(
     spark: Any, uri: str, named: Callable[[str], Any]
 ) -> None:
-    """PRN-3, DAT-8: by conditions, and by what a join learns while it runs."""
+    """PRN-3, DAT-8: conditions prune, and so do values that a join finds while it runs."""
     rows = spark.range(60).selectExpr("id", "id % 6 AS p", "concat('s', id) AS s")
     tablefmt.spark.write(rows.coalesce(1), uri, partition_by=["p"])
     tablefmt.open(uri).delete("id IN (8, 9, 14, 15)")
@@ -336,7 +336,7 @@ def test_changes_give_the_rows_that_a_file_had_till_it_went(
 def test_the_arrow_backend_leaves_the_rows_out(
     spark: Any, staged: StagedTable, arrow: None
 ) -> None:
-    """DEL-4, INC-3: in Spark's workers, and in the change feed."""
+    """DEL-4, INC-3: this holds in Spark's workers and in the change feed."""
     uri = staged.table.uri
     assert rows_of(tablefmt.spark.read(spark, uri)) == rows_of(staged.table.to_arrow())
     staged.commit(OperationClass.OVERWRITE, [], [1])

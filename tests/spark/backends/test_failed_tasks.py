@@ -108,7 +108,7 @@ def at_once(*works: Callable[[], Any]) -> list[Any]:
 
 
 def test_two_sessions_that_append_at_once_both_have_their_rows_in_it(spark: Any, uri: str) -> None:
-    """CMT-6: neither loses a row, and the session of neither is changed."""
+    """CMT-6: no row is lost, and neither session is changed."""
     sessions = [spark, spark.newSession()]
     tablefmt.spark.write(spark.range(0, 1), uri)
 

@@ -176,7 +176,7 @@ def test_conditions_on_partitions_are_answered_by_the_log(spark: Any, uri: str) 
 def test_an_insert_with_a_partition_into_a_view_of_a_path_writes_no_files_beside_the_log(
     spark: Any, uri: str
 ) -> None:
-    """Spark takes such an INSERT for one into a folder of files, which it must not find here."""
+    """Spark treats the INSERT as one into a folder of files, which it must not find here."""
     from pyspark.errors import AnalysisException
 
     tablefmt.spark.write(spark.sql("select 1L id, 'a' p"), uri, partition_by=["p"])

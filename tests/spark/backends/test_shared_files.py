@@ -59,7 +59,7 @@ def test_rows_of_one_file_go_to_the_commits_that_took_them(
     use_backend: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """INC-3, INC-5: with the marks of each, under any condition, in ANSI mode or not."""
+    """INC-3, INC-5: each commit has its deletions, under any condition, in ANSI mode or not."""
     use_backend(backend)
     for name, value in limits.items():
         monkeypatch.setattr(native_changes, name, value)

@@ -40,7 +40,7 @@ def looked(frame: Any) -> list[tuple[Any, ...]]:
 
 
 def test_variants_make_a_round_trip_on_both_backends(spark: Any, uri: str) -> None:
-    """SCH-6, DAT-10: at every depth, through functions and format(), and from Arrow's rows."""
+    """SCH-6, DAT-10: this holds at every depth, by functions, by format() and from Arrow's rows."""
     frame = given(spark)
     wanted = looked(frame)
     assert wanted[0][1:3] == ('{"a":1,"b":{"c":[1,"x",null]}}', False)
@@ -72,7 +72,7 @@ def test_files_of_spark_hold_variants_whole(spark: Any, uri: str) -> None:
 
 
 def test_sql_asks_for_paths_inside_of_a_variant(spark: Any, uri: str) -> None:
-    """Spark pushes such paths into its scan of Parquet."""
+    """Spark pushes these paths into its scan of Parquet."""
     spark.sql(f"CREATE TABLE variants (id INT, p INT, v VARIANT) USING tablefmt "
               f"PARTITIONED BY (p) OPTIONS (path '{uri}')")  # fmt: skip
     objects = """parse_json(concat('{"n": ', id, ', "t": "x"}'))"""

@@ -100,7 +100,7 @@ def test_workers_are_asked_once_an_application(
 
 
 def test_a_worker_that_fails_later_is_told_of_in_the_same_words() -> None:
-    """On other machines than the one that was asked."""
+    """The worker is on another machine than the one that was checked."""
     raw = (
         "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
         '  File "serializers.py", line 188, in loads\n'

@@ -59,7 +59,7 @@ def killed_merge(spark: Any, uri: str) -> dict[str, Any]:
 
 
 def slow_attempt(spark: Any, uri: str) -> dict[str, Any]:
-    """The first attempt of a task hangs; a speculative one on another host wins."""
+    """Append with a first attempt that hangs. A speculative attempt on another host wins."""
 
     def hanging(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import time

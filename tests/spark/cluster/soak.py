@@ -69,7 +69,7 @@ class Table:
         self.uri = uri
         self.rows: Rows = {}
         self.older: dict[int, Rows] = {}
-        """By version: what a RESTORE brings back."""
+        """Rows by version, for RESTORE."""
 
     @property
     def name(self) -> str:
@@ -254,7 +254,7 @@ class Soak:
             self.change(table, self.chance.choice(STATEMENTS))
 
     def oracle(self) -> None:
-        """Have the second reader look at every table."""
+        """Compare every table with the second reader."""
         for table in [*self.tables, self.feed, self.copy]:
             assert_agrees(tablefmt.open(table.uri))
 

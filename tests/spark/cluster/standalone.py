@@ -19,7 +19,7 @@ import pyspark
 _PACKAGE = "org.apache.spark.deploy"
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
 HOSTS = ("127.0.0.2", "127.0.0.3")
-"""Spark speculates on another host alone."""
+"""Addresses of two hosts. Spark speculates only on another host."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Cluster:
 
 @contextmanager
 def standalone(folder: Path, memory: str = "800m") -> Iterator[Cluster]:
-    """Start a master and a worker of two cores on each host; end them by their ids."""
+    """Start a master and a worker of two cores on each host. End them by their ids."""
     home = Path(pyspark.__file__).parent
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

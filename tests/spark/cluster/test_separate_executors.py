@@ -1,4 +1,4 @@
-"""Applications of their own: sessions that are stopped, first writes, speculation on two hosts."""
+"""Separate applications: stopped sessions, first writes, speculation on two hosts."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_two_processes_that_make_the_same_table_both_have_their_rows_in_it(
 
 @pytest.fixture(scope="module")
 def speculated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """One application on two hosts whose slow attempts all lose."""
+    """Return the answers of one application on two hosts whose slow attempts all lose."""
     names = ("slow_attempt", "slow_merge", "slow_delete")
     folder = tmp_path_factory.mktemp("speculated")
     with standalone(folder / "work") as cluster:

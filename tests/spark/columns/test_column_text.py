@@ -22,7 +22,7 @@ def table(spark: Any, uri: str) -> Any:
 
 
 def columns() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
-    """By name: a condition, and another one that differs in what text may hide."""
+    """Return by name a condition, and another one with a difference that text may hide."""
     from pyspark.sql import functions as F
 
     def longer(kept: str) -> Any:
@@ -79,7 +79,7 @@ def test_a_retry_is_known_and_another_condition_is_too(table: Any, name: str) ->
 
 
 def test_history_says_what_the_condition_was(spark: Any, table: Any) -> None:
-    """And not where Python or Java kept it."""
+    """The text does not show where Python or Java kept the value."""
     from pyspark.sql import functions as F
 
     table.delete((F.col("b") == b"\0z") & F.exists("a", lambda each: each > 0))

@@ -150,7 +150,7 @@ def test_constraints_and_sorted_optimized_writes_go_together(spark: Any, uri: st
 
 
 def test_new_values_of_update_and_merge_are_held_to_it(spark: Any, uri: str) -> None:
-    """DAT-13: by functions and by SQL; the rows there are stay as they are."""
+    """DAT-13: functions and SQL are checked. Existing rows stay."""
     spark.sql(f"CREATE TABLE checked (id BIGINT, t STRING) USING tablefmt OPTIONS (path '{uri}')")
     spark.sql("INSERT INTO checked VALUES (1, 'a'), (2, 'b'), (3, NULL)")
     table = tablefmt.spark.open(spark, uri)

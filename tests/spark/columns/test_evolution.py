@@ -47,7 +47,7 @@ def sorted_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def there(path: str) -> list[dict[str, Any]]:
-    """By Arrow."""
+    """Return the rows by Arrow."""
     return sorted_rows(tablefmt.open(path).to_arrow().to_pylist())
 
 
@@ -167,7 +167,7 @@ def test_without_the_option_more_columns_are_refused(spark: Any, make: Callable[
 
 
 def test_options_of_insert_into_are_not_dropped(spark: Any, make: Callable[..., str]) -> None:
-    """Spark drops them unless a format is given too: a write that says its number counts once."""
+    """Spark drops them unless a format is given too. A write with a number counts once."""
     path = make()
     frame = spark.sql(QUERY).drop("w")
     for _ in range(2):

@@ -156,7 +156,7 @@ def test_conditions_on_changed_columns_select_what_they_select_without_push_down
 
 
 def test_a_write_brings_its_columns_along(spark: Any, uri: str) -> None:
-    """SCH-8: by function, by format and by SparkTable; a column of NULL alone is no new one."""
+    """SCH-8: functions, formats and SparkTable add columns. A column of NULL alone adds none."""
     tablefmt.spark.write(
         spark.sql("SELECT 1 AS id, 'a' AS p, named_struct('x', 1) AS s"), uri, partition_by=["p"]
     )
@@ -268,7 +268,7 @@ def t(spark: Any, uri: str) -> Iterator[str]:
 
 
 def test_alter_table_changes_the_table_itself(spark: Any, t: str) -> None:
-    """SCH-7 .. SCH-9: and Spark's catalog follows."""
+    """SCH-7 .. SCH-9: Spark's catalog follows."""
     for change in (
         "ADD COLUMNS (z BIGINT DEFAULT 5 AFTER id, s STRUCT<a: INT>)",
         "ADD COLUMN s.b INT FIRST",

@@ -78,7 +78,7 @@ CHANCE = {
 
 @pytest.mark.parametrize("name", CHANCE)
 def test_a_condition_that_chance_decides_is_refused(connect: Any, table: Any, name: str) -> None:
-    """The client has no plan to look at: the server is asked in a way that it has to refuse."""
+    """The client has no plan to check, so the server gets a query that it must refuse."""
     from pyspark.sql.connect.functions import udf
     from pyspark.sql.types import LongType
 
@@ -113,7 +113,7 @@ def test_values_may_be_a_matter_of_chance(connect: Any, table: Any) -> None:
 
 
 def test_parts_of_structs_are_set(connect: Any, tmp_path: Path) -> None:
-    """SQL-5, MRG-1: beside a model in plain Python; fields that are new come in."""
+    """SQL-5, MRG-1: a model in plain Python gives the same rows. New fields are added."""
     place = str(tmp_path / "parts")
     day = dt.date(2020, 1, 1)
     given = [
@@ -163,7 +163,7 @@ def test_text_of_the_log_runs_nothing(connect: Any, tmp_path: Path) -> None:
 
 
 def test_files_are_put_together_and_rows_in_order(connect: Any, table: Any) -> None:
-    """CMP-1, CMP-5: by Arrow in the server's workers, with no JVM at hand."""
+    """CMP-1, CMP-5: Arrow in the server's workers does it, without a JVM at hand."""
     table.delete("id % 5 = 0")
     expected = [row for row in ROWS if row[0] % 5]
     assert table.compact("major").metrics["numAddedFiles"] == 1

@@ -1,4 +1,4 @@
-"""The page of examples does what it says: every block, in order, in one program."""
+"""All blocks of the page of examples run, in order, in one program, with the given results."""
 
 from __future__ import annotations
 

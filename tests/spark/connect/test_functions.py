@@ -114,7 +114,7 @@ def test_variants_go_there_and_back_as_arrow_passes_them(connect: Any, uri: str)
 
 @pytest.mark.parametrize("how", ["function", "format"])
 def test_a_row_that_breaks_a_constraint_stops_the_write(connect: Any, uri: str, how: str) -> None:
-    """DAT-13: by Spark's own expressions, or by Arrow in the workers; the error is ours."""
+    """DAT-13: Spark's own expressions or Arrow in the workers check it. The error is ours."""
     table = tablefmt.create(uri, "id BIGINT, t STRING")
     table.alter.add_constraint("few", "id < 20000 AND t <> 'x'")
     rows = connect.range(30000).selectExpr("id", "if(id % 2 = 0, 'a', NULL) AS t")
@@ -334,7 +334,7 @@ def test_a_query_of_the_table_itself_is_no_blind_append(connect: Any, uri: str) 
 
 
 def test_changes_of_every_kind_are_those_of_the_arrow_reader(connect: Any, uri: str) -> None:
-    """INC-3, INC-5, INC-6: by the verb and by the format."""
+    """INC-3, INC-5, INC-6: the method and the format give the same changes."""
     write(connect.range(6), uri)
     table = tablefmt.open(uri)
     table.update({"id": "id + 10"}, "id < 2")

@@ -10,7 +10,7 @@ import tablefmt.spark
 
 
 def test_a_pipe_appends_and_merges(connect: Any, tmp_path: Path) -> None:
-    """PIP-1, PIP-4, PIP-5: first runs and later ones, and by turns with Arrow."""
+    """PIP-1, PIP-4, PIP-5: first runs and later ones, in turn with Arrow."""
     here = tablefmt.create(tmp_path / "here", "id BIGINT, v STRING")
     here.append({"id": [1, 2, 3], "v": ["a", "b", "c"]})
     appended, merged = str(tmp_path / "appended"), str(tmp_path / "merged")

@@ -26,7 +26,7 @@ def objects(server: S3Server, uri: str) -> bytes:
 def test_functions_write_and_read_with_storage_options(
     connect: Any, printed: Callable[[], str], s3_server: S3Server, s3_uri: str
 ) -> None:
-    """STO-11; secrets are in no plan, log line or entry."""
+    """STO-11: secrets are in no plan, log line or entry."""
     options = s3_server.options
     commit = write(
         connect.range(0, 100, 1, 4).selectExpr("id", "id % 2 as p"), s3_uri,

@@ -1,4 +1,4 @@
-"""TIM-5 over Spark Connect: the client says the session's zone; else the text has to."""
+"""TIM-5 over Spark Connect: the client sends the session's zone, or the text needs one."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ def test_memory_is_refused(connect: Any) -> None:
 
 
 def test_a_task_that_fails_leaves_no_version_and_no_file(connect: Any, uri: str) -> None:
-    """F2: of one task, so that none is left to run when Spark says that the job failed."""
+    """F2: there is one task, so none still runs when Spark reports the failure."""
     save(connect.range(3), uri)
     before = everything(uri)
     frame = connect.range(0, 100, 1, 1).selectExpr("if(id = 99, raise_error('broken'), id) as id")
@@ -315,7 +315,7 @@ def test_a_store_that_refuses_is_a_rejection(connect: Any, tmp_path: Path) -> No
 
 
 def test_inserting_through_a_temporary_view(connect: Any, uri: str) -> None:
-    """By name and by position, with Spark's own casts."""
+    """Columns match by name and by position, with Spark's own casts."""
     tablefmt.create(uri, "id BIGINT, p INT")
     connect.sql(f"create or replace temporary view t using tablefmt options (path '{uri}')")
     connect.sql("insert into t values (7, 1)").collect()

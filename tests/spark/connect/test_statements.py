@@ -44,7 +44,7 @@ def test_the_error_names_the_call_and_the_call_is_there(
     call: Callable[[Any], Any],
     version: int,
 ) -> None:
-    """By path and by name; no traceback of Spark's."""
+    """The table is named by path and by name. The error has no traceback of Spark."""
     uri = str(tmp_path / "t")
     table = tablefmt.create(uri, {"id": [1, 2]})
     table.append({"id": [3]})

@@ -40,7 +40,10 @@ def assert_no_other_files(uri: str) -> None:
 
 
 def test_batches_are_there_once_under_the_id_that_is_given(feed: Feed, uri: str) -> None:
-    """STR-11, STR-13: the first makes the table; one without rows says its number."""
+    """STR-11, STR-13: the first batch creates the table.
+
+    A batch without rows records its number.
+    """
     feed.put(1, 2, 3)
     feed.run(uri, txnAppId="orders", partitionBy="p")
     feed.put()

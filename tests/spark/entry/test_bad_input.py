@@ -223,7 +223,7 @@ def test_rows_that_spark_itself_refuses_in_sql_are_our_error(
 
 
 def test_a_column_that_is_not_there_is_sparks_own_error(spark: Any, uri: str) -> None:
-    """It says neither which table nor which kind of table."""
+    """The error names neither the table nor its kind."""
     from pyspark.errors import AnalysisException
 
     tablefmt.create(uri, "id BIGINT, n INT")
@@ -359,7 +359,7 @@ def test_what_is_no_dataframe_is_refused(spark: Any, uri: str) -> None:
 
 
 def test_a_session_that_is_not_registered_says_what_to_do(uri: str) -> None:
-    """In a JVM of its own, that has not seen the classes; functions need no registration."""
+    """It runs in a JVM of its own without the classes. Functions need no registration."""
     done = subprocess.run(
         [sys.executable, "-c", UNREGISTERED, uri], cwd=ROOT, capture_output=True, text=True
     )

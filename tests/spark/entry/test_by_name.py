@@ -153,7 +153,7 @@ def wall(uri: str, version: int, zone: str) -> str:
 
 
 def test_every_door_of_a_read_gives_the_same_rows(spark: Any, elsewhere: Any, shop: str) -> None:
-    """By version, by time in the session's zone, and what changed; two sessions, two zones."""
+    """Reads by version, by time in the session's zone, and of changes, in two sessions."""
     sessions = [(spark, NAME, "America/New_York"), (elsewhere, "`1st_orders`", TOKYO)]
     for session, name, zone in sessions:
         for read in DOORS:
@@ -194,7 +194,7 @@ def test_sql_and_functions_travel_as_options_do(spark: Any, elsewhere: Any, shop
 
 
 def test_changes_by_name_stand_where_a_table_stands(spark: Any, shop: str) -> None:
-    """TIM-6: in views, sub-queries, joins with themselves, under the table's names."""
+    """TIM-6: views, sub-queries, self-joins, under the table's names."""
     given = f"{NAME} WITH (readChangeFeed 'true', startingVersion '3', endingVersion '4')"
     spark.sql(f"CREATE OR REPLACE VIEW `{DATABASE}`.changed AS SELECT * FROM {given}")
     expected = wanted([change for change in CHANGES if change[3] in (3, 4)])
@@ -387,7 +387,7 @@ def test_streams_write_the_same_by_name(spark: Any, shop: str, tmp_path: Path, d
 def test_restore_goes_by_the_zone_of_the_session(
     spark: Any, elsewhere: Any, shop: str, tmp_path: Path
 ) -> None:
-    """TIM-5: in SQL by path, and by SparkTable."""
+    """TIM-5: this holds in SQL by path, and in SparkTable."""
     uri = str(tmp_path / "restored")
     table = tablefmt.create(uri, DDL)
     table.append(rows((1, "a")))

@@ -106,7 +106,7 @@ def test_ranges_that_make_no_sense_are_refused(table: tablefmt.spark.SparkTable)
 def test_a_range_over_another_partitioning_has_all_rows_of_a_condition(
     spark: Any, uri: str
 ) -> None:
-    """INC-3: a file says nothing of a column that it was not partitioned by."""
+    """INC-3: a file has no bounds of a column that it was not partitioned by."""
     table = tablefmt.spark.create(spark, uri, "id BIGINT, a STRING, b STRING", partition_by=["a"])
     table.append(spark.sql("SELECT id, 'x' AS a, string(id % 2) AS b FROM range(4)"))
     rows = pa.table({"id": [7, 8], "a": ["y", "y"], "b": ["1", "0"]})
@@ -118,7 +118,10 @@ def test_a_range_over_another_partitioning_has_all_rows_of_a_condition(
 
 
 def test_types_that_a_restore_split_come_exactly(spark: Any, catalog: None, uri: str) -> None:
-    """INC-4: in a type that neither end has; and an error by name where no type holds all."""
+    """INC-4: the answer has a type of neither end.
+
+    If no type holds all values, the error names the column.
+    """
     table = tablefmt.create(uri, "k INT, v INT")
     table.append([{"k": 1, "v": -7}])
     table.alter.widen_column("v", "BIGINT")

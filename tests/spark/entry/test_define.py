@@ -59,7 +59,7 @@ def defined(uri: str) -> dict[str, Any]:
 
 
 def operations(uri: str) -> list[str]:
-    """From the newest."""
+    """Return the operations, the newest first."""
     found: list[str] = tablefmt.open(uri).history()["operation"].to_pylist()
     return found
 
@@ -70,7 +70,7 @@ def columns(spark: Any, name: str = "t") -> list[tuple[str, str, str | None]]:
 
 
 def test_a_table_is_replaced_in_one_commit_with_all_that_it_is(spark: Any, t: str) -> None:
-    """SCH-12, ENT-10, ENT-11: and goes on in the same session; the old versions stay."""
+    """SCH-12, ENT-10, ENT-11: the table goes on in the same session, and old versions stay."""
     spark.sql(
         "CREATE OR REPLACE TABLE t (x DOUBLE DEFAULT 2 COMMENT 'why', id BIGINT NOT NULL, "
         "c CHAR(2), CHECK (x > 1)) USING tablefmt COMMENT 'it''s' TBLPROPERTIES ('user.b' = '2')"
@@ -116,7 +116,7 @@ def test_a_table_is_replaced_in_one_commit_with_all_that_it_is(spark: Any, t: st
 
 
 def test_many_replacements_do_not_make_names_grow(spark: Any, t: str) -> None:
-    """SCH-12: a column that is the same stays the same, with what the statement says of it."""
+    """SCH-12: an equal column keeps its identity, with the comment in the statement."""
     for comment in ("one", "two"):
         spark.sql(
             f"CREATE OR REPLACE TABLE t (id BIGINT COMMENT '{comment}', n INT, "
@@ -277,7 +277,10 @@ def test_data_frames_create_replace_and_save(spark: Any, t: str, tmp_path: Path)
 
 
 def test_a_definition_that_is_there_is_not_taken_for_another(spark: Any, t: str) -> None:
-    """ENT-8: CREATE TABLE over a table says what is so, or is refused; OR REPLACE replaces."""
+    """ENT-8: CREATE TABLE over a table must agree with it, or is refused.
+
+    OR REPLACE replaces it.
+    """
     spark.sql(
         f"CREATE TABLE other (id BIGINT, p STRING, n INT) USING tablefmt OPTIONS (path '{t}') "
         "COMMENT 'first' TBLPROPERTIES ('user.a' = '1')"

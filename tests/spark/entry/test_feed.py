@@ -42,7 +42,7 @@ def found(frame: Any) -> dict[int, Counter[Any]]:
 def test_windows_of_a_history_have_the_rows_of_the_model(
     spark: Any, uri: str, seed: int, backend: str, use_backend: Any
 ) -> None:
-    """INC-3 .. INC-6: with any commits in any order, by each content."""
+    """INC-3 .. INC-6: any commits in any order, for each content."""
     use_backend(backend)
     history = History(seed, uri).run(11)
     table = tablefmt.spark.open(spark, uri)

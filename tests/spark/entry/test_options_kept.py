@@ -55,7 +55,10 @@ def place_of(spark: Any, name: str) -> str:
 
 
 def test_an_option_of_a_write_is_obeyed_at_every_door(spark: Any, t: str) -> None:
-    """By path and by name; a new table's entry in the catalog keeps none of it."""
+    """This holds by path and by name.
+
+    A new table's entry in the catalog keeps none of the options.
+    """
     doors: list[Callable[[Any, dict[str, str]], Any]] = [
         lambda df, o: df.write.format("tablefmt").mode("append").options(**o).save(t),
         lambda df, o: df.write.mode("append").options(**o).saveAsTable("t"),
@@ -82,7 +85,7 @@ def test_an_option_of_a_write_is_obeyed_at_every_door(spark: Any, t: str) -> Non
 
 
 def test_a_path_that_is_not_the_tables_is_refused(spark: Any, t: str, tmp_path: Path) -> None:
-    """TIM-6, and the same of writes."""
+    """TIM-6: writes are refused in the same way as reads."""
     other = str(tmp_path / "other")
     for door in (
         lambda: frame(spark, 2).write.mode("append").option("path", other).saveAsTable("t"),

@@ -117,7 +117,10 @@ def test_tables_of_others_stay_as_they_are_below_another_catalog(other: Any) -> 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_statements_work_below_the_catalogs_of_peers(kind: str, tmp_path: Path) -> None:
-    """With their own jars, from Maven; `catalog_job` asserts. `checks.old_sparks` runs it."""
+    """The catalogs have their own jars, from Maven.
+
+    `catalog_job` asserts, and `checks.old_sparks` runs it.
+    """
     if not pyspark.__version__.startswith("4.1."):
         pytest.skip("the newest jars of Delta and Iceberg are for Spark 4.1")
     jars = str(tmp_path / "jars")

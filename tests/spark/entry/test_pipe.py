@@ -1,4 +1,4 @@
-"""Pipes by Spark bring what pipes by Arrow bring, and go on where those were left."""
+"""Pipes by Spark and by Arrow copy the same rows, and resume where the other stopped."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def shown(table: tablefmt.Table | str) -> list[Row]:
 def test_spark_brings_what_arrow_brings(
     spark: Any, uri: str, source: tablefmt.Table, content: str
 ) -> None:
-    """PIP-1, PIP-4, PIP-6: first and later runs, by turns too, with a condition."""
+    """PIP-1, PIP-4, PIP-6: first and later runs, in turn, with a condition."""
     where = "v <> 'c'"
     one, two = f"{uri}-one", f"{uri}-two"
     by_spark = tablefmt.spark.pipe(spark, source, content=content, where=where)
@@ -149,7 +149,7 @@ def test_columns_called_like_those_of_a_feed(spark: Any, uri: str, keys: str | N
 
 
 def test_what_leaves_nothing_moves_the_cursor(spark: Any, uri: str, source: tablefmt.Table) -> None:
-    """PIP-3: by a condition, with and without keys."""
+    """PIP-3: a condition removes all rows, with and without keys."""
     target = f"{uri}-target"
     tablefmt.spark.pipe(spark, source).into(target)
     for keys in (None, "id"):
@@ -315,7 +315,7 @@ def test_killed_at_the_commit_and_run_again(
 
 
 def test_what_a_run_asks_of_the_target(spark: Any, uri: str, source: tablefmt.Table) -> None:
-    """PIP-2: one look for the newest version, and the commit."""
+    """PIP-2: one probe for the newest version, and the commit."""
     target = tablefmt.create(f"{uri}-target", "id BIGINT, v STRING")
     counting = Counting(target.context.store)
     opened = behind(target, counting)

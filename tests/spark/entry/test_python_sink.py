@@ -53,7 +53,7 @@ class Batch:
         return pa.RecordBatch.from_arrays(columns, names=COLUMNS.names)
 
     def commit(self, number: int) -> None:
-        """By another writer, which knows nothing of the first."""
+        """Commit as another writer, which does not know the first."""
         self._writer().commit([pickle.loads(each) for each in self.messages], number)
 
 
@@ -71,7 +71,7 @@ def of(*ids: int) -> list[dict[str, Any]]:
 
 
 def test_what_a_task_says_has_nothing_that_all_have(uri: str) -> None:
-    """STR-13: neither where the table is and how it is opened, nor what its columns are."""
+    """STR-13: the message has neither the location and options of the table nor its columns."""
     Batch(uri, [1]).commit(0)
     batch = Batch(uri, [2], [3])
     for message in batch.messages:
@@ -106,7 +106,7 @@ def test_what_came_between_the_tasks_and_the_commit_is_judged(uri: str) -> None:
 
 
 def test_a_first_batch_goes_into_the_table_that_was_made_meanwhile(uri: str) -> None:
-    """STR-12: by somebody who is no other run of this query."""
+    """STR-12: the table was created by a writer that is no other run of this query."""
     batch = Batch(uri, [1])
     tablefmt.create(uri, "id BIGINT, told STRING").append({"id": [7], "told": ["7"]})
     batch.commit(0)
@@ -117,7 +117,7 @@ def test_a_first_batch_goes_into_the_table_that_was_made_meanwhile(uri: str) -> 
 def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """STR-14: also where it comes between the last look and the commit."""
+    """STR-14: the other run may commit between the last probe and the commit."""
     batch, ahead = Batch(uri, [1]), Batch(uri, [2])
     commit_first = python_writer.commit_first  # type: ignore[attr-defined]
 
@@ -137,7 +137,7 @@ def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
 
 
 def test_a_batch_that_is_repeated_is_there_once(uri: str) -> None:
-    """STR-11: and the files of the second time go."""
+    """STR-11: the files of the second time are removed."""
     for _ in range(2):
         Batch(uri, [1], [2]).commit(0)
     Batch(uri).commit(1)

@@ -93,7 +93,7 @@ BEGINNINGS = [
 def test_a_query_that_is_killed_before_its_first_batch_is_done_has_the_same_rows_again(
     table: tablefmt.Table, kind: type[StreamReader], options: dict[str, str], first: list[int]
 ) -> None:
-    """STR-2: by the offset of its end; the options may give another beginning by now."""
+    """STR-2: the offset of its end decides. The options may name another start by now."""
     query = Query(kind, table.uri, **options)
     query.note()
     for number in (4, 5):
@@ -194,7 +194,7 @@ def test_a_stream_that_is_past_its_beginning_goes_on_when_that_is_no_longer_kept
 
 
 def test_columns_that_are_not_the_streams_are_refused_each_time(table: tablefmt.Table) -> None:
-    """STR-1: a reader that was refused once is not taken for one that was looked at."""
+    """STR-1: a reader that was refused once is checked again."""
     columns = StructType([StructField("id", StringType())])
     for kind in READERS:
         reader = kind({"path": table.uri}, columns, None)

@@ -73,7 +73,7 @@ CONDITIONS = [
 def test_conditions_open_the_files_they_need_and_find_the_same_rows(
     spark: Any, uri: str, table: tablefmt.Table
 ) -> None:
-    """PRN-3: beside Spark's own reader over all files. At most the files counted are planned."""
+    """PRN-3: the rows equal those of Spark's own reader over all files. Few files are planned."""
     frame = tablefmt.spark.read(spark, uri)
     plain = spark.read.schema(frame.schema).parquet(*data_files(uri))
     for condition, files in CONDITIONS:

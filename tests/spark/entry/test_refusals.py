@@ -175,7 +175,7 @@ TYPES = [
 def test_types_are_refused_where_a_table_is_made(
     spark: Any, uri: str, kind: str, word: str
 ) -> None:
-    """SCH-5: by CREATE TABLE, by CREATE TABLE AS, and by every write of a DataFrame."""
+    """SCH-5: CREATE TABLE, CREATE TABLE AS and every write of a DataFrame refuse them."""
     from pyspark.errors import PySparkException
 
     create = f"CREATE TABLE made (id INT, c {kind}) USING tablefmt OPTIONS (path '{uri}')"

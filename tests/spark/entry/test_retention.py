@@ -77,7 +77,7 @@ STATEMENTS: dict[str, Callable[[Any, Any], Any]] = {
 def test_statements_whose_version_is_vacuumed_meanwhile_say_so(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
-    """ENT-13, DAT-5: and they leave no file; with rows that are carried over, too."""
+    """ENT-13, DAT-5: they leave no file, also if rows are copied."""
     spark.conf.set(SETTING, backend)
     try:
         for mode in ("merge-on-read", "copy-on-write"):
@@ -123,8 +123,9 @@ def left_over(uri: str) -> list[str]:
 def test_a_version_that_was_vacuumed_is_told_as_that(
     spark: Any, tmp_path: Path, backend: str
 ) -> None:
-    """ENT-13, ENT-14: by a DataFrame of before; a file that a kept version lacks is damage (DAT-5),
-    and one of a table that was dropped is not.
+    """ENT-13, ENT-14: an older DataFrame gets the error.
+
+    A missing file of a kept version is damage (DAT-5), one of a dropped table is not.
     """
     spark.conf.set(SETTING, backend)
     try:

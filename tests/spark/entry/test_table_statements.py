@@ -220,7 +220,7 @@ def test_a_statement_is_on_the_table_that_its_name_was_when_it_was_read(
 
 
 def test_a_restored_table_is_what_spark_answers_from(spark: Any, t: str) -> None:
-    """From its cache, and in columns of that version."""
+    """Spark's cache has its rows, with the columns of that version."""
     spark.sql("CACHE TABLE t")
     assert ids(spark) == list(range(40))
     spark.sql("RESTORE t TO VERSION AS OF 2")
@@ -256,7 +256,7 @@ def test_variables_stand_in_the_text_and_parameters_are_refused(spark: Any, t: s
 
 
 def test_conditions_orders_and_comments_together(spark: Any, t: str) -> None:
-    """By path too: only what is asked for is put in order, and what is commented out is not."""
+    """By path too: only the chosen rows are clustered, and commented text is ignored."""
     spark.sql(f"/* a /* b */ */ OPTIMIZE tablefmt.`{t}` WHERE part = 'a' -- ZORDER BY (id)")
     assert files(t) == [("a", 20), *[("b", 5)] * 4]
     spark.sql(f"OPTIMIZE tablefmt.`{t}` WHERE part = 'b' ZORDER BY (id)")

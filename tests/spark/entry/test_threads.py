@@ -134,7 +134,7 @@ KINDS: list[Callable[[Callable[[], Any]], BaseException | None]] = [
 
 
 def test_every_way_in_works_from_a_thread_of_its_own(place: Callable[..., Place]) -> None:
-    """Each kind of thread takes its turn; a JVM thread behind a new one knows no session."""
+    """every kind of thread runs some calls. A JVM thread behind a new one has no session."""
     wanted, found = {}, {}
     for number, (name, (do, expected)) in enumerate(WAYS.items()):
         table = place()
@@ -215,7 +215,7 @@ def test_each_session_uses_its_own_settings_beside_an_active_one(
 def test_sessions_may_be_registered_in_threads_at_once(
     spark: Any, place: Callable[..., Place]
 ) -> None:
-    """And more than once each."""
+    """Each session is registered more than once."""
     table = place()
     made = [spark.newSession() for _ in range(3)]
 

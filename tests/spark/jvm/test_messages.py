@@ -151,7 +151,7 @@ def test_a_call_that_is_not_in_the_schema_is_refused(
 def test_an_answer_that_is_not_in_the_schema_is_refused(
     spark: Any, catalog: None, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By Python before it goes, and by Java when it comes."""
+    """Python checks it before it sends it, and Java when it arrives."""
     tablefmt.spark.create(spark, uri, "id BIGINT")
     optimize = f"OPTIMIZE tablefmt.`{uri}`"
     said = {"text": optimize, "uri": uri, "storage": {}, "name": "t"}

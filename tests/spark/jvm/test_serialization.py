@@ -35,7 +35,7 @@ def test_no_source_has_a_private_method_that_serialization_calls() -> None:
 def test_compiled_classes_have_their_serialization_methods_as_java_looks_for_them(
     spark: Any,
 ) -> None:
-    """Look at the class files: they show what Janino made of the sources."""
+    """The class files show the output of Janino."""
     (folder,) = java_classes._folders
     files = sorted(Path(folder, "tablefmt").glob("*.class"))
     names = [f"tablefmt.{file.stem}" for file in files]

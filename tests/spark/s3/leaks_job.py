@@ -160,7 +160,7 @@ def in_the_bucket(server: S3Server, bucket: str) -> str:
 
 
 def main(backend: str, folder: str) -> None:
-    """Do everything, look everywhere."""
+    """Run all calls, and search all outputs for the credentials."""
     server = S3Server()
     bucket = server.new_bucket()
     uri = f"s3://{bucket}/table"

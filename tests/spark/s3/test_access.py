@@ -164,7 +164,7 @@ def test_no_repr_shows_a_secret() -> None:
 
 
 def test_uploads_are_given_up_by_the_notes_of_the_committer(s3_server: S3Server) -> None:
-    """ADD-5: by key and id, for servers that list the uploads of one exact key alone."""
+    """ADD-5: uploads are aborted by key and id, for servers that list one exact key."""
     bucket = s3_server.new_bucket()
     client, root = s3_server.client(), "a table/50%41: ünïcode"
     store = open_store(f"s3://{bucket}/{root}", s3_server.options)

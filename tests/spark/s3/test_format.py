@@ -138,7 +138,7 @@ def test_tables_of_the_catalog(spark: Any, sql: Any, s3_server: S3Server, root: 
 def test_files_that_the_committer_did_not_publish_are_missed(
     spark: Any, s3_server: S3Server, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job says that all is well; nothing is committed, and nothing stays.
+    """The job reports success, but the commit is rejected, and no file stays.
 
     S3A's file system and its committer read this setting under different names.
     """
@@ -156,7 +156,7 @@ def test_files_that_the_committer_did_not_publish_are_missed(
 def test_batches_of_a_stream_are_there_once(
     spark: Any, sql: Any, s3_server: S3Server, root: str, backend: str, tmp_path: Path
 ) -> None:
-    """STR-10, STR-11: by path, and in the catalog, which alone has the credentials then."""
+    """STR-10, STR-11: this holds by path, and in the catalog, which then has the credentials."""
     feed = Feed(spark, tmp_path / "feed")
     feed.put(1, 2)
     query = feed.run(root, **storage(s3_server))

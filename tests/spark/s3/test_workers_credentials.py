@@ -52,7 +52,7 @@ def ids(uri: str) -> list[int]:
 def test_verbs_in_workers_have_what_the_driver_resolved(
     spark: Any, bucket: str, use_backend: UseBackend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And none of it is in a log, a plan or a description of a job."""
+    """No log, plan or description of a job has them."""
     uri = f"s3://{bucket}/table"
     caplog.set_level("DEBUG", logger="tablefmt")
     tablefmt.create(uri, "id BIGINT", properties={"deleteMode": "copy-on-write"})

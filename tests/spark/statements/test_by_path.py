@@ -74,7 +74,7 @@ def test_a_path_takes_the_place_of_a_name_in_statements(spark: Any, uri: str) ->
 
 
 def test_a_path_is_replaced(spark: Any, uri: str, tmp_path: Path) -> None:
-    """SCH-12: with and without rows, its own too; names of it follow."""
+    """SCH-12: the query has rows or none, or is of the table itself. Names of it follow."""
     t = f"tablefmt.`{uri}`"
     spark.sql(f"CREATE TABLE {NAME} (a INT, b STRING) USING tablefmt OPTIONS (path '{uri}')")
     spark.sql(f"INSERT INTO {NAME} VALUES (1, 'x')")

@@ -141,7 +141,7 @@ OTHERS: dict[str, Make] = {
 }
 WHERE = (SAME, ROWS, OTHER_FILES, ELSEWHERE)
 NEW = 2
-"""A value that an UPDATE sets: what `delete_by_value` looks for."""
+"""A value that an UPDATE sets, and that `delete_by_value` selects."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ LEVELS = (*PROFILES, "transaction")
 
 
 def scenes_of() -> Iterator[Scene]:
-    """Every pair with an UPDATE in it, everywhere, the ways of an UPDATE in turn."""
+    """Yield every pair with an UPDATE in it, everywhere, with alternating ways of an UPDATE."""
     ways = itertools.cycle(UPDATES)
     for granularity, pair, isolation, place in itertools.product(LEVELS, PAIRS, ISOLATIONS, WHERE):
         one, other = (OTHERS.get(kind) or next(ways) for kind in pair)
@@ -202,7 +202,7 @@ def scenes_of() -> Iterator[Scene]:
 
 
 def everyday() -> Iterator[Any]:
-    """One scene of each pair, granularities, places and levels in turn; the rest is the soak.
+    """Yield one scene of each pair, with alternating granularities, places and levels.
 
     The rules themselves run on real files in every cell (tests/system/transactions).
     """

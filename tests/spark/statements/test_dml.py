@@ -215,7 +215,7 @@ def test_all_clauses_of_a_merge_apply_in_order(spark: Any, table: SparkTable) ->
 
 
 def test_a_merge_of_keys_opens_the_files_that_can_hold_them(spark: Any, table: SparkTable) -> None:
-    """MRG-3: by the values that the source holds; a range of too many would do as well."""
+    """MRG-3: the source's values decide. A range is enough for too many values."""
     merge = table.merge(source(spark, [(12, "m", 1.0), (77, "m", 2.0)]), "t.id = s.id")
     merge = merge.when_matched_update_all().when_not_matched_insert_all()
     assert "1 of 4 files" in merge.explain()
@@ -570,7 +570,7 @@ def test_a_value_beyond_its_column_is_refused_by_every_statement(spark: Any, uri
 
 
 def test_swapped_arguments_are_refused_with_what_was_expected(spark: Any, uri: str) -> None:
-    """And a MERGE that is never executed warns."""
+    """A MERGE that is never executed warns."""
     tablefmt.create(uri, SCHEMA)
     table: Any = tablefmt.spark.open(spark, uri)
     rows = spark.range(1)

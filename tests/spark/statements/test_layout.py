@@ -97,7 +97,7 @@ def test_a_compaction_by_spark_is_the_one_by_arrow(spark: Any, uri: str, kind: s
 
 
 def test_deletes_that_came_meanwhile_survive(spark: Any, uri: str) -> None:
-    """CFL-14, CFL-13: by lineage that the driver works out of what tasks say."""
+    """CFL-14, CFL-13: the driver computes the lineage from the tasks' messages."""
     table = tablefmt.spark.open(spark, uri)
     late = tablefmt.open(uri).transaction().delete("id = 3")
     other = tablefmt.open(uri)

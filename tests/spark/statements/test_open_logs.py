@@ -75,7 +75,7 @@ def test_what_others_committed_is_seen(uri: str) -> None:
 
 @pytest.mark.parametrize("versions", [0, 3, 5, 9])
 def test_another_table_in_the_same_place_is_opened_anew(uri: str, versions: int) -> None:
-    """LOG-3: with fewer versions than the one before, as many, and more."""
+    """LOG-3: the new table has fewer versions than the old one, as many, or more."""
     filled(uri, 5)
     assert ids(uri) == [0, 1, 2, 3, 4]
     shutil.rmtree(uri)

@@ -19,7 +19,7 @@ from tests.spark.looking import rows_of
 
 @pytest.mark.parametrize("filled", [True, False])
 def test_an_unknown_qualifier_is_refused(spark: Any, tmp_path: Path, filled: bool) -> None:
-    """SQL-7: also where no row is looked at, and where the new rows have that name."""
+    """SQL-7: this holds without rows to check, and if the new rows have that name."""
     tablefmt.spark.register(spark)
     uri = str(tmp_path / "t")
     table = tablefmt.spark.create(spark, uri, "id INT, address STRUCT<id: INT>")

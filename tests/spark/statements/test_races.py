@@ -181,7 +181,7 @@ def test_three_concurrent_statements_by_arrow_each_rebase_onto_all_before(
 def test_any_two_on_other_rows_of_one_file_both_commit(
     sessions: list[Any], table: str, named: str, names: tuple[str, str]
 ) -> None:
-    """CFL-10, CFL-17, CFL-18: by metadata alone."""
+    """CFL-10, CFL-17, CFL-18: metadata alone decides."""
     changes = [TEXTS[name] for name in names]
     check_both_committed(table, names, both(sessions, named, changes, EVEN, ODD))
 

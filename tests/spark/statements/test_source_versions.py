@@ -31,7 +31,7 @@ def t(spark: Any, uri: str) -> Iterator[str]:
 
 
 def count_in(spark: Any) -> Any:
-    """A row that says how many there are."""
+    """Insert a row with the number of rows."""
     return spark.sql("INSERT INTO t SELECT 100 + count(*) AS k, sum(v) AS v FROM t").collect()
 
 
@@ -72,7 +72,7 @@ def test_a_query_of_rows_vacuumed_since_is_refused(spark: Any, t: str, name: str
 def test_of_two_that_count_and_write_the_count_one_is_refused(
     spark: Any, t: str, level: str
 ) -> None:
-    """CFL-8: neither is a blind INSERT."""
+    """CFL-8: neither INSERT is blind."""
     table = tablefmt.open(t)
     table.alter.set_properties({"isolationLevel": level})
     other = spark.newSession()
@@ -114,7 +114,7 @@ def test_what_a_cached_query_has_read_counts_too(spark: Any, t: str) -> None:
 
 @pytest.mark.parametrize("by", ["SQL", "read"])
 def test_a_version_that_was_asked_for_is_a_constant(spark: Any, t: str, by: str) -> None:
-    """Whatever commits: its rows never change."""
+    """Its rows never change, after any commit."""
 
     def restore() -> Any:
         old = (

@@ -70,7 +70,10 @@ def application_ids(uri: str) -> list[str]:
 def test_every_batch_is_one_commit_under_the_id_of_the_query(
     feed: Feed, uri: str, use_backend: UseBackend, backend: str
 ) -> None:
-    """STR-10, STR-11, STR-13: the first one makes the table; one without rows says its number."""
+    """STR-10, STR-11, STR-13: the first batch creates the table.
+
+    A batch without rows records its number.
+    """
     use_backend(backend)
     feed.put(1, 2, 3)
     query = feed.run(uri, partitionBy="p")
@@ -100,7 +103,7 @@ def test_a_batch_that_spark_repeats_is_there_once(feed: Feed, uri: str) -> None:
 
 
 def test_complete_mode_gives_the_whole_table_in_one_commit(feed: Feed, uri: str) -> None:
-    """STR-13: with state, which a repeated batch finds as it left it."""
+    """STR-13: the query has state, and a repeated batch finds it unchanged."""
 
     def count() -> Any:
         return feed.run(uri, mode="complete", frame=feed.batches().groupBy("p").count())
@@ -228,7 +231,7 @@ def test_another_table_in_the_place_is_an_error(feed: Feed, uri: str) -> None:
 
 
 def test_a_table_that_is_made_anew_under_a_running_query_is_an_error(feed: Feed, uri: str) -> None:
-    """STR-14: a table whose log says that it knows the batches before, and is another one."""
+    """STR-14: the new table's log has the earlier batches, but its id differs."""
     feed.put(1)
     query = feed.writer().trigger(processingTime="0 seconds").start(uri)
     try:
@@ -338,7 +341,7 @@ def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
 def test_what_a_batch_asks_of_the_log(
     spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """STR-13: one look for the newest version, and the commit."""
+    """STR-13: one probe for the newest version, and the commit."""
     counting = Counting(LocalStore(uri))
     monkeypatch.setattr(stream_verbs, "open_store", lambda *_: counting)
     execution._views.clear()

@@ -45,7 +45,10 @@ def pair(at: int) -> list[tuple[Any, ...]]:
 def test_a_stream_gives_what_is_there_and_then_what_comes(
     table: tablefmt.Table, load: Load, tmp_path: Path
 ) -> None:
-    """By limits, and on from where the query before it stopped; a compaction is not seen."""
+    """It respects limits, and resumes where the previous query stopped.
+
+    A compaction has no rows.
+    """
     first = drain(load(maxFilesPerTrigger=2), tmp_path / "c")
     table.append({"id": [3, 13], "v": ["a", None]})
     table.compact("major")
@@ -200,7 +203,7 @@ def test_a_single_batch_and_a_query_that_runs_on_read_all_of_it(
 def test_a_stream_through_arrow_in_a_session_with_a_jvm(
     table: tablefmt.Table, load: Load, tmp_path: Path, use_backend: Any
 ) -> None:
-    """STR-1, STR-3: by the session's setting, or because Hadoop cannot open the place."""
+    """STR-1, STR-3: the session's setting chooses Arrow, or Hadoop cannot open the location."""
     table.delete("id = 0")
     use_backend("arrow")
     assert [row for batch in drain(load(), tmp_path / "c") for row in batch] == sorted(

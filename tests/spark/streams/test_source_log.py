@@ -98,7 +98,7 @@ def by_version(found: Counter[Any]) -> dict[int, Counter[Any]]:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("limits", [{"maxFilesPerTrigger": 1}, {"maxBytesPerTrigger": "3kb"}])
 def test_a_feed_of_a_random_history_is_that_of_the_model(seed: int, limits: Any) -> None:
-    """STR-3, STR-4: from a snapshot in the middle on, by batches, restarted at every one."""
+    """STR-3, STR-4: the feed begins with a snapshot in the middle, and restarts at every batch."""
     history = History(seed).run(5)
     begun = len(history.versions) - 1
     options = {"readChangeFeed": "true", **limits}
@@ -214,7 +214,7 @@ def test_what_compaction_commits_is_nothing_to_a_stream(table: tablefmt.Table) -
 
 
 def test_a_trigger_that_finds_nothing_asks_for_one_object(table: tablefmt.Table) -> None:
-    """STR-6: a look costs the next entry; a batch of one commit asks for it and a few after it."""
+    """STR-6: a poll costs the next entry. A batch of one commit requests it and a few after it."""
     counting = CountingStore(table.context.store)
     view = behind(table, counting).context.view
     source = StreamSource(view, parse_stream_options({"startingVersion": 4}, "UTC"), 4)
@@ -451,7 +451,7 @@ def test_an_offset_has_the_entry_of_its_own_version_if_the_head_moves(
     view, store = handle(table.context.store).context.view, table.context.store
 
     class Moving:
-        """A view whose head has moved whenever somebody looks."""
+        """A view whose head moves at every access."""
 
         @property
         def head(self) -> Any:

@@ -120,7 +120,7 @@ def small_files() -> Iterator[None]:
 def test_a_file_that_may_not_grow_rejects_the_commit_and_leaves_nothing(
     group_rows: int, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: Any
 ) -> None:
-    """STO-6, CMT-7: in the middle of a file that is written by streams, or at its end."""
+    """STO-6, CMT-7: the write fails in the middle of a file that streams write, or at its end."""
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", group_rows)
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", group_rows)
     store = LocalStore(tmp_path / "t")

@@ -69,7 +69,7 @@ def test_an_entry_that_may_not_grow_rejects_the_commit(root: Path) -> None:
 
 @pytest.fixture(params=["nameless", "named"])
 def full_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, bool]]:
-    """A file system of 1 MB if this user may mount one, else a disk that says it is full."""
+    """Yield a file system of 1 MB if this user may mount one, else a disk that seems to be full."""
     root = tmp_path / "disk"
     root.mkdir()
     mounted = (

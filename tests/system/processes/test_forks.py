@@ -67,7 +67,7 @@ def place(request: Any, tmp_path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def test_a_child_of_threads_that_commit_commits_and_reads(
     place: tuple[str, dict[str, Any]],
 ) -> None:
-    """STO-21: with the handle of its parent, in a loop."""
+    """STO-21: the child uses the handle of its parent, in a loop."""
     uri, options = place
     shared = tablefmt.create(uri, "id BIGINT, p STRING", storage_options=options)
     stop = threading.Event()

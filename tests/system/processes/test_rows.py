@@ -31,7 +31,7 @@ def mine(number: int, at: int) -> list[int]:
 
 
 def hold(ready: Any) -> list[list[tuple[str, str]]]:
-    """From now on this process commits when the other has come as far; what its commits ask."""
+    """Make commits of this process wait for the other. Return the requests of its commits."""
     asked: list[list[tuple[str, str]]] = []
 
     def commit(

@@ -61,7 +61,10 @@ class Far(NamedTuple):
         return sorted(found)
 
     def asked(self) -> Asked:
-        """GETs of data since the last look: each one of a range, and nothing else but the log's."""
+        """Return the GETs of data since the last call.
+
+        Each is a range. All others are of the log.
+        """
         data = [each for each in self.wire.ranges if each[0].startswith("data/")]
         of_log = [each for each in self.wire.seen if "_log/" in each[1] or "?list" in each[1]]
         others = [each for each in self.wire.seen if each not in of_log]

@@ -1,7 +1,7 @@
-"""Many writers on a store without turns, in virtual time: what the waits of CMT-10 are for.
+"""Many writers on a store without a commit queue, in virtual time. It tests the waits of CMT-10.
 
-Requests take the time of an object store near by; what each writer does is the real `step` with
-the real `wait_seconds`. Chance is seeded, so a run is always the same.
+Requests take the time of an object store near by; each writer runs the real `step` with the
+real `wait_seconds`. Chance is seeded, so a run is always the same.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class World:
         return Written()
 
     def run(self, writers: list[Moves]) -> None:
-        """Until the last one is done."""
+        """Run until the last writer is done."""
         due = [(0.0, place) for place in range(len(writers))]
         while due:
             self.now, place = heapq.heappop(due)
@@ -91,7 +91,7 @@ class World:
 
 
 def contend(writers: int, commits: int, *, remembers: bool = True) -> World:
-    """So many writers, each with so many commits."""
+    """Run this number of writers, each with this number of commits."""
     world = World()
     world.run([world.writer(f"w{n}", commits, remembers) for n in range(writers)])
     wanted = {f"w{n}-{k}" for n in range(writers) for k in range(commits)}

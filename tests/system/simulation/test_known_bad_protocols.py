@@ -47,7 +47,7 @@ def entry_above(transaction, below):
 
 
 def naive(plan, head, outcomes):
-    """Exists: somebody else won. Timeout: not applied, so look at the head and try there."""
+    """Exists: another writer won. Timeout: not applied, so probe the head and try there."""
     (transaction,) = plan.transactions
     entry = entry_above(transaction, head)
     for _ in range(TRIES):
@@ -192,7 +192,7 @@ def _edited(writer, edit):
 
 
 def explored(scenario):
-    """By schedules, which find the same violation first as states do."""
+    """Explore by schedules, which find the same violation first as states do."""
     found = explore(scenario)
     assert explore_states(scenario).violation == found.violation
     return found
@@ -311,7 +311,7 @@ def test_damage_after_a_lost_answer_may_be_of_ones_own_entry():
 
 
 def test_a_look_is_judged_like_a_lost_race():
-    """CMT-6: at the beginning, and after the second race lost."""
+    """CMT-6: this holds at the beginning, and after the second lost race."""
     others = WriterPlan(transactions=("i1", "i2", "m"))
     for looks in (True, False):
         late = WriterPlan(

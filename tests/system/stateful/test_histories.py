@@ -1,4 +1,4 @@
-"""Random histories: every version, every time and every window is what a plain model says."""
+"""Random histories: every version, time and window equals that of a plain model."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class Histories(RuleBasedStateMachine):
         return ordered(self.model.changes(versions))
 
     def checked(self, read: Changes) -> list[Change]:
-        """The changes in canonical order, after a look at the order they came in."""
+        """Return the changes in canonical order, after a check of their order."""
         found = [
             (row[:3], row[3], row[4], (row[5] - EPOCH) // datetime.timedelta(microseconds=1))
             for row in rows_of(read.to_arrow())

@@ -27,9 +27,9 @@ class Lists:
     """Reads and results of committed transactions, by number in the order of their commits."""
 
     reads: list[dict[int, list[int]]] = field(default_factory=list)
-    """By key, the numbers that the list held."""
+    """The numbers that the list held, by key."""
     final: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """By key, place and number of every element at the end."""
+    """Place and number of every element at the end, by key."""
     refused: int = 0
     compactions: int = 0
 

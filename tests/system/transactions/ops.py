@@ -1,7 +1,7 @@
-"""Operations as tuples that can be printed, carried out twice: by plain Python, and for real.
+"""Operations as tuples that can be printed, run twice: in plain Python, and for real.
 
-What explains a history is what an operation read, took out and put in (`Effect`), apart; what the
-rows are then is worked out by `tablefmt.testing.reference_model`, as everywhere.
+A history is explained by the rows that each operation read, removed and added (`Effect`).
+`tablefmt.testing.reference_model` computes the rows after them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BLIND_REPLACING = ("overwrite", "truncate")
 
 
 def holds(condition: Condition, row: Row) -> bool:
-    """By plain Python."""
+    """Return if plain Python selects the row."""
     kind, *values = condition
     p, k, v = row
     return {
@@ -45,7 +45,7 @@ def holds(condition: Condition, row: Row) -> bool:
 
 
 def where(condition: Condition) -> Any:
-    """For the package: SQL text, or an expression that it cannot reason about."""
+    """Return the condition for the package: SQL text, or an expression that it cannot analyze."""
     kind, *values = condition
     if kind == "opaque":
         return pc.equal(pc.add(pc.field("v"), 0), values[0])
@@ -83,7 +83,7 @@ class Effect:
 
 
 def effect(op: Op, rows: Rows) -> Effect:
-    """By plain Python."""
+    """Return the effect of an operation, by plain Python."""
     kind, *rest = op
     made: Callable[..., Effect] = _EFFECTS[kind]
     found = made(rows, *rest)

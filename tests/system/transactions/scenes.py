@@ -72,7 +72,7 @@ class Doing:
     removed: frozenset[Row] = frozenset()
     added: tuple[Row, ...] = ()
     read: frozenset[Row] = frozenset()
-    """Rows that its condition selects; of a scan, all rows of the files that may hold such."""
+    """Rows that its condition selects. For a scan: all rows of the files that may match."""
     condition: Callable[[Row], bool] = lambda row: False
     """Return True if the condition would select a new row too."""
     replaces: Callable[[Row], bool] | None = None

@@ -58,7 +58,7 @@ EARLIER: dict[str, list[tuple[str, Make, tuple[str, ...]]]] = {
     "COMPACT": [("minor", scenes.minor, FILES), ("major", scenes.major, WHOLE)],
     "CLUSTER": [("cluster", scenes.cluster, FILES)],
 }
-"""By the matrix's names: ways to do it, and where each makes a difference."""
+"""Ways to do an operation, by the matrix's names, and the places where each matters."""
 
 LATER: dict[str, list[tuple[str, Callable[[], Doing]]]] = {
     "INSERT": [("append", lambda: scenes.insert(HERE, 70))],

@@ -27,7 +27,7 @@ from tests.system.transactions.world import (
 )
 
 State = dict[int, tuple[str, int]]
-"""By key, partition and value."""
+"""Partition and value by key."""
 
 KINDS = ("delete", "delete", "update", "append", "minor", "minor", "major", "cluster")
 STEPS, OPEN = 40, 6

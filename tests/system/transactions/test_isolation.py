@@ -178,7 +178,7 @@ def test_deletes_of_one_row_never_both_commit() -> None:
 
 @pytest.mark.parametrize("granularity", ["row", "file", "transaction"])
 def test_conditions_that_pin_different_partitions_never_conflict(granularity: str) -> None:
-    """CFL-8, CFL-19: with an insert into another partition in between as well."""
+    """CFL-8, CFL-19: this holds also with an insert into another partition in between."""
     one = new_table(
         partitioned=True, isolationLevel="Serializable", conflictGranularity=granularity
     )
@@ -234,7 +234,7 @@ def test_a_delete_of_whole_partitions_meets_deletes_there(concurrent: str) -> No
 
 
 def test_a_new_constraint_is_stopped_by_a_violating_insert() -> None:
-    """CFL-12: at both levels; a promise of a change that makes none is not asked for."""
+    """CFL-12: this holds at both levels. A change without a new constraint is not checked."""
     for level in LEVELS:
         one, other = two_handles(1, isolationLevel=level)
         alter = one.transaction().alter.add_constraint("positive", "id > 0")

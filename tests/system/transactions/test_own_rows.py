@@ -121,7 +121,7 @@ KEPT = {
     "overwrite where": [1, 2, 7],
     "overwrite dynamic": [1, 2, 7],
 }
-"""Without row 3."""
+"""The rows that stay without row 3."""
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -146,7 +146,7 @@ def test_an_unchanged_source_is_valid_after_other_commits(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_version_that_was_asked_for_is_a_constant(name: str) -> None:
-    """CFL-22: by number, by time, and of another table."""
+    """CFL-22: the version is given by number or time, or belongs to another table."""
     for asked in (
         lambda t: t.scan(where="id < 3", version=2),
         lambda t: t.scan(where="id < 3", timestamp=t.timestamp),
@@ -163,7 +163,7 @@ def test_a_version_that_was_asked_for_is_a_constant(name: str) -> None:
     ("level", "passes"), [("WriteSerializable", True), ("Serializable", False)]
 )
 def test_a_blind_insert_since_is_ordered_after_it(level: str, passes: bool) -> None:
-    """CFL-9: unless the statement reads a newer version as well, which has the insert."""
+    """CFL-9: the exception is a statement that also reads a newer version with the insert."""
     one, other = filled(isolationLevel=level)
     source = one.scan()
     other.append(rows(4))
@@ -245,7 +245,7 @@ def test_rows_that_came_into_an_empty_scope_go_when_the_overwrite_commits(name: 
 
 @pytest.mark.parametrize("name", NOTHING)
 def test_an_overwrite_by_nothing_of_nothing_makes_no_version(name: str) -> None:
-    """CFL-3: neither where the scope stayed empty, nor where it is empty again."""
+    """CFL-3: the scope stayed empty, or is empty again."""
     for others in ((), ("append",), ("append", "truncate")):
         table = new_table(partitioned=True)
         if "partition" in name:
@@ -267,7 +267,7 @@ def test_an_overwrite_by_nothing_of_nothing_makes_no_version(name: str) -> None:
 
 
 def test_an_overwrite_of_nothing_is_stopped_by_a_change_of_metadata() -> None:
-    """CFL-5: also where there is nothing to do, for the condition may mean something else."""
+    """CFL-5: this holds also if no row is replaced. The condition may mean something else."""
     table = new_table(partitioned=True)
     txn = table.transaction().truncate("p = 'b'")
     handle(table.context.store).alter.add_column("x", "INT")

@@ -44,7 +44,7 @@ def table_of(*rows: Row, **properties: Any) -> Table:
 
 
 def rows(table: Table, version: int | None = None) -> list[Row]:
-    """At a version, or the newest."""
+    """Return the rows at a version, by default the newest."""
     table.refresh()
     return list(rows_at(table, table.version if version is None else version))
 
@@ -113,7 +113,7 @@ def days(*found: tuple[datetime.date, str, int, int]) -> pa.Table:
 
 
 def merge(txn: Transaction, source: pa.Table, where: str = "TRUE") -> None:
-    """By key: matched rows get the source's `v`, others come in."""
+    """Merge by key: matched rows get the source's `v`, others are inserted."""
     builder = txn.merge(source, f"t.k = s.k AND {where}").when_matched_update({"v": "s.v"})
     builder.when_not_matched_insert_all().execute()
 

@@ -24,7 +24,7 @@ from tablefmt.table import Table, open_at
 Row = tuple[str, int, int]
 """Partition, key, value."""
 Rows = tuple[Row, ...]
-"""In order, as a multiset."""
+"""Rows in order, as a multiset."""
 AnyStore = TypeVar("AnyStore", bound=Store)
 
 SCHEMA = pa.schema([("p", pa.string()), ("k", pa.int64()), ("v", pa.int64())])
