@@ -108,9 +108,9 @@ def _no_offset(move: RowMove, positions: BitMap64) -> BitMap64:
 
 
 _PLACE = RowMove.place
-_DELETES = rebase._moved_deletes
+_DELETES = rebase._move_deletes
 _SETS = commit_overlap._sets_nothing_read
-_READ = rebase._moved_read
+_READ = rebase._move_read
 
 
 def _stays(concurrent: ConcurrentCommit, mine: PendingCommit) -> PendingCommit:
@@ -199,11 +199,11 @@ WRONG = [
     Wrong("no key is ever met", commit_overlap, "_without_other_keys", _no_keys_match),
     Wrong("dropped rows are counted", rebase.RowMove, "place", _no_rank, first=836),
     Wrong("every input starts at 0", rebase.RowMove, "place", _no_offset),
-    Wrong("removals stay where they were", rebase, "_moved_deletes", _deletes_stay),
-    Wrong("rows are taken out twice", rebase, "_moved_deletes", _twice, ROW, UPDATES, first=744),
-    Wrong("reads stay where they were", rebase, "_moved_read", _read_stays, first=1018),
+    Wrong("removals stay where they were", rebase, "_move_deletes", _deletes_stay),
+    Wrong("rows are taken out twice", rebase, "_move_deletes", _twice, ROW, UPDATES, first=744),
+    Wrong("reads stay where they were", rebase, "_move_read", _read_stays, first=1018),
     Wrong(
-        "only files that are still there were read", rebase, "_moved_read", _whole_only, first=1018
+        "only files that are still there were read", rebase, "_move_read", _whole_only, first=1018
     ),
     Wrong("compaction brings deleted rows back", rebase, "apply_deletes_of", _stays),
     Wrong("overtaken groups stay", rebase, "drop_overtaken_groups", _stays),

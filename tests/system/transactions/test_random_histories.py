@@ -236,7 +236,7 @@ WRONG = [
     Wrong(
         "reads stay",
         rebase,
-        "_moved_read",
+        "_move_read",
         _first,
         ("copy", "delete", "minor"),
         "row",
