@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tablefmt.maintenance.maintain import maintain_uri as maintain
     from tablefmt.pipes.pipe import PipeRun, pipe
     from tablefmt.session.commit_result import Commit
-    from tablefmt.table import Table, create, drop, exists, open, write
+    from tablefmt.table import Table, create, drop, exists, import_table, open, write
 
 __version__ = "0.1.0"
 
@@ -31,6 +31,7 @@ __all__ = [
     "drop",
     "errors",
     "exists",
+    "import_table",
     "maintain",
     "open",
     "pipe",
@@ -45,6 +46,7 @@ _HOMES = {
     "create": "tablefmt.table:create",
     "drop": "tablefmt.table:drop",
     "exists": "tablefmt.table:exists",
+    "import_table": "tablefmt.table:import_table",
     "maintain": "tablefmt.maintenance.maintain:maintain_uri",
     "open": "tablefmt.table:open",
     "pipe": "tablefmt.pipes.pipe:pipe",

@@ -16,6 +16,7 @@ from tablefmt.data.sql_evaluation import MEMORY_BYTES
 from tablefmt.expressions.ddl import is_schema
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import Expression
+from tablefmt.imports.import_table import import_source
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.log_expiry import ExpiryReport, expire_log
 from tablefmt.maintenance.maintain import SECONDS, MaintenanceReport, maintain
@@ -744,6 +745,45 @@ def open(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> Table
 def open_at(store: Store, environment: Environment = SYSTEM) -> Table:
     """Open the table at the root of a store."""
     return Table(TableContext(store, LogView.open(store), environment))
+
+
+def import_table(
+    uri: Uri,
+    format: str | None = None,
+    *,
+    into: Uri | None = None,
+    adopt: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Table:
+    """Make a table of an existing table's files, where they are. Nothing is copied or deleted.
+
+    The source stays readable. Later commits write only files of their own.
+
+    Args:
+        uri: the folder of the source.
+        format: "parquet" (a folder of Parquet files, perhaps in hive folders such as `day=1`),
+            "delta" or "iceberg"; None: found out by the files in the folder.
+        into: the place of the new table; None: the source's folder. The returned handle may read
+            the source's folder. Later, open the table with the storage option `import_roots`.
+        adopt: vacuum and drop may remove the files once the table does not need them. By default,
+            they never touch files of the source.
+        storage_options: as in `create`, for both places.
+
+    Raises:
+        TableNotFoundError: there is no table of this format.
+        TableExistsError: there is a tablefmt table already.
+        InvalidArgumentError: an unknown format, or `adopt` with `into`.
+        UnsupportedFeatureError, SchemaMismatchError: IMP-7, the source has something that a table
+            cannot have.
+        CorruptDataError: a file of the source is missing, is not Parquet, or is damaged.
+        CommitRejectedError: the source changed meanwhile.
+    """
+    source = open_store(uri, storage_options)
+    target = None
+    if into is not None:
+        roots = {**(storage_options or {}), "import_roots": [source.uri]}
+        target = open_store(into, roots)
+    return Table(import_source(source, target, format, adopt=adopt))
 
 
 def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> bool:

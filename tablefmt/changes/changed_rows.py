@@ -37,6 +37,7 @@ from tablefmt.data.matching_rows import RowFilter
 from tablefmt.data.row_difference import row_difference
 from tablefmt.data.row_reader import LocatedRows, answer_schema, locate_rows
 from tablefmt.model.schema import Field, Schema
+from tablefmt.snapshot.import_layouts import LAYOUT
 from tablefmt.store.object_store import Store
 
 WAITING_BYTES = 128 << 20
@@ -48,7 +49,7 @@ DECODED = 4
 RUN_FILES = 4096
 """Maximum number of files of small commits that are read together."""
 
-_READ = ("path", "size", "rows", "footer", "deleted", "vector")
+_READ = ("path", "size", "rows", "footer", "deleted", "vector", LAYOUT)
 
 ChangedRows = tuple[FileChanges, pa.RecordBatch]
 

@@ -9,6 +9,7 @@ independent of compactions. Spec: INC-3 .. INC-7.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from tablefmt.model.schema import Schema
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.folding import fold
+from tablefmt.snapshot.import_layouts import with_layouts
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import joined
 
@@ -69,7 +71,12 @@ def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
             frozenset(view.metadata_at(max(at, 0)).partition_by)
             for at in (commit.version - 1, commit.version)
         ]
-        changes += touched.by(commit, *partition_ids)
+        imports = {
+            **view.metadata_at(commit.version).imports,
+            **view.metadata_at(max(commit.version - 1, 0)).imports,
+        }
+        found = touched.by(commit, *partition_ids)
+        changes += [replace(one, files=with_layouts(one.files, imports)) for one in found]
     return changes
 
 

@@ -63,6 +63,7 @@ from tablefmt.log.log_reader import is_followed
 from tablefmt.log.object_names import entry_key
 from tablefmt.log.overflow_metadata import (
     DELETES_ABOVE_BYTES,
+    IMPORT_ABOVE_BYTES,
     OVERFLOW_ABOVE_BYTES,
     write_deletes,
     write_overflow,
@@ -110,7 +111,8 @@ class OverflowFileWriter:
     def _store_added(self, add: AddedFiles) -> AddedFiles | OverflowFile:
         # The entry may contain the metadata that its files were written under.
         metadata = self.plan.staged.metadata or self.plan.staged.written_under
-        if metadata is None or len(orjson.dumps(dict(add.columns))) <= OVERFLOW_ABOVE_BYTES:
+        most = IMPORT_ABOVE_BYTES if "import" in add.columns else OVERFLOW_ABOVE_BYTES
+        if metadata is None or len(orjson.dumps(dict(add.columns))) <= most:
             return add
         return write_overflow(self.store, self.plan.transaction, added_table(add, metadata))
 

@@ -25,10 +25,11 @@ from tablefmt.model.schema import Type
 from tablefmt.snapshot.cursors import Cursors, taken_back
 from tablefmt.snapshot.file_columns import column_type, typed_bounds
 from tablefmt.snapshot.head import Head
+from tablefmt.snapshot.import_layouts import LAYOUT
 from tablefmt.snapshot.segments import Mask
 from tablefmt.snapshot.table_state import Snapshot
 
-_NOT_RESTORED = frozenset({"id", "added", "deleted", "updated", "keys"})
+_NOT_RESTORED = frozenset({"id", "added", "deleted", "updated", "keys", LAYOUT})
 """Columns that do not come back: they belong to the entry that added the file, or are computed
 anew.
 """

@@ -26,6 +26,7 @@ from tablefmt.log.bounded_parquet import THRIFT_LIMITS
 from tablefmt.model.arrow_types import arrow_type, file_schema
 from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Field, Schema, is_float
+from tablefmt.snapshot.import_layouts import LAYOUT
 from tablefmt.store.buffers import lent
 
 POSITION = "\0position"
@@ -136,7 +137,11 @@ _CHECKED = ds.ParquetFragmentScanOptions(
     page_checksum_verification=True, pre_buffer=True, **THRIFT_LIMITS
 )
 
-_PLAIN = ds.ParquetFileFormat(default_fragment_scan_options=_CHECKED)
+_PLAIN = ds.ParquetFileFormat(
+    # INT96 would be ns in Arrow, which ends in 2262 and wraps (DAT-7).
+    read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"),
+    default_fragment_scan_options=_CHECKED,
+)
 
 Known = Mapping[str, pa.Scalar]
 """The value of a column in all rows of a file, by physical name. It may be NULL."""
@@ -144,7 +149,7 @@ Known = Mapping[str, pa.Scalar]
 
 def columns_read(files: pa.Table) -> list[str]:
     """Return the columns of a table of files that reading needs, apart from `vector`."""
-    plain = ("path", "size", "rows", "footer", "deleted")
+    plain = ("path", "size", "rows", "footer", "deleted", LAYOUT)
     return [n for n in files.column_names if n in plain or n.startswith("partition.")]
 
 
@@ -219,7 +224,9 @@ def _coded(columns: Sequence[str]) -> ds.ParquetFileFormat:
     if not columns:
         return _PLAIN
     return ds.ParquetFileFormat(
-        read_options=ds.ParquetReadOptions(dictionary_columns=columns),
+        read_options=ds.ParquetReadOptions(
+            dictionary_columns=columns, coerce_int96_timestamp_unit="us"
+        ),
         default_fragment_scan_options=_CHECKED,
     )
 

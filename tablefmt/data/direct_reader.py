@@ -195,6 +195,7 @@ class PickedRows:
                 metadata=fragment.metadata,
                 read_dictionary=coded,
                 pre_buffer=False,
+                coerce_int96_timestamp_unit="us",
                 page_checksum_verification=True,
             )
             for batch in file.iter_batches(

@@ -80,6 +80,26 @@ def describe_files(
     return gathered.added()
 
 
+def read_footer(store: Store, key: str, size: int) -> tuple[pq.FileMetaData, int | None]:
+    """Return the footer of a file, and the checksum of its bytes (ADD-7).
+
+    Raises:
+        CorruptDataError: DAT-5, the file cannot be read.
+    """
+    try:
+        end = store.get_range(key, max(0, size - _TAIL), min(size, _TAIL))
+        checksum = footer_checksum(end)
+        if checksum is None:
+            length = min(size, footer_length(end))
+            end = store.get_range(key, size - length, length)
+            checksum = footer_checksum(end)
+        # Parquet locates the footer from the file's end, so the last bytes suffice.
+        return footer_of(end), checksum
+    except (OSError, ValueError, pa.ArrowException, StoreError, KeyNotFoundError) as error:
+        first = str(error).splitlines()[0]
+        raise CorruptDataError(f"it cannot be read: {first}", key=key, rule="DAT-5") from None
+
+
 class _Describer:
     """Describes one file at a time. Thread-safe."""
 
@@ -92,7 +112,7 @@ class _Describer:
     def row(self, key_and_size: tuple[str, int]) -> dict[str, Any] | None:
         """Return one file's row of ADD-1's columns; None if it holds no rows."""
         key, size = key_and_size
-        footer, checksum = self._footer(key, size)
+        footer, checksum = read_footer(self._store, key, size)
         if footer.num_rows == 0:
             return None
         row: dict[str, Any] = {"path": key, "size": size, "rows": footer.num_rows}
@@ -102,20 +122,6 @@ class _Describer:
         for field in self._partitions:
             row[f"partition.{field.id}"] = self._partition_value(row, footer, field)
         return row
-
-    def _footer(self, key: str, size: int) -> tuple[pq.FileMetaData, int | None]:
-        try:
-            end = self._store.get_range(key, max(0, size - _TAIL), min(size, _TAIL))
-            checksum = footer_checksum(end)
-            if checksum is None:
-                length = min(size, footer_length(end))
-                end = self._store.get_range(key, size - length, length)
-                checksum = footer_checksum(end)
-            # Parquet locates the footer from the file's end, so the last bytes suffice.
-            return footer_of(end), checksum
-        except (OSError, ValueError, pa.ArrowException, StoreError, KeyNotFoundError) as error:
-            first = str(error).splitlines()[0]
-            raise CorruptDataError(f"it cannot be read: {first}", key=key, rule="DAT-5") from None
 
     def _partition_value(self, row: dict[str, Any], footer: pq.FileMetaData, field: Field) -> Any:
         value = _footer_value(footer, field)

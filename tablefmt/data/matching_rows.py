@@ -34,6 +34,7 @@ from tablefmt.data.scan_tasks import (
     pieces,
     whole_parts,
 )
+from tablefmt.expressions.predicate import Predicate, fields, to_scan_expression
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Schema
@@ -199,6 +200,19 @@ class RowFilter:
     """Physical names of the columns that `exact` reads."""
     pushed_reads: frozenset[str] | None = None
     """Physical names of the columns that `pushed` reads; None: unknown."""
+    predicate: Predicate | None = None
+    """True for every matching row; None: unknown. `pushed` can be made from it for another
+    schema.
+    """
+
+    def pushed_on(self, schema: Schema) -> RowFilter:
+        """Return a filter for files of another schema, which passes every matching row."""
+        if self.predicate is None:
+            return RowFilter(None)
+        reads = frozenset(schema.by_id(i).physical for i in fields(self.predicate))
+        names = tuple(replace(f, name=f.physical) for f in schema.fields)
+        pushed = to_scan_expression(self.predicate, replace(schema, fields=names))
+        return RowFilter(pushed, pushed_reads=reads)
 
     @property
     def columns(self) -> frozenset[str] | None:

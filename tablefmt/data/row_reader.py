@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from tablefmt.data.arrow_scanner import POSITION, READAHEAD, replace_fragments
 from tablefmt.data.direct_reader import needs_plain, plain_batches
 from tablefmt.data.file_verification import DAMAGE, first_line, first_problem, is_no_answer
+from tablefmt.data.imported_files import FileRun, ImportedScan, has_imported, runs_of
 from tablefmt.data.matching_rows import Reading, RowFilter, located, matching
 from tablefmt.data.scan_tasks import ScanTask, is_whole, tasks_of
 from tablefmt.data.value_conversion import relabelled
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, TablefmtError
 from tablefmt.model.arrow_types import arrow_field
 from tablefmt.model.schema import Field, Schema
+from tablefmt.store.import_roots import folder_of
 from tablefmt.store.object_store import Store
 
 
@@ -69,6 +71,22 @@ def read_files(
     """
     answer = answer_schema(columns)
     condition = condition or RowFilter(None)
+    if has_imported(files):
+        for run in runs_of(files):
+            folder = folder_of(store, run.root)
+            if run.layout is None:
+                yield from read_files(store, run.files, schema, columns, condition, eager=eager)
+                continue
+            scan = ImportedScan.of(run, schema, columns, condition)
+            limit = first if condition.pushed is condition.exact is None else None
+            for rows in read_files(
+                folder, run.files, scan.schema, scan.columns, scan.inner, eager=eager, first=limit
+            ):
+                matching_rows = scan.kept(rows)
+                if matching_rows.num_rows:
+                    arrays = [matching_rows.column(f.physical) for f in columns]
+                    yield _as_answer(arrays, matching_rows.num_rows, answer)
+        return
     # The condition's columns come first: it may name them by position.
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
     # If the caller keeps all batches, reading ahead needs no extra memory.
@@ -103,6 +121,15 @@ def locate_rows(
     """
     answer = answer_schema(columns)
     condition = condition or RowFilter(None)
+    if has_imported(files):
+        for run in runs_of(files):
+            if run.layout is None:
+                parts = locate_rows(store, run.files, schema, columns, condition, readahead)
+            else:
+                parts = _located_imported(store, run, schema, columns, condition, readahead)
+            for one in parts:
+                yield replace(one, file=run.start + one.file)
+        return
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
     reading = Reading(schema, names, condition, readahead)
     for task in tasks_of(store, files, condition.needs(schema, names)):
@@ -119,6 +146,26 @@ def locate_rows(
         except DAMAGE as error:
             raise _diagnosis(store, task, schema, condition, error) from None
         task.drop()
+
+
+def _located_imported(
+    store: Store,
+    run: FileRun,
+    schema: Schema,
+    columns: Sequence[Field],
+    condition: RowFilter,
+    readahead: int,
+) -> Iterator[LocatedRows]:
+    """Yield the rows of a run of imported files as `locate_rows` does."""
+    answer, scan = answer_schema(columns), ImportedScan.of(run, schema, columns, condition)
+    folder = folder_of(store, run.root)
+    for one in locate_rows(folder, run.files, scan.schema, scan.columns, scan.inner, readahead):
+        placed = one.rows.append_column(POSITION, pa.array(one.positions))
+        rows = scan.kept(placed)
+        if rows.num_rows:
+            arrays = [rows.column(f.physical) for f in columns]
+            chosen = _as_answer(arrays, rows.num_rows, answer)
+            yield LocatedRows(one.file, rows.column(POSITION).to_numpy(), chosen)
 
 
 def _check_rows(task: ScanTask) -> None:
@@ -142,7 +189,8 @@ def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilt
     if condition is None:
         removed = pc.sum(files["deleted"]).as_py() if "deleted" in files.column_names else 0
         return int(pc.sum(files["rows"]).as_py() or 0) - int(removed or 0)
-    if condition.exact is not None or not is_whole(files) or needs_plain(schema):
+    by_rows = has_imported(files) or not is_whole(files) or needs_plain(schema)
+    if condition.exact is not None or by_rows:
         read = [f for f in schema.fields if f.physical in condition.reads]
         return sum(b.num_rows for b in read_files(store, files, schema, read, condition))
     count = 0

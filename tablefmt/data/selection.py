@@ -106,7 +106,7 @@ def select_rows(where: Condition, schema: Schema) -> RowSelection:
     parts, exact = predicates_of(where, schema)
     known = all_of(parts) if parts else None
     seen = _physical(known, schema) if exact and known is not None else None
-    rows = replace(_filter_by(where, schema), pushed_reads=seen)
+    rows = replace(_filter_by(where, schema), pushed_reads=seen, predicate=known)
     return RowSelection(known, rows, exact and known is not None)
 
 
@@ -127,7 +127,8 @@ def _by_engine(where: str, schema: Schema) -> RowSelection:
     names = physical_schema(schema)
     pushed = None if predicate is None else to_scan_expression(predicate, names)
     seen = None if predicate is None else _physical(predicate, schema)
-    rows = RowFilter(pushed, RowTest(schema, condition), tuple(f.physical for f in used), seen)
+    names_used = tuple(f.physical for f in used)
+    rows = RowFilter(pushed, RowTest(schema, condition), names_used, seen, predicate)
     analysis = analyze(where, Relation(schema))
     columns = analysis.columns[0] if analysis.follows_from_columns else None
     return RowSelection(predicate, rows, exact=False, columns=columns)
@@ -139,8 +140,8 @@ def filter_of(predicate: Predicate, schema: Schema) -> RowFilter:
     exact, pushed = to_arrow_expression(predicate, names), to_scan_expression(predicate, names)
     seen = _physical(predicate, schema)
     if pushed.equals(exact):
-        return RowFilter(exact, pushed_reads=seen)
-    return RowFilter(pushed, exact, tuple(sorted(seen)), seen)
+        return RowFilter(exact, pushed_reads=seen, predicate=predicate)
+    return RowFilter(pushed, exact, tuple(sorted(seen)), seen, predicate)
 
 
 def _physical(predicate: Predicate, schema: Schema) -> frozenset[str]:

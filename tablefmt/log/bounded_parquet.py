@@ -91,7 +91,11 @@ def open_checked(source: Any) -> pq.ParquetFile:
     footer = footer_of(end)
     # With pre_buffer, Arrow would fetch the whole file before the first rows.
     return pq.ParquetFile(
-        source, metadata=footer, pre_buffer=False, page_checksum_verification=True
+        source,
+        metadata=footer,
+        pre_buffer=False,
+        coerce_int96_timestamp_unit="us",
+        page_checksum_verification=True,
     )
 
 

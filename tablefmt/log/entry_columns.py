@@ -10,13 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tablefmt.log.object_names import is_deletes_key, is_side_key, path_problem
-from tablefmt.log.strict_json import DIGEST, are_counts, bad, is_field_id
+from tablefmt.log.object_names import (
+    imported_path_problem,
+    is_deletes_key,
+    is_side_key,
+    path_problem,
+)
+from tablefmt.log.strict_json import DIGEST, are_counts, bad, is_base64_digest, is_field_id
 from tablefmt.model.log_entry import AddedFiles, Entry, Lineage, OverflowFile, RowDeletes, RowUpdate
 
 _BY_FIELD = ("partition", "lower", "upper", "nulls", "nans")
 _PLAIN = ("path", "size", "rows")
-_MAYBE = ("footer", "updated", "keys", "written")
+_MAYBE = ("footer", "updated", "keys", "written", "import", "digest")
 
 _COLUMNS = frozenset({*_BY_FIELD, *_PLAIN, *_MAYBE, "file", "deleted"})
 """Names of columns of `add` and `delete`."""
@@ -244,10 +249,15 @@ def _check_added(columns: Mapping[str, Any], version: int) -> None:
     if dict in kinds or list in kinds:
         name = next(n for n, v in columns.items() if not {dict, list}.isdisjoint(map(type, v)))
         raise bad("ADD-1", f"`add` column {name} holds a list or an object")
-    for path in columns["path"]:
-        problem = path_problem(path)
+    imports = columns.get("import", ())
+    numbers = [value for value in imports if value is not None]
+    if not are_counts(numbers, 1):
+        raise bad("IMP-1", "`add` column import holds something that is not a number from 1 on")
+    for path, number in itertools.zip_longest(columns["path"], imports):
+        problem = path_problem(path) if number is None else imported_path_problem(path)
         if problem:
-            raise bad("KEY-2", f"the path {str(path)[:100]!r} is refused: {problem}")
+            rule = "KEY-2" if number is None else "IMP-1"
+            raise bad(rule, f"the path {str(path)[:100]!r} is refused: {problem}")
     if len(set(columns["path"])) != length:
         raise bad("ADD-1", "a path is added twice")
     for name, low in (("size", 1), ("rows", 0)):
@@ -258,6 +268,9 @@ def _check_added(columns: Mapping[str, Any], version: int) -> None:
             raise bad("ADD-7", "`add` column footer holds something that is not a CRC-32")
     if not {bool}.issuperset(map(type, columns.get("updated", ()))):
         raise bad("ADD-1", "`add` column updated holds something that is not a boolean")
+    digests = columns.get("digest", ())
+    if any(d is not None and not (type(d) is str and is_base64_digest(d)) for d in digests):
+        raise bad("IMP-6", "`add` column digest holds something that is not a SHA-256 in base64")
     if not _TEXTS.issuperset(map(type, columns.get("keys", ()))):
         raise bad("ADD-8", "`add` column keys holds something that is not text")
     written = [value for value in columns.get("written", ()) if value is not None]

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
-from tablefmt.log.strict_json import bad
+from tablefmt.log.strict_json import bad, is_field_id
 from tablefmt.model.defaults import check_values
-from tablefmt.model.log_entry import Constraint, Metadata, ProtocolFeatures
+from tablefmt.model.log_entry import Constraint, Import, Metadata, ProtocolFeatures
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import (
     DEPTH_MAX,
@@ -32,6 +32,9 @@ from tablefmt.model.schema import (
     walk,
 )
 from tablefmt.model.schema_rules import check_names, is_comment
+
+ADDRESS_BYTES_MAX = 4096
+"""Maximum length of the address of an import in UTF-8."""
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
@@ -203,7 +206,20 @@ def metadata_to_json(metadata: Metadata) -> dict[str, Any]:
         }
     if metadata.comment is not None:
         document["comment"] = metadata.comment
+    if metadata.imports:
+        document["imports"] = {
+            str(number): _import_to_json(each) for number, each in metadata.imports.items()
+        }
     return document
+
+
+def _import_to_json(each: Import) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "from": {"format": each.format, "uri": each.uri, "version": each.version},
+        "names": {str(field_id): name for field_id, name in each.names.items()},
+        "root": each.root,
+    }
+    return document | ({"adopt": True} if each.adopt else {})
 
 
 def metadata_from_json(value: Mapping[str, Any]) -> Metadata:
@@ -230,7 +246,33 @@ def metadata_from_json(value: Mapping[str, Any]) -> Metadata:
     comment = value.get("comment")
     if "comment" in value and not is_comment(comment):
         raise bad("ENT-11", "`comment` is not text, or empty, or too long")
-    return Metadata(schema, tuple(partition_by), properties, constraints, comment)
+    imports = _imports(value["imports"]) if "imports" in value else {}
+    return Metadata(schema, tuple(partition_by), properties, constraints, comment, imports)
+
+
+def _imports(value: Any) -> dict[int, Import]:
+    if type(value) is not dict or not value or not all(map(is_field_id, value)):
+        raise bad("IMP-2", "`imports` is not an object with at least one number")
+    return {int(number): _import_from_json(each) for number, each in value.items()}
+
+
+def _import_from_json(value: Mapping[str, Any]) -> Import:
+    names, source = value["names"], value["from"]
+    if type(names) is not dict or not all(map(is_field_id, names)):
+        raise bad("IMP-2", "`names` of an import is not an object keyed by field ids")
+    if any(name is not None and type(name) is not str for name in names.values()):
+        raise bad("IMP-2", "`names` of an import holds something that is not text or null")
+    texts = (value["root"], source["format"], source["uri"])
+    if any(type(text) is not str or len(text.encode()) > ADDRESS_BYTES_MAX for text in texts):
+        raise bad("IMP-2", "an import has an invalid root, format or address")
+    version = source["version"]
+    if version is not None and (type(version) is not int or version < 0):
+        raise bad("IMP-2", "an import has an invalid version of its source")
+    adopt = value.get("adopt", False)
+    if type(adopt) is not bool or adopt != ("adopt" in value) or (adopt and value["root"]):
+        raise bad("IMP-2", "`adopt` of an import is not true, or the files are elsewhere")
+    by_field = {int(field_id): name for field_id, name in names.items()}
+    return Import(value["root"], by_field, source["format"], source["uri"], version, adopt)
 
 
 def _constraints(value: Any, schema: Schema) -> dict[str, Constraint]:

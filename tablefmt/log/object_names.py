@@ -153,15 +153,50 @@ def path_problem(path: object) -> str | None:
     return None
 
 
+RESERVED_FOLDERS = frozenset({"deletes", "metadata"})
+"""First parts of paths that no imported file has (IMP-1)."""
+
+
+def imported_path_problem(path: object) -> str | None:
+    """Return the error in an imported file's path (IMP-1), or None."""
+    if not isinstance(path, str):
+        return "it is not text"
+    parts = path.split("/")
+    if any(part.startswith(("_", ".")) for part in parts):
+        return "an imported path has a part that starts with '_' or '.'"
+    if parts[0] in RESERVED_FOLDERS:
+        return f"{parts[0]!r} is a folder of the table's own"
+    return path_problem(path if path.startswith(DATA) else DATA + path) or _length_problem(path)
+
+
+def _length_problem(path: str) -> str | None:
+    if len(path.encode("utf-8")) > PATH_BYTES_MAX:
+        return f"it is longer than {PATH_BYTES_MAX} bytes"
+    return None
+
+
 _OWN_RE2 = f"^(?:{_OWN.pattern})$"
 
 
-def first_path_problem(paths: pa.ChunkedArray) -> str | None:
-    """Return the error in the first refused path of many (KEY-2), or None.
+def first_path_problem(
+    paths: pa.ChunkedArray, imports: pa.ChunkedArray | None = None
+) -> str | None:
+    """Return the error in the first refused path of many (KEY-2, IMP-1), or None.
 
     A check of the bytes of all paths together accepts nearly all of them. `path_problem` checks the
     others.
+
+    Args:
+        paths: the paths.
+        imports: the number of the import of each file, or null; None: no file is imported.
     """
+    if imports is not None and imports.null_count < len(imports):
+        imported = pc.is_valid(imports)
+        for path in paths.filter(imported).to_pylist():
+            problem = imported_path_problem(path)
+            if problem:
+                return f"the path {str(path)[:100]!r} is refused: {problem}"
+        paths = paths.filter(pc.invert(imported))
     for chunk in paths.chunks:
         if _are_plain(chunk):
             continue

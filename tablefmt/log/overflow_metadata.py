@@ -25,6 +25,9 @@ OVERFLOW_ABOVE_BYTES = 1 << 20
 (ENT-2).
 """
 
+IMPORT_ABOVE_BYTES = 64 << 10
+"""The same for imported files. Their paths and values repeat, and Parquet stores them compactly."""
+
 OVERFLOW_LINES_MAX = 1 << 27
 """Maximum number of files in one overflow metadata file."""
 
@@ -55,7 +58,8 @@ def read_overflow(store: Store, side: OverflowFile) -> pa.Table:
         message = f"the overflow metadata file has an invalid column {none[0]!r:.100} for `add`"
         raise CorruptTableError(message, key=side.path, rule="ADD-6")
     try:
-        problem = first_path_problem(columns["path"].cast(pa.string()))
+        imports = columns["import"] if "import" in columns.column_names else None
+        problem = first_path_problem(columns["path"].cast(pa.string()), imports)
     except (pa.ArrowException, KeyError) as error:
         raise _unreadable(side, "ADD-6", error) from None
     if problem is not None:

@@ -38,6 +38,14 @@ def is_field_id(text: str) -> bool:
     return FIELD_ID.fullmatch(text) is not None
 
 
+_BASE64_DIGEST = re.compile(r"[0-9A-Za-z+/]{42}[AEIMQUYcgkosw048]=")
+
+
+def is_base64_digest(text: str) -> bool:
+    """Return True if a text is a SHA-256 in base64."""
+    return _BASE64_DIGEST.fullmatch(text) is not None
+
+
 def bad(rule: str, message: str) -> CorruptEntryError:
     """Return the error for an entry that breaks `rule`. The caller adds the entry's key."""
     return CorruptEntryError(message, rule=rule)
@@ -259,12 +267,14 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             {"files", "rows", "bytes", "next_id", "metadata_version", "deleted", "oldest"}
         ),
         "protocol": frozenset({"reader", "writer"}),
-        "metadata": frozenset({"schema", "partition_by", "properties", "constraints", "comment"}),
+        "metadata": frozenset(
+            {"schema", "partition_by", "properties", "constraints", "comment", "imports"}
+        ),
         "metadata.schema": frozenset({"fields", "last_id", "dropped"}),
         "add": frozenset(
             {
                 "path", "size", "rows", "partition", "lower", "upper", "nulls", "nans", "footer",
-                "updated", "keys", "written", "side",
+                "updated", "keys", "written", "import", "digest", "side",
             }
         ),
         "add.side": _SIDE,
@@ -288,6 +298,8 @@ _OPEN = frozenset({"", "operation", "basis", "add", "delete", "lineage", "update
 _CURSOR = frozenset({"source", "name", "to", "digest"})
 _CHECKPOINT = frozenset({"path", "sha256", "size", "version"})
 _CONSTRAINT = frozenset({"columns", "condition"})
+_IMPORT = frozenset({"root", "names", "from", "adopt"})
+_IMPORT_FROM = frozenset({"format", "uri", "version"})
 _FIELD = frozenset(
     {"id", "name", "nullable", "physical", "type", "default", "initial", "text", "comment"}
 )
@@ -374,6 +386,13 @@ def _of_metadata(metadata: Mapping[str, Any]) -> Iterator[str]:
     for each in constraints.values() if isinstance(constraints, dict) else ():
         if isinstance(each, dict):
             yield from (f"field:metadata.constraints.{name}" for name in each.keys() - _CONSTRAINT)
+    imports = metadata.get("imports")
+    for each in imports.values() if isinstance(imports, dict) else ():
+        if isinstance(each, dict):
+            yield from (f"field:metadata.imports.{name}" for name in each.keys() - _IMPORT)
+            source = each.get("from")
+            known = source.keys() if isinstance(source, dict) else frozenset()
+            yield from (f"field:metadata.imports.from.{n}" for n in known - _IMPORT_FROM)
     schema = metadata.get("schema")
     fields = schema.get("fields") if isinstance(schema, dict) else None
     yield from _of_fields(fields, 1)

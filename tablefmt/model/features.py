@@ -42,6 +42,9 @@ class Feature:
 EXPIRY = "logExpiry"
 """Entries below a retention horizon may be removed (ENT-13)."""
 
+IMPORTED = "importedFiles"
+"""Files of another format's table are files of this table, where they are (IMP-1)."""
+
 FEATURES: Mapping[str, Feature] = MappingProxyType(
     {
         "groupCommit": Feature(
@@ -52,12 +55,12 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             fields=frozenset({"parts"}),
             rules=("ENT-12", "RPL-2", "RPL-5", "TIM-2", "INC-3", "CMT-4", "CFL-7"),
         ),
-        "importedFiles": Feature(
+        IMPORTED: Feature(
             reader=True,
             writer=True,
             since=1,
-            support=Support.RESERVED,
-            fields=frozenset({"add.import", "metadata.imports"}),
+            support=Support.KNOWN,
+            fields=frozenset({"add.digest", "add.import", "metadata.imports"}),
             rules=("KEY-2", "ADD-1", "ENT-8", "DAT-4", "DAT-8"),
         ),
         EXPIRY: Feature(

@@ -120,6 +120,26 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
+class Import:
+    """Source of imported files, and their column names (IMP-2, feature importedFiles)."""
+
+    root: str
+    """Address of the folder that paths are relative to; "" for the table's own."""
+    names: Mapping[int, str | None]
+    """Names in these files by field id, where they differ from the physical names. None: the files
+    lack the column.
+    """
+    format: str
+    """Format of the source: parquet, delta or iceberg."""
+    uri: str
+    """Address of the source when it was imported."""
+    version: int | None = None
+    """Version of the source; None if it has no versions."""
+    adopt: bool = False
+    """Vacuum and drop may remove these files."""
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata:
     """Schema, partitioning, properties, constraints and comment, replaced as a whole (ENT-8)."""
 
@@ -132,6 +152,8 @@ class Metadata:
     """Constraints by name."""
     comment: str | None = None
     """Description of the table for people; None for no description. ENT-11."""
+    imports: Mapping[int, Import] = field(default_factory=dict)
+    """Sources of imported files by number. IMP-2."""
 
     @property
     def partition_names(self) -> list[str]:
@@ -203,6 +225,9 @@ class AddedFiles:
     - `keys`: hashes of the keys in the file, ADD-8.
     - `written`: the metadata version that the file was written under. None means the newest version
       up to this entry, ADD-9.
+    - `import`: the number of the import that the file belongs to. None for files of this table's
+      writers, IMP-1.
+    - `digest`: SHA-256 of the whole imported file, or None, IMP-6.
     """
 
     columns: Mapping[str, Sequence[Any]]

@@ -321,6 +321,17 @@ def physical_field(field: Field) -> Field:
     return replace(field, name=field.physical, type=_each(field.type, physical_field, keep=True))
 
 
+def renamed_field(field: Field, physical: Callable[[Field], str]) -> Field:
+    """Return the field with its physical name as name, and another physical name, at every level.
+
+    Args:
+        field: the field.
+        physical: returns the new physical name of a field.
+    """
+    inner = _each(field.type, lambda one: renamed_field(one, physical), keep=True)
+    return replace(field, name=field.physical, physical=physical(field), type=inner)
+
+
 def nullable(schema: Schema) -> Schema:
     """Return the schema with NULL allowed in every field, element and map value."""
     return replace(schema, fields=tuple(map(nullable_field, schema.fields)))

@@ -100,10 +100,12 @@ def create_as(
     exist_ok: bool = False,
     checked: bool = False,
     environment: Environment = SYSTEM,
+    protocol: ProtocolFeatures | None = None,
 ) -> TableContext:
     """Create an empty table from a checked definition.
 
-    `checked` means that the place was checked too (`prepare`).
+    `checked` means that the place was checked too (`prepare`). By default, the table needs no
+    features.
     """
     check_flags(exist_ok=exist_ok)
     before = _existing_log(store)
@@ -114,7 +116,7 @@ def create_as(
     staged = Staged(
         transaction=environment.nonce(),
         operation=Operation(name="CREATE TABLE", cls=OperationClass.PROTOCOL),
-        protocol=ProtocolFeatures(),
+        protocol=protocol or ProtocolFeatures(),
         metadata=metadata,
     )
     plan = Plan.of(staged, table=environment.nonce())

@@ -41,10 +41,12 @@ _TYPES = {
     "footer": pa.int64(),
     "written": pa.int64(),
     "updated": pa.bool_(),
+    "import": pa.int64(),
+    "digest": pa.binary(),
 }
 _NEEDED = ("id", "added", "path", "size", "rows")
 _NOT_NULL = frozenset({*_NEEDED, "written"})
-_LEAST = {"id": 1, "added": 0, "size": 1, "rows": 0, "footer": 0, "written": 0}
+_LEAST = {"id": 1, "added": 0, "size": 1, "rows": 0, "footer": 0, "written": 0, "import": 1}
 _CRC_MAX = (1 << 32) - 1
 
 DELETE_NEEDED = (*DELETE_COLUMNS.names, "version")
@@ -159,7 +161,8 @@ def lines_problem(columns: pa.Table, segment: SegmentPart, limits: CheckpointLim
             if _is_outside(column, least, most.get(name)):
                 return f"a file has an invalid number in {name!r}"
         elif name == "path":
-            problem = first_path_problem(column)
+            imports = columns["import"] if "import" in columns.column_names else None
+            problem = first_path_problem(column, imports)
             if problem is not None:
                 return f"{problem} (rule KEY-2)"
         elif not _is_text(column):

@@ -368,12 +368,21 @@ class StoredColumns(FileColumns):
     def _lines(self, names: Sequence[str]) -> pa.Table:
         """Return columns of every line of the part, compared with the root's summary."""
         asked = [name for name in names if name in self._columns]
-        # Counts can be checked only together with the number of rows.
-        counted = "rows" not in asked and any("." in name for name in asked)
-        columns = self._checked(self._file.read([*asked, "rows"] if counted else asked))
+        columns = self._checked(self._file.read([*asked, *self._needed_checks(asked)]))
         with self._readable():
             self._refuse(sums_problem(columns, self.segment, self._limits))
         return columns.select(asked)
+
+    def _needed_checks(self, asked: Sequence[str]) -> list[str]:
+        """Return the columns that are needed only to check the requested ones."""
+        more = []
+        # Counts can be checked only together with the number of rows.
+        if "rows" not in asked and any("." in name for name in asked):
+            more.append("rows")
+        # Imported files have paths of other forms.
+        if "path" in asked and "import" in self._columns and "import" not in asked:
+            more.append("import")
+        return more
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -402,7 +411,8 @@ class StoredColumns(FileColumns):
         groups, group_of = np.unique(
             np.searchsorted(starts, lines, side="right") - 1, return_inverse=True
         )
-        read = self._checked(self._file.read(names, groups.tolist()))
+        more = [name for name in self._needed_checks(names) if name == "import"]
+        read = self._checked(self._file.read([*names, *more], groups.tolist())).select(names)
         sizes = np.diff(starts)[groups]
         before = np.concatenate([[0], np.cumsum(sizes)])[:-1]
         at = before[group_of] + (lines - starts[groups][group_of])

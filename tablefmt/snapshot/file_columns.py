@@ -47,8 +47,15 @@ _PLAIN = {
     "updated": Primitive("boolean"),
     "keys": Primitive("binary"),
     "written": _LONG,
+    "import": _LONG,
+    "digest": Primitive("binary"),
 }
-_COUNTS = (("size", 1, INTEGER_MAX), ("rows", 0, INTEGER_MAX), ("footer", 0, (1 << 32) - 1))
+_COUNTS = (
+    ("size", 1, INTEGER_MAX),
+    ("rows", 0, INTEGER_MAX),
+    ("footer", 0, (1 << 32) - 1),
+    ("import", 1, INTEGER_MAX),
+)
 """Lowest and highest allowed values (ADD-1, ADD-7)."""
 
 NOT_KEPT = frozenset({"keys"})
@@ -125,8 +132,9 @@ def overflow_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -
     arrow_types = {name: arrow_type(kind) for name, kind in kinds.items() if kind is not None}
     needed = {"path", "size", "rows"} | {"updated"}.intersection(arrow_types)
     try:
-        if "written" in known and not pa.types.is_integer(columns["written"].type):
-            raise ValueError("`written` does not hold integers")
+        for name in {"written", "import"}.intersection(known):
+            if not pa.types.is_integer(columns[name].type):
+                raise ValueError(f"`{name}` does not hold integers")
         typed = columns.select(list(arrow_types)).cast(pa.schema(arrow_types))
         if any(typed[name].null_count for name in needed):
             raise ValueError("a path, a size or a row count is missing")

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from tablefmt.errors import CorruptEntryError, TableReplacedError, UnsupportedFeatureError
 from tablefmt.log.object_names import VERSION_MAX, entry_key
-from tablefmt.model.features import EXPIRY, READER_FEATURES, WRITER_FEATURES, needs_newer
+from tablefmt.model.features import EXPIRY, IMPORTED, READER_FEATURES, WRITER_FEATURES, needs_newer
 from tablefmt.model.log_entry import (
     NOT_LOGICAL,
+    AddedFiles,
     Application,
     Entry,
+    Import,
     Metadata,
     OperationClass,
     PartitionScope,
@@ -73,6 +75,7 @@ def first_head(stored: StoredEntry) -> Head:
     _check_readable(entry.protocol)
     _check_features(entry, ProtocolFeatures())
     _check_scope(entry, entry.metadata)
+    _check_imports(entry, {}, entry.metadata, entry.protocol)
     return Head(
         table=entry.table,
         version=0,
@@ -109,6 +112,8 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     _check_readable(protocol)
     _check_features(entry, head.protocol)
     _check_scope(entry, entry.metadata or head.metadata)
+    known = {} if head.ended else head.metadata.imports
+    _check_imports(entry, known, entry.metadata or head.metadata, protocol)
     if entry.horizon is not None and entry.horizon.log is not None:
         _check_expiry(entry, head)
     if entry.ends:
@@ -283,6 +288,23 @@ def _check_horizon(entry: Entry, before: int, anew: bool) -> None:
 def _check_expiry(entry: Entry, head: Head) -> None:
     if EXPIRY not in head.protocol.reader:
         raise _bad(entry, "VER-4", f"it expires entries, but no earlier one has {EXPIRY!r}")
+
+
+def _check_imports(
+    entry: Entry, before: Mapping[int, Import], metadata: Metadata, protocol: ProtocolFeatures
+) -> None:
+    """Refuse imports without their feature, with another meaning, or that no metadata describes."""
+    added = () if not isinstance(entry.add, AddedFiles) else entry.add.columns.get("import", ())
+    numbers = {number for number in added if number is not None}
+    if not metadata.imports and not numbers:
+        return
+    if IMPORTED not in protocol.reader or IMPORTED not in protocol.writer:
+        raise _bad(entry, "VER-4", f"it has imports, but no entry up to it has {IMPORTED!r}")
+    if not numbers <= metadata.imports.keys():
+        raise _bad(entry, "IMP-1", "it adds files of an import that its metadata lacks")
+    again = before.keys() & metadata.imports.keys()
+    if any(before[number] != metadata.imports[number] for number in again):
+        raise _bad(entry, "IMP-2", "it gives the number of an import to another one")
 
 
 def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:

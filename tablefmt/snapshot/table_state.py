@@ -25,6 +25,7 @@ from tablefmt.snapshot.checkpoint_base import blamed, check_complete, check_dist
 from tablefmt.snapshot.deletion_vectors import Deltas, with_vectors
 from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds, with_partitions
 from tablefmt.snapshot.file_history import FileHistory
+from tablefmt.snapshot.import_layouts import NUMBER, with_layouts
 from tablefmt.snapshot.segments import HeldColumns, Mask, Segment
 
 logger = logging.getLogger(__name__)
@@ -242,11 +243,12 @@ class Snapshot:
     def _columns(self, segment: Segment, names: frozenset[str] | None) -> pa.Table:
         known = segment.files.names
         if names is not None:
-            known = [name for name in known if name in names or name.startswith("partition.")]
+            kept = {*names, NUMBER}
+            known = [name for name in known if name in kept or name.startswith("partition.")]
         # A later version may have wider types than this one.
         files = of_partitioning(segment.files.columns(known), self.partition_ids)
         return (
-            typed_bounds(files, self.schema.fields)
+            with_layouts(typed_bounds(files, self.schema.fields), self.metadata.imports)
             .append_column("id", pa.array(segment.files.ids))
             .append_column("added", pa.array(segment.files.added))
             .append_column("deleted", pa.array(self._deleted(segment)))

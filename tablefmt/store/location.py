@@ -9,10 +9,12 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Union
 from urllib.parse import unquote
 
 from tablefmt.errors import InvalidArgumentError, StoreError, UnsupportedFeatureError
+from tablefmt.store.import_roots import OPTION, ImportingStore, roots_of
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.object_store import Store
 
@@ -79,13 +81,17 @@ def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> St
     """Return the store at `uri`: a local path, file://, s3:// (or s3a://), memory://.
 
     Two spellings of one place give stores of the same `uri`. `storage_options` go to s3fs for S3.
-    Every store accepts `unsafe_single_writer` (STO-12).
+    Every store accepts `unsafe_single_writer` (STO-12), and `import_roots` (IMP-3).
 
     Raises:
         UnsupportedFeatureError: the scheme is not supported, or s3fs is not installed.
         StoreError: the address or an option is invalid.
     """
     options = _checked(storage_options)
+    if OPTION in options:
+        roots = roots_of(options.pop(OPTION))
+        opener = partial(open_store, storage_options=options)
+        return ImportingStore(opener(uri), [opener(root).uri for root in roots], opener)
     unsafe = options.pop("unsafe_single_writer", False)
     if not isinstance(unsafe, bool):
         raise StoreError(

@@ -15,6 +15,7 @@ from golden.feeds import feeds
 from golden.files import damaged, encodings, file_shapes, footers
 from golden.footers import contradictions
 from golden.history import blocks
+from golden.imported import imports
 from golden.maker import (
     CORRUPT,
     HOUR,
@@ -76,6 +77,7 @@ def cases() -> Iterator[Maker]:
     yield from damaged()
     yield from contradictions()
     yield from blocks()
+    yield from imports()
 
 
 def plain_tables() -> Iterator[Maker]:

@@ -290,6 +290,9 @@ class Maker:
 
     def _columns(self, files: tuple[Json, ...]) -> Json:
         columns: Json = {name: [f[name] for f in files] for name in FILE_COLUMNS}
+        for name in ("import", "digest"):
+            if any(name in f for f in files):
+                columns[name] = [f.get(name) for f in files]
         for group in ("partition", "lower", "upper", "nulls", "nans"):
             ids = sorted({identity for f in files for identity in f.get(group, {})})
             if ids:

@@ -34,7 +34,6 @@ def newer_writers() -> Iterator[Maker]:
     changes: dict[str, tuple[list[str], Change]] = {
         "field": (["field:zebra"], lambda e: e.update(zebra=1)),
         "parts": (["groupCommit"], lambda e: e.update(parts=[], operation=None)),
-        "import": (["importedFiles"], lambda e: e["add"].update({"import": [1]})),
         "column": (["field:add.colour"], lambda e: e["add"].update(colour=["red"])),
         "sum": (["field:totals.x_sum"], lambda e: e["totals"].update(x_sum=1)),
         "scope": (["field:basis.scope.zones"], lambda e: e["basis"].update(scope={"zones": []})),
@@ -60,7 +59,6 @@ def newer_writers() -> Iterator[Maker]:
         "type-name": (["field:schema.type.sorted"], schema_of([*LONG, field(2, "q", unnumbered)])),
         "column-field": (["field:schema.unit"], schema_of([field(1, "x", "long", unit="kg")])),
         "metadata": (["field:metadata.x_view"], {**schema_of(LONG), "x_view": 1}),
-        "imports": (["importedFiles"], {**schema_of(LONG), "imports": {}}),
     }
     for name, (features, metadata) in schemas.items():
         maker = three(f"newer-{name}")

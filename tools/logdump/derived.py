@@ -62,7 +62,7 @@ MAX_BLOCK_BYTES = 64 << 20
 MAX_SEGMENT_LINES, MAX_LINES = 1 << 20, 1 << 27
 """Maximum lines of a segment, and of all parts together (STO-25)."""
 
-COMPARED = ("path", "size", "rows", "deleted", "added", "written")
+COMPARED = ("path", "size", "rows", "deleted", "added", "written", "import")
 
 Load = Callable[[str], bytes]
 
@@ -188,6 +188,7 @@ def _files(root: Json, load: Load) -> dict[int, Json]:
                 continue
             require(identity not in files, "CKP-3", f"has file {identity} twice")
             file = {name: columns[name][at] for name in ("path", "size", "rows", "written")}
+            file["import"] = columns["import"][at] if "import" in columns else None
             file |= {"id": identity, "added": added[at], "deleted": 0, "gone": []}
             files[identity] = file | {"partition": [partition[key][at] for key in keys]}
     for part in root["deletes"]:

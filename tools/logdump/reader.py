@@ -21,9 +21,11 @@ from logdump.cursors import cursors_after
 from logdump.folder import Folder
 from logdump.rows import check_lineage, check_moves, take_rows
 from logdump.rules import (
+    FEATURES,
     TIMELESS,
     TOTALS,
     check_fields,
+    check_imports,
     check_partition,
     files_of,
     parse,
@@ -65,7 +67,7 @@ class Replay:
             self._begin_again(entry)
         self._check_order(entry)
         protocol = entry.get("protocol", self.protocol)
-        unknown = [name for name in protocol["reader"] if name != "logExpiry"]
+        unknown = [name for name in protocol["reader"] if name not in FEATURES]
         require(not unknown, "ENT-7", f"needs features that this reader lacks: {unknown}")
         added = [n for n in protocol["writer"] if n not in self.protocol.get("writer", ())]
         classed = not added or entry["operation"]["class"] == "PROTOCOL"
@@ -89,6 +91,7 @@ class Replay:
         require(not (other and files), "ENT-8", "partitions by other columns, and keeps files")
         described = [*self.described, *([version] if "metadata" in entry else ())]
         added = self._added(entry["add"], fields, keys) if "add" in entry else []
+        check_imports(metadata, self.metadata, added, protocol)
         paths = {file["path"] for file in files.values()}
         for identity, file in enumerate(added, self.next_id):
             require(file["path"] not in paths, "ADD-1", f"adds the path {file['path']!r} again")

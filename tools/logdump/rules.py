@@ -20,6 +20,7 @@ from logdump.schemas import METADATA, newer_in
 from logdump.shapes import (
     Json,
     Refusal,
+    address,
     ascending,
     different,
     fits,
@@ -38,6 +39,7 @@ MAX_CONTAINERS, MAX_TEXTS = 1 << 20, 1 << 22
 """Maximum numbers of objects and arrays, and of texts including names (STO-25)."""
 TAIL, TAIL_BYTES = re.compile(rb',"checksum":"([0-9a-f]{64})"\}\Z'), 79
 HEX32, HEX64 = re.compile(r"[0-9a-f]{32}\Z"), re.compile(r"[0-9a-f]{64}\Z")
+BASE64_32 = re.compile(r"[0-9A-Za-z+/]{42}[AEIMQUYcgkosw048]=\Z")
 SIDE_PATH = re.compile(r"_log/side/[0-9a-f]{32}\.parquet\Z")
 ROOT_PATH = re.compile(r"_log/checkpoints/\d{20}\.[0-9a-f]{32}\.json\Z", re.ASCII)
 DELETES_PATH = re.compile(r"deletes/[0-9a-f]{32}\.parquet\Z")
@@ -134,6 +136,8 @@ LOG = {
     "version": positive,
 }
 SIDE = {"files": natural, "path": SIDE_PATH, "sha256": HEX64, "size": natural}
+FLAT = ("footer", "updated", "keys", "written", "import", "digest")
+FEATURES = frozenset({"importedFiles", "logExpiry"})
 COLUMNS: dict[str, Any] = {"path": [str], "size": [natural], "rows": [natural]}
 COLUMNS |= {f"{name}?": map_of(list) for name in PER_FILE}
 COLUMNS |= {
@@ -141,6 +145,8 @@ COLUMNS |= {
     "keys?": [(None, str)],
     "footer?": [(None, natural)],
     "written?": list,
+    "import?": [(None, positive)],
+    "digest?": [(None, BASE64_32)],
 }
 TEXTS = [(None, str)]
 DELETE = {"file": [positive], "rows": [positive], "deleted": TEXTS, "updated": TEXTS}
@@ -179,7 +185,13 @@ ENTRY: dict[str, tuple[str, Any]] = {
 }
 KNOWN = {key: shape for key, (_, shape) in ENTRY.items()} | {"checksum": HEX64}
 KNOWN["horizon?"] = {"version": positive, "log?": {**LOG, "checkpoints": [KEPT]}}
-KNOWN["metadata?"] = {**METADATA, "constraints?": dict, "comment?": str}
+KNOWN["metadata?"] = {**METADATA, "constraints?": dict, "comment?": str, "imports?": dict}
+IMPORT = {
+    "root": address,
+    "names": map_of((None, str)),
+    "from": {"format": address, "uri": address, "version": (None, natural)},
+    "adopt?": lambda value: value is True,
+}
 LISTED = (
     ("operation", "class", CLASSES),
     ("basis", "isolation", ISOLATIONS),
@@ -198,7 +210,7 @@ def check_names(entry: Json) -> None:
     protocol = entry.get("protocol")
     named = protocol.get("reader") if isinstance(protocol, dict) else None
     unknown = [n for n in (named if isinstance(named, list) else ()) if isinstance(n, str)]
-    unknown = [name for name in unknown if name != "logExpiry"]
+    unknown = [name for name in unknown if name not in FEATURES]
     require(not unknown, "ENT-7", f"needs features that this reader lacks: {unknown}")
 
 
@@ -231,13 +243,39 @@ def check_fields(entry: Json, version: int) -> None:
     require(not (first and "ends" in entry), "ENT-14", "creates the table, and drops it")
 
 
-def check_path(path: str) -> None:
-    """Refuse a path that is not relative, normalised and inside `data/` (KEY-2)."""
+def check_path(path: str, imported: bool = False) -> None:
+    """Refuse a path that is not relative, normalised and inside `data/` (KEY-2, IMP-1)."""
     parts = path.split("/")
     bad = any(ord(c) < 32 or 127 <= ord(c) < 160 or c == "\\" for c in path)
     inside = parts[0] == "data" and len(parts) > 1 and not {"", ".", ".."} & set(parts)
+    if imported:
+        hidden = any(part[:1] in ("_", ".", "") for part in parts)
+        own = parts[0] in ("deletes", "metadata")
+        require(not hidden and not own, "IMP-1", f"imports the path {path!r:.200}")
+        inside = True
     sound = inside and not bad and len(path.encode()) <= 1024
     require(sound, "KEY-2", f"adds the path {path!r:.200}, which no table may hold")
+
+
+def check_imports(metadata: Json, before: Json, added: list[Json], protocol: Json) -> None:
+    """Refuse imports that break a rule, and files of an import that is not described."""
+    imports, numbers = metadata.get("imports", {}), {file["import"] for file in added} - {None}
+    if "imports" not in metadata and not numbers:
+        return
+    known = all("importedFiles" in protocol[side] for side in ("reader", "writer"))
+    require(known, "VER-4", "has imports, and no entry up to it has importedFiles")
+    sound = isinstance(imports, dict) and imports and all(map(FIELD_ID.match, imports))
+    require(sound or "imports" not in metadata, "IMP-2", "has imports that are none")
+    for each in imports.values():
+        newer = strangers(each, IMPORT, "metadata.imports", set()) if isinstance(each, dict) else []
+        require(not newer, "VER-2", f"needs a newer version, for an import has {newer}")
+        sound = fits(each, IMPORT) and all(map(FIELD_ID.match, each["names"]))
+        require(sound, "IMP-2", f"has the import {each!r:.150}")
+        require(not (each["root"] and "adopt" in each), "IMP-2", "adopts files elsewhere")
+    for number, each in before.get("imports", {}).items():
+        require(imports.get(number, each) == each, "IMP-2", f"changes the import {number}")
+    lost = {number for number in numbers if str(number) not in imports}
+    require(not lost, "IMP-1", f"adds files of unknown imports: {sorted(lost)}")
 
 
 def files_of(
@@ -249,7 +287,7 @@ def files_of(
     """
     groups: dict[str, Json] = {name: add.get(name, {}) for name in PER_FILE}
     arrays = [add["size"], add["rows"], *(a for group in groups.values() for a in group.values())]
-    arrays += [add[name] for name in ("footer", "updated", "keys", "written") if name in add]
+    arrays += [add[name] for name in FLAT if name in add]
     count = len(add["path"])
     require(count and {len(a) for a in arrays} == {count}, "ADD-1", "has columns of uneven length")
     ids = all(FIELD_ID.match(key) for group in groups.values() for key in group)
@@ -258,7 +296,8 @@ def files_of(
     require(keys == {str(i) for i in partition_by}, "ADD-1", f"has partition values for {keys}")
     files = []
     for i, path in enumerate(add["path"]):
-        check_path(path)
+        number = add["import"][i] if "import" in add else None
+        check_path(path, number is not None)
         size, rows = add["size"][i], add["rows"][i]
         require(size > 0, "ADD-1", f"adds the file {path!r} of no bytes")
         own: Json = {
@@ -272,6 +311,7 @@ def files_of(
         remarks += _implausible(own, rows, path, fields)
         own["written"] = written = add["written"][i] if "written" in add else None
         require(written is None or natural(written), "ADD-9", f"says {written!r:.40} for a version")
+        own["import"] = number
         own["footer"] = add["footer"][i] if "footer" in add else None
         files.append({"path": path, "size": size, "rows": rows, "deleted": 0, "gone": [], **own})
     return files

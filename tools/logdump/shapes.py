@@ -47,6 +47,11 @@ def fits(value: Any, shape: Any) -> bool:
     return value is None if shape is None else bool(shape(value))
 
 
+def address(value: Any) -> bool:
+    """Return True for text of at most 4,096 bytes of UTF-8 (IMP-2)."""
+    return isinstance(value, str) and len(value.encode()) <= 4096
+
+
 def natural(value: Any) -> bool:
     """Return True for an integer from 0 on."""
     return type(value) is int and value >= 0

@@ -26,6 +26,7 @@ from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field, Schema
 from tablefmt.session.table_scan import explain_given_up_version
 from tablefmt.session.transaction_snapshot import TransactionFiles
+from tablefmt.snapshot.import_layouts import LAYOUT
 from tablefmt.spark.backends.backend_protocol import FILE, ROW
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.store.object_store import Store
@@ -208,7 +209,7 @@ Part = list[FileChanges]
 _ALL = 1 << 62
 """No limit of rows. Files that exceed a task's memory are read once for every commit."""
 
-_READ = ("id", "path", "size", "rows", "footer", "deleted", "vector")
+_READ = ("id", "path", "size", "rows", "footer", "deleted", "vector", LAYOUT)
 
 
 def parts_of(changes: Sequence[FileChanges]) -> list[Part]:

@@ -1,0 +1,267 @@
+"""Description of a source's files as an entry adds them, from their footers.
+
+Footers are read 8 at a time. If a later file makes a column's type wider, bounds of earlier files
+are computed again in that type. Spec: IMP-5, IMP-6, IMP-7, ADD-1, ADD-7.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tablefmt.data.column_bounds import file_bounds, stats_columns
+from tablefmt.data.data_writer import Gathered
+from tablefmt.data.file_descriptions import read_footer
+from tablefmt.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.imports.file_columns import (
+    NamesInFile,
+    calendar_problem,
+    check_fits,
+    fields_of,
+    merged,
+    plain_columns,
+)
+from tablefmt.imports.partition_values import typed_partitions
+from tablefmt.imports.source import Source, refused
+from tablefmt.model.log_entry import AddedFiles
+from tablefmt.model.schema import Field, Schema
+from tablefmt.model.schema_rules import check_new_names, number_fields
+from tablefmt.store.object_store import Store
+
+THREADS = 8
+"""Footers read in parallel: enough to hide a remote store's latency."""
+
+TAIL_BYTES = 64 << 10
+"""Bytes that the checksum of the footer covers (ADD-7). It covers shorter files whole."""
+
+PIECE_BYTES = 8 << 20
+"""Bytes of a file that are hashed at once."""
+
+_Key = tuple[tuple[int, "str | None"], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Described:
+    """A source as a table: its columns, its files and their names of columns."""
+
+    schema: Schema
+    partition_by: tuple[int, ...]
+    add: AddedFiles | None
+    """The files; None if no file has rows."""
+    names: Sequence[Mapping[int, str | None]]
+    """Names of columns of each import, by number from 1 on."""
+    kept: Sequence[int]
+    """Index in the source of each file in `add`: files without rows are left out."""
+
+
+def describe_source(store: Store, source: Source) -> Described:
+    """Return the source as a table. It reads all footers.
+
+    Args:
+        store: of the source's folder.
+        source: the files.
+
+    Raises:
+        UnsupportedFeatureError: IMP-7, what no table can have.
+        SchemaMismatchError: IMP-7, the files do not fit together.
+        CorruptDataError: a file is missing, is no Parquet, or is damaged.
+    """
+    columns = _Columns(source)
+    looks = list(_in_parallel(lambda at: _look(store, source, at), range(len(source.paths))))
+    for at, look in enumerate(looks):
+        columns.take(source.paths[at], look)
+    schema, partition_by, values = columns.finished()
+    numbers: dict[_Key, int] = {}
+    stats = [f for f in stats_columns(schema) if f.id not in partition_by]
+    gathered, kept = Gathered(), []
+    for at, look in enumerate(looks):
+        if look.footer.num_rows == 0:
+            continue
+        layout = columns.layout(look, source.paths[at])
+        number = numbers.setdefault(layout.names.key, len(numbers) + 1)
+        row: dict[str, Any] = {
+            "path": source.paths[at],
+            "size": source.sizes[at],
+            "rows": look.footer.num_rows,
+            "footer": look.checksum,
+            "import": number,
+        }
+        if look.digest is not None:
+            row["digest"] = look.digest
+        row |= {f"partition.{i}": values[i][at] for i in partition_by}
+        row |= file_bounds(look.footer, schema, layout.stats_in(stats))
+        gathered.take(row)
+        kept.append(at)
+    names = [dict(key) for key in numbers] or [{}]
+    return Described(schema, partition_by, gathered.added(), names, kept)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """What a file's footer says."""
+
+    footer: pq.FileMetaData
+    checksum: int | None
+    key: bytes
+    """Key of the file's columns."""
+    digest: str | None
+
+
+def _in_parallel(work: Callable[[int], _Look], places: Sequence[int]) -> Iterator[_Look]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        yield from pool.map(work, places)
+
+
+def _look(store: Store, source: Source, at: int) -> _Look:
+    path, size = source.paths[at], source.sizes[at]
+    footer, checksum = read_footer(store, path, size)
+    columns = footer.schema.to_arrow_schema().remove_metadata()
+    kinds = [
+        footer.schema.column(leaf).physical_type == "INT96" for leaf in range(len(footer.schema))
+    ]
+    problem = calendar_problem(footer, columns)
+    if problem is not None:
+        raise refused(
+            f"the file {path!r:.200}: {problem} (rule IMP-7)",
+            "import:calendar",
+            advice="Rewrite the file with a newer Spark.",
+        )
+    key = columns.serialize().to_pybytes() + bytes(kinds)
+    digest = None
+    if size > TAIL_BYTES and footer.num_rows and not _has_page_checksums(store, path, footer):
+        digest = base64.b64encode(file_digest(store, path, size)).decode()
+    return _Look(footer, checksum, key, digest)
+
+
+def _has_page_checksums(store: Store, path: str, footer: pq.FileMetaData) -> bool:
+    """Return whether the first page of a file has a checksum."""
+    chunk = footer.row_group(0).column(0)
+    offsets = (chunk.dictionary_page_offset, chunk.data_page_offset)
+    start = min(offset for offset in offsets if offset is not None and offset >= 4)
+    header = store.get_range(path, start, 64)
+    return has_checksum(header)
+
+
+def has_checksum(header: bytes) -> bool:
+    """Return whether a page header, in Thrift's compact form, has the field `crc`.
+
+    The fields before it are three integers: the type of the page and two lengths.
+    """
+    at = 0
+    for _ in range(3):
+        if at >= len(header) or header[at] != 0x15:
+            return False
+        at += 1
+        while at < len(header) and header[at] & 0x80:
+            at += 1
+        at += 1
+    return at < len(header) and header[at] == 0x15
+
+
+def file_digest(store: Store, path: str, size: int) -> bytes:
+    """Return the SHA-256 of a whole file (IMP-6).
+
+    Raises:
+        KeyNotFoundError: it is missing. StoreError: no answer.
+    """
+    whole = hashlib.sha256()
+    for start in range(0, size, PIECE_BYTES):
+        whole.update(store.get_range(path, start, min(PIECE_BYTES, size - start)))
+    return whole.digest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layout:
+    """Names and bounds' columns of files with the same columns."""
+
+    names: NamesInFile
+    _stats: dict[str, Sequence[Field]] = field(default_factory=dict)
+
+    def stats_in(self, stats: Sequence[Field]) -> Sequence[Field]:
+        """Return the columns with bounds under their names in these files."""
+        if "" not in self._stats:
+            named = [(f, self.names.names.get(f.id, f.physical)) for f in stats]
+            self._stats[""] = [replace(f, physical=n) for f, n in named if n is not None]
+        return self._stats[""]
+
+
+class _Columns:
+    """Columns of all files together. Files with the same columns are examined once."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._first = ""
+        self._plain: dict[bytes, pa.Schema] = {}
+        self._layouts: dict[bytes, _Layout] = {}
+        self._schema = source.schema
+        self._partition_by = tuple(source.partition_by)
+
+    def take(self, path: str, look: _Look) -> None:
+        """Add the columns of a file."""
+        if look.key in self._plain:
+            return
+        try:
+            columns = plain_columns(look.footer)
+        except UnsupportedFeatureError as error:
+            raise refused(f"{path!r:.200}: {error}", *error.features) from None
+        self._plain[look.key] = columns
+        if self._source.schema is not None:
+            return
+        partitions = set(self._source.partition_names)
+        fields = [f for f in fields_of(columns) if f.name not in partitions]
+        if self._schema is None:
+            self._schema, self._first = number_fields(fields), path
+        else:
+            self._schema = merged(self._schema, fields, path, self._first)
+
+    def finished(self) -> tuple[Schema, tuple[int, ...], Mapping[int, Sequence[Any]]]:
+        """Return the table's schema, its partition columns, and their values in each file."""
+        source = self._source
+        if source.schema is not None:
+            self._schema = source.schema
+            return source.schema, self._partition_by, source.values
+        if self._schema is None:
+            raise refused("it has no Parquet file", "import:empty")
+        known = typed_partitions(source.partition_names, source.partitions)
+        fields = [Field(0, name, name, kind) for name, kind, _ in known]
+        numbered = number_fields(fields, self._schema.last_id + 1) if fields else None
+        more = () if numbered is None else numbered.fields
+        last = self._schema.last_id if numbered is None else numbered.last_id
+        schema = check_new_names(Schema((*self._schema.fields, *more), last))
+        if len(more) == len(schema.fields):
+            raise SchemaMismatchError("the files of the source have only partition columns", [])
+        self._schema = schema
+        self._partition_by = tuple(f.id for f in more)
+        values = {f.id: v for f, (_, _, v) in zip(more, known, strict=True)}
+        return schema, self._partition_by, values
+
+    def layout(self, look: _Look, path: str) -> _Layout:
+        """Return the layout of a file.
+
+        Raises:
+            SchemaMismatchError: a column does not fit.
+        """
+        assert self._schema is not None
+        if look.key not in self._layouts:
+            columns, source = self._plain[look.key], self._source
+            if source.by_ids:
+                names = NamesInFile.by_id(self._schema, columns, source.known_names)
+            else:
+                names = NamesInFile.by_name(self._schema, columns)
+            rest = set(self._partition_by)
+            values = {i: n for i, n in names.names.items() if i not in rest}
+            names = NamesInFile(values)
+            data = tuple(f for f in self._schema.fields if f.id not in rest)
+            check_fits(replace(self._schema, fields=data), columns, names, path)
+            self._layouts[look.key] = _Layout(names)
+        return self._layouts[look.key]
+
+
+__all__ = ["CorruptDataError", "Described", "describe_source", "file_digest", "has_checksum"]

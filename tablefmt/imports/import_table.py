@@ -1,0 +1,169 @@
+"""Import of an existing table in place: version 0 makes the table, version 1 names the files.
+
+No data file is written, moved or deleted. The source stays as it is, and stays readable.
+Spec: IMP-1 .. IMP-7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyroaring import BitMap64
+
+from tablefmt.commit.environment import SYSTEM
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.conflict.read_write_sets import own_file
+from tablefmt.errors import (
+    CommitRejectedError,
+    InvalidArgumentError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from tablefmt.imports.describe import Described, describe_source
+from tablefmt.imports.parquet_source import parquet_source
+from tablefmt.imports.source import FORMATS, Source, refused
+from tablefmt.model.argument_checks import check_flags
+from tablefmt.model.features import IMPORTED
+from tablefmt.model.log_entry import Import, Metadata, Operation, OperationClass, ProtocolFeatures
+from tablefmt.model.positions import Marks
+from tablefmt.operations.create import create_as, is_there, prepare
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import EngineRows, Statement
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
+from tablefmt.store.location_checks import ensure_safe
+from tablefmt.store.object_store import Store
+
+NAME = "IMPORT"
+
+_FEATURES = ProtocolFeatures((IMPORTED,), (IMPORTED,))
+
+
+def import_source(
+    source_store: Store,
+    target: Store | None,
+    format: str | None = None,
+    *,
+    adopt: bool = False,
+) -> TableContext:
+    """Make a table of the files of another format's table.
+
+    Args:
+        source_store: of the source's folder.
+        target: of the new table; None: the table is in the source's folder.
+        format: parquet, delta or iceberg; None: found out by the source's files.
+        adopt: vacuum and drop may remove the files once the table does not need them.
+
+    Raises:
+        InvalidArgumentError: an unknown format; `adopt` with another folder.
+        TableNotFoundError: there is no source of this format.
+        TableExistsError: there is a table already.
+        UnsupportedFeatureError, SchemaMismatchError: IMP-7.
+        CorruptDataError: a file of the source is missing or damaged.
+        CommitRejectedError: the source changed meanwhile.
+    """
+    check_flags(adopt=adopt)
+    if adopt and target is not None:
+        raise InvalidArgumentError(
+            "adopt=True needs the table in the source's folder. Leave `into` out, or `adopt`."
+        )
+    place = target or source_store
+    if is_there(place):
+        raise TableExistsError(place.uri)
+    source = source_of(source_store, format)
+    described = describe_source(source_store, source)
+    imports = _imports(source, described, source_store.uri, target is not None, adopt)
+    metadata = Metadata(described.schema, described.partition_by, imports=imports)
+    change = source.changed()
+    if change is not None:
+        raise CommitRejectedError(
+            f"the source at {source_store.uri} changed while it was imported: {change}; import it "
+            "again when nobody writes to it"
+        )
+    if target is None:
+        ensure_safe(place, SYSTEM.nonce(), SYSTEM.sleep)
+    else:
+        prepare(place)
+    context = create_as(place, metadata, checked=True, protocol=_FEATURES)
+    if described.add is not None:
+        _commit_files(context, source, described)
+    return context
+
+
+def _imports(
+    source: Source, described: Described, uri: str, elsewhere: bool, adopt: bool
+) -> Mapping[int, Import]:
+    return {
+        number: Import(
+            root=uri if elsewhere else "",
+            names=names,
+            format=source.format,
+            uri=uri,
+            version=source.version,
+            adopt=adopt,
+        )
+        for number, names in enumerate(described.names, 1)
+    }
+
+
+def _commit_files(context: TableContext, source: Source, described: Described) -> None:
+    places = {at: place for place, at in enumerate(described.kept)}
+    deletes = {
+        own_file(places[at]): Marks(gone, BitMap64())
+        for at, gone in sorted(source.deleted.items())
+        if at in places and len(gone)
+    }
+
+    def stage(txn: TransactionSnapshot, _: object) -> Staged:
+        operation = Operation(
+            name=NAME,
+            cls=OperationClass.INSERT,
+            parameters={"format": source.format, "sourceVersion": source.version},
+        )
+        return Staged(
+            transaction=txn.transaction,
+            operation=operation,
+            blind=True,
+            written_under=txn.metadata,
+            read_version=txn.version,
+            add=described.add,
+            deletes=deletes,
+        )
+
+    statement = Statement(name=NAME, stage=stage, engine=EngineRows(digest=None))
+    autocommit(context, statement, CommitOptions())
+
+
+def source_of(store: Store, format: str | None) -> Source:
+    """Return the source in a folder. Arguments and errors as `import_source`."""
+    if format is not None and format not in FORMATS:
+        names = ", ".join(FORMATS)
+        raise InvalidArgumentError(f"format={format!r:.100}: expected one of {names}")
+    found = found_format(store)
+    if format is None:
+        format = found or "parquet"
+    elif found is not None and found != format:
+        if format == "parquet":
+            raise refused(
+                f"{store.uri} is a table of the format {found}, and not all of its files are rows",
+                "import:format",
+                advice=f"Import it with format={found!r}.",
+            )
+        raise TableNotFoundError(store.uri, f"it is a table of the format {found}, not {format}")
+    return _READERS[format](store)
+
+
+def found_format(store: Store) -> str | None:
+    """Return the format of a folder by the names in it; None if there is no table's metadata."""
+    for prefix, format in (("_delta_log/", "delta"), (".hoodie/", "hudi")):
+        if next(iter(store.list_after(prefix)), None) is not None:
+            if format == "hudi":
+                raise refused("it is a Hudi table", "import:hudi")
+            return format
+    if any(one.key.endswith(".metadata.json") for one in store.list_after("metadata/")):
+        return "iceberg"
+    return None
+
+
+_READERS: Mapping[str, Callable[[Store], Source]] = {"parquet": parquet_source}

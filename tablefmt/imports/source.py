@@ -1,0 +1,55 @@
+"""A table of another format, as an importer finds it. Pure.
+
+Files are columns: there is no object per file. Spec: IMP-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyroaring import BitMap64
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.model.schema import Schema
+
+FORMATS = ("parquet", "delta", "iceberg")
+"""Formats that can be imported."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """Files of a table of another format, and what its metadata says about them."""
+
+    format: str
+    version: int | None
+    """Version that the files belong to; None if the format has no versions."""
+    paths: Sequence[str]
+    """Paths relative to the source's folder, decoded."""
+    sizes: Sequence[int]
+    """Lengths in bytes."""
+    schema: Schema | None = None
+    """Columns by the source's metadata; None: they follow from the files."""
+    partition_by: Sequence[int] = ()
+    """Ids of the partition columns, if there is a schema."""
+    partition_names: Sequence[str] = ()
+    """Names of the partition columns, if there is none."""
+    partitions: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    """Partition values as text, by partition name, if there is no schema."""
+    values: Mapping[int, Sequence[Any]] = field(default_factory=dict)
+    """Partition values encoded by VAL-1, by field id, if there is a schema."""
+    deleted: Mapping[int, BitMap64] = field(default_factory=dict)
+    """Deleted positions, by index of the file."""
+    by_ids: bool = False
+    """True if columns in files are found by field id, and not by name."""
+    known_names: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """Names by field id of columns in files without field ids."""
+    changed: Callable[[], str | None] = lambda: None
+    """Tells how the source changed since; None if it did not."""
+
+
+def refused(what: str, feature: str, *, advice: str = "") -> UnsupportedFeatureError:
+    """Return the error for a source that cannot be imported."""
+    tail = f" {advice}" if advice else ""
+    return UnsupportedFeatureError(f"the source cannot be imported: {what}.{tail}", [feature])

@@ -1,0 +1,85 @@
+"""Folders outside a table that its imported files may be in, by the user's allow-list.
+
+A log must not be able to point a reader at any bucket. So a folder outside the table is opened only
+if the storage option `import_roots` allows it, and for reading alone. Spec: IMP-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tablefmt.errors import StoreError, UnsupportedFeatureError
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import ForwardingStore, ReadOnlyStore
+
+OPTION = "import_roots"
+"""Storage option with the allowed folders: a list, or text with commas between."""
+
+
+class ImportingStore(ForwardingStore):
+    """Forwards to the table's store, and opens the allowed folders outside the table."""
+
+    def __init__(self, inner: Store, roots: Sequence[str], opener: Callable[[str], Store]) -> None:
+        """Take the table's store.
+
+        Args:
+            inner: the table's store.
+            roots: addresses of allowed folders, in the form of `Store.uri`.
+            opener: opens the store at an address.
+        """
+        super().__init__(inner)
+        self.roots = tuple(roots)
+        self._opener = opener
+        self._opened: dict[str, Store] = {}
+
+    def folder(self, root: str) -> Store | None:
+        """Return the store of an allowed folder, read-only; None if it is not allowed."""
+        below = any(root == one or root.startswith(one.rstrip("/") + "/") for one in self.roots)
+        if not below or ".." in root.split("/"):
+            return None
+        if root not in self._opened:
+            self._opened[root] = ReadOnlyStore(self._opener(root))
+        return self._opened[root]
+
+
+def roots_of(value: Any) -> list[str]:
+    """Return the addresses in the storage option.
+
+    Raises:
+        StoreError: it is neither text nor a list of texts.
+    """
+    roots = value.split(",") if isinstance(value, str) else value
+    if not isinstance(roots, list | tuple) or not all(isinstance(r, str) for r in roots):
+        found = type(value).__name__
+        raise StoreError(
+            f"{OPTION}: expected a list of addresses, or text with commas between, got {found}."
+        )
+    return [root.strip() for root in roots if root.strip()]
+
+
+def folder_of(store: Store, root: str) -> Store:
+    """Return the store of an import's root.
+
+    Args:
+        store: the table's store.
+        root: the root; "" for the table's own folder.
+
+    Raises:
+        UnsupportedFeatureError: IMP-3, the folder is outside the table, and not allowed.
+    """
+    if not root:
+        return store
+    one = store
+    while isinstance(one, ForwardingStore):
+        if isinstance(one, ImportingStore):
+            folder = one.folder(root)
+            if folder is not None:
+                return folder
+        one = one.inner
+    raise UnsupportedFeatureError(
+        f"files of the table at {store.uri} are in the folder {root!r:.300}, outside the table "
+        f"(rule IMP-3). If you trust the folder, open the table with the storage option "
+        f"{OPTION}={root!r:.300}.",
+        ["import-root"],
+    )
