@@ -24,6 +24,7 @@ from tablefmt.cli.output import (
 from tablefmt.data.clustering_order import CURVES, ZORDER
 from tablefmt.data.column_bounds import split_names
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.imports.source import FORMATS
 from tablefmt.maintenance.log_expiry import expire_log as run_expiry
 from tablefmt.maintenance.maintain import SECONDS
 from tablefmt.maintenance.maintain import maintain as run_maintenance
@@ -32,6 +33,7 @@ from tablefmt.maintenance.verify import verify as verify_store
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.operations.compact_plan import KINDS, MINOR, LayoutPlan
 from tablefmt.session.commit_result import Commit
+from tablefmt.table import import_table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -226,6 +228,30 @@ def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
         report = verify_store(store_at(uri, options), deep=deep, progress=show)
     print_report(report, {**asdict(report), "ok": report.ok}, as_json)
     exit_unless(report.ok)
+
+
+@click.command("import")
+@on_table
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(FORMATS),
+    help="Format of the source; by default it is found out.",
+)
+@click.option("--into", help="Place of the new table; by default the source's folder.")
+@click.option("--adopt", is_flag=True, help="Let vacuum and drop remove the source's files.")
+def import_(
+    uri: str, as_json: bool, options: Json, format_name: str | None, into: str | None, adopt: bool
+) -> None:
+    """Make a table of the files of a Parquet folder, a Delta or an Iceberg table.
+
+    Nothing is copied or deleted, and the source stays readable.
+    """
+    table = import_table(uri, format_name, into=into, adopt=adopt, storage_options=options)
+    files, rows, size = table.context.view.snapshot().totals
+    report = {"uri": table.uri, "version": table.version, "files": files, "rows": rows}
+    text = f"{table.uri}: imported {files} files with {rows} rows, {size} bytes"
+    print_report(text, {**report, "bytes": size}, as_json)
 
 
 @click.command()

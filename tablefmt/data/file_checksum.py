@@ -5,6 +5,7 @@ Page checksums cover neither footers nor page headers.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 
@@ -95,3 +96,19 @@ def footer_length(end: bytes) -> int:
     """
     length = int.from_bytes(end[-_AFTER:-4], "little") + _AFTER
     return min(length, FOOTER_BYTES_MAX)
+
+
+PIECE_BYTES = 8 << 20
+"""Bytes of a file that are hashed at once."""
+
+
+def file_digest(store: Store, path: str, size: int) -> bytes:
+    """Return the SHA-256 of a whole file (IMP-6).
+
+    Raises:
+        KeyNotFoundError: it is missing. StoreError: no answer.
+    """
+    whole = hashlib.sha256()
+    for start in range(0, size, PIECE_BYTES):
+        whole.update(store.get_range(path, start, min(PIECE_BYTES, size - start)))
+    return whole.digest()

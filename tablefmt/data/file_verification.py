@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from tablefmt.data.arrow_scanner import is_known
 from tablefmt.data.file_checksum import End, read_ends
 from tablefmt.data.file_prefetch import open_data_file
-from tablefmt.errors import CorruptDataError, StoreError
+from tablefmt.errors import CorruptDataError, StoreError, UnsupportedFeatureError
 from tablefmt.log.bounded_parquet import EXPANDED_FREE, footer_of, most_expanded
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.defaults import default_array
 from tablefmt.model.schema import Field
+from tablefmt.snapshot.import_layouts import LAYOUT, layout_of
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 # Damage can cause any of these: bytes that are not UTF-8, huge lengths, unknown types.
@@ -174,6 +175,7 @@ def alike_files(
         StoreError: the store gives no answer.
     """
     check_masks(files)
+    check_plain_layout(files)
     layouts: dict[pa.Schema, int] = {}
     of_file = [layouts.setdefault(each, len(layouts)) for each in _schemas(store, files, keep)]
     groups = []
@@ -183,6 +185,21 @@ def alike_files(
         lacking = [c for c in columns if c.physical not in there and is_known(same, c)]
         groups += [AlikeFiles(part, layout, known) for part, known in _by_values(same, lacking)]
     return groups
+
+
+def check_plain_layout(files: pa.Table) -> None:
+    """Refuse imported files with names of their own, for engines that read files by themselves.
+
+    Raises:
+        UnsupportedFeatureError: IMP-4.
+    """
+    texts = pc.unique(files[LAYOUT]).to_pylist() if LAYOUT in files.column_names else []
+    if any(text is not None and layout_of(text) != ("", {}) for text in texts):
+        raise UnsupportedFeatureError(
+            "this engine cannot read imported files with names of their own (rule IMP-4). Read "
+            "with Table.scan() or Table.to_arrow(), or compact the table first.",
+            ["import-names"],
+        )
 
 
 def sorted_out(files: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
 from tablefmt.data.file_verification import AlikeFiles, alike_files, sorted_out
+from tablefmt.data.imported_files import has_imported
 from tablefmt.data.row_reader import read_files
 from tablefmt.data.selection import filter_of
 from tablefmt.engines.table_argument import opened
@@ -320,7 +321,9 @@ def _by_polars(
 ) -> list[_Part] | None:
     """Return the rows by polars' own reader, in parts; None if it cannot read them."""
     store = scan.store
-    if not isinstance(store, LocalStore) or not files.num_rows or not columns:
+    if has_imported(files) or not isinstance(store, LocalStore):
+        return None
+    if not files.num_rows or not columns:
         return None
     groups = alike_files(store, files, columns)
     if not all(_is_exact(group, columns) for group in groups):

@@ -7,7 +7,6 @@ are computed again in that type. Spec: IMP-5, IMP-6, IMP-7, ADD-1, ADD-7.
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 
 from tablefmt.data.column_bounds import file_bounds, stats_columns
 from tablefmt.data.data_writer import Gathered
+from tablefmt.data.file_checksum import file_digest
 from tablefmt.data.file_descriptions import read_footer
 from tablefmt.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.imports.file_columns import (
@@ -40,9 +40,6 @@ THREADS = 8
 
 TAIL_BYTES = 64 << 10
 """Bytes that the checksum of the footer covers (ADD-7). It covers shorter files whole."""
-
-PIECE_BYTES = 8 << 20
-"""Bytes of a file that are hashed at once."""
 
 _Key = tuple[tuple[int, "str | None"], ...]
 
@@ -82,6 +79,11 @@ def describe_source(store: Store, source: Source) -> Described:
     stats = [f for f in stats_columns(schema) if f.id not in partition_by]
     gathered, kept = Gathered(), []
     for at, look in enumerate(looks):
+        gone = source.deleted.get(at)
+        if gone and gone.max() >= look.footer.num_rows:
+            raise CorruptDataError(
+                "its deletion vector names rows beyond its end", key=source.paths[at], rule="IMP-5"
+            )
         if look.footer.num_rows == 0:
             continue
         layout = columns.layout(look, source.paths[at])
@@ -165,18 +167,6 @@ def has_checksum(header: bytes) -> bool:
     return at < len(header) and header[at] == 0x15
 
 
-def file_digest(store: Store, path: str, size: int) -> bytes:
-    """Return the SHA-256 of a whole file (IMP-6).
-
-    Raises:
-        KeyNotFoundError: it is missing. StoreError: no answer.
-    """
-    whole = hashlib.sha256()
-    for start in range(0, size, PIECE_BYTES):
-        whole.update(store.get_range(path, start, min(PIECE_BYTES, size - start)))
-    return whole.digest()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layout:
     """Names and bounds' columns of files with the same columns."""
@@ -216,6 +206,12 @@ class _Columns:
             return
         partitions = set(self._source.partition_names)
         fields = [f for f in fields_of(columns) if f.name not in partitions]
+        if not fields:
+            raise SchemaMismatchError(
+                f"the file {path!r:.200} has only partition columns (rule IMP-7). Write a data "
+                "column into it.",
+                sorted(partitions),
+            )
         if self._schema is None:
             self._schema, self._first = number_fields(fields), path
         else:
@@ -235,8 +231,6 @@ class _Columns:
         more = () if numbered is None else numbered.fields
         last = self._schema.last_id if numbered is None else numbered.last_id
         schema = check_new_names(Schema((*self._schema.fields, *more), last))
-        if len(more) == len(schema.fields):
-            raise SchemaMismatchError("the files of the source have only partition columns", [])
         self._schema = schema
         self._partition_by = tuple(f.id for f in more)
         values = {f.id: v for f, (_, _, v) in zip(more, known, strict=True)}
@@ -262,6 +256,3 @@ class _Columns:
             check_fits(replace(self._schema, fields=data), columns, names, path)
             self._layouts[look.key] = _Layout(names)
         return self._layouts[look.key]
-
-
-__all__ = ["CorruptDataError", "Described", "describe_source", "file_digest", "has_checksum"]

@@ -19,9 +19,12 @@ from tablefmt.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from tablefmt.imports.delta_source import delta_source
 from tablefmt.imports.describe import Described, describe_source
+from tablefmt.imports.iceberg_source import iceberg_source
 from tablefmt.imports.parquet_source import parquet_source
 from tablefmt.imports.source import FORMATS, Source, refused
+from tablefmt.log.object_names import LOG
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import IMPORTED
 from tablefmt.model.log_entry import Import, Metadata, Operation, OperationClass, ProtocolFeatures
@@ -156,14 +159,19 @@ def source_of(store: Store, format: str | None) -> Source:
 
 def found_format(store: Store) -> str | None:
     """Return the format of a folder by the names in it; None if there is no table's metadata."""
-    for prefix, format in (("_delta_log/", "delta"), (".hoodie/", "hudi")):
+    others = (("_delta_log/", "delta"), (".hoodie/", "hudi"), (LOG, "tablefmt"))
+    for prefix, format in others:
         if next(iter(store.list_after(prefix)), None) is not None:
-            if format == "hudi":
-                raise refused("it is a Hudi table", "import:hudi")
+            if format in ("hudi", "tablefmt"):
+                raise refused(f"{store.uri} is or was a table of {format}", "import:format")
             return format
     if any(one.key.endswith(".metadata.json") for one in store.list_after("metadata/")):
         return "iceberg"
     return None
 
 
-_READERS: Mapping[str, Callable[[Store], Source]] = {"parquet": parquet_source}
+_READERS: Mapping[str, Callable[[Store], Source]] = {
+    "parquet": parquet_source,
+    "delta": delta_source,
+    "iceberg": iceberg_source,
+}

@@ -10,7 +10,12 @@ import pyarrow as pa
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.errors import StoreError
-from tablefmt.maintenance.removal_plan import FOLDERS, RetentionLimits, vacuum_candidates
+from tablefmt.maintenance.removal_plan import (
+    FOLDERS,
+    RetentionLimits,
+    adopted_imports,
+    vacuum_candidates,
+)
 from tablefmt.maintenance.retention import now_of, whole_view
 from tablefmt.maintenance.stored_objects import listed
 from tablefmt.maintenance.vacuum import check_place, remove
@@ -73,7 +78,8 @@ def _delete_data(context: TableContext) -> None:
     """Remove files that entries name, and others that are too old to belong to a new table."""
     store = context.store
     now_us = now_of(context)
-    listing = listed(store, FOLDERS[:1])
+    adopted = adopted_imports(context.view.head.metadata)
+    listing = listed(store, ("",) if adopted else FOLDERS[:1])
     view = whole_view(store, ended=True)
     head = view.head
     if not head.ended or not listing.num_rows:
@@ -82,6 +88,7 @@ def _delete_data(context: TableContext) -> None:
         oldest=head.version,
         now_us=now_us,
         unnamed_seconds=2 * transaction_seconds(head.metadata.properties),
+        adopted=adopted,
     )
     files = vacuum_candidates(listing, view.snapshot().history, pa.array([], pa.string()), limits)
     failures = remove(store, files["path"].to_pylist())

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from tablefmt.log.object_names import block_range, is_part_key, root_version
 from tablefmt.maintenance.retention import before_us
+from tablefmt.model.log_entry import Metadata
 from tablefmt.snapshot.file_history import FileHistory
+from tablefmt.snapshot.import_layouts import NUMBER
 
 FOLDERS = ("data/", "deletes/", "_log/side/", "_log/.probe-", "_log/.tmp-")
 """Prefixes of all keys that vacuum examines."""
@@ -61,6 +63,8 @@ class RetentionLimits:
     """The store's clock, which dates the objects of the listing."""
     unnamed_seconds: float
     """Least age of a candidate that no entry names."""
+    adopted: frozenset[int] = frozenset()
+    """Numbers of imports whose files may be removed (IMP-2). Other imported files always stay."""
 
 
 def vacuum_candidates(
@@ -81,8 +85,9 @@ def vacuum_candidates(
     named = removed >= 0
     modified_us = listing["modified_us"].to_numpy()
     old = were_old(modified_us, before_us(limits.now_us, limits.unnamed_seconds))
-    ours = _mask(pc.match_substring_regex(keys, OWN)) & ~_of_other_tables(keys)
-    goes = ours & ~needed & (named | old)
+    foreign, adopted = _imported(keys, history, limits.adopted)
+    ours = _mask(pc.match_substring_regex(keys, OWN)) & ~_of_other_tables(keys) & ~foreign
+    goes = ~needed & ((ours & (named | old)) | (adopted & named))
     chosen = listing.filter(pa.array(goes))
     removed = removed[goes]
     modified = chosen["modified_us"].cast(pa.timestamp("us", "UTC"))
@@ -109,6 +114,29 @@ def _removed_versions(keys: pa.ChunkedArray, history: FileHistory) -> NDArray[np
         places = order[at.drop_null().to_numpy()]
         removed[known] = np.maximum(removed[known], segment.removed[places])
     return removed
+
+
+def _imported(
+    keys: pa.ChunkedArray, history: FileHistory, adopted: frozenset[int]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return masks of the keys of imported files: those that stay, and those of adopted imports."""
+    foreign, ours = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
+    known = pa.array(sorted(adopted), pa.int64())
+    for segment in history.segments:
+        if NUMBER not in segment.files.names or not len(keys):
+            continue
+        files = segment.files.columns(["path", NUMBER])
+        files = files.filter(pc.is_valid(files[NUMBER]))
+        mine = pc.is_in(files[NUMBER], value_set=known)
+        ours |= _mask(pc.is_in(keys, value_set=files["path"].filter(mine).combine_chunks()))
+        rest = files["path"].filter(pc.invert(mine)).combine_chunks()
+        foreign |= _mask(pc.is_in(keys, value_set=rest))
+    return foreign, ours & ~foreign
+
+
+def adopted_imports(metadata: Metadata) -> frozenset[int]:
+    """Return the numbers of the imports whose files may be removed."""
+    return frozenset(number for number, each in metadata.imports.items() if each.adopt)
 
 
 def were_old(modified_us: NDArray[np.int64], cutoff_us: int) -> NDArray[np.bool_]:

@@ -24,6 +24,7 @@ from tablefmt.maintenance.removal_plan import (
     FOLDERS,
     Needed,
     RetentionLimits,
+    adopted_imports,
     last_removal,
     roots_that_stay,
     superseded,
@@ -231,11 +232,16 @@ def vacuum(
     seconds, unnamed = _seconds(view.head.metadata, retention, breaks_running_transactions)
     # Read the clock before the log's end: a transaction too old to commit by then stays so (RET-6).
     now_us = now_of(context)
-    listing = listed(store, (*FOLDERS, *DERIVED_FOLDERS))
+    adopted = adopted_imports(view.head.metadata)
+    # Adopted files may be in any folder.
+    listing = listed(store, ("",) if adopted else (*FOLDERS, *DERIVED_FOLDERS))
     # Refresh, so that concurrently committed files in the listing do not count as left over.
     view.refresh()
     limits = RetentionLimits(
-        oldest=oldest_kept_version(view, now_us, seconds), now_us=now_us, unnamed_seconds=unnamed
+        oldest=oldest_kept_version(view, now_us, seconds),
+        now_us=now_us,
+        unnamed_seconds=unnamed,
+        adopted=adopted,
     )
     named = Named(view)
     files = _plan(view, listing, named, limits)

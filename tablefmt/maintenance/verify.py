@@ -16,6 +16,7 @@ from pyroaring import BitMap64
 
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.data.column_bounds import stats_problem
+from tablefmt.data.file_checksum import file_digest
 from tablefmt.data.file_verification import check_file
 from tablefmt.errors import CorruptEntryError, CorruptTableError, TablefmtError
 from tablefmt.log.log_reader import read_range
@@ -26,8 +27,10 @@ from tablefmt.model.log_entry import Entry, Lineage
 from tablefmt.model.positions import decode_positions, row_span
 from tablefmt.model.times import show_time
 from tablefmt.printable import printable_lines
+from tablefmt.snapshot.import_layouts import LAYOUT, layout_of
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.table_state import Snapshot
+from tablefmt.store.import_roots import folder_of
 from tablefmt.store.object_store import Store
 
 
@@ -213,7 +216,10 @@ def verify(
     files = snapshot.files
     if "footer" not in files.column_names:
         files = files.append_column("footer", pa.nulls(files.num_rows, pa.int64()))
-    files = files.select(["path", "size", "rows", "footer"])
+    for name, kind in ((LAYOUT, pa.string()), ("digest", pa.binary())):
+        if name not in files.column_names:
+            files = files.append_column(name, pa.nulls(files.num_rows, kind))
+    files = files.select(["path", "size", "rows", "footer", LAYOUT, "digest"])
     done = 0
     for batch in files.to_batches(max_chunksize=1024):
         rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
@@ -246,9 +252,18 @@ def _told(unnamed: Sequence[Unnamed]) -> list[str]:
     ]
 
 
-def _look(store: Store, row: tuple[str, int, int, int | None], deep: bool) -> str | None:
-    path, size, rows, footer = row
+_Row = tuple[str, int, int, "int | None", "str | None", "bytes | None"]
+
+
+def _look(store: Store, row: _Row, deep: bool) -> str | None:
+    path, size, rows, footer, layout, digest = row
     try:
-        return check_file(store, path, size, rows, deep=deep, footer=footer)
+        folder = folder_of(store, "" if layout is None else layout_of(layout)[0])
+        problem = check_file(folder, path, size, rows, deep=deep, footer=footer)
+        if problem is None and deep and digest is not None:
+            # Its pages have no checksums (IMP-6).
+            same = file_digest(folder, path, size) == digest
+            problem = None if same else "its bytes do not match the digest in the log (IMP-6)"
+        return problem
     except TablefmtError as error:
         return str(error)

@@ -17,6 +17,7 @@ from tablefmt.conflict.read_write_sets import Ids
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.data.data_writer import codes_of
 from tablefmt.printable import printable_lines
+from tablefmt.snapshot.import_layouts import NUMBER
 
 MINOR, MAJOR = "minor", "major"
 KINDS = (MINOR, MAJOR)
@@ -139,6 +140,8 @@ def plan_compaction(
     worth |= np.bincount(group[places], holes[places], len(starts)).astype(bool)
     if kind == MAJOR:
         dirty = (table.deleted > 0) | (table.live_bytes > TOO_LARGE * target)
+        # Files of this table's own writers need no import (CMP-2).
+        dirty |= table.imported
         dirty[places] |= worth[group[places]]
         worth = np.isin(table.partition[places[starts]], table.partition[dirty])
     # The last number is for files in no run.
@@ -197,6 +200,9 @@ class _Files:
         self.ids: Ids = ids[order]
         self.rows: _Numbers = self.table["rows"].to_numpy()
         self.deleted: _Numbers = self.table["deleted"].to_numpy()
+        self.imported: _Mask = np.zeros(len(order), bool)
+        if NUMBER in self.table.column_names:
+            self.imported = self.table[NUMBER].is_valid().to_numpy()
         left = 1 - self.deleted / np.maximum(self.rows, 1)
         self.live_bytes = self.table["size"].to_numpy() * left
 

@@ -25,6 +25,7 @@ from tablefmt.session.transaction_snapshot import (
 from tablefmt.snapshot.head import Head, check_writable, dropped
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.forks import ForkedLock
+from tablefmt.store.import_roots import with_imports
 from tablefmt.store.location_checks import ensure_safe
 from tablefmt.store.object_store import Store
 
@@ -33,6 +34,9 @@ class TableContext:
     """Store, log and environment of one handle."""
 
     def __init__(self, store: Store, view: LogView, environment: Environment = SYSTEM) -> None:
+        if view.head.metadata.imports:
+            store = with_imports(store)
+            view.store = store
         self.store = store
         self.view = view
         self.environment = environment

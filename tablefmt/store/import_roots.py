@@ -43,6 +43,25 @@ class ImportingStore(ForwardingStore):
         return self._opened[root]
 
 
+def with_imports(store: Store) -> Store:
+    """Return the store of a table with imported files. Code that reads them finds out by it."""
+    return store if has_imports(store) else ImportingStore(store, (), _none_allowed)
+
+
+def _none_allowed(root: str) -> Store:
+    raise AssertionError(root)
+
+
+def has_imports(store: Store) -> bool:
+    """Return whether a store may be that of a table with imported files."""
+    one = store
+    while isinstance(one, ForwardingStore):
+        if isinstance(one, ImportingStore):
+            return True
+        one = one.inner
+    return False
+
+
 def roots_of(value: Any) -> list[str]:
     """Return the addresses in the storage option.
 

@@ -153,8 +153,6 @@ def test_no_value_of_an_unknown_name_is_taken_for_damage(
         ("metadata.schema.fields.0.type", {"set": "long"}, "type:set"),
         ("metadata.schema.fields.2.type.struct.0.type", "time", "type:time"),
         ("parts", [{}], "groupCommit"),
-        ("add.import", [None, 1], "importedFiles"),
-        ("metadata.imports", {}, "importedFiles"),
         ("format", 2, "format:2"),
     ],
 )
@@ -186,8 +184,7 @@ def test_columns_of_a_later_writer_are_ignored_or_told() -> None:
     entry["add"]["x_colour"] = ["red"]
     assert decode(signed(entry), 3).entry.add == ADD
     assert strict_json.unknown_columns(["path", "lower.1", "x_any", "written"]) == []
-    assert strict_json.unknown_columns(["path", "colour.1", "colour.2", "import"]) == [
+    assert strict_json.unknown_columns(["path", "colour.1", "colour.2"]) == [
         "field:add.colour",
-        "importedFiles",
     ]
     assert orjson.loads(orjson.dumps(entry)) == entry

@@ -15,6 +15,7 @@ from tablefmt.spark.backends.native.native_backend import NativeBackend
 from tablefmt.spark.backends.python_workers import check_workers
 from tablefmt.spark.jvm import java_classes
 from tablefmt.spark.pyspark_objects import Session, has_jvm
+from tablefmt.store.import_roots import has_imports
 from tablefmt.store.object_store import Store
 
 SETTING = "spark.tablefmt.backend"
@@ -71,6 +72,8 @@ def choose(spark: Session, store: Store) -> Choice:
     if asked == "arrow":
         return Choice("arrow", f"{SETTING} is arrow")
     choice = for_session(spark) or _for_store(spark, store)
+    if has_imports(store):
+        choice = Choice("arrow", "the table has imported files (IMP-4)")
     if asked == "native":
         _check_native(choice)
     return choice

@@ -46,6 +46,7 @@ from tablefmt.spark.pyspark_objects import (
     jvm_of,
 )
 from tablefmt.spark.runtime.failures import FAILED, answered, marked_for_jvm
+from tablefmt.store.import_roots import has_imports
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
@@ -211,6 +212,12 @@ def to_relation(
 
     Raises: as `to_dataframe`.
     """
+    if has_imports(store):
+        raise UnsupportedFeatureError(
+            f"the table at {store.uri} has imported files, which Spark's own reader does not map "
+            "(IMP-4). Set spark.tablefmt.backend to arrow, or compact the table first.",
+            ["spark:imported"],
+        )
     root = hadoop_root(store)
     _check_names(files.schema)
     given = None

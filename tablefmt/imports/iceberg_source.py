@@ -1,0 +1,427 @@
+"""Iceberg tables: files, columns by id, partition values and deleted positions, by PyIceberg.
+
+PyIceberg gets the objects from the table's own store, so metadata cannot lead it to other places.
+Spec: IMP-5, IMP-7.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from tablefmt.errors import (
+    CorruptDataError,
+    CorruptEntryError,
+    CorruptTableError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from tablefmt.imports.roaring_blobs import framed_positions
+from tablefmt.imports.source import Source, refused
+from tablefmt.log.bounded_parquet import footer_of, most_expanded
+from tablefmt.log.object_names import imported_path_problem
+from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.scalar_values import encode
+from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, Type
+from tablefmt.model.schema_rules import check_new_names
+from tablefmt.store.buffers import reader_of
+from tablefmt.store.object_store import KeyNotFoundError, Store
+
+if TYPE_CHECKING:
+    from pyiceberg.table import FileScanTask, Table
+
+METADATA = "metadata/"
+
+OBJECT_BYTES_MAX = 1 << 30
+"""Most bytes of one object of metadata or deletes."""
+
+_NAME = re.compile(r"(?:v(\d+)|(\d+)-[0-9a-zA-Z-]+)\.metadata\.json")
+
+
+def iceberg_source(store: Store) -> Source:
+    """Return the files of the current snapshot of an Iceberg table.
+
+    Raises:
+        TableNotFoundError: there is no Iceberg table.
+        UnsupportedFeatureError: IMP-7; or PyIceberg is not installed.
+        SchemaMismatchError: IMP-7. CorruptTableError, CorruptDataError: damaged metadata.
+    """
+    name = newest_metadata(store)
+    folder = _Folder(store)
+    table = _opened(folder, name)
+    try:
+        return _source(store, folder, table, name)
+    except (UnsupportedFeatureError, CorruptTableError, SchemaMismatchError):
+        raise
+    except Exception as error:
+        # PyIceberg raises errors of many libraries for damaged metadata.
+        raise CorruptTableError(
+            f"the metadata of the Iceberg table cannot be read: {str(error)[:300]}",
+            key=METADATA + name,
+            rule="IMP-5",
+        ) from error
+
+
+def newest_metadata(store: Store) -> str:
+    """Return the name of the newest metadata file, by its number.
+
+    Raises:
+        TableNotFoundError: there is none.
+        UnsupportedFeatureError: two have the same number; name one of them by a catalog.
+    """
+    names: dict[int, list[str]] = {}
+    for one in store.list_after(METADATA):
+        match = _NAME.fullmatch(one.key.removeprefix(METADATA))
+        if match is not None:
+            names.setdefault(int(match[1] or match[2]), []).append(match[0])
+    if not names:
+        raise TableNotFoundError(store.uri, "it holds no metadata of an Iceberg table")
+    newest = names[max(names)]
+    if len(newest) > 1:
+        raise refused(
+            f"two metadata files have the newest number: {', '.join(sorted(newest))!r:.300}",
+            "import:iceberg",
+            advice="Remove the one that the catalog does not name.",
+        )
+    return newest[0]
+
+
+class _Folder:
+    """The folder of an Iceberg table, by the addresses in its metadata."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.location = ""
+
+    def key(self, address: str) -> str:
+        """Return the key of an address in the table's folder.
+
+        Raises:
+            UnsupportedFeatureError: IMP-7, it is outside.
+        """
+        plain, base = _plain(address), _plain(self.location).rstrip("/") + "/"
+        key = plain.removeprefix(base)
+        if key == plain or any(part in ("", ".", "..") for part in key.split("/")):
+            raise refused(
+                f"the metadata names {address!r:.300}, outside of {self.location!r:.300} "
+                "(rule IMP-7)",
+                "import:path",
+            )
+        return key
+
+    def body(self, key: str) -> bytes:
+        """Return the bytes of an object. Raises CorruptDataError."""
+        try:
+            size = self.store.size(key)
+            if size > OBJECT_BYTES_MAX:
+                raise CorruptDataError(f"it has {size} bytes", key=key, rule="IMP-5")
+            return self.store.get_range(key, 0, size)
+        except KeyNotFoundError:
+            raise CorruptDataError("it is missing", key=key, rule="IMP-5") from None
+
+
+def _plain(address: str) -> str:
+    """Return an address in one spelling: `file:` and `s3a:` have others."""
+    if address.startswith("file:"):
+        path = "/" + address.removeprefix("file:").lstrip("/")
+        return unquote(path) if address.startswith("file://") and "%" in path else path
+    return re.sub(r"^s3[an]://", "s3://", address)
+
+
+def _opened(folder: _Folder, name: str) -> Table:
+    try:
+        from pyiceberg.catalog.noop import NoopCatalog
+        from pyiceberg.io import FileIO
+        from pyiceberg.table import Table
+        from pyiceberg.table.metadata import TableMetadataUtil
+    except ModuleNotFoundError:
+        raise UnsupportedFeatureError(
+            "importing an Iceberg table needs PyIceberg. Install it with "
+            "pip install 'tablefmt[iceberg]'.",
+            ["extra:iceberg"],
+        ) from None
+
+    class StoreIO(FileIO):  # type: ignore[misc]
+        """Objects of the table's folder, read-only."""
+
+        def new_input(self, location: str) -> Any:
+            return _Input(folder, location)
+
+        def new_output(self, location: str) -> Any:
+            raise PermissionError(location)
+
+        def delete(self, location: Any) -> None:
+            raise PermissionError(str(location))
+
+    key = METADATA + name
+    body = folder.body(key)
+    try:
+        document = json.loads(body)
+        folder.location = document["location"]
+        if document.get("encryption-keys"):
+            raise refused("it is encrypted", "import:iceberg")
+        metadata = TableMetadataUtil.parse_raw(body.decode())
+    except UnsupportedFeatureError:
+        raise
+    except Exception as error:
+        # It may be damaged, or of a version or with a type that PyIceberg does not know.
+        raise refused(
+            f"PyIceberg cannot read {key!r:.200}: {str(error)[:300]}", "import:iceberg"
+        ) from error
+    return Table(("table",), metadata, key, StoreIO(), NoopCatalog("none"))
+
+
+class _Input:
+    """An object as PyIceberg's InputFile."""
+
+    def __init__(self, folder: _Folder, location: str) -> None:
+        self._folder = folder
+        self.location = location
+
+    def __len__(self) -> int:
+        return self._folder.store.size(self._folder.key(self.location))
+
+    def exists(self) -> bool:
+        """Return whether the object exists."""
+        try:
+            return len(self) >= 0
+        except KeyNotFoundError:
+            return False
+
+    def open(self, seekable: bool = True) -> io.BytesIO:
+        """Return the object as a file."""
+        return io.BytesIO(self._folder.body(self._folder.key(self.location)))
+
+
+def _source(store: Store, folder: _Folder, table: Table, name: str) -> Source:
+    fields = tuple(_field(f, top=True) for f in table.schema().fields)
+    try:
+        schema = check_new_names(Schema(fields, table.metadata.last_column_id))
+    except SchemaMismatchError as error:
+        raise refused(str(error).rstrip("."), "import:schema") from None
+    _check_deletes(table)
+    tasks = list(table.scan().plan_files())
+    by = _identities(table, tasks)
+    paths, sizes, deleted = [], [], {}
+    values: dict[int, list[Any]] = {i: [] for i in by}
+    deletes = _Deletes(folder)
+    for at, task in enumerate(tasks):
+        file = task.file
+        path = folder.key(file.file_path)
+        problem = imported_path_problem(path)
+        if problem is not None:
+            raise refused(f"the file {path!r:.300}: {problem} (rule IMP-1)", "import:path")
+        if file.file_format.name != "PARQUET":
+            raise refused(f"the file {path!r:.300} is {file.file_format.name}", "import:format")
+        paths.append(path)
+        sizes.append(int(file.file_size_in_bytes))
+        spec = table.specs()[file.spec_id]
+        held = {f.source_id: file.partition[n] for n, f in enumerate(spec.fields)}
+        for i in by:
+            values[i].append(held[i])
+        gone = deletes.of(task)
+        if gone:
+            deleted[at] = gone
+    mapping = table.name_mapping()
+    snapshot = table.current_snapshot()
+
+    def changed() -> str | None:
+        now = newest_metadata(store)
+        return None if now == name else f"its newest metadata is {now!r} now"
+
+    return Source(
+        format="iceberg",
+        version=None if snapshot is None else snapshot.snapshot_id,
+        paths=paths,
+        sizes=sizes,
+        schema=schema,
+        partition_by=by,
+        values={i: _encoded(held, schema.by_id(i)) for i, held in values.items()},
+        deleted=deleted,
+        by_ids=True,
+        known_names={} if mapping is None else dict(_known_names(mapping.root)),
+        changed=changed,
+    )
+
+
+def _known_names(fields: Sequence[Any]) -> Iterator[tuple[int, list[str]]]:
+    for field in fields:
+        if field.field_id is not None:
+            yield field.field_id, list(field.names)
+        yield from _known_names(field.fields)
+
+
+def _check_deletes(table: Table) -> None:
+    """Refuse equality deletes: they are no positions, and would have to be looked up."""
+    from pyiceberg.manifest import DataFileContent, ManifestContent
+
+    snapshot = table.current_snapshot()
+    for manifest in () if snapshot is None else snapshot.manifests(table.io):
+        if manifest.content != ManifestContent.DELETES:
+            continue
+        for entry in manifest.fetch_manifest_entry(table.io):
+            if entry.data_file.content == DataFileContent.EQUALITY_DELETES:
+                raise refused(
+                    "it has equality deletes (rule IMP-7)",
+                    "import:equality-deletes",
+                    advice="Compact the Iceberg table with rewrite_data_files first.",
+                )
+
+
+def _identities(table: Table, tasks: Sequence[FileScanTask]) -> list[int]:
+    """Return the ids of columns by whose value every file is partitioned."""
+    from pyiceberg.transforms import IdentityTransform
+
+    specs = table.specs()
+    used = {task.file.spec_id for task in tasks} | {table.spec().spec_id}
+    columns = [
+        {f.source_id for f in specs[i].fields if isinstance(f.transform, IdentityTransform)}
+        for i in used
+    ]
+    flat = {f.field_id for f in table.schema().fields}
+    everywhere = set.intersection(*columns) & flat if columns else set()
+    chosen = [f.source_id for f in table.spec().fields if f.source_id in everywhere]
+    return chosen if len(chosen) < len(flat) else chosen[:-1]
+
+
+def _encoded(values: Sequence[Any], field: Field) -> list[Any]:
+    """Return partition values in the form of the log (VAL-1)."""
+    target = arrow_type(field.type)
+    if pa.types.is_temporal(target):
+        whole = all(value is None or isinstance(value, int) for value in values)
+        plain = pa.int32() if pa.types.is_date(target) else pa.int64()
+        array = pa.array(values, plain).cast(target) if whole else pa.array(values, target)
+    else:
+        array = pa.array(values, target)
+    if pa.types.is_floating(target):
+        # One zero and one NaN (VAL-2).
+        array = pc.add(array, pa.scalar(0.0, target))
+    return encode(array, field.type)
+
+
+class _Deletes:
+    """Deleted positions in the delete files of a table. Each file is read once."""
+
+    def __init__(self, folder: _Folder) -> None:
+        self._folder = folder
+        self._known: dict[str, Mapping[str, BitMap64]] = {}
+
+    def of(self, task: FileScanTask) -> BitMap64:
+        """Return the deleted positions of a task's file."""
+        gone = BitMap64()
+        path = self._folder.key(task.file.file_path)
+        for delete in task.delete_files:
+            key = self._folder.key(delete.file_path)
+            if key not in self._known:
+                self._known[key] = self._read(key, delete.file_format.name)
+            gone |= self._known[key].get(path, BitMap64())
+        return gone
+
+    def _read(self, key: str, form: str) -> Mapping[str, BitMap64]:
+        body = self._folder.body(key)
+        try:
+            if form == "PUFFIN":
+                return dict(self._vectors(body))
+            if form == "PARQUET":
+                return dict(self._positions(body))
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            OSError,
+            struct.error,
+            CorruptEntryError,
+            pa.ArrowException,
+        ) as error:
+            if isinstance(error, UnsupportedFeatureError):
+                raise
+            raise CorruptDataError(
+                f"the deleted rows cannot be read: {error!s:.200}", key=key, rule="IMP-5"
+            ) from None
+        raise refused(f"the delete file {key!r:.300} is {form}", "import:format")
+
+    def _positions(self, body: bytes) -> Iterator[tuple[str, BitMap64]]:
+        footer = footer_of(body)
+        groups = [footer.row_group(at).total_byte_size for at in range(footer.num_row_groups)]
+        if sum(groups) > most_expanded(len(body)):
+            raise ValueError("it would expand to too much memory")
+        file = pq.ParquetFile(reader_of(body), metadata=footer, page_checksum_verification=True)
+        rows = file.read(columns=["file_path", "pos"])
+        paths = rows["file_path"].cast(pa.string())
+        for address in pc.unique(paths).to_pylist():
+            found = rows["pos"].filter(pc.equal(paths, address)).combine_chunks()
+            yield self._folder.key(address), BitMap64(found.to_numpy(zero_copy_only=False))
+
+    def _vectors(self, body: bytes) -> Iterator[tuple[str, BitMap64]]:
+        (length,) = struct.unpack("<i", body[-12:-8])
+        if body[:4] != b"PFA1" or body[-4:] != b"PFA1" or not 0 < length < len(body):
+            raise ValueError("it is not Puffin")
+        if body[-8] & 1:
+            raise refused("the footer of a Puffin file is compressed", "import:iceberg")
+        for blob in json.loads(body[-12 - length : -12])["blobs"]:
+            if blob["type"] != "deletion-vector-v1" or blob.get("compression-codec"):
+                continue
+            start, size = int(blob["offset"]), int(blob["length"])
+            if start < 0 or size < 0:
+                raise ValueError("a blob has no valid place")
+            path = self._folder.key(blob["properties"]["referenced-data-file"])
+            yield path, framed_positions(body[start : start + size])
+
+
+def _field(f: Any, *, top: bool = False) -> Field:
+    kind = _type(f.field_type, f.name)
+    initial, default = f.initial_default, f.write_default
+    if (initial is not None or default is not None) and not top:
+        raise refused(f"the nested field {f.name!r:.100} has a default", "import:default")
+    known = [
+        None if value is None else _encoded([value], Field(0, f.name, f.name, kind, True))[0]
+        for value in (default, initial)
+    ]
+    nullable = not f.required
+    return Field(f.field_id, f.name, f.name, kind, nullable, *known, None, f.doc or None)
+
+
+_NAMES = {
+    "boolean": "boolean",
+    "int": "integer",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "binary",
+    "date": "date",
+    "timestamptz": "timestamp",
+    "timestamp": "timestamp_ntz",
+}
+
+
+def _type(kind: Any, name: str) -> Type:
+    from pyiceberg import types
+
+    if isinstance(kind, types.StructType):
+        return Struct(tuple(_field(f) for f in kind.fields))
+    if isinstance(kind, types.ListType):
+        return Array(_type(kind.element_type, name), not kind.element_required, kind.element_id)
+    if isinstance(kind, types.MapType):
+        key, value = _type(kind.key_type, name), _type(kind.value_type, name)
+        return Map(key, value, not kind.value_required, kind.key_id, kind.value_id)
+    if isinstance(kind, types.DecimalType):
+        return Decimal(kind.precision, kind.scale)
+    if str(kind) not in _NAMES:
+        raise refused(
+            f"the column {name!r:.200} has the type {kind} (rule IMP-7)",
+            "import:type",
+            advice="Change the column's type in Iceberg first.",
+        )
+    return Primitive(_NAMES[str(kind)])
