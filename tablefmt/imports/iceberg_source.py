@@ -12,7 +12,6 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -134,8 +133,7 @@ class _Folder:
 def _plain(address: str) -> str:
     """Return an address in one spelling: `file:` and `s3a:` have others."""
     if address.startswith("file:"):
-        path = "/" + address.removeprefix("file:").lstrip("/")
-        return unquote(path) if address.startswith("file://") and "%" in path else path
+        return "/" + address.removeprefix("file:").lstrip("/")
     return re.sub(r"^s3[an]://", "s3://", address)
 
 

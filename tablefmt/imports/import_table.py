@@ -20,10 +20,10 @@ from tablefmt.errors import (
     TableNotFoundError,
 )
 from tablefmt.imports.delta_source import delta_source
-from tablefmt.imports.describe import Described, describe_source
 from tablefmt.imports.iceberg_source import iceberg_source
 from tablefmt.imports.parquet_source import parquet_source
 from tablefmt.imports.source import FORMATS, Source, refused
+from tablefmt.imports.source_description import Described, describe_source
 from tablefmt.log.object_names import LOG
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import IMPORTED

@@ -7,7 +7,7 @@ Spec: RET-4 .. RET-7, RET-10.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -233,15 +233,12 @@ def vacuum(
     # Read the clock before the log's end: a transaction too old to commit by then stays so (RET-6).
     now_us = now_of(context)
     adopted = adopted_imports(view.head.metadata)
-    # Adopted files may be in any folder.
-    listing = listed(store, ("",) if adopted else (*FOLDERS, *DERIVED_FOLDERS))
+    listing = listed(store, _folders(adopted))
     # Refresh, so that concurrently committed files in the listing do not count as left over.
     view.refresh()
+    kept = oldest_kept_version(view, now_us, seconds)
     limits = RetentionLimits(
-        oldest=oldest_kept_version(view, now_us, seconds),
-        now_us=now_us,
-        unnamed_seconds=unnamed,
-        adopted=adopted,
+        oldest=kept, now_us=now_us, unnamed_seconds=unnamed, adopted=adopted
     )
     named = Named(view)
     files = _plan(view, listing, named, limits)
@@ -272,6 +269,11 @@ def vacuum(
         deleted=files.num_rows - len(failures),
         failures=failures,
     )
+
+
+def _folders(adopted: frozenset[int]) -> Sequence[str]:
+    """Return the prefixes of the keys to examine. Adopted files may be in any folder."""
+    return ("",) if adopted else (*FOLDERS, *DERIVED_FOLDERS)
 
 
 def oldest_kept_version(view: LogView, now_us: int, seconds: float) -> int:

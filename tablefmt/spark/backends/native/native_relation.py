@@ -212,12 +212,7 @@ def to_relation(
 
     Raises: as `to_dataframe`.
     """
-    if has_imports(store):
-        raise UnsupportedFeatureError(
-            f"the table at {store.uri} has imported files, which Spark's own reader does not map "
-            "(IMP-4). Set spark.tablefmt.backend to arrow, or compact the table first.",
-            ["spark:imported"],
-        )
+    _check_plain(store)
     root = hadoop_root(store)
     _check_names(files.schema)
     given = None
@@ -267,6 +262,16 @@ def to_relation(
         java_classes.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
         _with_defaults(spark, files.schema, columns),
     )
+
+
+def _check_plain(store: Store) -> None:
+    """Refuse imported files, whose columns Spark's own reader does not map (IMP-4)."""
+    if has_imports(store):
+        raise UnsupportedFeatureError(
+            f"the table at {store.uri} has imported files, which Spark's own reader cannot read "
+            "(rule IMP-4). Set spark.tablefmt.backend to arrow.",
+            ["spark:imported"],
+        )
 
 
 def _check_names(schema: Schema) -> None:

@@ -20,7 +20,9 @@ from tablefmt.data.data_writer import Gathered
 from tablefmt.data.file_checksum import file_digest
 from tablefmt.data.file_descriptions import read_footer
 from tablefmt.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeatureError
-from tablefmt.imports.file_columns import (
+from tablefmt.imports.partition_values import typed_partitions
+from tablefmt.imports.source import Source, refused
+from tablefmt.imports.source_columns import (
     NamesInFile,
     calendar_problem,
     check_fits,
@@ -28,8 +30,6 @@ from tablefmt.imports.file_columns import (
     merged,
     plain_columns,
 )
-from tablefmt.imports.partition_values import typed_partitions
-from tablefmt.imports.source import Source, refused
 from tablefmt.model.log_entry import AddedFiles
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.schema_rules import check_new_names, number_fields
