@@ -36,8 +36,8 @@ from tablefmt.changes.commit_rows import (
 from tablefmt.data.matching_rows import RowFilter
 from tablefmt.data.row_difference import row_difference
 from tablefmt.data.row_reader import LocatedRows, answer_schema, locate_rows
+from tablefmt.model.import_layouts import LAYOUT
 from tablefmt.model.schema import Field, Schema
-from tablefmt.snapshot.import_layouts import LAYOUT
 from tablefmt.store.object_store import Store
 
 WAITING_BYTES = 128 << 20

@@ -22,12 +22,12 @@ from tablefmt.changes.version_range import Covered
 from tablefmt.errors import InvalidArgumentError, LostCheckpointError
 from tablefmt.log.log_reader import WINDOW_MAX
 from tablefmt.log.overflow_metadata import read_overflows
+from tablefmt.model.import_layouts import with_layouts
 from tablefmt.model.log_entry import NOT_LOGICAL, Entry, OverflowFile, StoredEntry
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.folding import fold
-from tablefmt.snapshot.import_layouts import with_layouts
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import joined
 

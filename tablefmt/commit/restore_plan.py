@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 
 from tablefmt.conflict.read_write_sets import PendingCommit, own_file
 from tablefmt.errors import VersionNotFoundError
+from tablefmt.model.import_layouts import LAYOUT
 from tablefmt.model.log_entry import AddedFiles, CursorBack, Metadata, Operation
 from tablefmt.model.positions import Marks
 from tablefmt.model.scalar_values import encode
@@ -25,7 +26,6 @@ from tablefmt.model.schema import Type
 from tablefmt.snapshot.cursors import Cursors, taken_back
 from tablefmt.snapshot.file_columns import column_type, typed_bounds
 from tablefmt.snapshot.head import Head
-from tablefmt.snapshot.import_layouts import LAYOUT
 from tablefmt.snapshot.segments import Mask
 from tablefmt.snapshot.table_state import Snapshot
 

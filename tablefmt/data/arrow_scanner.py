@@ -25,8 +25,8 @@ from tablefmt.data.file_prefetch import DataFiles
 from tablefmt.log.bounded_parquet import THRIFT_LIMITS
 from tablefmt.model.arrow_types import arrow_type, file_schema
 from tablefmt.model.defaults import default_array
+from tablefmt.model.import_layouts import LAYOUT
 from tablefmt.model.schema import Field, Schema, is_float
-from tablefmt.snapshot.import_layouts import LAYOUT
 from tablefmt.store.buffers import lent
 
 POSITION = "\0position"

@@ -22,8 +22,8 @@ from tablefmt.errors import CorruptDataError, StoreError, UnsupportedFeatureErro
 from tablefmt.log.bounded_parquet import EXPANDED_FREE, footer_of, most_expanded
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.defaults import default_array
+from tablefmt.model.import_layouts import LAYOUT, layout_of
 from tablefmt.model.schema import Field
-from tablefmt.snapshot.import_layouts import LAYOUT, layout_of
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 # Damage can cause any of these: bytes that are not UTF-8, huge lengths, unknown types.

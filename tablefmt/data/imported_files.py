@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from tablefmt.data.arrow_scanner import is_known
 from tablefmt.data.matching_rows import RowFilter
+from tablefmt.model.import_layouts import LAYOUT, layout_of
 from tablefmt.model.schema import Field, Schema, renamed_field
-from tablefmt.snapshot.import_layouts import LAYOUT, layout_of
 
 _LACKING = "\0lacking "
 """Prefix of the name of a column that files lack. No column of a file has it (SCH-2)."""

@@ -11,6 +11,7 @@ import json
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -150,7 +151,7 @@ def _opened(folder: _Folder, name: str) -> Table:
             ["extra:iceberg"],
         ) from None
 
-    class StoreIO(FileIO):  # type: ignore[misc]
+    class StoreIO(FileIO):
         """Objects of the table's folder, read-only."""
 
         def new_input(self, location: str) -> Any:
@@ -382,12 +383,12 @@ def _field(f: Any, *, top: bool = False) -> Field:
     initial, default = f.initial_default, f.write_default
     if (initial is not None or default is not None) and not top:
         raise refused(f"the nested field {f.name!r:.100} has a default", "import:default")
-    known = [
-        None if value is None else _encoded([value], Field(0, f.name, f.name, kind, True))[0]
-        for value in (default, initial)
-    ]
-    nullable = not f.required
-    return Field(f.field_id, f.name, f.name, kind, nullable, *known, None, f.doc or None)
+    column = Field(f.field_id, f.name, f.name, kind, not f.required, comment=f.doc or None)
+    if default is not None:
+        column = replace(column, default=_encoded([default], column)[0])
+    if initial is not None:
+        column = replace(column, initial=_encoded([initial], column)[0])
+    return column
 
 
 _NAMES = {

@@ -173,7 +173,7 @@ def _merged_type(ours: Type, theirs: Type, ids: NewIds, name: str) -> Type:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamesInFile:
-    """How a file's columns differ from the table's physical names."""
+    """Differences between a file's columns and the table's physical names."""
 
     names: Mapping[int, str | None]
     """By field id, where they differ. None: the file lacks the column, and has another one of its

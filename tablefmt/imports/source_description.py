@@ -107,7 +107,7 @@ def describe_source(store: Store, source: Source) -> Described:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Look:
-    """What a file's footer says."""
+    """Facts of one file from its footer."""
 
     footer: pq.FileMetaData
     checksum: int | None

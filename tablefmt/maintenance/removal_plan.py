@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from tablefmt.log.object_names import block_range, is_part_key, root_version
 from tablefmt.maintenance.retention import before_us
+from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.log_entry import Metadata
 from tablefmt.snapshot.file_history import FileHistory
-from tablefmt.snapshot.import_layouts import NUMBER
 
 FOLDERS = ("data/", "deletes/", "_log/side/", "_log/.probe-", "_log/.tmp-")
 """Prefixes of all keys that vacuum examines."""

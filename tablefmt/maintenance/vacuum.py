@@ -237,9 +237,7 @@ def vacuum(
     # Refresh, so that concurrently committed files in the listing do not count as left over.
     view.refresh()
     kept = oldest_kept_version(view, now_us, seconds)
-    limits = RetentionLimits(
-        oldest=kept, now_us=now_us, unnamed_seconds=unnamed, adopted=adopted
-    )
+    limits = RetentionLimits(oldest=kept, now_us=now_us, unnamed_seconds=unnamed, adopted=adopted)
     named = Named(view)
     files = _plan(view, listing, named, limits)
     # Older versions that lose no file stay readable.

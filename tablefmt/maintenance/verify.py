@@ -23,11 +23,11 @@ from tablefmt.log.log_reader import read_range
 from tablefmt.log.object_names import entry_key
 from tablefmt.maintenance.manual_checkpoint import checkpoint_problems
 from tablefmt.maintenance.stored_objects import Unnamed, unnamed_files
+from tablefmt.model.import_layouts import LAYOUT, layout_of
 from tablefmt.model.log_entry import Entry, Lineage
 from tablefmt.model.positions import decode_positions, row_span
 from tablefmt.model.times import show_time
 from tablefmt.printable import printable_lines
-from tablefmt.snapshot.import_layouts import LAYOUT, layout_of
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.store.import_roots import folder_of

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tablefmt.conflict.read_write_sets import Ids
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.data.data_writer import codes_of
+from tablefmt.model.import_layouts import NUMBER
 from tablefmt.printable import printable_lines
-from tablefmt.snapshot.import_layouts import NUMBER
 
 MINOR, MAJOR = "minor", "major"
 KINDS = (MINOR, MAJOR)

@@ -19,13 +19,13 @@ from pyroaring import BitMap64
 from tablefmt.errors import LostCheckpointError
 from tablefmt.expressions.file_pruning import may_match, partition_match
 from tablefmt.expressions.predicate import Predicate, fields
+from tablefmt.model.import_layouts import NUMBER, with_layouts
 from tablefmt.model.log_entry import Metadata, Totals
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.checkpoint_base import blamed, check_complete, check_distinct
 from tablefmt.snapshot.deletion_vectors import Deltas, with_vectors
 from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds, with_partitions
 from tablefmt.snapshot.file_history import FileHistory
-from tablefmt.snapshot.import_layouts import NUMBER, with_layouts
 from tablefmt.snapshot.segments import HeldColumns, Mask, Segment
 
 logger = logging.getLogger(__name__)

@@ -22,11 +22,11 @@ from tablefmt.data.column_cast import match_columns
 from tablefmt.data.data_writer import write_data
 from tablefmt.data.row_reader import locate_rows, read_files
 from tablefmt.model.arrow_types import to_arrow
+from tablefmt.model.import_layouts import LAYOUT
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field, Schema
 from tablefmt.session.table_scan import explain_given_up_version
 from tablefmt.session.transaction_snapshot import TransactionFiles
-from tablefmt.snapshot.import_layouts import LAYOUT
 from tablefmt.spark.backends.backend_protocol import FILE, ROW
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.store.object_store import Store

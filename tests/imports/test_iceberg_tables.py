@@ -1,0 +1,197 @@
+"""Iceberg tables as tables over the same files; rows compared with PyIceberg (IMP-5, IMP-7)."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import struct
+import zlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyroaring import BitMap64
+
+import tablefmt
+from tablefmt.errors import CorruptDataError, CorruptTableError, UnsupportedFeatureError
+from tablefmt.imports import iceberg_source
+from tablefmt.store.memory_store import MemoryStore
+from tests.imports.sources import alike, contents, odd_rows
+
+sql = pytest.importorskip("pyiceberg.catalog.sql")
+
+
+def made(folder: Path, rows: pa.Table, **options: Any) -> Any:
+    """Return a new Iceberg table with these rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    uri = f"sqlite:///{folder}/catalog.db"
+    catalog = sql.SqlCatalog("c", uri=uri, warehouse=f"file://{folder}")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", schema=rows.schema, **options)
+    table.append(rows)
+    return table
+
+
+def rows_without_control_characters() -> pa.Table:
+    """Return rows whose paths KEY-2 allows. PyIceberg does not encode control characters."""
+    rows = odd_rows()
+    return rows.filter(pc.fill_null(pc.not_equal(rows["region"], "x\ny"), True))
+
+
+def test_renamed_and_dropped_columns_and_a_name_used_again(tmp_path: Path) -> None:
+    """IMP-4, IMP-5: by field id, at every depth; DML, compaction and every version."""
+    from pyiceberg.expressions import LessThan
+    from pyiceberg.types import StringType
+
+    ice = made(tmp_path, rows_without_control_characters())
+    with ice.update_spec() as spec:
+        spec.add_identity("region")
+    with ice.update_schema() as change:
+        change.rename_column("v", "value")
+        change.rename_column(("st", "a"), "b")
+        change.delete_column("n")
+    with ice.update_schema() as change:
+        change.add_column("v", StringType())
+    late = {"id": 100, "region": "new", "value": 1.0, "ts": 1, "st": {"b": 1, "l": [2]}, "v": "t"}
+    ice.append(pa.Table.from_pylist([late], schema=ice.schema().as_arrow()))
+    ice.delete(LessThan("id", 3))
+    path = tmp_path / "db" / "t"
+    expected, before = ice.scan().to_arrow(), contents(path)
+    table = tablefmt.import_table(path)
+    assert contents(path) == before
+    assert alike(table.to_arrow()) == alike(expected)
+    assert (
+        table.to_arrow(where="v is null and value > 20").num_rows
+        == pc.sum(pc.fill_null(pc.greater(expected["value"], 20), False)).as_py()
+    )
+    table.update({"v": "'set'"}, "st.b = 7")
+    assert table.to_arrow(where="v = 'set'")["id"].to_pylist() == [7]
+    table.delete("region = 'EU'")
+    left = table.to_arrow()
+    assert left.num_rows == expected.num_rows - expected["region"].to_pylist().count("EU")
+    table.compact("major")
+    assert alike(tablefmt.open(path).to_arrow()) == alike(left)
+    assert alike(tablefmt.open(path).to_arrow(version=1)) == alike(expected)
+    assert alike(ice.scan().to_arrow()) == alike(expected)
+    assert table.verify(deep=True).ok
+
+
+def test_identity_partitions_are_kept_and_others_dropped(tmp_path: Path) -> None:
+    """IMP-5, VAL-1: dates, NULL, and a bucket."""
+    from pyiceberg.transforms import BucketTransform
+
+    days = pa.array([0, None, -1, 20_000], pa.date32())
+    rows = pa.table({"id": pa.array(range(4), pa.int64()), "d": days, "s": ["", None, "a", "b"]})
+    ice = made(tmp_path, rows.slice(0, 0))
+    with ice.update_spec() as spec:
+        spec.add_identity("d")
+        spec.add_field("id", BucketTransform(2))
+        spec.add_identity("s")
+    ice.append(rows)
+    table = tablefmt.import_table(tmp_path / "db" / "t", "iceberg")
+    assert table.partition_by == ["d", "s"]
+    assert alike(table.to_arrow()) == alike(ice.scan().to_arrow())
+    assert table.scan(where="d = date'2024-10-04'").files().num_rows == 1
+    assert table.to_arrow(where="s = ''")["id"].to_pylist() == [0]
+
+
+def test_hostile_and_unknown_metadata_is_refused(tmp_path: Path) -> None:
+    """IMP-7: paths out of the source, damage, types. The import writes no log."""
+    made(tmp_path, pa.table({"id": [1]}))
+    path = tmp_path / "db" / "t"
+    newest = max((path / "metadata").glob("*.metadata.json"))
+    document = json.loads(newest.read_text())
+
+    def refused(change: dict[str, Any], error: type[Exception], match: str) -> None:
+        newest.write_text(json.dumps(document | change))
+        with pytest.raises(error, match=match):
+            tablefmt.import_table(path)
+        assert not (path / "_log").exists()
+
+    snapshots = [document["snapshots"][0] | {"manifest-list": "file:///etc/passwd"}]
+    refused({"snapshots": snapshots}, UnsupportedFeatureError, "outside of")
+    refused({"location": str(tmp_path / "else")}, UnsupportedFeatureError, "outside of")
+    snapshots[0]["manifest-list"] = f"{document['location']}/../../x"
+    refused({"snapshots": snapshots}, UnsupportedFeatureError, "outside of")
+    snapshots[0]["manifest-list"] = f"{document['location']}/metadata/lost.avro"
+    refused({"snapshots": snapshots}, CorruptTableError, "missing")
+    refused({"format-version": 9}, UnsupportedFeatureError, "PyIceberg cannot read")
+    schema = json.loads(json.dumps(document["schemas"]).replace('"long"', '"uuid"'))
+    refused({"schemas": schema}, UnsupportedFeatureError, "uuid")
+    newest.write_text("{")
+    with pytest.raises(UnsupportedFeatureError, match="PyIceberg cannot read"):
+        tablefmt.import_table(path)
+    newest.write_text(json.dumps(document))
+    (data,) = (path / "data").glob("*.parquet")
+    shutil.move(data, tmp_path / "elsewhere")
+    with pytest.raises(CorruptDataError, match=data.name):
+        tablefmt.import_table(path)
+
+
+class Deletes:
+    """Delete files of a table at /t, and what an import reads from them."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore("t")
+        self.folder = iceberg_source._Folder(self.store)
+        self.folder.location = "/t"
+
+    def of(self, body: bytes, form: str) -> list[int]:
+        """Return the deleted positions of data/a.parquet."""
+        self.store.put("d", body)
+        delete = SimpleNamespace(file_path="/t/d", file_format=SimpleNamespace(name=form))
+        file = SimpleNamespace(file_path="/t/data/a.parquet")
+        task: Any = SimpleNamespace(file=file, delete_files=[delete])
+        return list(iceberg_source._Deletes(self.folder).of(task))
+
+
+def puffin(*blobs: tuple[str, bytes]) -> bytes:
+    """Return a Puffin file with deletion vectors by the address of their data file."""
+    body, described = b"PFA1", []
+    for address, blob in blobs:
+        described.append(
+            {
+                "type": "deletion-vector-v1",
+                "fields": [],
+                "snapshot-id": -1,
+                "sequence-number": -1,
+                "offset": len(body),
+                "length": len(blob),
+                "properties": {"referenced-data-file": address, "cardinality": "3"},
+            }
+        )
+        body += blob
+    footer = json.dumps({"blobs": described}).encode()
+    return body + b"PFA1" + footer + struct.pack("<ii", len(footer), 0) + b"PFA1"
+
+
+def vector(*positions: int) -> bytes:
+    """Return a deletion vector as Iceberg 3 stores it."""
+    body = struct.pack("<I", 1681511377) + BitMap64(positions).serialize()
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def test_positional_deletes_and_vectors() -> None:
+    """IMP-5, DEL-2: of several data files in one delete file; damage has a name."""
+    deletes = Deletes()
+    other, mine = "/t/data/b.parquet", "/t/data/a.parquet"
+    sink = io.BytesIO()
+    paths = pa.array([mine, other, mine, mine], pa.string()).dictionary_encode()
+    pq.write_table(pa.table({"file_path": paths, "pos": [5, 1, 2, 2]}), sink)
+    assert deletes.of(sink.getvalue(), "PARQUET") == [2, 5]
+    body = puffin((other, vector(9)), (mine, vector(1, 2, 70_000)))
+    assert deletes.of(body, "PUFFIN") == [1, 2, 70_000]
+    damaged = bytearray(body)
+    damaged[body.index(vector(1, 2, 70_000)) + 20] ^= 1
+    for wrong in (bytes(damaged), body[:-1], b"", b"PFA1" * 5):
+        with pytest.raises(CorruptDataError, match="deleted rows cannot be read"):
+            deletes.of(wrong, "PUFFIN")
+    with pytest.raises(UnsupportedFeatureError, match="outside of"):
+        deletes.of(puffin(("/u/data/a.parquet", vector(1))), "PUFFIN")
+    with pytest.raises(UnsupportedFeatureError, match="is AVRO"):
+        deletes.of(b"Obj1", "AVRO")
