@@ -151,7 +151,7 @@ def _opened(folder: _Folder, name: str) -> Table:
             ["extra:iceberg"],
         ) from None
 
-    class StoreIO(FileIO):
+    class StoreIO(FileIO):  # type: ignore[misc]
         """Objects of the table's folder, read-only."""
 
         def new_input(self, location: str) -> Any:

@@ -227,7 +227,7 @@ def test_mapped_columns_renamed_and_a_name_used_again(tmp_path: Path, mode: str)
     made.commit(made.add("a.parquet", first))
     made.commit(made.add("b.parquet", second))
     table = tablefmt.import_table(tmp_path / "t")
-    expected = [
+    expected: list[dict[str, Any]] = [
         {"id": 1, "v": None, "w": 10, "s": {"q": "in"}},
         {"id": 2, "v": "new", "w": 20, "s": None},
     ]

@@ -44,7 +44,7 @@ def rows_without_control_characters() -> pa.Table:
 
 
 def test_renamed_and_dropped_columns_and_a_name_used_again(tmp_path: Path) -> None:
-    """IMP-4, IMP-5: by field id, at every depth; DML, compaction and every version."""
+    """IMP-4, IMP-5: columns are found by field id, at every depth and version."""
     from pyiceberg.expressions import LessThan
     from pyiceberg.types import StringType
 
@@ -82,7 +82,7 @@ def test_renamed_and_dropped_columns_and_a_name_used_again(tmp_path: Path) -> No
 
 
 def test_identity_partitions_are_kept_and_others_dropped(tmp_path: Path) -> None:
-    """IMP-5, VAL-1: dates, NULL, and a bucket."""
+    """IMP-5, VAL-1: the table is partitioned by dates and text, and not by a bucket."""
     from pyiceberg.transforms import BucketTransform
 
     days = pa.array([0, None, -1, 20_000], pa.date32())
@@ -134,7 +134,7 @@ def test_hostile_and_unknown_metadata_is_refused(tmp_path: Path) -> None:
 
 
 class Deletes:
-    """Delete files of a table at /t, and what an import reads from them."""
+    """Delete files of a table at /t."""
 
     def __init__(self) -> None:
         self.store = MemoryStore("t")
@@ -177,7 +177,7 @@ def vector(*positions: int) -> bytes:
 
 
 def test_positional_deletes_and_vectors() -> None:
-    """IMP-5, DEL-2: of several data files in one delete file; damage has a name."""
+    """IMP-5, DEL-2: one delete file has positions of several data files; damage is an error."""
     deletes = Deletes()
     other, mine = "/t/data/b.parquet", "/t/data/a.parquet"
     sink = io.BytesIO()
