@@ -251,12 +251,14 @@ WRONG = [
         ("update", "copy"),
         first=20,
     ),
-    Wrong("what a handle knew is not judged", Driver, "_check_known", _never, ("delete", "update")),
+    Wrong(
+        "what a handle knew is not checked", Driver, "_check_known", _never, ("delete", "update")
+    ),
     Wrong("scans are not reads", transaction, "with_reads", _first, ("copy", "scan_delete")),
     Wrong(
-        "winners are not followed",
+        "concurrent commits are not rebased over",
         concurrent_commits,
-        "follow",
+        "rebase_onto",
         _unfollowed,
         ("delete", "minor", "append"),
     ),
