@@ -1,0 +1,490 @@
+"""Delta as a target: `_delta_log/` beside `_log/`, one commit file for each version.
+
+Spec: XPT-6 .. XPT-11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from tablefmt.errors import CorruptTableError
+from tablefmt.export.delta_actions import (
+    FileActions,
+    action_line,
+    add_lines,
+    file_actions,
+    remove_lines,
+    selected,
+)
+from tablefmt.export.delta_checkpoint import checkpoint_bytes
+from tablefmt.export.delta_schema import (
+    VECTORS,
+    WIDENING,
+    features_of,
+    metadata_action,
+    protocol_action,
+    type_changes,
+)
+from tablefmt.export.delta_vectors import (
+    INLINE_MAX,
+    VectorFile,
+    inline_descriptor,
+    vector_bytes,
+    vectors_key,
+)
+from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step
+from tablefmt.export.version_difference import NOTHING, Difference, difference
+from tablefmt.export.written_columns import WrittenColumns
+from tablefmt.model.log_entry import NOT_LOGICAL, Metadata
+from tablefmt.model.schema import id_types
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import Exists, KeyNotFoundError, Store, Written
+
+LOG = "_delta_log/"
+LAST_CHECKPOINT = f"{LOG}_last_checkpoint"
+CHECKPOINT_EVERY = 100
+"""Versions from one checkpoint of the copy to the next."""
+
+MARK_BYTES = 1 << 16
+"""Bytes at the beginning of a commit file that are read for its mark."""
+
+_COMMIT = re.compile(rf"{LOG}(\d{{20}})\.json")
+_VECTORS_KEPT = 16
+"""Vector objects whose places a warm target keeps."""
+
+
+def commit_key(version: int) -> str:
+    """Return the name of a version's commit file."""
+    return f"{LOG}{version:020d}.json"
+
+
+def checkpoint_key(version: int) -> str:
+    """Return the name of a version's checkpoint."""
+    return f"{LOG}{version:020d}.checkpoint.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaState:
+    """Facts of the copy that its next commit needs. They are in every mark."""
+
+    time: int
+    """`inCommitTimestamp` of the newest commit, ms."""
+    features: tuple[str, ...]
+    """Features of readers, sorted. A feature stays once it is needed."""
+    changes: Mapping[str, Sequence[Sequence[str]]]
+    """Type changes, as in `delta_schema`."""
+    spans: Sequence[Sequence[int]]
+    """Pairs (after, to): the commit of version `to` says the changes of all versions above `after`.
+    The first pair is the start. Others are holds that ended.
+    """
+    checkpoint: int
+    """Version of the newest checkpoint that was due; NOTHING if none was."""
+
+    @classmethod
+    def of(cls, mark: Mark) -> DeltaState:
+        """Return the state in a mark."""
+        return cls(**{**mark.state, "features": tuple(mark.state["features"])})
+
+    def json(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        return {
+            "time": self.time,
+            "features": list(self.features),
+            "changes": {key: [list(pair) for pair in value] for key, value in self.changes.items()},
+            "spans": [list(span) for span in self.spans],
+            "checkpoint": self.checkpoint,
+        }
+
+    def told_by(self, version: int) -> int:
+        """Return the version of the foreign commit that says what a version changed."""
+        return next((to for after, to in self.spans if after < version <= to), version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The begin of a copy."""
+
+    entry: str
+    """SHA-256 of the entry."""
+    state: DeltaState
+    files: int
+
+
+@dataclass(slots=True)
+class DeltaTarget:
+    """The target "delta"."""
+
+    name: str = "delta"
+    start_key: str = f"{LOG}_tablefmt_start.json"
+    _written: WrittenColumns = field(default_factory=WrittenColumns)
+    _vectors: dict[tuple[str, int], VectorFile] = field(default_factory=dict)
+    """Vector objects by table and version, newest last."""
+    _begun: _Begun | None = None
+    """The first version of a copy that this target began."""
+
+    def newest(self, store: Store) -> tuple[str, bytes] | None:
+        """Return key and first bytes of the newest commit file."""
+        after = f"{LOG}{_hinted(store):020d}"
+        for begin in dict.fromkeys((after, None)):
+            keys = [one.key for one in store.list_after(LOG, begin) if _COMMIT.fullmatch(one.key)]
+            if keys:
+                return keys[-1], _beginning(store, keys[-1])
+        return None
+
+    def read_mark(self, body: bytes) -> Mark | None:
+        """Return the mark in the first line of a commit file."""
+        try:
+            tags = orjson.loads(body.split(b"\n", 1)[0])["commitInfo"]["tags"]
+            return Mark(
+                table=tags["tablefmt.table"],
+                version=int(tags["tablefmt.version"]),
+                entry=tags["tablefmt.entry"],
+                shown=int(tags["tablefmt.shown"]),
+                state=orjson.loads(tags["tablefmt.state"]),
+            )
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+            return None
+
+    def cannot_show(self, view: LogView, version: int) -> str:
+        """Return why Delta cannot show a version: files that lack a column with an initial value.
+
+        Delta reads NULL there, and tablefmt reads the value (SCH-7). Spec: XPT-11.
+        """
+        schema = view.metadata_at(version).schema
+        columns = [f for f in schema.fields if f.initial is not None]
+        if not columns:
+            return ""
+        eras = self._written.of(view, view.snapshot(version))
+        for column in columns:
+            if any(column.id not in types for types in eras.values()):
+                return (
+                    f"column {column.name!r} has a default for rows written before it was added, "
+                    "and Delta reads NULL in their files; rewrite them with compact(kind='major')"
+                )
+        return ""
+
+    def begin(self, view: LogView, step: Step, fetch: Fetch) -> Sequence[tuple[str, bytes]]:
+        """Return the checkpoint of a copy that does not begin with version 0, and its vectors."""
+        assert step.difference is not None
+        state = self._first_state(view, step)
+        self._begun = _Begun(step.stored.digest, state, step.difference.added.num_rows)
+        if step.stored.version == 0:
+            return []
+        files = _Files(self, step.stored.entry.table, state, step.difference, fetch)
+        actions = files.actions(step.difference.added, step.metadata, step.stored.version)
+        body = self._checkpoint(step.stored.entry.table, step, state, actions)
+        return [*files.objects(), (checkpoint_key(step.stored.version), body)]
+
+    def commit(self, step: Step, fetch: Fetch) -> ForeignCommit:
+        """Return the commit file of a version."""
+        entry, between = step.stored.entry, step.difference
+        if between is None:
+            assert step.previous is not None
+            state = DeltaState.of(step.previous)
+            time = max(entry.timestamp // 1000, state.time + 1)
+            return self._commit_of(step, step.previous.shown, replace(state, time=time), b"", ())
+        if step.previous is None:
+            assert self._begun is not None
+            assert self._begun.entry == step.stored.digest
+            before, state = None, self._begun.state
+        else:
+            before = DeltaState.of(step.previous)
+            state = _next_state(before, step, between)
+        head = _described(step, before, state)
+        files = _Files(self, entry.table, state, between, fetch)
+        changes = entry.operation.cls not in NOT_LOGICAL or between.base < entry.version - 1
+        came, went = files.changed_actions()
+        time = entry.timestamp // 1000
+        body = head + b"".join(remove_lines(one, time, changes) for one in went)
+        body += b"".join(add_lines(one, time, changes) for one in came)
+        return self._commit_of(step, entry.version, state, body, files.objects())
+
+    def afterwards(self, view: LogView, mark: Mark, store: Store) -> int:
+        """Write a checkpoint of the copy when one is due, and name it in `_last_checkpoint`."""
+        state = DeltaState.of(mark)
+        if state.checkpoint != mark.version or mark.version == 0:
+            return 0
+        if self._begun is not None and self._begun.entry == mark.entry:
+            return _hint(store, mark.version, self._begun.files)
+        snapshot_of = difference(view, NOTHING, mark.shown)
+        metadata = snapshot_of.after
+        files = _Files(self, mark.table, state, snapshot_of, store.get)
+        actions = files.actions(snapshot_of.added, metadata, mark.shown)
+        described = metadata_action(
+            mark.table, view.created, metadata, state.features, state.changes
+        )
+        body = checkpoint_bytes(protocol_action(state.features), described, actions, state.time)
+        reply = store.put_if_absent(checkpoint_key(mark.version), body)
+        if not isinstance(reply, Written | Exists):
+            return 0
+        return len(body) + _hint(store, mark.version, len(actions))
+
+    def _checkpoint(
+        self, table: str, step: Step, state: DeltaState, actions: FileActions
+    ) -> bytes:
+        described = metadata_action(
+            table, step.created, step.metadata, state.features, state.changes
+        )
+        return checkpoint_bytes(protocol_action(state.features), described, actions, state.time)
+
+    def _first_state(self, view: LogView, step: Step) -> DeltaState:
+        """Return the state of a copy that begins: all that its files need."""
+        assert step.difference is not None
+        version, metadata = step.stored.version, step.metadata
+        features = features_of(metadata.schema)
+        if np.any(step.difference.added["deleted"].to_numpy() > 0):
+            features.add(VECTORS)
+        eras = self._written.of(view, view.snapshot(version)) if version else {}
+        changes: Mapping[str, Sequence[Sequence[str]]] = {}
+        last = dict(next(iter(eras.values()), {}))
+        for types in [*islice(eras.values(), 1, None), id_types(metadata.schema)]:
+            changes = type_changes(changes, last, types)
+            last |= types
+        if changes:
+            features.add(WIDENING)
+        return DeltaState(
+            time=step.stored.entry.timestamp // 1000,
+            features=tuple(sorted(features)),
+            changes=changes,
+            spans=[[NOTHING, version]],
+            checkpoint=version,
+        )
+
+    def _commit_of(
+        self,
+        step: Step,
+        shown: int,
+        state: DeltaState,
+        body: bytes,
+        before: Sequence[tuple[str, bytes]],
+    ) -> ForeignCommit:
+        entry = step.stored.entry
+        mark = Mark(
+            table=entry.table,
+            version=entry.version,
+            entry=step.stored.digest,
+            shown=shown,
+            state=state.json(),
+        )
+        tags = {
+            "tablefmt.table": mark.table,
+            "tablefmt.version": str(mark.version),
+            "tablefmt.entry": mark.entry,
+            "tablefmt.shown": str(shown),
+            "tablefmt.state": orjson.dumps(mark.state).decode(),
+        }
+        if step.held:
+            tags["tablefmt.held"] = step.held
+        parameters = {
+            key: orjson.dumps(value).decode() for key, value in entry.operation.parameters.items()
+        }
+        # The order matters: `inCommitTimestamp` requires this action first.
+        info = {
+            "tags": tags,
+            "timestamp": entry.timestamp // 1000,
+            "inCommitTimestamp": state.time,
+            "operation": entry.operation.name,
+            "operationParameters": parameters,
+            "isolationLevel": entry.basis.isolation,
+            "isBlindAppend": entry.basis.blind,
+            "engineInfo": "tablefmt",
+        }
+        return ForeignCommit(
+            key=commit_key(entry.version),
+            body=action_line("commitInfo", info) + body,
+            mark=mark,
+            before=before,
+        )
+
+    def vector_file(self, table: str, version: int, fetch: Fetch) -> VectorFile:
+        """Return the vector object of an earlier foreign commit, read once."""
+        key = (table, version)
+        if key not in self._vectors:
+            self.keep(VectorFile.read(table, version, fetch(vectors_key(table, version))))
+        return self._vectors[key]
+
+    def keep(self, file: VectorFile) -> None:
+        """Remember a vector object."""
+        self._vectors[file.table, file.version] = file
+        while len(self._vectors) > _VECTORS_KEPT:
+            del self._vectors[next(iter(self._vectors))]
+
+
+def _hint(store: Store, version: int, files: int) -> int:
+    """Name a checkpoint. Return the number of bytes."""
+    hint = {"version": version, "size": files + 2, "numOfAddFiles": files}
+    body = orjson.dumps(hint)
+    store.put(LAST_CHECKPOINT, body)
+    return len(body)
+
+
+def _hinted(store: Store) -> int:
+    try:
+        return int(orjson.loads(store.get(LAST_CHECKPOINT))["version"])
+    except (KeyNotFoundError, orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return 0
+
+
+def _beginning(store: Store, key: str) -> bytes:
+    body = store.get_range(key, 0, MARK_BYTES)
+    return body if b"\n" in body or len(body) < MARK_BYTES else store.get(key)
+
+
+def _next_state(before: DeltaState, step: Step, between: Difference) -> DeltaState:
+    version, features = step.stored.version, set(before.features)
+    features |= features_of(step.metadata.schema)
+    for files in (between.added, between.changed):
+        if files.num_rows and np.any(files["deleted"].to_numpy() > 0):
+            features.add(VECTORS)
+    changes = before.changes
+    assert between.before is not None
+    if between.before is not between.after:
+        types = id_types(between.before.schema)
+        changes = type_changes(changes, types, id_types(step.metadata.schema))
+    if changes:
+        features.add(WIDENING)
+    spans = list(before.spans)
+    if between.base < version - 1:
+        spans.append([between.base, version])
+    due = version - before.checkpoint >= CHECKPOINT_EVERY
+    return DeltaState(
+        time=max(step.stored.entry.timestamp // 1000, before.time + 1),
+        features=tuple(sorted(features)),
+        changes=changes,
+        spans=spans,
+        checkpoint=version if due else before.checkpoint,
+    )
+
+
+def _described(step: Step, before: DeltaState | None, state: DeltaState) -> bytes:
+    """Return the lines of `protocol` and `metaData`, each if it is new."""
+    entry, between = step.stored.entry, step.difference
+    assert between is not None
+    lines = b""
+    if before is None or before.features != state.features:
+        lines += action_line("protocol", protocol_action(state.features))
+
+    def action(metadata: Metadata, of: DeltaState) -> dict[str, Any]:
+        return metadata_action(entry.table, step.created, metadata, of.features, of.changes)
+
+    if before is None or between.before is None:
+        return lines + action_line("metaData", action(step.metadata, state))
+    if between.before is step.metadata and before.features == state.features:
+        return lines
+    now = action(step.metadata, state)
+    if now != action(between.before, before):
+        lines += action_line("metaData", now)
+    return lines
+
+
+class _Files:
+    """Files of one difference as actions, with the vector objects that they need."""
+
+    def __init__(
+        self, target: DeltaTarget, table: str, state: DeltaState, between: Difference, fetch: Fetch
+    ) -> None:
+        self._target, self._table, self._state = target, table, state
+        self._between, self._fetch = between, fetch
+        self._new: dict[int, VectorFile] = {}
+
+    def objects(self) -> list[tuple[str, bytes]]:
+        """Return the vector objects that this commit adds."""
+        return [
+            (vectors_key(self._table, version), bytes(file.body))
+            for version, file in sorted(self._new.items())
+        ]
+
+    def changed_actions(self) -> tuple[list[FileActions], list[FileActions]]:
+        """Return the files to add and to remove. A file that did not change is in neither."""
+        between = self._between
+        new = self._vectors(between.changed, "", between.version, fresh=True)
+        came = self._vectors(between.added, "", between.version, fresh=True)
+        for file in self._new.values():
+            self._target.keep(file)
+        old = self._vectors(between.changed, "_before", between.base)
+        went = self._vectors(between.removed, "", between.base)
+        gone, back = between.same_paths()
+        same = [
+            (g, b)
+            for g, b in zip(gone.tolist(), back.tolist(), strict=True)
+            if went.get(g) == came.get(b)
+        ]
+        added = _left(between.added, came, [b for _, b in same])
+        removed = _left(between.removed, went, [g for g, _ in same])
+        before = between.before if between.before is not None else between.after
+        return (
+            [
+                file_actions(between.changed, between.after, new),
+                file_actions(added[0], between.after, added[1]),
+            ],
+            [
+                file_actions(between.changed, before, old, removed=True),
+                file_actions(removed[0], before, removed[1], removed=True),
+            ],
+        )
+
+    def actions(self, files: pa.Table, metadata: Metadata, version: int) -> FileActions:
+        """Return all files of a state, for a checkpoint."""
+        fresh = version == self._state.spans[0][1] and self._between.base == NOTHING
+        vectors = self._vectors(files, "", version, fresh=fresh)
+        return file_actions(files, metadata, vectors)
+
+    def _vectors(
+        self, files: pa.Table, suffix: str, version: int, *, fresh: bool = False
+    ) -> dict[int, dict[str, Any]]:
+        """Return the descriptors of files with deleted rows, by place.
+
+        Args:
+            files: of the difference.
+            suffix: "_before" for the state of `base`, else "".
+            version: the version of the state.
+            fresh: vectors of this commit go into a new object.
+        """
+        if not files.num_rows:
+            return {}
+        places = np.flatnonzero(files[f"deleted{suffix}"].to_numpy() > 0)
+        ids, rows, last = (
+            files[name].to_numpy()[places].tolist() for name in ("id", "rows", f"vector{suffix}")
+        )
+        found = {}
+        for place, file, count, at in zip(places.tolist(), ids, rows, last, strict=True):
+            positions = self._between.positions(file, count, version)
+            data = vector_bytes(positions)
+            if len(data) <= INLINE_MAX:
+                found[place] = inline_descriptor(data, positions)
+                continue
+            told = self._state.told_by(at)
+            if fresh and told == self._between.version:
+                own = self._new.setdefault(told, VectorFile(self._table, told))
+                own.add(data)
+            else:
+                own = self._target.vector_file(self._table, told, self._fetch)
+            descriptor = own.descriptor(data, positions)
+            if descriptor is None:
+                key = vectors_key(self._table, told)
+                message = f"it lacks the deletion vector of file {file}"
+                raise CorruptTableError(message, key=key, rule="XPT-8")
+            found[place] = descriptor
+        return found
+
+
+def _left(
+    files: pa.Table, vectors: Mapping[int, dict[str, Any]], without: Iterable[int]
+) -> tuple[pa.Table, Mapping[int, dict[str, Any]]]:
+    """Return the files and descriptors except those at some places."""
+    left_out = sorted(without)
+    if not left_out:
+        return files, vectors
+    kept = [place for place in sorted(vectors) if place not in set(left_out)]
+    moved = np.asarray(kept) - np.searchsorted(left_out, kept)
+    return selected(files, left_out), {
+        int(to): vectors[place] for to, place in zip(moved, kept, strict=True)
+    }
