@@ -13,6 +13,7 @@ from tablefmt.changes.version_range import Bounds
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.data.selection import Condition
 from tablefmt.data.sql_evaluation import MEMORY_BYTES
+from tablefmt.export.table_export import ExportReport, Start, export_table
 from tablefmt.expressions.ddl import is_schema
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import Expression
@@ -508,6 +509,25 @@ class Table(ReadableTable):
             UnsupportedFeatureError: the table needs a newer reader.
         """
         return verify(self.context.store, deep=deep)
+
+    def export(self, to: str, *, start: Start = "head") -> ExportReport:
+        """Write the table's metadata in the form of another format, over the same data files.
+
+        Readers of that format then read the table. A copy goes on where it stands. Set the property
+        `export` to have it follow every commit (XPT-1).
+
+        Args:
+            to: "delta".
+            start: first version of a new copy: "head", or a version for time travel from there on.
+
+        Raises:
+            ExportBlockedError: another program writes where the copy is.
+            UnsupportedFeatureError: the format cannot show the first version of a new copy.
+            VersionNotFoundError: `start` is not in the history.
+            InvalidArgumentError: an unknown format or start.
+        """
+        context = self.context
+        return export_table(context.store, context.view, context.environment, to, start=start)
 
     def checkpoint(self) -> CheckpointReport:
         """Write a checkpoint of the newest version, so that the table opens faster (CKP-1).

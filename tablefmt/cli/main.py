@@ -25,6 +25,7 @@ from tablefmt.cli.maintenance_commands import (
     cluster,
     compact,
     expire_log,
+    export_command,
     import_,
     maintain,
     restore,
@@ -235,5 +236,6 @@ for command in (
     restore,
     vacuum,
     expire_log,
+    export_command,
 ):
     main.add_command(command)

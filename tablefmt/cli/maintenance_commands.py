@@ -24,6 +24,7 @@ from tablefmt.cli.output import (
 from tablefmt.data.clustering_order import CURVES, ZORDER
 from tablefmt.data.column_bounds import split_names
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.export.table_export import TARGETS
 from tablefmt.imports.source import FORMATS
 from tablefmt.maintenance.log_expiry import expire_log as run_expiry
 from tablefmt.maintenance.maintain import SECONDS
@@ -259,6 +260,22 @@ def import_(
 def checkpoint(uri: str, as_json: bool, options: Json) -> None:
     """Write a checkpoint of the newest version, so that a long log opens fast."""
     report = open_table(uri, options).checkpoint()
+    print_report(report, asdict(report), as_json)
+
+
+@click.command("export")
+@on_table
+@click.option("--to", type=click.Choice(tuple(TARGETS)), required=True, help="The format.")
+@click.option(
+    "--from",
+    "start",
+    type=int,
+    metavar="V",
+    help="First version of a new copy; by default the newest.",
+)
+def export_command(uri: str, as_json: bool, options: Json, to: str, start: int | None) -> None:
+    """Write the table's metadata for readers of another format, over the same data files."""
+    report = open_table(uri, options).export(to, start="head" if start is None else start)
     print_report(report, asdict(report), as_json)
 
 

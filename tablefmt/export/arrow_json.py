@@ -8,18 +8,16 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Column = pa.Array | pa.ChunkedArray
-
 _ESCAPED = r'["\\\x00-\x1f\x7f]'
 """Characters that do not stand for themselves in a JSON string."""
 
 
-def whole(values: Column) -> pa.Array:
+def whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-def text(values: Column) -> pa.Array:
+def text(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return the values as JSON strings; NULL stays NULL."""
     values = whole(values).cast(pa.string())
     quoted = joined('"', values, '"')
@@ -51,6 +49,11 @@ def objects(members: Mapping[str, pa.Array], rows: int) -> pa.Array:
     named = [joined(orjson.dumps(name).decode() + ":", values) for name, values in members.items()]
     if not named:
         return pa.repeat(pa.scalar("{}"), rows)
+    absent = named[0].is_null()
+    for values in named[1:]:
+        absent = pc.and_(absent, values.is_null())
+    # Arrow omits the whole element if all of its parts are skipped.
+    named[0] = pc.if_else(absent, "", named[0])
     inside = pc.binary_join_element_wise(*named, ",", null_handling="skip")
     return joined("{", inside, "}")
 

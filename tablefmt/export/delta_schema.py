@@ -24,6 +24,7 @@ from tablefmt.model.schema import (
     Type,
     all_fields,
     id_types,
+    walk,
 )
 from tablefmt.model.type_widening import is_widening
 
@@ -62,6 +63,23 @@ def stated_partitions(metadata: Metadata) -> list[Field]:
     return [column for column in columns if str(column.type) in _EXACT]
 
 
+def names_alike(schema: Schema) -> tuple[str, str] | None:
+    """Return two names of siblings that Delta takes for one, because they differ only in case.
+
+    This table compares names by the case rules of one Unicode version (SCH-2).
+    """
+    levels = [schema.fields]
+    for column in schema.fields:
+        levels += [kind.fields for kind in walk(column.type) if isinstance(kind, Struct)]
+    for fields in levels:
+        known: dict[str, str] = {}
+        for one in fields:
+            if one.name.lower() in known:
+                return known[one.name.lower()], one.name
+            known[one.name.lower()] = one.name
+    return None
+
+
 def features_of(schema: Schema) -> set[str]:
     """Return the features that readers need for a schema."""
     named = {str(kind) for kind in id_types(schema).values() if isinstance(kind, Primitive)}
@@ -75,9 +93,7 @@ def features_of(schema: Schema) -> set[str]:
     return features
 
 
-def type_changes(
-    known: Changes, before: Mapping[int, Type], after: Mapping[int, Type]
-) -> Changes:
+def type_changes(known: Changes, before: Mapping[int, Type], after: Mapping[int, Type]) -> Changes:
     """Return the type changes of all columns, after one more schema.
 
     A restore may bring an older type back. The changes after that type are then no longer true.

@@ -30,6 +30,7 @@ from tablefmt.export.delta_schema import (
     WIDENING,
     features_of,
     metadata_action,
+    names_alike,
     protocol_action,
     type_changes,
 )
@@ -132,8 +133,9 @@ class DeltaTarget:
 
     def newest(self, store: Store) -> tuple[str, bytes] | None:
         """Return key and first bytes of the newest commit file."""
-        after = f"{LOG}{_hinted(store):020d}"
-        for begin in dict.fromkeys((after, None)):
+        hinted = _hinted(store)
+        # A hint may name a version that is not there.
+        for begin in (f"{LOG}{hinted:020d}", None) if hinted else (None,):
             keys = [one.key for one in store.list_after(LOG, begin) if _COMMIT.fullmatch(one.key)]
             if keys:
                 return keys[-1], _beginning(store, keys[-1])
@@ -154,11 +156,14 @@ class DeltaTarget:
             return None
 
     def cannot_show(self, view: LogView, version: int) -> str:
-        """Return why Delta cannot show a version: files that lack a column with an initial value.
-
-        Delta reads NULL there, and tablefmt reads the value (SCH-7). Spec: XPT-11.
+        """Return why Delta cannot show a version, or "": names that differ only in case, or files
+        that lack a column with an initial value. Delta reads NULL there (SCH-7). Spec: XPT-11.
         """
         schema = view.metadata_at(version).schema
+        if twins := names_alike(schema):
+            return (
+                f"Delta takes the names {twins[0]!r} and {twins[1]!r} for one; rename one of them"
+            )
         columns = [f for f in schema.fields if f.initial is not None]
         if not columns:
             return ""
@@ -227,9 +232,7 @@ class DeltaTarget:
             return 0
         return len(body) + _hint(store, mark.version, len(actions))
 
-    def _checkpoint(
-        self, table: str, step: Step, state: DeltaState, actions: FileActions
-    ) -> bytes:
+    def _checkpoint(self, table: str, step: Step, state: DeltaState, actions: FileActions) -> bytes:
         described = metadata_action(
             table, step.created, step.metadata, state.features, state.changes
         )

@@ -109,7 +109,7 @@ class Exporter:
             self.stands()
             self._check(view)
         done = self.mark.version if self.mark is not None else self._start(view, start) - 1
-        own = self._view_from(view, done if self.mark is None else self.mark.shown)
+        own = self._view_from(view, done + 1 if self.mark is None else self.mark.shown)
         for stored in _entries(own, done, view.head.version):
             self._step(own, stored, progress)
             if until():
@@ -160,9 +160,12 @@ class Exporter:
 
     def _view_from(self, view: LogView, version: int) -> LogView:
         """Return a view that knows the files of a version and all later ones without rereading."""
-        if version < 0 or version >= view.base.first:
+        if version >= view.base.first:
             return view
         base = next(usable_bases(self.store, version), NO_BASE)
+        if base is NO_BASE and view.timeline.oldest > 0:
+            # Its checkpoint is damaged. The view finds another way to each state.
+            return view
         entries = view.entries_after(base.version)
         return LogView(self.store, entries, base, whole=True)
 

@@ -22,6 +22,7 @@ from tablefmt.maintenance.retention import (
     before_us,
     commit_horizon,
     kept_by_log,
+    kept_for_exports,
     last_old,
     log_seconds,
     now_of,
@@ -133,6 +134,8 @@ def expire_log(
     seconds = _seconds(view.head.metadata, retention, breaks_running_transactions)
     listed = _listed(store)
     start = _start(view, listed, now_of(context), seconds)
+    if start > 0:
+        start = kept_for_exports(context, start, catch_up=not dry_run)
     oldest = max(view.head.totals.oldest, start)
     entries = _going(listed, start, _needed(view, oldest) if start > 0 else frozenset())
     report = ExpiryReport(

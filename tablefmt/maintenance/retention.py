@@ -13,6 +13,7 @@ from typing import Any, Union
 
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import InvalidRangeError
+from tablefmt.export.table_export import kept_for_copies
 from tablefmt.log.object_names import ENTRIES, entry_key, entry_version
 from tablefmt.model.log_entry import (
     Horizon,
@@ -143,6 +144,18 @@ def last_old(
             break
         last = version
     return last
+
+
+def kept_for_exports(context: TableContext, kept: int, *, catch_up: bool) -> int:
+    """Return the earliest version that must stay, at most `kept`: one that a copy shows (XPT-12).
+
+    Args:
+        context: the table.
+        kept: the result by the retention.
+        catch_up: bring the copies up to the head first.
+    """
+    shown = kept_for_copies(context.store, context.view, context.environment, catch_up=catch_up)
+    return kept if shown is None else min(kept, shown)
 
 
 def now_of(context: TableContext) -> int:

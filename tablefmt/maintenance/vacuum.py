@@ -36,6 +36,7 @@ from tablefmt.maintenance.retention import (
     commit_horizon,
     kept_by_log,
     kept_by_store,
+    kept_for_exports,
     kept_seconds,
     now_of,
     retention_seconds,
@@ -237,6 +238,8 @@ def vacuum(
     # Refresh, so that concurrently committed files in the listing do not count as left over.
     view.refresh()
     kept = oldest_kept_version(view, now_us, seconds)
+    if kept > view.head.totals.oldest:
+        kept = max(view.head.totals.oldest, kept_for_exports(context, kept, catch_up=not dry_run))
     limits = RetentionLimits(oldest=kept, now_us=now_us, unnamed_seconds=unnamed, adopted=adopted)
     named = Named(view)
     files = _plan(view, listing, named, limits)

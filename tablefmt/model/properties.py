@@ -70,6 +70,15 @@ def _one_of(*words: str) -> tuple[Callable[[str], bool], str]:
     return (lambda text: text in words), " or ".join(words)
 
 
+EXPORT_TARGETS = ("delta",)
+"""Formats that the property `export` may name."""
+
+
+def _is_export(text: str) -> bool:
+    names = [name.strip() for name in text.split(",")]
+    return not text or (set(names) <= set(EXPORT_TARGETS) and len(set(names)) == len(names))
+
+
 def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and 0 < int(text) < 1 << 50
 
@@ -94,6 +103,7 @@ PROPERTIES: dict[str, Property] = {
     "targetFileSize": Property(str(128 << 20), _is_count, "a whole number of bytes"),
     "autoCompact": Property("false", *_one_of("true", "false")),
     "optimizeWrite": Property("false", *_one_of("true", "false")),
+    "export": Property("", _is_export, " or ".join(EXPORT_TARGETS) + "; several with commas"),
     STATS_COLUMNS: Property(None, lambda text: True, "column names, separated by commas"),
 }
 
@@ -171,3 +181,9 @@ def get_property(properties: Mapping[str, str], name: str) -> str:
     default = PROPERTIES[name].default
     assert default is not None, name
     return properties.get(name, default)
+
+
+def export_targets(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the formats to which every commit is exported (XPT-12)."""
+    given = properties.get("export", "")
+    return tuple(name.strip() for name in given.split(",")) if given else ()

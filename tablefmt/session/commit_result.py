@@ -44,6 +44,7 @@ SCHEMA = pa.schema(
         ("rebased_over", pa.list_(_OVER)),
         ("already_applied", pa.bool_()),
         ("no_op", pa.bool_()),
+        ("exports", pa.map_(pa.string(), pa.int64())),
     ]
 )
 """Schema of a commit as a row."""
@@ -73,11 +74,14 @@ class Commit(ArrowReport):
     """The table already had this application version, so nothing was written."""
     no_op: bool = False
     """There was nothing to do, so no version was made."""
+    exports: Mapping[str, int] = field(default_factory=dict)
+    """The version that each copy of the property `export` shows, by the name of its format."""
 
     def to_arrow(self) -> pa.Table:
         """Return one row with a column for each field. Concurrent commits are a list of structs."""
         row = {field.name: getattr(self, field.name) for field in fields(self)}
         row["metrics"] = list(self.metrics.items())
+        row["exports"] = list(self.exports.items())
         row["rebased_over"] = [vars(over) for over in self.rebased_over]
         return pa.Table.from_pylist([row], SCHEMA)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tablefmt.commit.driver import commit
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.transaction_plan import Plan
 from tablefmt.errors import IdempotenceError, InvalidRangeError, VersionNotFoundError
+from tablefmt.export.table_export import follow_commit
 from tablefmt.model.argument_checks import whole_number
 from tablefmt.model.content_hashes import advice_for, differ
 from tablefmt.model.log_entry import Entry
@@ -198,4 +200,7 @@ class TableContext:
             self.checkpointer.committed(self.view, version, added, self.environment)
             if self.afterwards is not None:
                 self.afterwards(done.entry.entry)
+            exports = follow_commit(self.store, self.view, self.environment)
+            if exports:
+                return replace(commit_made, exports=exports)
         return commit_made

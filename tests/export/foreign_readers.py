@@ -22,6 +22,7 @@ import duckdb, pyarrow as pa
 from duckdb_extensions import import_extension
 connection = duckdb.connect()
 connection.execute("SET timezone = 'UTC'")
+connection.execute("SET enable_progress_bar = false")
 connection.execute(f"SET extension_directory = '{sys.argv[2]}'")
 import_extension("delta", con=connection)
 connection.execute("LOAD delta")
