@@ -17,6 +17,7 @@ from tablefmt.cli.output import (
     print_document,
     print_pairs,
     print_report,
+    print_text,
     progress,
     records,
     status,
@@ -24,6 +25,7 @@ from tablefmt.cli.output import (
 from tablefmt.data.clustering_order import CURVES, ZORDER
 from tablefmt.data.column_bounds import split_names
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.export.export_check import copy_problems
 from tablefmt.export.table_export import TARGETS
 from tablefmt.imports.source import FORMATS
 from tablefmt.maintenance.log_expiry import expire_log as run_expiry
@@ -273,9 +275,24 @@ def checkpoint(uri: str, as_json: bool, options: Json) -> None:
     metavar="V",
     help="First version of a new copy; by default the newest.",
 )
-def export_command(uri: str, as_json: bool, options: Json, to: str, start: int | None) -> None:
-    """Write the table's metadata for readers of another format, over the same data files."""
-    report = open_table(uri, options).export(to, start="head" if start is None else start)
+@click.option("--check", is_flag=True, help="Compare the copy with the log instead.")
+def export_command(
+    uri: str, as_json: bool, options: Json, to: str, start: int | None, check: bool
+) -> None:
+    """Write the table's metadata for readers of another format, over the same data files.
+
+    With --check, exits with 1 if the copy differs from the log.
+    """
+    table = open_table(uri, options)
+    if check:
+        problems = [str(problem) for problem in copy_problems(table.context.view, (to,))]
+        if as_json:
+            print_document({"uri": table.uri, "to": to, "ok": not problems, "problems": problems})
+        else:
+            print_text("\n".join(problems or [f"{table.uri}: the {to} copy is sound"]))
+        exit_unless(not problems)
+        return
+    report = table.export(to, start="head" if start is None else start)
     print_report(report, asdict(report), as_json)
 
 

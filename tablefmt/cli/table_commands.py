@@ -39,6 +39,7 @@ from tablefmt.cli.output import (
     print_table,
     records,
 )
+from tablefmt.export.table_export import copies_of
 from tablefmt.expressions.ddl import CURRENT_DEFAULT, say_values, to_ddl, to_spark_json
 from tablefmt.maintenance.maintain import due
 from tablefmt.model.schema import Field
@@ -89,6 +90,9 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
     ]
     if derived:
         shown["derivedFrom"] = derived
+    copies = copies_of(table.context.store, table.context.view)
+    if copies:
+        shown["exports"] = copies
     if as_of is None:
         waiting = {one.work: one.reason for one in due(table.context)}
         shown["maintenance"] = waiting if as_json or waiting else "nothing is due"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,7 +59,10 @@ def objects(members: Mapping[str, pa.Array], rows: int) -> pa.Array:
     return joined("{", inside, "}")
 
 
-def lines(columns: Sequence[pa.Array]) -> bytes:
+def lines(texts: pa.Array) -> bytes:
     """Return the texts as lines, each with an end."""
-    texts = [line for column in columns for line in column.to_pylist()]
-    return ("\n".join(texts) + "\n").encode() if texts else b""
+    ended = joined(texts, "\n")
+    _, offsets, data = ended.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[ended.offset : ended.offset + len(ended) + 1]
+    body: bytes = data.slice(int(bounds[0]), int(bounds[-1] - bounds[0])).to_pybytes()
+    return body

@@ -117,7 +117,7 @@ def add_lines(actions: FileActions, modified: int, changes: bool) -> bytes:
         _vector_texts(actions),
         "}}",
     )
-    return lines([line])
+    return lines(line)
 
 
 def remove_lines(actions: FileActions, deleted: int, changes: bool) -> bytes:
@@ -136,7 +136,7 @@ def remove_lines(actions: FileActions, deleted: int, changes: bool) -> bytes:
         _vector_texts(actions),
         "}}",
     )
-    return lines([line])
+    return lines(line)
 
 
 def _partition_objects(actions: FileActions) -> pa.Array:

@@ -425,12 +425,14 @@ class _Files:
         before = between.before if between.before is not None else between.after
         return (
             [
-                file_actions(between.changed, between.after, new),
-                file_actions(added[0], between.after, added[1]),
+                file_actions(files, between.after, vectors)
+                for files, vectors in ((between.changed, new), added)
+                if files.num_rows
             ],
             [
-                file_actions(between.changed, before, old, removed=True),
-                file_actions(removed[0], before, removed[1], removed=True),
+                file_actions(files, before, vectors, removed=True)
+                for files, vectors in ((between.changed, old), removed)
+                if files.num_rows
             ],
         )
 

@@ -243,6 +243,26 @@ def standing(store: Store, name: str) -> Mark | None:
     return None if newest is None else target.read_mark(newest[1])
 
 
+def copies_of(store: Store, view: LogView) -> dict[str, dict[str, int | str]]:
+    """Return where each copy of the property `export` stands: by target, what `describe` shows.
+
+    Args:
+        store: the table's root.
+        view: its log, at the head.
+    """
+    copies: dict[str, dict[str, int | str]] = {}
+    for name in export_targets(view.head.metadata.properties):
+        mark = standing(store, name)
+        if mark is None:
+            copies[name] = {"status": "no copy yet, or a copy of another program"}
+            continue
+        copies[name] = {"version": mark.version, "behind": view.head.version - mark.version}
+        if mark.shown != mark.version:
+            why = target_of(name).cannot_show(view, mark.version)
+            copies[name] |= {"shows": mark.shown, "heldSince": mark.shown + 1, "why": why}
+    return copies
+
+
 def kept_for_copies(
     store: Store, view: LogView, environment: Environment, *, catch_up: bool
 ) -> int | None:

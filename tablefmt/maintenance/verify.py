@@ -19,6 +19,7 @@ from tablefmt.data.column_bounds import stats_problem
 from tablefmt.data.file_checksum import file_digest
 from tablefmt.data.file_verification import check_file
 from tablefmt.errors import CorruptEntryError, CorruptTableError, TablefmtError
+from tablefmt.export.export_check import copy_problems
 from tablefmt.log.log_reader import read_range
 from tablefmt.log.object_names import entry_key
 from tablefmt.maintenance.manual_checkpoint import checkpoint_problems
@@ -203,6 +204,7 @@ def verify(
         snapshot = view.snapshot()
         problems: list[CorruptTableError] = [*row_problems(view, snapshot)]
         problems += checkpoint_problems(view, every=deep)
+        problems += copy_problems(view)
         unnamed = unnamed_files(view)
     except CorruptTableError as error:
         finding = Finding(error.key or store.uri, error.rule, error.detail)

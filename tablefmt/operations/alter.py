@@ -8,9 +8,11 @@ Spec: ENT-8, ENT-10, SCH-2 .. SCH-4, SCH-7 .. SCH-9, CFL-5.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tablefmt.commit.transaction_plan import Staged
+from tablefmt.export.export_refusals import check_exports
 from tablefmt.expressions.check_constraints import shown_columns
 from tablefmt.model.log_entry import Operation, OperationClass
 from tablefmt.model.scalar_values import shown_value
@@ -40,14 +42,26 @@ class Alter(Generic[Made]):
         self._apply = apply
 
     def set_properties(
-        self, properties: Mapping[str, Any], **commit: Unpack[CommitKeywords]
+        self,
+        properties: Mapping[str, Any],
+        *,
+        force: bool = False,
+        **commit: Unpack[CommitKeywords],
     ) -> Made:
         """Set table properties. Other properties stay.
 
+        Args:
+            properties: values by name.
+            force: set `export` to a format that cannot show this version of the table. Its copy
+                begins with the first version that it can show.
+            commit: options of every commit.
+
         Raises:
             SchemaMismatchError: an unknown name, or a value that is invalid for the name.
+            UnsupportedFeatureError: a format of `export` cannot show the table.
         """
-        return self._apply(alterations.set_properties(properties), commit)
+        change = alterations.set_properties(properties)
+        return self._apply(replace(change, force=force), commit)
 
     def unset_properties(self, names: Sequence[str], **commit: Unpack[CommitKeywords]) -> Made:
         """Reset properties to their defaults. Properties that are not set are ignored.
@@ -65,6 +79,7 @@ class Alter(Generic[Made]):
         after: str | None = None,
         first: bool = False,
         default: Any = None,
+        force: bool = False,
         **commit: Unpack[CommitKeywords],
     ) -> Made:
         """Add a column, or a field of a struct. No data file changes.
@@ -77,15 +92,17 @@ class Alter(Generic[Made]):
             first: put it before its siblings.
             default: value in all existing rows, and in new rows that are written without the
                 column; None for NULL. Nested and BINARY columns, and fields, have no default.
+            force: add it even if a format of the property `export` cannot show it. The copy then
+                stays at the version before.
             commit: options of every commit.
 
         Raises:
             SchemaMismatchError: the name is taken, the type is not supported in a table, or the
                 default is not a value of the type.
+            UnsupportedFeatureError: a format of the property `export` cannot show it.
         """
-        return self._apply(
-            alterations.add_column(name, type, after=after, first=first, default=default), commit
-        )
+        change = alterations.add_column(name, type, after=after, first=first, default=default)
+        return self._apply(replace(change, force=force), commit)
 
     def rename_column(self, name: str, to: str, **commit: Unpack[CommitKeywords]) -> Made:
         """Rename a column or field. `to` is taken as it is, so a dot in it is part of the name.
@@ -249,6 +266,8 @@ def stage_alter(txn: TransactionSnapshot, alteration: Alteration, find: Find = f
     """
     changed = alteration.change(txn.metadata)
     same = changed == txn.metadata
+    if not same and not alteration.force:
+        check_exports(txn.view, txn.version, txn.metadata, changed)
     if alteration.added_constraint is not None and not same:
         row = find(txn, alteration.added_constraint.broken_by(txn.metadata.schema))
         if row is not None:

@@ -56,6 +56,8 @@ class Alteration:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     added_constraint: AddedConstraint | None = None
     """The constraint that it adds. Concurrent appends conflict with it."""
+    force: bool = False
+    """True to let the copies of the property `export` hold, if they cannot show it (XPT-12)."""
 
     @property
     def adds_constraints(self) -> bool:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import tablefmt
+from tablefmt.cli.main import main
 from tablefmt.errors import ExportBlockedError, UnsupportedFeatureError
 from tablefmt.export import delta_target
 from tablefmt.export.delta_schema import KEEP_OUT
@@ -533,6 +535,86 @@ def test_a_commit_never_fails_by_its_export(tmp_path: Path, caplog: Any) -> None
     assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2]
     with pytest.raises(ExportBlockedError):
         table.export("delta")
+
+
+def test_a_default_is_refused_while_commits_are_exported(tmp_path: Path) -> None:
+    """XPT-12: with column, reason and way out; `force` lets the copy hold, and `describe` says."""
+    table = tablefmt.create(tmp_path / "t", "id BIGINT, p STRING", properties={"export": "delta"})
+    table.alter.add_column("a", "INT", default=1)
+    table.append(rows(1))
+    with pytest.raises(UnsupportedFeatureError, match=r"delta.*'n'.*NULL.*UPDATE.*force=True"):
+        table.alter.add_column("n", "INT", default=7)
+    with pytest.raises(UnsupportedFeatureError, match="for one"):
+        table.alter.add_column("\u2c2f", "INT").version and table.alter.add_column("\u2c5f", "INT")
+    shown = table.version
+    assert table.alter.add_column("n", "INT", default=7, force=True).exports == {"delta": shown}
+    assert table.append(rows(2)).exports == {"delta": shown}
+    described = CliRunner().invoke(main, ["describe", str(tmp_path / "t"), "--json"])
+    copy = json.loads(described.output)["exports"]["delta"]
+    assert (copy["version"], copy["behind"], copy["shows"]) == (table.version, 0, shown)
+    assert "'n'" in copy["why"]
+
+
+def test_a_target_that_cannot_show_the_table_is_refused(tmp_path: Path) -> None:
+    """XPT-12: when the property is set."""
+    table = tablefmt.create(tmp_path / "t", "id BIGINT, p STRING")
+    table.append(rows(1))
+    table.alter.add_column("n", "INT", default=7)
+    with pytest.raises(UnsupportedFeatureError, match=r"cannot export the table to delta.*'n'"):
+        table.alter.set_properties({"export": "delta"})
+    assert table.alter.set_properties({"export": "delta"}, force=True).exports == {}
+    table.update({"n": "8"})
+    table.compact("major")
+    assert table.append(rows(2)).exports == {"delta": table.version}
+
+
+def test_vacuum_and_expiry_keep_what_a_copy_shows(tmp_path: Path) -> None:
+    """XPT-12: a copy that holds, or that cannot be brought up."""
+    table = tablefmt.create(tmp_path / "t", "id BIGINT, p STRING", properties={"export": "delta"})
+    table.append(rows(1))
+    table.overwrite(rows(2))
+    table.alter.add_column("n", "INT", default=7, force=True)
+    table.append(rows(3))
+    (tmp_path / "t" / commit_key(table.version + 1)).write_text("{}\n")
+    table.append(rows(4))
+    how: Any = {"retention": 0, "dry_run": False, "breaks_running_transactions": True}
+    assert mark_of(table, 4).shown == 2
+    report = table.vacuum(**how)
+    assert (report.deleted, report.oldest) == (1, 2)
+    table.expire_log(**how)
+    assert tablefmt.open(tmp_path / "t").to_arrow(version=2)["id"].to_pylist() == [2]
+
+
+def test_the_command_exports(tmp_path: Path) -> None:
+    """The same report as `Table.export`, and exit code 1 for an error."""
+    table = tablefmt.create(tmp_path / "t", "id BIGINT, p STRING")
+    table.append(rows(1))
+    run = CliRunner().invoke(main, ["export", str(tmp_path / "t"), "--to", "delta", "--from", "0"])
+    assert (run.exit_code, "2 versions written" in run.output) == (0, True), run.output
+    again = CliRunner().invoke(main, ["export", str(tmp_path / "t"), "--to", "delta", "--json"])
+    record = json.loads(again.output)
+    assert (record["exported"], record["written"], record["first"]) == (1, 0, None)
+    (tmp_path / "t" / commit_key(2)).write_text("{}\n")
+    failed = CliRunner().invoke(main, ["export", str(tmp_path / "t"), "--to", "delta"])
+    assert failed.exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["types", "evolved", "big_deletes"])
+def test_verify_compares_a_copy_with_the_log(
+    name: str, shapes: Callable[[str], tablefmt.Table], tmp_path: Path
+) -> None:
+    """XPT-1: a copy that lost a line, or a vector, is found."""
+    shutil.copytree(path_of(shapes(name)), tmp_path / "t")
+    command = ["export", str(tmp_path / "t"), "--to", "delta", "--check"]
+    assert tablefmt.open(tmp_path / "t").verify().ok
+    assert CliRunner().invoke(main, command).exit_code == 0
+    version = max(v for v in range(shapes(name).version) if "add" in str(actions(shapes(name), v)))
+    body = (tmp_path / "t" / commit_key(version)).read_bytes().splitlines(keepends=True)
+    kept = [line for line in body if not line.startswith(b'{"add"')]
+    (tmp_path / "t" / commit_key(version)).write_bytes(b"".join(kept))
+    report = tablefmt.open(tmp_path / "t").verify()
+    assert [finding.rule for finding in report.findings] == ["XPT-1"]
+    assert CliRunner().invoke(main, command).exit_code == 1
 
 
 UNREADABLE = {

@@ -1,0 +1,121 @@
+"""Comparison of a copy with the log: the mark of its newest commit, and the files that it shows.
+
+The copy is read by its own rules, not by the exporter's. Spec: XPT-1, XPT-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import unquote
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tablefmt.errors import CorruptTableError
+from tablefmt.export.delta_target import LOG
+from tablefmt.export.export_target import Mark
+from tablefmt.export.table_export import target_of
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import KeyNotFoundError, Store
+
+Files = dict[str, tuple[int, int]]
+"""Length in bytes and number of deleted rows by path."""
+
+SHOWN = 5
+"""Files that a problem names."""
+
+
+def delta_files(store: Store, version: int) -> Files:
+    """Return the files of a version by the Delta log alone.
+
+    Raises:
+        KeyNotFoundError, ValueError, KeyError, pyarrow.ArrowException: it is damaged.
+    """
+    keys = [one.key for one in store.list_after(LOG)]
+    numbered = [key for key in keys if key[len(LOG) :][:20].isdigit()]
+    roots = [key for key in numbered if key.endswith(".checkpoint.parquet")]
+    roots = [key for key in roots if int(key[len(LOG) :][:20]) <= version]
+    live: dict[tuple[str, str], tuple[int, int]] = {}
+    first = 0
+    if roots:
+        first = int(roots[-1][len(LOG) :][:20]) + 1
+        rows = pq.read_table(pa.BufferReader(store.get(roots[-1])), columns=["add"])
+        for add in rows["add"].drop_null().to_pylist():
+            _add(live, add)
+    for at in range(first, version + 1):
+        lines = [orjson.loads(line) for line in store.get(f"{LOG}{at:020d}.json").splitlines()]
+        for line in lines:
+            if "remove" in line:
+                del live[_key(line["remove"])]
+        for line in lines:
+            if "add" in line:
+                _add(live, line["add"])
+    files = {unquote(path): value for (path, _), value in live.items()}
+    if len(files) != len(live):
+        raise ValueError("a path is live twice")
+    return files
+
+
+def _key(action: dict[str, object]) -> tuple[str, str]:
+    vector = action.get("deletionVector")
+    if not isinstance(vector, dict):
+        return str(action["path"]), ""
+    return str(action["path"]), f"{vector['pathOrInlineDv']}@{vector.get('offset')}"
+
+
+def _add(live: dict[tuple[str, str], tuple[int, int]], add: dict[str, object]) -> None:
+    vector = add.get("deletionVector")
+    deleted = vector["cardinality"] if isinstance(vector, dict) else 0
+    live[_key(add)] = (int(str(add["size"])), int(deleted))
+
+
+CHECKS: dict[str, Callable[[Store, int], Files]] = {"delta": delta_files}
+"""Readers of copies by target."""
+
+
+def copy_problems(view: LogView, names: tuple[str, ...] = tuple(CHECKS)) -> list[CorruptTableError]:
+    """Return the problems of the copies of a table. Those of another table or program are ignored.
+
+    Args:
+        view: the log, at its head.
+        names: targets.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    problems = []
+    for name in names:
+        target = target_of(name)
+        newest = target.newest(view.store)
+        mark = None if newest is None else target.read_mark(newest[1])
+        if newest is None or mark is None or mark.table != view.head.table:
+            continue
+        problem = _problem(view, name, mark)
+        if problem:
+            problems.append(CorruptTableError(problem, key=newest[0], rule="XPT-1"))
+    return problems
+
+
+def _problem(view: LogView, name: str, mark: Mark) -> str:
+    oldest, head = view.timeline.oldest, view.head.version
+    if not oldest <= mark.version <= head:
+        return f"the copy is at version {mark.version}; the table has versions {oldest} to {head}"
+    if mark.version and not mark.is_of(view.entries_after(mark.version - 1, mark.version)[0]):
+        return f"the entry of version {mark.version} has another hash"
+    if not oldest <= mark.shown:
+        return f"the copy shows version {mark.shown}, which is no longer kept"
+    try:
+        found = CHECKS[name](view.store, mark.version)
+    except (KeyNotFoundError, LookupError, ValueError, pa.ArrowException) as error:
+        return f"the copy cannot be read: {type(error).__name__}: {error}"
+    files = view.snapshot(mark.shown).files
+    columns = (files[column].to_pylist() for column in ("path", "size", "deleted"))
+    wanted = {path: (size, deleted) for path, size, deleted in zip(*columns, strict=True)}
+    if found == wanted:
+        return ""
+    odd = sorted(path for path in {*found, *wanted} if found.get(path) != wanted.get(path))
+    return (
+        f"its files differ from version {mark.shown} of the log, {len(odd)} in all, among them "
+        f"{', '.join(odd[:SHOWN])}"
+    )

@@ -1,0 +1,83 @@
+"""Refusals: changes of the metadata that a target of the property `export` cannot show.
+
+The table of rules is a literal. It is asked when a change is staged, so the copy does not hold
+unnoticed. The caller may pass `force=True` to let the copy hold. Spec: XPT-12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.export.delta_schema import names_alike
+from tablefmt.export.table_export import target_of
+from tablefmt.model.log_entry import Metadata
+from tablefmt.model.properties import export_targets
+from tablefmt.snapshot.log_view import LogView
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of change that a target cannot show."""
+
+    target: str
+    columns: Callable[[Metadata, Metadata], list[str]]
+    """Gives the columns at fault: metadata before, metadata after."""
+    why: str
+    way_out: str
+
+
+def _with_initial(before: Metadata, after: Metadata) -> list[str]:
+    known = {column.id for column in before.schema.fields}
+    return [f.name for f in after.schema.fields if f.id not in known and f.initial is not None]
+
+
+def _alike(before: Metadata, after: Metadata) -> list[str]:
+    return list(names_alike(after.schema) or ())
+
+
+RULES = (
+    Rule(
+        "delta",
+        _with_initial,
+        "Delta reads NULL, and not the default, in the files that exist",
+        "Add the column without a default, and fill it with an UPDATE",
+    ),
+    Rule("delta", _alike, "Delta takes these names for one", "Choose another name"),
+)
+"""All rules. A rule is broken if it gives columns."""
+
+
+def check_exports(view: LogView, version: int, before: Metadata, after: Metadata) -> None:
+    """Refuse a change that a target of the property cannot show, and a target for such a table.
+
+    Args:
+        view: the log.
+        version: the version that the change was made from.
+        before, after: the metadata.
+
+    Raises:
+        UnsupportedFeatureError: with the target, the columns, the reason and a way out.
+    """
+    known = export_targets(before.properties)
+    for name in export_targets(after.properties):
+        if name not in known and (reason := target_of(name).cannot_show(view, version)):
+            raise _refused(name, f"cannot export the table to {name}: {reason}")
+    if not view.totals_at(version).files:
+        return
+    for rule in RULES:
+        if rule.target in known and rule.target in export_targets(after.properties):
+            columns = rule.columns(before, after)
+            if columns:
+                shown = ", ".join(map(repr, columns))
+                text = f"the table is exported to {rule.target}, which cannot show {shown}: "
+                raise _refused(rule.target, f"{text}{rule.why}. {rule.way_out}")
+
+
+def _refused(target: str, text: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{text}. Or pass force=True: the copy then stays at the version before, until the files "
+        "are rewritten.",
+        [f"export:{target}"],
+    )
