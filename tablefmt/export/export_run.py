@@ -175,6 +175,7 @@ class Exporter:
         base = NOTHING if mark is None else mark.shown
         step = Step(
             uri=self.store.uri,
+            view=view,
             stored=stored,
             metadata=view.metadata_at(version),
             previous=mark,

@@ -59,6 +59,8 @@ class Step:
 
     uri: str
     """Address of the table."""
+    view: LogView
+    """The log: it knows the version and the shown one."""
     stored: StoredEntry
     """The entry of the version, with its digest."""
     metadata: Metadata

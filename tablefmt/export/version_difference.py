@@ -21,6 +21,7 @@ from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import Mask, Segment
+from tablefmt.snapshot.table_state import Snapshot
 
 NOTHING = -1
 """The version before version 0: no metadata, no file."""
@@ -99,13 +100,19 @@ def difference(view: LogView, base: int, version: int) -> Difference:
     was = None if base == NOTHING else view.snapshot(base)
     now = view.snapshot(version)
     if was is None:
-        return now.source.healed(version, lambda: _from_nothing(now.history, now.metadata, version))
+        return from_nothing(now)
 
     def compare() -> Difference:
         between = _Between(was.history, now.history, base, version)
         return between.difference(was.metadata, now.metadata)
 
     return was.source.healed(base, lambda: now.source.healed(version, compare))
+
+
+def from_nothing(now: Snapshot) -> Difference:
+    """Return the difference between nothing and a snapshot."""
+    version = now.version
+    return now.source.healed(version, lambda: _from_nothing(now.history, now.metadata, version))
 
 
 def _from_nothing(history: FileHistory, metadata: Metadata, version: int) -> Difference:

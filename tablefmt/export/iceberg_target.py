@@ -1,0 +1,247 @@
+"""Export to Iceberg, formats 2 and 3: which objects one version of the table becomes.
+
+A metadata file decides: `metadata/v<n + 1>.metadata.json`, created only if absent. It names a
+manifest list, which names manifests of data files and of delete files. All of them are written
+before. Spec: XPT-20 .. XPT-28.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import orjson
+import pyarrow.compute as pc
+
+from tablefmt.errors import ExportBlockedError
+from tablefmt.export.element_ids import file_without_ids
+from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step
+from tablefmt.export.iceberg_commit import Before, before_of, make_snapshot
+from tablefmt.export.iceberg_manifests import FOLDER
+from tablefmt.export.iceberg_metadata import (
+    ENTRY,
+    HINT,
+    NEXT_ID,
+    SHOWN,
+    TABLE,
+    VERSION,
+    held_document,
+    metadata_key,
+)
+from tablefmt.export.iceberg_schema import (
+    Json,
+    Types,
+    ambiguous_names,
+    initial_columns,
+    list_columns,
+    refused_promotions,
+    variant_columns,
+)
+from tablefmt.export.written_columns import WrittenColumns
+from tablefmt.model.log_entry import Metadata
+from tablefmt.model.properties import get_property
+from tablefmt.model.schema import all_fields, id_types
+from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.object_store import KeyNotFoundError, Store
+
+NAME = "iceberg"
+
+_METADATA_FILE = re.compile(r"metadata/v(\d{1,19})\.metadata\.json")
+
+
+class IcebergTarget:
+    """Metadata of an Iceberg table beside the log, over the same data files."""
+
+    def __init__(self, form: str = "auto") -> None:
+        """Create a target.
+
+        Args:
+            form: format of tables without the property `export.iceberg.format`: auto, 2 or 3.
+        """
+        self._form = form
+        self._columns = WrittenColumns()
+        self._accepted: dict[str, int] = {}
+        """File id by table, below which every file that is live has been checked for ids."""
+
+    name = NAME
+    start_key = FOLDER + "tablefmt-start.json"
+
+    def newest(self, store: Store) -> tuple[str, bytes] | None:
+        """Return key and bytes of the newest metadata file, by any program; None for none.
+
+        The hint says where to begin. Without one, a listing does.
+        """
+        try:
+            version = int(store.get(HINT)) - 1
+        except (KeyNotFoundError, ValueError):
+            version = _listed(store)
+        found = None
+        while version >= 0:
+            key = metadata_key(version)
+            try:
+                found = key, store.get(key)
+            except KeyNotFoundError:
+                break
+            version += 1
+        if found is None and (version := _listed(store)) >= 0:
+            key = metadata_key(version)
+            found = key, store.get(key)
+        return found
+
+    def read_mark(self, body: bytes) -> Mark | None:
+        """Return the mark of a metadata file; None if another program wrote it.
+
+        A program that commits to the table keeps its properties, so the snapshot must agree.
+        """
+        try:
+            made = orjson.loads(body)
+            properties = made["properties"]
+            version, shown = int(properties[VERSION]), int(properties[SHOWN])
+            ours = made["current-snapshot-id"] == shown + 1
+            if not ours or made["snapshots"][-1]["snapshot-id"] != shown + 1:
+                return None
+            self._accepted[properties[TABLE]] = int(properties[NEXT_ID])
+            return Mark(
+                table=properties[TABLE],
+                version=version,
+                entry=properties[ENTRY],
+                shown=shown,
+                state={"document": made},
+            )
+        except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
+            return None
+
+    def cannot_show(self, view: LogView, version: int) -> str:
+        """Return the reason why Iceberg cannot show the rows of a version, or ""."""
+        metadata = view.metadata_at(version)
+        written = self._written(view, version)
+        for name, old, new in refused_promotions(metadata.schema, written):
+            return (
+                f"column {name!r} was widened from {old} to {new}, which Iceberg's readers cannot "
+                "do. Compact the files from before, so that all have the new type"
+            )
+        if names := ambiguous_names(metadata.schema):
+            return (
+                f"Iceberg cannot tell two columns apart that are both {names[0]!r}: it joins the "
+                "names of nested fields with dots. Rename one of them"
+            )
+        if columns := list_columns(metadata.schema):
+            snapshot = view.snapshot(version)
+            files = snapshot.files_with({"path", "size"})
+            accepted = self._accepted.get(snapshot.table_id, 0)
+            new = files.filter(pc.greater_equal(files["id"], accepted)) if files.num_rows else files
+            if path := file_without_ids(view.store, new):
+                return (
+                    f"{path} has no ids for the elements of column {columns[0]!r}, which Iceberg's "
+                    "readers need: Spark wrote it. Compact the files with Table.compact()"
+                )
+        if self.form_wanted(metadata) != "2":
+            return ""
+        if columns := variant_columns(metadata.schema):
+            return f"column {columns[0]!r} is a variant, which needs export.iceberg.format=3"
+        if columns := initial_columns(metadata.schema, written):
+            return (
+                f"column {columns[0]!r} has a default that older files lack, which needs "
+                "export.iceberg.format=3. Or compact these files"
+            )
+        return ""
+
+    def begin(self, view: LogView, step: Step, fetch: Fetch) -> Sequence[tuple[str, bytes]]:
+        """Return nothing: the first metadata file needs no other object than its own."""
+        return ()
+
+    def commit(self, step: Step, fetch: Fetch) -> ForeignCommit:
+        """Return the metadata file of a version, with its manifests and delete files.
+
+        Raises:
+            ExportBlockedError: the copy was made at another address.
+            CorruptTableError: the version before cannot be read.
+        """
+        location, mark = location_of(step.uri), step.previous
+        key = metadata_key(step.stored.version)
+        known: Json | None = None
+        before: Before | None = None
+        if mark is not None:
+            known = mark.state["document"]
+            if known["location"] != location:
+                why = f"it is of a table at {known['location']}, and its addresses are absolute"
+                raise ExportBlockedError(step.uri, NAME, metadata_key(mark.version), why)
+            if step.difference is None:
+                body = held_document(step.stored, mark.shown, known)
+                return self._commit(step, key, body, mark.shown, {**mark.state, "document": body})
+            listed = mark.state.get("manifests")
+            before = before_of(known, location, fetch) if listed is None else Before(known, listed)
+        assert step.difference is not None
+        made = make_snapshot(
+            step,
+            step.difference,
+            before,
+            form=self._form_of(step, known),
+            location=location,
+            keep=int(get_property(step.metadata.properties, "export.iceberg.snapshots")),
+            fetch=fetch,
+        )
+        state = {"document": made.document, "manifests": made.manifests}
+        objects = [(each.key, each.body) for each in made.objects]
+        return self._commit(step, key, made.document, step.stored.version, state, objects)
+
+    def _commit(
+        self,
+        step: Step,
+        key: str,
+        body: Json,
+        shown: int,
+        state: Json,
+        before: Sequence[tuple[str, bytes]] = (),
+    ) -> ForeignCommit:
+        stored = step.stored
+        self._accepted[stored.entry.table] = int(body["properties"][NEXT_ID])
+        mark = Mark(
+            table=stored.entry.table,
+            version=stored.version,
+            entry=stored.digest,
+            shown=shown,
+            state=state,
+        )
+        return ForeignCommit(key=key, body=orjson.dumps(body), mark=mark, before=before)
+
+    def form_wanted(self, metadata: Metadata) -> str:
+        """Return the format that a table asks for: auto, 2 or 3."""
+        return metadata.properties.get("export.iceberg.format", self._form)
+
+    def _form_of(self, step: Step, known: Json | None) -> int:
+        """Return the format of a version: 2 until it needs 3, and never less than before."""
+        wanted, schema = self.form_wanted(step.metadata), step.metadata.schema
+        if wanted == "3" or (known is not None and known["format-version"] >= 3):
+            return 3
+        if wanted == "2":
+            return 2
+        if variant_columns(schema):
+            return 3
+        if not any(field.initial is not None for field in all_fields(schema)):
+            return 2
+        written = self._written(step.view, step.stored.version)
+        return 3 if initial_columns(schema, written) else 2
+
+    def _written(self, view: LogView, version: int) -> list[Types]:
+        """Return the columns of the live files, for each schema they were written under."""
+        if view.metadata_version_at(version) == 0:
+            return [id_types(view.metadata_at(version).schema)]
+        return list(self._columns.of(view, view.snapshot(version)).values())
+
+    def afterwards(self, view: LogView, mark: Mark, store: Store) -> int:
+        """Write the hint, by which readers find the newest metadata file in the folder."""
+        body = str(mark.version + 1).encode()
+        store.put(HINT, body)
+        return len(body)
+
+
+def location_of(uri: str) -> str:
+    """Return the address of a table as Iceberg's metadata has it: absolute, with a scheme."""
+    return uri if "://" in uri else "file://" + uri
+
+
+def _listed(store: Store) -> int:
+    """Return the newest version with a metadata file, from a listing; -1 for none."""
+    matches = (_METADATA_FILE.fullmatch(each.key) for each in store.list_after(FOLDER))
+    return max((int(match[1]) - 1 for match in matches if match is not None), default=-1)
