@@ -510,15 +510,25 @@ class Table(ReadableTable):
         """
         return verify(self.context.store, deep=deep)
 
-    def export(self, to: str, *, start: Start = "head") -> ExportReport:
+    def export(
+        self,
+        to: str,
+        *,
+        start: Start = "head",
+        catalog: Any = None,
+        table: str | None = None,
+    ) -> ExportReport:
         """Write the table's metadata in the form of another format, over the same data files.
 
         Readers of that format then read the table. A copy goes on where it stands. Set the property
         `export` to have it follow every commit (XPT-1).
 
         Args:
-            to: "delta".
+            to: "delta" or "iceberg".
             start: first version of a new copy: "head", or a version for time travel from there on.
+            catalog: catalog of Iceberg to register the copy with: its name in PyIceberg's
+                configuration, or a catalog of PyIceberg.
+            table: name of the copy in the catalog, such as "sales.orders".
 
         Raises:
             ExportBlockedError: another program writes where the copy is.
@@ -527,7 +537,8 @@ class Table(ReadableTable):
             InvalidArgumentError: an unknown format or start.
         """
         context = self.context
-        return export_table(context.store, context.view, context.environment, to, start=start)
+        asked = context.store, context.view, context.environment, to
+        return export_table(*asked, start=start, catalog=catalog, table=table)
 
     def checkpoint(self) -> CheckpointReport:
         """Write a checkpoint of the newest version, so that the table opens faster (CKP-1).

@@ -26,7 +26,7 @@ from tablefmt.data.clustering_order import CURVES, ZORDER
 from tablefmt.data.column_bounds import split_names
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.export.export_check import copy_problems
-from tablefmt.export.table_export import TARGETS
+from tablefmt.export.table_export import TARGETS, Start
 from tablefmt.imports.source import FORMATS
 from tablefmt.maintenance.log_expiry import expire_log as run_expiry
 from tablefmt.maintenance.maintain import SECONDS
@@ -276,23 +276,33 @@ def checkpoint(uri: str, as_json: bool, options: Json) -> None:
     help="First version of a new copy; by default the newest.",
 )
 @click.option("--check", is_flag=True, help="Compare the copy with the log instead.")
+@click.option("--catalog", metavar="NAME", help="Register the copy with this Iceberg catalog.")
+@click.option("--table", metavar="NS.TABLE", help="Name of the copy in the catalog.")
 def export_command(
-    uri: str, as_json: bool, options: Json, to: str, start: int | None, check: bool
+    uri: str,
+    as_json: bool,
+    options: Json,
+    to: str,
+    start: int | None,
+    check: bool,
+    catalog: str | None,
+    table: str | None,
 ) -> None:
     """Write the table's metadata for readers of another format, over the same data files.
 
     With --check, exits with 1 if the copy differs from the log.
     """
-    table = open_table(uri, options)
+    source = open_table(uri, options)
     if check:
-        problems = [str(problem) for problem in copy_problems(table.context.view, (to,))]
+        problems = [str(problem) for problem in copy_problems(source.context.view, (to,))]
         if as_json:
-            print_document({"uri": table.uri, "to": to, "ok": not problems, "problems": problems})
+            print_document({"uri": source.uri, "to": to, "ok": not problems, "problems": problems})
         else:
-            print_text("\n".join(problems or [f"{table.uri}: the {to} copy is sound"]))
+            print_text("\n".join(problems or [f"{source.uri}: the {to} copy is sound"]))
         exit_unless(not problems)
         return
-    report = table.export(to, start="head" if start is None else start)
+    first: Start = "head" if start is None else start
+    report = source.export(to, start=first, catalog=catalog, table=table)
     print_report(report, asdict(report), as_json)
 
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from tablefmt.errors import CorruptTableError
 from tablefmt.export.delta_target import LOG
 from tablefmt.export.export_target import Mark
+from tablefmt.export.iceberg_check import iceberg_files
 from tablefmt.export.table_export import target_of
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import KeyNotFoundError, Store
@@ -70,7 +71,10 @@ def _add(live: dict[tuple[str, str], tuple[int, int]], add: dict[str, object]) -
     live[_key(add)] = (int(str(add["size"])), int(deleted))
 
 
-CHECKS: dict[str, Callable[[Store, int], Files]] = {"delta": delta_files}
+CHECKS: dict[str, Callable[[Store, int], Files]] = {
+    "delta": delta_files,
+    "iceberg": iceberg_files,
+}
 """Readers of copies by target."""
 
 
@@ -107,7 +111,13 @@ def _problem(view: LogView, name: str, mark: Mark) -> str:
         return f"the copy shows version {mark.shown}, which is no longer kept"
     try:
         found = CHECKS[name](view.store, mark.version)
-    except (KeyNotFoundError, LookupError, ValueError, pa.ArrowException) as error:
+    except (
+        CorruptTableError,
+        KeyNotFoundError,
+        LookupError,
+        ValueError,
+        pa.ArrowException,
+    ) as error:
         return f"the copy cannot be read: {type(error).__name__}: {error}"
     files = view.snapshot(mark.shown).files
     columns = (files[column].to_pylist() for column in ("path", "size", "deleted"))

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.export.delta_schema import names_alike
+from tablefmt.export.iceberg_schema import ambiguous_names, refused_promotions, variant_columns
 from tablefmt.export.table_export import target_of
 from tablefmt.model.log_entry import Metadata
-from tablefmt.model.properties import export_targets
+from tablefmt.model.properties import export_targets, get_property
+from tablefmt.model.schema import id_types
 from tablefmt.snapshot.log_view import LogView
+
+_Columns = Callable[[Metadata, Metadata], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,7 @@ class Rule:
     """One kind of change that a target cannot show."""
 
     target: str
-    columns: Callable[[Metadata, Metadata], list[str]]
+    columns: _Columns
     """Gives the columns at fault: metadata before, metadata after."""
     why: str
     way_out: str
@@ -37,6 +41,29 @@ def _alike(before: Metadata, after: Metadata) -> list[str]:
     return list(names_alike(after.schema) or ())
 
 
+def _widened(before: Metadata, after: Metadata) -> list[str]:
+    known = [id_types(before.schema)]
+    return [name for name, _, _ in refused_promotions(after.schema, known)]
+
+
+def _ambiguous(before: Metadata, after: Metadata) -> list[str]:
+    known = ambiguous_names(before.schema)
+    return [name for name in ambiguous_names(after.schema) if name not in known]
+
+
+def _of_format_two(columns: _Columns) -> _Columns:
+    def checked(before: Metadata, after: Metadata) -> list[str]:
+        wanted = get_property(after.properties, "export.iceberg.format")
+        return columns(before, after) if wanted == "2" else []
+
+    return checked
+
+
+def _variants(before: Metadata, after: Metadata) -> list[str]:
+    known = variant_columns(before.schema)
+    return [name for name in variant_columns(after.schema) if name not in known]
+
+
 RULES = (
     Rule(
         "delta",
@@ -45,6 +72,30 @@ RULES = (
         "Add the column without a default, and fill it with an UPDATE",
     ),
     Rule("delta", _alike, "Delta takes these names for one", "Choose another name"),
+    Rule(
+        "iceberg",
+        _widened,
+        "Iceberg's readers cannot widen the values in the files that exist to this type",
+        "Add a column of the wider type, and fill it with an UPDATE",
+    ),
+    Rule(
+        "iceberg",
+        _ambiguous,
+        "Iceberg joins the names of nested fields with dots, and then two columns have one name",
+        "Choose another name",
+    ),
+    Rule(
+        "iceberg",
+        _of_format_two(_with_initial),
+        "Iceberg 2 reads NULL, and not the default, in the files that exist",
+        "Set export.iceberg.format to auto",
+    ),
+    Rule(
+        "iceberg",
+        _of_format_two(_variants),
+        "Iceberg 2 has no variant",
+        "Set export.iceberg.format to auto",
+    ),
 )
 """All rules. A rule is broken if it gives columns."""
 

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -21,6 +21,8 @@ from tablefmt.errors import ExportBlockedError, InvalidArgumentError, TablefmtEr
 from tablefmt.export.delta_target import DeltaTarget
 from tablefmt.export.export_run import Exporter
 from tablefmt.export.export_target import Mark, Target
+from tablefmt.export.iceberg_catalog import open_catalog, register
+from tablefmt.export.iceberg_target import IcebergTarget, location_of
 from tablefmt.model.argument_checks import whole_number
 from tablefmt.model.name_matching import did_you_mean
 from tablefmt.model.properties import export_targets
@@ -31,7 +33,7 @@ from tablefmt.store.object_store import Store
 
 logger = logging.getLogger(__name__)
 
-TARGETS: dict[str, Callable[[], Target]] = {"delta": DeltaTarget}
+TARGETS: dict[str, Callable[[], Target]] = {"delta": DeltaTarget, "iceberg": IcebergTarget}
 """All targets by name."""
 
 SECONDS = 2.0
@@ -69,6 +71,8 @@ class ExportReport(ArrowReport):
     place: str
     """Key of the newest foreign commit, relative to the table."""
     seconds: float
+    registered: str | None = None
+    """Name of the copy in the catalog that it was registered with; None for no catalog."""
 
     def to_arrow(self) -> pa.Table:
         """Return one row with a column for each field."""
@@ -81,6 +85,7 @@ class ExportReport(ArrowReport):
         return printable(
             f"{self.uri}: {self.to} copy at version {self.exported} of {self.version}, {done}"
             f"{found}, {self.bytes} bytes in {self.seconds:.2f} s: {self.place}{held}"
+            + (f"; in the catalog as {self.registered}" if self.registered else "")
         )
 
 
@@ -93,6 +98,7 @@ _SCHEMA = pa.schema(
         *((name, pa.int64()) for name in ("first", "written", "found", "bytes")),
         ("place", pa.string()),
         ("seconds", pa.float64()),
+        ("registered", pa.string()),
     ]
 )
 
@@ -127,7 +133,14 @@ def target_of(name: object) -> Target:
 
 
 def export_table(
-    store: Store, view: LogView, environment: Environment, to: str, *, start: Start = "head"
+    store: Store,
+    view: LogView,
+    environment: Environment,
+    to: str,
+    *,
+    start: Start = "head",
+    catalog: Any = None,
+    table: str | None = None,
 ) -> ExportReport:
     """Bring the copy of a table in another format up to its newest version.
 
@@ -137,9 +150,11 @@ def export_table(
         environment: clock and waiting.
         to: name of the target.
         start: first version of a new copy: "head", or a version. An existing copy goes on.
+        catalog: catalog of Iceberg to register the copy with: its name, or PyIceberg's object.
+        table: name of the copy in the catalog.
 
     Raises:
-        InvalidArgumentError: an unknown target or start.
+        InvalidArgumentError: an unknown target, start or catalog.
         ExportBlockedError: another program writes where the copy is.
         UnsupportedFeatureError: the target cannot show the first version.
         VersionNotFoundError: `start` is not in the history.
@@ -149,6 +164,7 @@ def export_table(
     if first is None and start != "head":
         raise InvalidArgumentError(f"start is {start!r:.100}; expected 'head' or a version")
     began = environment.monotonic()
+    opened = _catalog(to, catalog, table)
     warm = _exporter(store, view, environment, to)
     view.refresh()
     with warm.busy:
@@ -157,6 +173,10 @@ def export_table(
         done = exporter.run(view, start=first)
     mark = exporter.mark
     assert mark is not None
+    if opened is not None:
+        assert table is not None
+        address = f"{location_of(store.uri)}/{done.place}"
+        register(opened, table, address, store.get(done.place), store.uri)
     return ExportReport(
         uri=store.uri,
         to=to,
@@ -170,7 +190,20 @@ def export_table(
         bytes=done.bytes,
         place=done.place,
         seconds=environment.monotonic() - began,
+        registered=table,
     )
+
+
+def _catalog(to: str, catalog: Any, table: str | None) -> Any:
+    """Return the opened catalog; None without one."""
+    if catalog is None and table is None:
+        return None
+    if to != "iceberg" or catalog is None or table is None:
+        raise InvalidArgumentError(
+            f"catalog is {catalog!r:.100} and table is {table!r:.100}, for an export to {to}; "
+            "pass both, and export to iceberg"
+        )
+    return open_catalog(catalog)
 
 
 def _exporter(store: Store, view: LogView, environment: Environment, to: str) -> _Warm:

@@ -70,7 +70,7 @@ def _one_of(*words: str) -> tuple[Callable[[str], bool], str]:
     return (lambda text: text in words), " or ".join(words)
 
 
-EXPORT_TARGETS = ("delta",)
+EXPORT_TARGETS = ("delta", "iceberg")
 """Formats that the property `export` may name."""
 
 
@@ -104,6 +104,8 @@ PROPERTIES: dict[str, Property] = {
     "autoCompact": Property("false", *_one_of("true", "false")),
     "optimizeWrite": Property("false", *_one_of("true", "false")),
     "export": Property("", _is_export, " or ".join(EXPORT_TARGETS) + "; several with commas"),
+    "export.iceberg.format": Property("auto", *_one_of("auto", "2", "3")),
+    "export.iceberg.snapshots": Property("20", _is_count, "a whole number of snapshots"),
     STATS_COLUMNS: Property(None, lambda text: True, "column names, separated by commas"),
 }
 

@@ -104,13 +104,23 @@ class Alter(Generic[Made]):
         change = alterations.add_column(name, type, after=after, first=first, default=default)
         return self._apply(replace(change, force=force), commit)
 
-    def rename_column(self, name: str, to: str, **commit: Unpack[CommitKeywords]) -> Made:
+    def rename_column(
+        self, name: str, to: str, *, force: bool = False, **commit: Unpack[CommitKeywords]
+    ) -> Made:
         """Rename a column or field. `to` is taken as it is, so a dot in it is part of the name.
+
+        Args:
+            name: of the column.
+            to: its new name.
+            force: rename it even if a format of the property `export` cannot show it. The copy
+                then stays at the version before.
+            commit: options of every commit.
 
         Raises:
             SchemaMismatchError: no such column, or the new name is taken.
+            UnsupportedFeatureError: a format of the property `export` cannot show it.
         """
-        return self._apply(alterations.rename_column(name, to), commit)
+        return self._apply(replace(alterations.rename_column(name, to), force=force), commit)
 
     def drop_column(self, name: str, **commit: Unpack[CommitKeywords]) -> Made:
         """Remove a column or field from the schema. A new column of that name never gets its old
@@ -136,17 +146,27 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.move_column(name, after=after, first=first), commit)
 
-    def widen_column(self, name: str, type: Any, **commit: Unpack[CommitKeywords]) -> Made:
+    def widen_column(
+        self, name: str, type: Any, *, force: bool = False, **commit: Unpack[CommitKeywords]
+    ) -> Made:
         """Change a column, field, `list.element` or `map.value` to a type that holds all its
         values.
 
         Wider types are a wider integer, double for float or integers up to INT, a decimal that
         holds every value, and timestamp_ntz for date.
 
+        Args:
+            name: of the column.
+            type: the wider type.
+            force: widen it even if a format of the property `export` cannot show it. The copy then
+                stays at the version before.
+            commit: options of every commit.
+
         Raises:
             SchemaMismatchError: no such column, a partition column, or not a wider type.
+            UnsupportedFeatureError: a format of the property `export` cannot show it.
         """
-        return self._apply(alterations.widen_column(name, type), commit)
+        return self._apply(replace(alterations.widen_column(name, type), force=force), commit)
 
     def add_constraint(self, name: str, condition: str, **commit: Unpack[CommitKeywords]) -> Made:
         """Add a CHECK constraint. It is checked against all existing rows, and against new rows.
