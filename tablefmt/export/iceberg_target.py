@@ -114,6 +114,11 @@ class IcebergTarget:
     def cannot_show(self, view: LogView, version: int) -> str:
         """Return the reason why Iceberg cannot show the rows of a version, or ""."""
         metadata = view.metadata_at(version)
+        if path := _imported(view, version):
+            return (
+                f"{path} is an imported file, and its columns may have no ids or other names. "
+                "Rewrite the imported files with Table.compact(kind='major')"
+            )
         written = self._written(view, version)
         for name, old, new in refused_promotions(metadata.schema, written):
             return (
@@ -234,6 +239,17 @@ class IcebergTarget:
         body = str(mark.version + 1).encode()
         store.put(HINT, body)
         return len(body)
+
+
+def _imported(view: LogView, version: int) -> str:
+    """Return the path of a live imported file; "" for none. Spec: IMP-1."""
+    if not view.metadata_at(version).imports:
+        return ""
+    files = view.snapshot(version).files_with({"path", "import"})
+    if "import" not in files.column_names:
+        return ""
+    paths = files.filter(pc.is_valid(files["import"]))["path"]
+    return str(paths[0].as_py()) if len(paths) else ""
 
 
 def location_of(uri: str) -> str:
