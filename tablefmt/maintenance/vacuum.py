@@ -237,9 +237,7 @@ def vacuum(
     listing = listed(store, _folders(adopted))
     # Refresh, so that concurrently committed files in the listing do not count as left over.
     view.refresh()
-    kept = oldest_kept_version(view, now_us, seconds)
-    if kept > view.head.totals.oldest:
-        kept = max(view.head.totals.oldest, kept_for_exports(context, kept, catch_up=not dry_run))
+    kept = _kept_with_copies(context, view, now_us, seconds, catch_up=not dry_run)
     limits = RetentionLimits(oldest=kept, now_us=now_us, unnamed_seconds=unnamed, adopted=adopted)
     named = Named(view)
     files = _plan(view, listing, named, limits)
@@ -270,6 +268,17 @@ def vacuum(
         deleted=files.num_rows - len(failures),
         failures=failures,
     )
+
+
+def _kept_with_copies(
+    context: TableContext, view: LogView, now_us: int, seconds: float, *, catch_up: bool
+) -> int:
+    """Return the oldest version that stays, also for the copies in other formats (XPT-12)."""
+    oldest = view.head.totals.oldest
+    kept = oldest_kept_version(view, now_us, seconds)
+    if kept <= oldest:
+        return kept
+    return max(oldest, kept_for_exports(context, kept, catch_up=catch_up))
 
 
 def _folders(adopted: frozenset[int]) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Readers of Delta that nobody here wrote. A reader that is not installed skips its tests."""
+"""Readers of Delta by other projects. A reader that is not installed skips its tests."""
 
 from __future__ import annotations
 

@@ -556,7 +556,7 @@ def test_a_default_is_refused_while_commits_are_exported(tmp_path: Path) -> None
 
 
 def test_a_target_that_cannot_show_the_table_is_refused(tmp_path: Path) -> None:
-    """XPT-12: when the property is set."""
+    """XPT-12: at the time the property is set."""
     table = tablefmt.create(tmp_path / "t", "id BIGINT, p STRING")
     table.append(rows(1))
     table.alter.add_column("n", "INT", default=7)

@@ -539,7 +539,7 @@ def test_a_copy_with_lists_that_have_no_ids_holds(monkeypatch: pytest.MonkeyPatc
 
 
 def test_changes_that_iceberg_cannot_show_are_refused() -> None:
-    """XPT-12: when they are asked for, unless the caller lets the copy hold."""
+    """XPT-12: the request fails, unless the caller lets the copy hold."""
     table = new_table()
     table.alter.set_properties({"export": "iceberg"})
     table.append(rows(1))

@@ -110,7 +110,7 @@ DECIMALS = ["0.00", "-0.01", "1.27", "1.28", "-1.28", "-1.29", "327.68", "-327.6
 
 
 def test_decimals_have_the_fewest_bytes() -> None:
-    """XPT-21: as in Java's BigInteger."""
+    """XPT-21: the bytes are those of Java's BigInteger."""
     for text in DECIMALS:
         array = pa.array([decimal.Decimal(text), None], pa.decimal128(8, 2))
         unscaled = int(decimal.Decimal(text) * 100)
@@ -178,7 +178,7 @@ def manifest(low: int, high: int, live: int) -> Manifest:
 
 
 def test_a_commit_of_one_file_writes_one_manifest_and_seldom_more() -> None:
-    """XPT-25: what is written again grows with the logarithm of the commits."""
+    """XPT-25: the number of files written again grows with the logarithm of the commits."""
     held: list[Manifest] = []
     written = 0
     for number in range(1, 5001):
