@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.export.delta_schema import names_alike
 from tablefmt.export.iceberg_schema import ambiguous_names, refused_promotions, variant_columns
 from tablefmt.export.table_export import target_of
 from tablefmt.model.log_entry import Metadata
@@ -35,10 +34,6 @@ class Rule:
 def _with_initial(before: Metadata, after: Metadata) -> list[str]:
     known = {column.id for column in before.schema.fields}
     return [f.name for f in after.schema.fields if f.id not in known and f.initial is not None]
-
-
-def _alike(before: Metadata, after: Metadata) -> list[str]:
-    return list(names_alike(after.schema) or ())
 
 
 def _widened(before: Metadata, after: Metadata) -> list[str]:
@@ -71,7 +66,6 @@ RULES = (
         "Delta reads NULL, and not the default, in the files that exist",
         "Add the column without a default, and fill it with an UPDATE",
     ),
-    Rule("delta", _alike, "Delta takes these names for one", "Choose another name"),
     Rule(
         "iceberg",
         _widened,

@@ -148,12 +148,10 @@ class Exporter:
             )
         wanted = orjson.dumps({"table": view.head.table, "start": first})
         self._create(self.target.start_key, wanted)
-        body = self.store.get(self.target.start_key)
-        try:
-            fixed = orjson.loads(body)
-            table, agreed = fixed["table"], int(fixed["start"])
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-            raise self._blocked(self.target.start_key, "it cannot be read") from None
+        fixed = started(self.store, self.target)
+        if fixed is None:
+            raise self._blocked(self.target.start_key, "it cannot be read")
+        table, agreed = fixed
         if table != view.head.table:
             raise self._blocked(self.target.start_key, f"it is of a copy of the table {table}")
         return view.check_version(agreed)
@@ -251,3 +249,12 @@ def _entries(view: LogView, after: int, last: int) -> Iterator[StoredEntry]:
         raise VersionNotFoundError(f"version {after + 1}", oldest, last)
     for first in range(after, last, WINDOW):
         yield from view.entries_after(first, min(last, first + WINDOW))
+
+
+def started(store: Store, target: Target) -> tuple[str, int] | None:
+    """Return the table and the first version of a copy; None if they are not known (XPT-4)."""
+    try:
+        fixed = orjson.loads(store.get(target.start_key))
+        return str(fixed["table"]), int(fixed["start"])
+    except (KeyNotFoundError, orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return None

@@ -19,7 +19,7 @@ from tablefmt.commit.environment import Environment
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import ExportBlockedError, InvalidArgumentError, TablefmtError
 from tablefmt.export.delta_target import DeltaTarget
-from tablefmt.export.export_run import Exporter
+from tablefmt.export.export_run import Exporter, started
 from tablefmt.export.export_target import Mark, Target
 from tablefmt.export.iceberg_catalog import open_catalog, register
 from tablefmt.export.iceberg_target import IcebergTarget, location_of
@@ -311,8 +311,19 @@ def kept_for_copies(
     """
     shown = []
     for name in TARGETS:
-        mark = standing(store, name)
-        if mark is None or mark.table != view.head.table:
+        target = target_of(name)
+        newest = target.newest(store)
+        if newest is None:
+            continue
+        mark = target.read_mark(newest[1])
+        if mark is None:
+            # Readers may still use older commits of the copy.
+            start = started(store, target)
+            if start is not None and start[0] == view.head.table:
+                logger.warning("the %s copy of %s is blocked by %s", name, store.uri, newest[0])
+                shown.append(start[1])
+            continue
+        if mark.table != view.head.table:
             continue
         if catch_up and mark.version < view.head.version:
             try:
