@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.data.file_verification import first_line
+from tablefmt.data.imported_files import has_imported
 from tablefmt.errors import CorruptDataError, StoreError, TablefmtError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import CURRENT_DEFAULT, EXISTS_DEFAULT, say_values, to_spark_json
 from tablefmt.expressions.file_pruning import may_match
@@ -46,7 +47,6 @@ from tablefmt.spark.pyspark_objects import (
     jvm_of,
 )
 from tablefmt.spark.runtime.failures import FAILED, answered, marked_for_jvm
-from tablefmt.store.import_roots import has_imports
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
@@ -212,7 +212,7 @@ def to_relation(
 
     Raises: as `to_dataframe`.
     """
-    _check_plain(store)
+    _check_plain(store, files)
     root = hadoop_root(store)
     _check_names(files.schema)
     given = None
@@ -264,9 +264,9 @@ def to_relation(
     )
 
 
-def _check_plain(store: Store) -> None:
+def _check_plain(store: Store, files: Files) -> None:
     """Refuse imported files, whose columns Spark's own reader does not map (IMP-4)."""
-    if has_imports(store):
+    if has_imported(files.columns):
         raise UnsupportedFeatureError(
             f"the table at {store.uri} has imported files, which Spark's own reader cannot read "
             "(rule IMP-4). Set spark.tablefmt.backend to arrow.",
