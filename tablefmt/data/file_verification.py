@@ -22,7 +22,7 @@ from tablefmt.errors import CorruptDataError, StoreError, UnsupportedFeatureErro
 from tablefmt.log.bounded_parquet import EXPANDED_FREE, footer_of, most_expanded
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.defaults import default_array
-from tablefmt.model.import_layouts import LAYOUT, layout_of
+from tablefmt.model.import_layouts import has_own_names
 from tablefmt.model.schema import Field
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
@@ -193,8 +193,7 @@ def check_plain_layout(files: pa.Table) -> None:
     Raises:
         UnsupportedFeatureError: IMP-4.
     """
-    texts = pc.unique(files[LAYOUT]).to_pylist() if LAYOUT in files.column_names else []
-    if any(text is not None and layout_of(text) != ("", {}) for text in texts):
+    if has_own_names(files):
         raise UnsupportedFeatureError(
             "this engine cannot read imported files with names of their own (rule IMP-4). Read "
             "with Table.scan() or Table.to_arrow(), or compact the table first.",

@@ -125,9 +125,10 @@ def _look(store: Store, source: Source, at: int) -> _Look:
     path, size = source.paths[at], source.sizes[at]
     footer, checksum = read_footer(store, path, size)
     columns = footer.schema.to_arrow_schema().remove_metadata()
-    kinds = [
-        footer.schema.column(leaf).physical_type == "INT96" for leaf in range(len(footer.schema))
-    ]
+    # INT96 and INT64 of ns have one Arrow type.
+    has_ns = any("[ns" in str(kind) for kind in columns.types)
+    leaves = range(len(footer.schema)) if has_ns else ()
+    kinds = [footer.schema.column(leaf).physical_type == "INT96" for leaf in leaves]
     problem = calendar_problem(footer, columns)
     if problem is not None:
         raise refused(

@@ -60,3 +60,9 @@ def layout_of(text: str) -> tuple[str, Mapping[int, str | None]]:
     """Return root and names of a layout."""
     document = orjson.loads(text)
     return document["root"], {int(field_id): n for field_id, n in document["names"].items()}
+
+
+def has_own_names(files: pa.Table) -> bool:
+    """Return whether any of the files has names of its own, or is outside the table's folder."""
+    texts = pc.unique(files[LAYOUT]).to_pylist() if LAYOUT in files.column_names else []
+    return any(text is not None and layout_of(text) != ("", {}) for text in texts)

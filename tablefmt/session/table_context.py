@@ -36,7 +36,7 @@ class TableContext:
     """Store, log and environment of one handle."""
 
     def __init__(self, store: Store, view: LogView, environment: Environment = SYSTEM) -> None:
-        if view.head.metadata.imports:
+        if any(each.root or each.names for each in view.head.metadata.imports.values()):
             store = with_imports(store)
             view.store = store
         self.store = store

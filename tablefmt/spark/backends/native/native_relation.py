@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.data.file_verification import first_line
-from tablefmt.data.imported_files import has_imported
 from tablefmt.errors import CorruptDataError, StoreError, TablefmtError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import CURRENT_DEFAULT, EXISTS_DEFAULT, say_values, to_spark_json
 from tablefmt.expressions.file_pruning import may_match
 from tablefmt.expressions.predicate import Predicate, all_of
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts
+from tablefmt.model.import_layouts import has_own_names
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Schema, physical
 from tablefmt.session.transaction_snapshot import live_rows
@@ -266,10 +266,11 @@ def to_relation(
 
 def _check_plain(store: Store, files: Files) -> None:
     """Refuse imported files, whose columns Spark's own reader does not map (IMP-4)."""
-    if has_imported(files.columns):
+    if has_own_names(files.columns):
         raise UnsupportedFeatureError(
-            f"the table at {store.uri} has imported files, which Spark's own reader cannot read "
-            "(rule IMP-4). Set spark.tablefmt.backend to arrow.",
+            f"the table at {store.uri} has imported files with column names of their own, or "
+            "outside its folder, which Spark's reader cannot map (rule IMP-4). Set "
+            "spark.tablefmt.backend to arrow.",
             ["spark:imported"],
         )
 
