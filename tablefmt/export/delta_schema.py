@@ -52,15 +52,20 @@ _ODD = frozenset(" ,;{}()\n\t=")
 _EXACT = frozenset({"byte", "short", "integer", "long", "date", "boolean"})
 """Types whose partition values have one exact text. Others are columns like any other."""
 
+_IMPORTED = _EXACT | {"string"}
+"""The same, where imported files may lack their partition columns."""
+
 
 def stated_partitions(metadata: Metadata) -> list[Field]:
     """Return the partition columns that the copy states.
 
     Delta reads "" as NULL, and floats, binary and times have no exact text. The data files hold
-    partition columns too, so a column that is not stated loses no row.
+    partition columns too, so a column that is not stated loses no row. Imported files may lack
+    them, so a table with imports states strings too. Spec: XPT-7.
     """
     columns = (metadata.schema.by_id(i) for i in metadata.partition_by)
-    return [column for column in columns if str(column.type) in _EXACT]
+    exact = _IMPORTED if metadata.imports else _EXACT
+    return [column for column in columns if str(column.type) in exact]
 
 
 def names_alike(schema: Schema) -> tuple[str, str] | None:

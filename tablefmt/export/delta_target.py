@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.errors import CorruptTableError
 from tablefmt.export.delta_actions import (
@@ -32,6 +33,7 @@ from tablefmt.export.delta_schema import (
     metadata_action,
     names_alike,
     protocol_action,
+    stated_partitions,
     type_changes,
 )
 from tablefmt.export.delta_vectors import (
@@ -44,9 +46,11 @@ from tablefmt.export.delta_vectors import (
 from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step
 from tablefmt.export.version_difference import NOTHING, Difference, difference
 from tablefmt.export.written_columns import WrittenColumns
+from tablefmt.model.import_layouts import NUMBER, has_own_names, with_layouts
 from tablefmt.model.log_entry import NOT_LOGICAL, Metadata
 from tablefmt.model.schema import id_types
 from tablefmt.snapshot.log_view import LogView
+from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.store.object_store import Exists, KeyNotFoundError, Store, Written
 
 LOG = "_delta_log/"
@@ -156,10 +160,14 @@ class DeltaTarget:
             return None
 
     def cannot_show(self, view: LogView, version: int) -> str:
-        """Return why Delta cannot show a version, or "": names that differ only in case, or files
-        that lack a column with an initial value. Delta reads NULL there (SCH-7). Spec: XPT-11.
+        """Return why Delta cannot show a version, or "": names that differ only in case, imported
+        files that Delta cannot map, or files that lack a column with an initial value. Delta reads
+        NULL there (SCH-7). Spec: XPT-11.
         """
-        schema = view.metadata_at(version).schema
+        metadata = view.metadata_at(version)
+        schema = metadata.schema
+        if metadata.imports and (reason := _imported_problem(view.snapshot(version), metadata)):
+            return f"{reason}; rewrite the imported files with compact(kind='major')"
         if twins := names_alike(schema):
             return (
                 f"Delta takes the names {twins[0]!r} and {twins[1]!r} for one; rename one of them"
@@ -327,6 +335,28 @@ def _hint(store: Store, version: int, files: int) -> int:
     body = orjson.dumps(hint)
     store.put(LAST_CHECKPOINT, body)
     return len(body)
+
+
+def _imported_problem(snapshot: Snapshot, metadata: Metadata) -> str:
+    """Return why Delta cannot map the live files of a table with imports, or ""."""
+    partition = {i: f"partition.{i}" for i in metadata.partition_by}
+    files = snapshot.files_with({"path", NUMBER, *partition.values()})
+    stated = {column.id for column in stated_partitions(metadata)}
+    if NUMBER in files.column_names and files[NUMBER].null_count < files.num_rows:
+        if has_own_names(with_layouts(files, metadata.imports)):
+            return "an imported file has column names of its own, or is outside the table's folder"
+        for other in set(partition) - stated:
+            name = metadata.schema.by_id(other).name
+            return (
+                f"imported files may lack the partition column {name!r}, whose values have no text"
+            )
+    for column in stated_partitions(metadata):
+        if (
+            str(column.type) == "string"
+            and pc.any(pc.equal(files[partition[column.id]], "")).as_py()
+        ):
+            return f'Delta reads "" in the partition column {column.name!r} as NULL'
+    return ""
 
 
 def _hinted(store: Store) -> int:

@@ -71,10 +71,12 @@ class IcebergTarget:
 
         The hint says where to begin. Without one, a listing does.
         """
+        hinted = None
         try:
-            version = int(store.get(HINT)) - 1
+            hinted = int(store.get(HINT)) - 1
         except (KeyNotFoundError, ValueError):
-            version = _listed(store)
+            pass
+        version = _listed(store) if hinted is None else hinted
         found = None
         while version >= 0:
             key = metadata_key(version)
@@ -83,7 +85,7 @@ class IcebergTarget:
             except KeyNotFoundError:
                 break
             version += 1
-        if found is None and (version := _listed(store)) >= 0:
+        if found is None and hinted is not None and (version := _listed(store)) >= 0:
             key = metadata_key(version)
             found = key, store.get(key)
         return found

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import tablefmt
 from tablefmt.cli.main import main
-from tablefmt.errors import ExportBlockedError, UnsupportedFeatureError
+from tablefmt.errors import CorruptTableError, ExportBlockedError, UnsupportedFeatureError
 from tablefmt.export import delta_target
 from tablefmt.export.delta_schema import KEEP_OUT
 from tablefmt.export.delta_target import LOG, DeltaTarget, commit_key
@@ -637,7 +637,12 @@ UNREADABLE = {
 }
 """Golden tables that foreign readers cannot read for a reason of their own."""
 
-REFUSED = {"junk": ExportBlockedError, "names-apart": UnsupportedFeatureError}
+REFUSED = {
+    "horizon-lost-checkpoint": CorruptTableError,
+    "junk": ExportBlockedError,
+    "names-apart": UnsupportedFeatureError,
+}
+"""Golden tables of which no copy can begin with the oldest version, and the error's class."""
 
 
 @pytest.mark.parametrize("case", [name for name in golden_tables() if name not in UNREADABLE])

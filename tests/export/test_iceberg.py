@@ -250,7 +250,7 @@ def test_a_held_copy_goes_on_after_a_compaction(tmp_path: Path) -> None:
 
 
 def test_format_three_begins_when_it_is_needed(tmp_path: Path) -> None:
-    """XPT-24: all manifests are written again, positional deletes become vectors."""
+    """XPT-24, XPT-27: all manifests are written again, positional deletes become vectors."""
     table = tablefmt.create(str(tmp_path / "t"), "id INT")
     table.append(pa.table({"id": pa.array(range(10), pa.int32())}))
     table.delete("id = 3")

@@ -203,7 +203,7 @@ def test_the_stores_times_are_asked_for_where_something_may_go() -> None:
     clock.forward(30 * DAY)
     counting.reset()
     assert young.vacuum().files.num_rows == 1
-    assert (counting.counts["list_after"], seen) == (before + 1, ["01", "02"])
+    assert (counting.counts["list_after"], seen) == (before + 3, ["01", "02"])
 
 
 def moment(elapsed: float, wall: float, store: float | None) -> Moment:

@@ -71,6 +71,7 @@ def test_commits_and_runs_of_pipes_are_rows(tmp_path: Path) -> None:
             ],
             "already_applied": False,
             "no_op": commit.no_op,
+            "exports": [],
         }
 
     assert [v.version for v in over.rebased_over] == [other.version] == [1]

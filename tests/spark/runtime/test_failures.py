@@ -50,6 +50,10 @@ CONFLICT = {
 ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "TableNotFoundError": (("/a b", "dropped"), {}),
     "TableExistsError": (("s3://b/t",), {}),
+    "ExportBlockedError": (
+        ("s3://b/t", "delta", "_delta_log/0.json", "another table is there"),
+        {},
+    ),
     "ForeignTableError": (("s3://b/t", "a Delta table is there", "_delta_log/0.json"), {}),
     "VersionNotFoundError": (
         (dt.datetime(2024, 1, 1, 0, 0, 0, 1, UTC), dt.date(2024, 1, 2), (Decimal("0.10"), b"\xff")),
