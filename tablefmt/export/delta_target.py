@@ -46,7 +46,7 @@ from tablefmt.export.delta_vectors import (
 from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step
 from tablefmt.export.version_difference import NOTHING, Difference, difference
 from tablefmt.export.written_columns import WrittenColumns
-from tablefmt.model.import_layouts import NUMBER, has_own_names, with_layouts
+from tablefmt.model.import_layouts import LAYOUT, has_own_names
 from tablefmt.model.log_entry import NOT_LOGICAL, Metadata
 from tablefmt.model.schema import id_types
 from tablefmt.snapshot.log_view import LogView
@@ -340,21 +340,19 @@ def _hint(store: Store, version: int, files: int) -> int:
 def _imported_problem(snapshot: Snapshot, metadata: Metadata) -> str:
     """Return why Delta cannot map the live files of a table with imports, or ""."""
     partition = {i: f"partition.{i}" for i in metadata.partition_by}
-    files = snapshot.files_with({"path", NUMBER, *partition.values()})
-    stated = {column.id for column in stated_partitions(metadata)}
-    if NUMBER in files.column_names and files[NUMBER].null_count < files.num_rows:
-        if has_own_names(with_layouts(files, metadata.imports)):
-            return "an imported file has column names of its own, or is outside the table's folder"
-        for other in set(partition) - stated:
+    files = snapshot.files_with({"path", *partition.values()})
+    if has_own_names(files):
+        return "an imported file has column names of its own, or is outside the table's folder"
+    stated = stated_partitions(metadata)
+    if LAYOUT in files.column_names:
+        for other in set(partition) - {column.id for column in stated}:
             name = metadata.schema.by_id(other).name
             return (
                 f"imported files may lack the partition column {name!r}, whose values have no text"
             )
-    for column in stated_partitions(metadata):
-        if (
-            str(column.type) == "string"
-            and pc.any(pc.equal(files[partition[column.id]], "")).as_py()
-        ):
+    for column in stated:
+        values = files[partition[column.id]]
+        if str(column.type) == "string" and pc.any(pc.equal(values, "")).as_py():
             return f'Delta reads "" in the partition column {column.name!r} as NULL'
     return ""
 

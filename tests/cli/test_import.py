@@ -12,7 +12,7 @@ from tests.imports.sources import write
 
 
 def test_import_prints_the_files_and_rows(tmp_path: Path) -> None:
-    """IMP-5, IMP-7: as text and as JSON; an error is one line."""
+    """IMP-5, IMP-7: the report is text or JSON; an error is one line."""
     for name in ("t", "u"):
         write(tmp_path / name / "day=1" / "a.parquet", {"x": [1, 2]})
     result = CliRunner().invoke(main, ["import", str(tmp_path / "t")])

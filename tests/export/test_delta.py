@@ -7,6 +7,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from tablefmt.store.store_wrappers import CountingStore
 from tests.export.foreign_readers import DuckDBDelta, delta_rs
 from tests.export.shapes import MAKERS, differ
 from tests.export.test_export_run import Dying, Killed
+from tests.imports.sources import alike, hive
+from tests.imports.test_iceberg_tables import made as iceberg_table
 from tests.places import GOLDEN
 from tests.tables import Clock, handle, memory, new_table, rows
 
@@ -662,3 +665,45 @@ def test_golden_tables_read_right(case: str, tmp_path: Path, read: Read) -> None
             return
         wanted = table.to_arrow(version=mark.shown)
         assert differ(read(path_of(table), version), wanted) == "", version
+
+
+def test_a_copy_of_an_imported_folder_has_its_partition_values(tmp_path: Path, read: Read) -> None:
+    """XPT-7, DAT-8: the files lack the columns of their folders; the copy states them."""
+    rows = hive(tmp_path / "t")
+    table = tablefmt.import_table(tmp_path / "t")
+    table.export("delta")
+    assert alike(read(path_of(table), table.version)) == alike(rows)
+    table.append(rows.slice(0, 3))
+    table.delete("region = 'EU' AND id > 20")
+    table.export("delta")
+    assert differ(read(path_of(table), table.version), table.to_arrow()) == ""
+
+
+def test_a_copy_waits_while_delta_would_read_other_rows(tmp_path: Path, read: Read) -> None:
+    """XPT-5, XPT-11: "" in a partition column, files elsewhere; compaction sets the copy free."""
+    rows = hive(tmp_path / "t")
+    here = tablefmt.import_table(tmp_path / "t")
+    assert here.export("delta").held is None
+    here.append([{"id": 99, "region": "", "n": 1}])
+    assert "reads \"\" in the partition column 'region'" in str(here.export("delta").held)
+    here.delete("id = 99")
+    assert here.export("delta").held is None
+
+    there = tablefmt.import_table(tmp_path / "t", into=tmp_path / "u")
+    with pytest.raises(UnsupportedFeatureError, match="outside the table's folder"):
+        there.export("delta")
+    there.compact("major")
+    assert there.export("delta").held is None
+    assert alike(read(path_of(there), there.version)) == alike(rows)
+
+
+def test_a_copy_waits_while_imported_files_may_lack_partition_values(tmp_path: Path) -> None:
+    """XPT-7, XPT-11: a decimal has no text that Delta's readers agree on."""
+    prices = pa.array([Decimal("1.5"), Decimal("2.5")], pa.decimal128(4, 1))
+    ice = iceberg_table(tmp_path, pa.table({"id": [1, 2], "p": prices}).slice(0, 0))
+    with ice.update_spec() as spec:
+        spec.add_identity("p")
+    ice.append(pa.table({"id": [1, 2], "p": prices}))
+    table = tablefmt.import_table(tmp_path / "db" / "t")
+    with pytest.raises(UnsupportedFeatureError, match="may lack the partition column 'p'"):
+        table.export("delta")

@@ -71,7 +71,7 @@ def test_commits_and_runs_of_pipes_are_rows(tmp_path: Path) -> None:
             ],
             "already_applied": False,
             "no_op": commit.no_op,
-            "exports": [],
+            "exports": sorted(commit.exports.items()),
         }
 
     assert [v.version for v in over.rebased_over] == [other.version] == [1]
@@ -85,6 +85,9 @@ def test_commits_and_runs_of_pipes_are_rows(tmp_path: Path) -> None:
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """A map is a dict, pairs, or structs of key and value, by the library."""
-    pairs = row["metrics"].items() if isinstance(row["metrics"], dict) else row["metrics"]
-    pairs = [tuple(pair.values()) if isinstance(pair, dict) else tuple(pair) for pair in pairs]
-    return {**row, "metrics": sorted(pairs)}
+
+    def pairs(value: Any) -> list[tuple[str, int]]:
+        found = value.items() if isinstance(value, dict) else value
+        return sorted(tuple(p.values()) if isinstance(p, dict) else tuple(p) for p in found)
+
+    return {**row, "metrics": pairs(row["metrics"]), "exports": pairs(row["exports"])}
