@@ -145,6 +145,18 @@ def read_of_all(txn: TransactionSnapshot) -> Read:
     return Read(by_row=False, files=np.sort(txn.snapshot.files["id"].to_numpy()))
 
 
+def check_unchanged(txn: TransactionSnapshot, version: int) -> None:
+    """Check that a query of every row of a newer version counts as one of the transaction's.
+
+    Raises:
+        ConcurrentModificationException: a commit between the two versions changed rows.
+    """
+    if version > txn.version:
+        if version > txn.view.head.version:
+            txn.view.refresh()
+        _unchanged(txn, read_of_all(txn), txn.version, version)
+
+
 def _unchanged(txn: TransactionSnapshot, read: Read, first: int, last: int) -> Read:
     """Return the read of version `first` as a read of `last`.
 

@@ -26,7 +26,13 @@ from tablefmt.model.log_entry import AddedFiles, DerivedFrom, OperationClass
 from tablefmt.model.properties import DECISIVE, get_property, transaction_seconds
 from tablefmt.session.commit_options import CommitOptions, application_of
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.input_rows import own_scan, read_of, read_of_all, with_reads
+from tablefmt.session.input_rows import (
+    check_unchanged,
+    own_scan,
+    read_of,
+    read_of_all,
+    with_reads,
+)
 from tablefmt.session.measurements import Measured
 from tablefmt.session.statement import (
     Begun,
@@ -51,7 +57,7 @@ from tablefmt.snapshot.log_view import cursors_at
 from tablefmt.store.clocks import Moment, seconds_between
 
 ATTEMPTS = 16
-"""Times that `commit_with_retries` tries again after the table's metadata changed."""
+"""Most attempts of `commit_with_retries`, the first one included."""
 
 NO_OPTIONS = CommitOptions()
 
@@ -205,16 +211,18 @@ def _commit_on(
             return already
         content = Content(rows, text, engine)
         rows = content.rows
-    read = None if engine is None else engine.version_read(txn)
-    if read is not None and read != txn.version:
-        raise OtherVersionRead(read, wrote=False)
+    versions = () if engine is None else engine.versions_read(txn)
+    if versions:
+        if versions[0] != txn.version:
+            raise OtherVersionRead(versions[0], wrote=False)
+        check_unchanged(txn, versions[-1])
     transaction = OpenTransaction(context, txn)
     transaction.execute(statement, rows, content)
     staged = transaction.staged
     assert staged is not None
-    if not staged.is_empty and (transaction.reads or read is not None):
+    if not staged.is_empty and (transaction.reads or versions):
         with _discarded_on_failure(context, staged):
-            reads = transaction.reads if read is None else [read_of_all(txn)]
+            reads = [read_of_all(txn)] if versions else transaction.reads
             staged = with_reads(staged, reads, txn)
     return commit_staged(context, staged, options, transaction.digest, measured=txn.measured)
 
@@ -299,9 +307,9 @@ def commit_with_retries(
     stage: Callable[[Head, TransactionSnapshot], Staged | None],
     options: CommitOptions = NO_OPTIONS,
 ) -> Commit:
-    """Commit work that does not depend on earlier reads. After a metadata change, stage it again.
+    """Commit work that does not depend on earlier reads. After a conflict, stage it again at once.
 
-    It then starts from the newest version.
+    It then starts from the newest version, which includes the commit that it conflicted with.
 
     Args:
         context: the table.
@@ -311,14 +319,16 @@ def commit_with_retries(
 
     Raises:
         CommitRejectedError, CommitUnknownError: of the commit.
-        ConcurrentModificationException: the metadata changed again and again.
-        Any error of `stage`.
+        ConcurrentModificationException: every attempt met a conflict.
+        Any error of `stage`. Its files are removed.
     """
-    for attempt in range(1, ATTEMPTS + 1):
+    attempt = 0
+    while True:
+        attempt += 1
         measured = context.measure()
         head = context.begin()
         txn = context.pin(head.version, measured=measured)
-        with explain_given_up_version(context.store, txn.version):
+        with explain_given_up_version(context.store, txn.version), txn.staging():
             staged = stage(head, txn)
         if staged is None:
             return context.no_op(txn.transaction, "")
@@ -327,7 +337,6 @@ def commit_with_retries(
         except ConcurrentModificationException:
             if attempt == ATTEMPTS:
                 raise
-    raise AssertionError("unreachable")
 
 
 def check_cursor(context: TableContext, staged: Staged, derived: DerivedFrom) -> None:
@@ -370,12 +379,10 @@ def _deadline(options: CommitOptions, staged: Staged) -> float | None:
 def _discarded_on_failure(context: TableContext, staged: Staged) -> Iterator[None]:
     """Remove the files if the context fails. Nothing was sent to the log, so the commit is not in
     it."""
-    try:
+    shared_key = shared_key_among(staged.add, staged.transaction)
+    files = TransactionFiles(context.store, staged.transaction, shared_key=shared_key)
+    with files.discarded_on_failure():
         yield
-    except BaseException:
-        shared_key = shared_key_among(staged.add, staged.transaction)
-        TransactionFiles(context.store, staged.transaction, shared_key=shared_key).discard()
-        raise
 
 
 def _plan(

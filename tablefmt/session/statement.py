@@ -11,7 +11,7 @@ Spec: CFL-6, CFL-7, CFL-23.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -308,9 +308,8 @@ class EngineRows:
 
     digest: str | None = None
     """Identifies the content of a streaming batch. None: unknown."""
-    version_read: Callable[[TransactionSnapshot], int | None] = lambda txn: None
-    """Gives the table version that the engine's query reads in full; None: it does not read the
-    table."""
+    versions_read: Callable[[TransactionSnapshot], Sequence[int]] = lambda txn: ()
+    """Gives the table versions that the engine's query reads in full, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

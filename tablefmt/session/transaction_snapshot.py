@@ -14,7 +14,7 @@ and no failure removes it. If it is missing after all, the write creates it agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -49,8 +49,9 @@ ALL = ("",)
 FIRST = "0-"
 """Prefix of the names that a transaction's first write gives."""
 
-_FAILURES = (Exception, KeyboardInterrupt, SystemExit, GeneratorExit)
-"""All exceptions with which Python leaves a block."""
+
+class SimulatedKill(BaseException):
+    """Ends a writer in tests like SIGKILL does: no handler of the writer may remove files."""
 
 
 def shared_key_among(added: object, transaction: str) -> str | None:
@@ -131,7 +132,9 @@ class TransactionFiles:
         """
         try:
             yield
-        except _FAILURES as error:
+        except SimulatedKill:
+            raise
+        except BaseException as error:
             self.remove(prefixes)
             if isinstance(error, StoreError):
                 raise CommitRejectedError(str(error).rstrip(".")) from error
@@ -143,7 +146,9 @@ class TransactionFiles:
         log."""
         try:
             yield
-        except _FAILURES:
+        except SimulatedKill:
+            raise
+        except BaseException:
             self.discard()
             raise
 
@@ -333,7 +338,7 @@ def live_rows(files: pa.Table) -> int:
     return int(pc.sum(files["rows"]).as_py() or 0) - int(pc.sum(files["deleted"]).as_py() or 0)
 
 
-def joined(parts: Sequence[AddedFiles | None]) -> AddedFiles | None:
+def joined(parts: Iterable[AddedFiles | None]) -> AddedFiles | None:
     """Return the files of all parts in order. A column that a part lacks is unknown for its files.
 
     Files without the `updated` column hold no new versions of older rows.

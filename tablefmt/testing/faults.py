@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import IO, Literal, TypeAlias, TypeVar, get_args
 
 from tablefmt.errors import StoreError
+from tablefmt.session.transaction_snapshot import SimulatedKill
 from tablefmt.store.object_store import (
     Exists,
     NoAnswer,
@@ -35,7 +36,7 @@ _Result = TypeVar("_Result")
 _ONLY_CREATES = frozenset({"sdk_retry", "late"})
 
 
-class Killed(BaseException):
+class Killed(SimulatedKill):
     """Simulated SIGKILL: no `except Exception` catches it. Raised at one request of the plan."""
 
 

@@ -10,10 +10,16 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
-from tablefmt.errors import StoreError
+from tablefmt.commit.transaction_plan import Replacing, Staged
+from tablefmt.errors import MetadataChangedException, StoreError
+from tablefmt.model.log_entry import Operation, OperationClass
+from tablefmt.operations.append import append_files
+from tablefmt.session.staging import ATTEMPTS, _discarded_on_failure, commit_with_retries
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
 from tablefmt.snapshot.head import Head, check_writable
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.table import open_at
+from tablefmt.testing.faults import Killed
 from tests.tables import data_files, handle, live_files, new_table, rows
 
 WIDER = pa.schema([("id", pa.int64()), ("more", pa.int64())])
@@ -66,6 +72,62 @@ def test_an_application_version_is_looked_for_in_entries_that_another_thread_ski
         done = transaction.commit(application=("job", 1))
     assert done.already_applied
     assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]
+
+
+class Interrupted(BaseException):
+    """As `asyncio.CancelledError`, and what other libraries break a task off with."""
+
+
+def _staged(txn: TransactionSnapshot) -> Staged:
+    written = txn.write(rows(1).to_reader())
+    return append_files(txn.transaction, written, txn.metadata, read_version=txn.version)
+
+
+@pytest.mark.parametrize(("failure", "files"), [(Interrupted, 0), (Killed, 1)])
+@pytest.mark.parametrize("where", ["stage", "commit", "retries"])
+def test_only_a_kill_leaves_files(where: str, failure: type[BaseException], files: int) -> None:
+    """CMT-1: a simulated kill leaves what a real one leaves; nothing else leaves anything."""
+    table = new_table()
+    context = table.context
+
+    def broken(txn: TransactionSnapshot) -> Staged:
+        _staged(txn)
+        raise failure
+
+    def run() -> None:
+        if where == "stage":
+            table.transaction().stage(broken)
+        elif where == "retries":
+            commit_with_retries(context, lambda head, txn: broken(txn))
+        else:
+            with _discarded_on_failure(context, _staged(context.pin())):
+                raise failure
+
+    with pytest.raises(failure):
+        run()
+    assert len(data_files(context.store)) == files
+
+
+def test_a_commit_is_attempted_so_often_and_no_more() -> None:
+    """ATTEMPTS counts the first one."""
+    table = new_table()
+    context, attempts = table.context, []
+
+    def stage(head: Head, txn: TransactionSnapshot) -> Staged:
+        attempts.append(head.version)
+        number = len(attempts)
+        handle(context.store).alter.set_properties({"user.a": str(number)})
+        return Staged(
+            transaction=txn.transaction,
+            operation=Operation(name="TRUNCATE", cls=OperationClass.OVERWRITE),
+            written_under=txn.metadata,
+            read_version=txn.version,
+            replacing=Replacing(None),
+        )
+
+    with pytest.raises(MetadataChangedException):
+        commit_with_retries(context, stage)
+    assert attempts == list(range(ATTEMPTS))
 
 
 @pytest.mark.parametrize("alone", [True, False])

@@ -1,12 +1,12 @@
-"""Tables in Spark's query plans: the relation that SQL reads, and the version that a query reads.
+"""Tables in Spark's query plans: the relation that SQL reads, and the versions that a query reads.
 
 SQL resolves names to a relation before an execution backend can be chosen, and Spark itself reads
 that relation. So the backend setting does not affect a SELECT.
 
-With a JVM, SourceVersions.java finds the version that a query reads. Over Connect there is only the
-text of a plan. In both cases, labels of Arrow reads of `tablefmt.spark.read` contain the table and
-the version. A scan of the Python data source shows neither. So it counts as a read of this table,
-at whatever version.
+With a JVM, SourceVersions.java finds the versions that a query reads. Over Connect there is only
+the text of a plan. In both cases, labels of Arrow reads of `tablefmt.spark.read` contain the table
+and the version. A scan of the Python data source shows neither. So it counts as a read of this
+table, at whatever version.
 
 Spec: CFL-22.
 """
@@ -50,15 +50,15 @@ _SCAN = "scan "
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
-def version_read(store: Store, view: LogView, query: DataFrame) -> int | None:
-    """Return the oldest version of the table that a DataFrame reads, including its subqueries.
+def versions_read(store: Store, view: LogView, query: DataFrame) -> list[int]:
+    """Return the versions of the table that a DataFrame and its subqueries read, ascending.
 
-    None: it does not read the table, or only at versions that the user asked for.
+    Versions that the user asked for do not count.
     """
     plan = java_rows_if_any(query)
     spark = query.sparkSession
     if plan is None or java_classes.problem(spark):
-        return _version_in_text(view, query)
+        return _versions_in_text(view, query)
     walker = java_classes.cached_in_jvm(
         spark, "SourceVersions", lambda: java_classes.new_instance(spark, "SourceVersions")
     )
@@ -69,11 +69,11 @@ def version_read(store: Store, view: LogView, query: DataFrame) -> int | None:
     scheme = _scheme(store.identity)
     if any(_scheme(line.removeprefix(_SCAN)) == scheme for line in lines if line.startswith(_SCAN)):
         versions.append(view.head.version)
-    return min(versions, default=None)
+    return sorted(set(versions))
 
 
-def _version_in_text(view: LogView, query: DataFrame) -> int | None:
-    """Return `version_read` from the text of the plan.
+def _versions_in_text(view: LogView, query: DataFrame) -> list[int]:
+    """Return `versions_read` from the text of the plan.
 
     A scan by format() reads the newest version when it runs. That is at least the newest version
     known here.
@@ -82,13 +82,13 @@ def _version_in_text(view: LogView, query: DataFrame) -> int | None:
     if plan is not None:
         text = plan.queryExecution().analyzed().toString()
     elif _is_local(query):
-        return None
+        return []
     else:
         text = connect_plan(query)
     versions = _labelled(view, text)
     if _SCANNED.search(text):
         versions.append(view.head.version)
-    return min(versions, default=None)
+    return sorted(set(versions))
 
 
 def _labelled(view: LogView, text: str) -> list[int]:

@@ -8,14 +8,16 @@ type. This module finds the columns that it may refer to. Spec: SQL-3, SQL-5.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from tablefmt.errors import SchemaMismatchError
+from tablefmt.errors import SchemaMismatchError, TablefmtError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.set_assignments import Parts
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Decimal, Field, Schema, Struct, Type, nullable
+from tablefmt.session.transaction_snapshot import OtherVersionRead
 from tablefmt.spark.columns.projection import check_inner, misfit
 from tablefmt.spark.columns.row_conditions import as_column
 from tablefmt.spark.pyspark_objects import (
@@ -239,6 +241,23 @@ _DECIMAL = re.compile(
     r"Decimal\((\d+), (\d+)\)"
 )
 _NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
+
+
+@contextmanager
+def explained_by(explain: Callable[[Exception], TablefmtError | None]) -> Iterator[None]:
+    """Replace failures of Spark by the errors that `explain` returns. None: leave the failure.
+
+    Errors of this package pass unchanged, with their causes.
+    """
+    try:
+        yield
+    except (TablefmtError, OtherVersionRead):
+        raise
+    except Exception as error:
+        explained = explain(error)
+        if explained is None:
+            raise
+        raise explained from None
 
 
 def value_misfit(message: str, fields: Iterable[Field]) -> SchemaMismatchError | None:

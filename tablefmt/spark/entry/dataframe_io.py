@@ -5,8 +5,7 @@ The code is the same for every execution backend.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tablefmt.commit.transaction_plan import Staged
@@ -30,7 +29,6 @@ from tablefmt.session.metadata_changes import merged, redefined, replaced
 from tablefmt.session.statement_scope import AnalyzedCondition
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import (
-    OtherVersionRead,
     TransactionSnapshot,
     check_may_remove,
 )
@@ -38,7 +36,7 @@ from tablefmt.snapshot.head import Head
 from tablefmt.spark.backends.backend_choice import backend_for
 from tablefmt.spark.backends.backend_protocol import Destination, session_layout
 from tablefmt.spark.columns.projection import check_frame, incoming, narrowed
-from tablefmt.spark.columns.store_assignment import value_misfit
+from tablefmt.spark.columns.store_assignment import explained_by, value_misfit
 from tablefmt.spark.entry.delta_settings import default_properties, with_settings
 from tablefmt.spark.entry.spark_session import is_stopped
 from tablefmt.spark.pyspark_objects import DataFrame, Session
@@ -247,7 +245,7 @@ def overwrite_rows(
         else:
             txn.target = _evolved(txn.metadata, df, options, partition_by)
         if where is not None and by_rows is not None:
-            with _explaining(df, txn.target):
+            with explained_by(lambda error: _explained(error, df, txn.target)):
                 return stage_replace_on_spark(txn, df, where, by_rows, options)
         return overwrite_files(
             txn.transaction,
@@ -296,22 +294,8 @@ def _files(
     spark = df.sparkSession
     backend = backend_for(spark, store)
     layout = session_layout(spark, options.files, metadata, head)
-    with _explaining(df, metadata):
+    with explained_by(lambda error: _explained(error, df, metadata)):
         return backend.write_rows(df, Destination(transaction, metadata, layout))
-
-
-@contextmanager
-def _explaining(df: DataFrame, metadata: Metadata) -> Iterator[None]:
-    """Convert failures of Spark to errors of the write. Errors of the query itself pass through."""
-    try:
-        yield
-    except (TablefmtError, OtherVersionRead):
-        raise
-    except Exception as error:
-        explained = _explained(error, df, metadata)
-        if explained is None:
-            raise
-        raise explained from None
 
 
 def _explained(error: Exception, df: DataFrame, metadata: Metadata) -> TablefmtError | None:

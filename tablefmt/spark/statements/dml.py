@@ -30,13 +30,8 @@ from tablefmt.session.merge_pairs import positions_by_file
 from tablefmt.session.row_changes import Changed, stage_changes
 from tablefmt.session.statement_scope import AnalyzedCondition
 from tablefmt.session.table_context import TableContext
-from tablefmt.session.transaction_snapshot import (
-    OtherVersionRead,
-    TransactionSnapshot,
-    check_may_remove,
-)
+from tablefmt.session.transaction_snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.spark.backends.backend_protocol import FILE, ROW, PositionedRows
-from tablefmt.spark.backends.query_plans import version_read
 from tablefmt.spark.backends.row_level_operations import (
     copy_rows_in_tasks,
     find_positions,
@@ -51,7 +46,7 @@ from tablefmt.spark.columns.row_conditions import (
     non_deterministic,
     session_zone,
 )
-from tablefmt.spark.columns.store_assignment import spark_types, value_misfit
+from tablefmt.spark.columns.store_assignment import explained_by, spark_types, value_misfit
 from tablefmt.spark.pyspark_objects import (
     Column,
     DataFrame,
@@ -64,7 +59,7 @@ from tablefmt.spark.runtime.failures import marked, statement_errors
 from tablefmt.spark.runtime.spark_jobs import job_description
 from tablefmt.spark.runtime.sql_text import parsed
 from tablefmt.spark.spark_options import WriteOptions
-from tablefmt.spark.statements.execution import execute, with_query
+from tablefmt.spark.statements.execution import check_query, execute, with_query
 
 _log = logging.getLogger("tablefmt.spark")
 
@@ -150,13 +145,10 @@ def stage_delete(txn: TransactionSnapshot, spark: Session, where: SparkCondition
     if target.decided_by(snapshot.partition_ids):
         return delete_files(txn, target)
     files = snapshot.matching(target.predicate)
-    changed, read = Changed(target=target, files=files), None
+    changed, reads = Changed(target=target, files=files), False
     if files.num_rows:
         rows = chosen(rows_with_positions(spark, txn, files, where), where)
-        if not target.exact:
-            read = version_read(txn.store, txn.view, rows)
-        if read is not None and read != txn.version:
-            raise OtherVersionRead(read, wrote=False)
+        reads = not target.exact and check_query(txn, rows)
         count = int(pc.sum(files["rows"]).as_py())
         with (
             job_description(spark, f"DELETE: finding rows in {files.num_rows} files"),
@@ -166,7 +158,7 @@ def stage_delete(txn: TransactionSnapshot, spark: Session, where: SparkCondition
         _log.info("DELETE: %d rows of %d files", sum(map(len, deleted.values())), files.num_rows)
         changed = Changed(target=target, files=files, deleted=deleted)
     staged = stage_changes(txn, "DELETE", changed, copy_rows_in_tasks(spark))
-    return staged if read is None else with_query(staged, txn)
+    return with_query(staged, txn) if reads else staged
 
 
 def stage_update(
@@ -186,7 +178,7 @@ def stage_update(
     """
     target, schema = where.target, txn.metadata.schema
     files = txn.snapshot.matching(target.predicate)
-    changed, read = Changed(target=target, files=files), None
+    changed, reads = Changed(target=target, files=files), False
     if files.num_rows:
         rows = chosen(rows_with_positions(spark, txn, files, where), where)
         if not by_row:
@@ -197,9 +189,7 @@ def stage_update(
             for f in schema.fields
         ]
         frame = rows.select(*columns, FILE, ROW)
-        read = version_read(txn.store, txn.view, frame)
-        if read is not None and read != txn.version:
-            raise OtherVersionRead(read, wrote=False)
+        reads = check_query(txn, frame)
         fields = [field for field, _ in values]
         step = f"UPDATE: writing new versions of rows in {files.num_rows} files"
         with explaining_misfits(fields), job_description(spark, step):
@@ -214,7 +204,7 @@ def stage_update(
             set_columns=tuple(sorted(new)),
         )
     staged = stage_changes(txn, "UPDATE", changed, copy_rows_in_tasks(spark))
-    return staged if read is None else with_query(staged, txn)
+    return with_query(staged, txn) if reads else staged
 
 
 def rows_with_positions(
@@ -268,10 +258,8 @@ def explaining_misfits(fields: Iterable[Field]) -> Iterator[None]:
     Args:
         fields: the columns that get new values.
     """
-    try:
+    with explained_by(lambda error: value_misfit(str(error), fields)):
         yield
-    except Exception as error:
-        raise value_misfit(str(error), fields) or error from None
 
 
 NAME = "OVERWRITE"
@@ -346,6 +334,12 @@ def _stage(
             spark.createDataFrame([], spark_types(txn.target.schema.fields)).where(condition)
     with statement_errors():
         checked = df.where(matching.otherwise(always))
+    reads = False
+    if not target.exact:
+        # The session adds the read of the rows themselves, at the transaction's version.
+        fixed = check_query(txn, df, fixed=True)
+        for query in [checked] if rows is None else [checked, rows]:
+            reads = check_query(txn, query, fixed=fixed) or reads
     with explaining_misfits(txn.target.schema.fields):
         with job_description(spark, f"{NAME}: writing new rows"):
             written = rewrite(spark, txn, checked, (), options, part="i")
@@ -362,4 +356,5 @@ def _stage(
             inserted_files=written.files,
             parameters={"mode": "Overwrite"},
         )
-        return stage_changes(txn, NAME, changed, copy_rows_in_tasks(spark))
+        staged = stage_changes(txn, NAME, changed, copy_rows_in_tasks(spark))
+    return with_query(staged, txn) if reads else staged

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import CorruptTableError, TableNotFoundError
@@ -31,14 +31,18 @@ from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import Metadata
 from tablefmt.operations.auto_compact import watch
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.input_rows import read_of_all, with_reads
+from tablefmt.session.input_rows import check_unchanged, read_of_all, with_reads
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import EngineRows, Stage, Statement
 from tablefmt.session.table_context import TableContext
-from tablefmt.session.transaction_snapshot import TransactionFiles, TransactionSnapshot
+from tablefmt.session.transaction_snapshot import (
+    OtherVersionRead,
+    TransactionFiles,
+    TransactionSnapshot,
+)
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.spark.backends.backend_choice import backend_for
-from tablefmt.spark.backends.query_plans import version_read
+from tablefmt.spark.backends.query_plans import versions_read
 from tablefmt.spark.columns.catalog_columns import note
 from tablefmt.spark.pyspark_objects import DataFrame, Session
 from tablefmt.spark.spark_options import WriteOptions
@@ -114,13 +118,13 @@ def rows_of(options: WriteOptions, query: DataFrame | None = None) -> EngineRows
 
     Args:
         options: the options of the write. They may have the digest of a stream's batch.
-        query: the rows, to find the version of the table that they read. None: not needed.
+        query: the rows, to find the versions of the table that they read. None: not needed.
     """
 
-    def version(txn: TransactionSnapshot) -> int | None:
-        return None if query is None else version_read(txn.store, txn.view, query)
+    def versions(txn: TransactionSnapshot) -> Sequence[int]:
+        return () if query is None else versions_read(txn.store, txn.view, query)
 
-    return EngineRows(digest=options.digest, version_read=version)
+    return EngineRows(digest=options.digest, versions_read=versions)
 
 
 def execute(
@@ -164,6 +168,34 @@ def execute(
         files_of=files_of,
     )
     return autocommit(context, statement, options.commit, refresh=refresh)
+
+
+def check_query(
+    txn: TransactionSnapshot, query: DataFrame, *, fixed: bool = False, wrote: bool = False
+) -> bool:
+    """Return whether a query of the statement reads the table. It counts as a read at the
+    transaction's version.
+
+    The query may read a newer version too, if no commit between the two changed rows (CFL-22).
+
+    Args:
+        txn: the transaction.
+        query: the query, with its subqueries.
+        fixed: another query of the statement reads the table at the transaction's version.
+        wrote: the statement may have written files already.
+
+    Raises:
+        OtherVersionRead: it reads an older version, or only newer ones and `fixed` is False.
+        ConcurrentModificationException: a commit between the versions changed rows.
+    """
+    versions = versions_read(txn.store, txn.view, query)
+    if not versions:
+        return False
+    oldest, newest = versions[0], versions[-1]
+    if oldest < txn.version or (oldest > txn.version and not fixed):
+        raise OtherVersionRead(oldest, wrote=wrote)
+    check_unchanged(txn, newest)
+    return True
 
 
 def with_query(staged: Staged, txn: TransactionSnapshot) -> Staged:

@@ -34,10 +34,9 @@ from tablefmt.session.merge_pairs import (
     several_changes,
 )
 from tablefmt.session.table_context import TableContext
-from tablefmt.session.transaction_snapshot import OtherVersionRead, TransactionSnapshot, joined
+from tablefmt.session.transaction_snapshot import TransactionSnapshot, joined
 from tablefmt.snapshot.file_columns import added_table
 from tablefmt.spark.backends.backend_protocol import ACTION, FILE, ROW, SOURCE, PositionedRows
-from tablefmt.spark.backends.query_plans import version_read
 from tablefmt.spark.backends.row_level_operations import copy_rows_in_tasks, rewrite
 from tablefmt.spark.columns.row_conditions import check_by_row, check_deterministic
 from tablefmt.spark.pyspark_objects import Column, DataFrame, Session, functions_of
@@ -45,7 +44,7 @@ from tablefmt.spark.runtime.ansi import moved, under_ansi
 from tablefmt.spark.runtime.spark_jobs import job_description, with_batch
 from tablefmt.spark.spark_options import WriteOptions
 from tablefmt.spark.statements.dml import explaining_misfits, rows_with_positions
-from tablefmt.spark.statements.execution import execute, rows_of, with_query
+from tablefmt.spark.statements.execution import check_query, execute, rows_of, with_query
 from tablefmt.spark.statements.merge_clauses import Merge, MergeColumns, SparkClause, plain
 from tablefmt.spark.statements.source_rows import SourceRows, again_if_lost
 
@@ -53,30 +52,28 @@ from tablefmt.spark.statements.source_rows import SourceRows, again_if_lost
 class MergeChecks:
     """The checks of one MERGE."""
 
-    def __init__(self, txn: TransactionSnapshot, merge: Merge, read: int | None) -> None:
-        """Make the checks. `read` is the version of the table that the source reads, if any."""
-        self.read = read
-        """Oldest version of the table that a query of the statement reads. None: no query does."""
+    def __init__(self, txn: TransactionSnapshot, merge: Merge, *, reads: bool) -> None:
+        """Make the checks. `reads`: the source reads the table."""
+        self.reads = reads
+        """True if a query of the statement reads the table."""
         self._txn = txn
         self._merge = merge
-        self._is_fixed = read is not None
+        self._is_fixed = reads
 
     def check_versions(self, frame: DataFrame) -> None:
-        """Find the version of the table that the expressions over a frame read.
+        """Check the versions of the table that the expressions over a frame read.
 
         Raises:
             OtherVersionRead: another version than the fixed one, and the source does not bind the
                 statement to the fixed one.
+            ConcurrentModificationException: CFL-22, the source does, and a commit between the two
+                versions changed rows.
         """
         if not self._merge.may_query:
             return
         txn = self._txn
-        read = version_read(txn.store, txn.view, frame)
-        if read is None:
-            return
-        if read < txn.version or (read > txn.version and not self._is_fixed):
-            raise OtherVersionRead(read, wrote=True)
-        self.read = txn.version
+        if check_query(txn, frame, fixed=self._is_fixed, wrote=True):
+            self.reads = True
 
     def deterministic(self, rows: DataFrame, first: Column, clauses: Sequence[SparkClause]) -> None:
         """Reject nondeterministic conditions of clauses. Raises InvalidPredicateError."""
@@ -159,10 +156,9 @@ def merge_once(
     def stage(txn: TransactionSnapshot) -> Staged:
         with under_ansi(spark) as ansi:
             merge = merge_of(txn)
-            read = version_read(txn.store, txn.view, merge.origin or merge.source)
-            if read is not None and read < txn.version:
-                raise OtherVersionRead(read, wrote=False)
-            return stage_merge(txn, ansi, merge, options, read)
+            # The source may be newer if an expression reads an older version.
+            reads = check_query(txn, merge.origin or merge.source, fixed=True)
+            return stage_merge(txn, ansi, merge, options, reads=reads)
 
     return execute(context, spark, NAME, stage, options, rows=rows_of(options))
 
@@ -172,12 +168,13 @@ def stage_merge(
     spark: Session,
     merge: Merge,
     options: WriteOptions,
-    read: int | None,
+    *,
+    reads: bool,
 ) -> Staged:
     """Stage the MERGE at the fixed version. The plan is empty if no row changes.
 
     Args:
-        read: the version of the table that the source reads. None: the source does not read it.
+        reads: the source reads the table.
     """
     check_may_change(txn.metadata, merge.analysis.clauses)
 
@@ -185,11 +182,11 @@ def stage_merge(
         return merge.bind_source(moved(rows, spark))
 
     with SourceRows.stored(merge.source, bound_source, merge.analysis) as source:
-        checks = MergeChecks(txn, merge, read)
+        checks = MergeChecks(txn, merge, reads=reads)
         fields = {field.id: field for clause in merge.clauses for field, _ in clause.values}
         with explaining_misfits(fields.values()):
             staged = _Work(txn, spark, merge, options, source, checks).stage()
-        return staged if checks.read is None else with_query(staged, txn)
+        return with_query(staged, txn) if checks.reads else staged
 
 
 def explain(txn: TransactionSnapshot, merge: Merge) -> str:

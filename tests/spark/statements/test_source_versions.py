@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pyspark.sql.functions import col
 
 import tablefmt
 import tablefmt.spark
@@ -129,3 +130,78 @@ def test_a_version_that_was_asked_for_is_a_constant(spark: Any, t: str, by: str)
     assert [each.conflict for each in ended] == [None, None], ended[1].error
     assert kind_of_last(t) == "INSERT"
     assert rows_of(t) == {k: k for k in range(20) if k != 1} | {k + 50: k for k in range(10)}
+
+
+def test_a_condition_of_rows_to_replace_reads_the_table_too(spark: Any, t: str) -> None:
+    """CFL-10, CFL-22: `replaceWhere` with a sub-query."""
+    frame = spark.createDataFrame([(1, 1)], "k BIGINT, v BIGINT")
+    where = "k = 1 AND v < (SELECT max(v) FROM t WHERE k > 10)"
+
+    def replace() -> Any:
+        return tablefmt.spark.write(frame, t, mode="overwrite", replaceWhere=where)
+
+    table = tablefmt.open(t)
+    ended = race(lambda: table.delete("k = 19"), replace)
+    assert ended[0].error is None
+    assert ended[1].conflict == "ConcurrentDeleteReadException", ended[1].error
+    assert rows_of(t) == {k: k for k in range(19)}
+
+
+def older_and_newer(spark: Any, uri: str) -> tuple[Any, Any]:
+    """Return DataFrames of the table before and after a blind INSERT."""
+    older = spark.table("t")
+    tablefmt.open(uri).append(source({200: 999}))
+    return older, spark.table("t")
+
+
+TWO_VERSIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "INSERT": lambda t, older, newer: t.append(
+        older.selectExpr("k + 50 AS k", "v").union(newer.selectExpr("k + 500 AS k", "v"))
+    ),
+    "DELETE": lambda t, older, newer: t.delete(
+        (col("k") < older.selectExpr("max(k)").scalar())
+        & (col("k") < newer.selectExpr("max(k)").scalar())
+    ),
+    "UPDATE": lambda t, older, newer: t.update(
+        {"v": newer.selectExpr("max(v)").scalar()},
+        col("k") == older.selectExpr("max(k)").scalar(),
+    ),
+    "MERGE": lambda t, older, newer: (
+        t.merge(older, "s.k = t.k").when_matched_update({"v": "(SELECT max(v) FROM t)"}).execute()
+    ),
+    "MERGE from the newer": lambda t, older, newer: (
+        t.merge(newer, "s.k = t.k")
+        .when_matched_update({"v": older.selectExpr("max(v)").scalar()})
+        .execute()
+    ),
+    "MERGE from both": lambda t, older, newer: (
+        t.merge(older.union(newer).groupBy("k").max("v"), "s.k = t.k")
+        .when_matched_update({"v": "s.`max(v)` + 1"})
+        .execute()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWO_VERSIONS)
+def test_a_statement_that_reads_two_versions_is_refused_if_rows_were_added_between(
+    spark: Any, t: str, name: str
+) -> None:
+    """CFL-22: the commits between the two versions are judged as at Serializable."""
+    older, newer = older_and_newer(spark, t)
+    rows = rows_of(t)
+    with pytest.raises(tablefmt.errors.ConcurrentAppendException):
+        TWO_VERSIONS[name](tablefmt.spark.open(spark, t), older, newer)
+    assert rows_of(t) == rows
+
+
+def test_a_statement_that_reads_two_versions_commits_if_only_files_changed_between(
+    spark: Any, t: str
+) -> None:
+    """CFL-22: a compaction between the two versions conflicts with no read."""
+    older = spark.table("t").where("k < 5")
+    tablefmt.open(t).compact()
+    newer = spark.table("t").where("k >= 15")
+    union = older.union(newer).selectExpr("k + 50 AS k", "v")
+    tablefmt.spark.open(spark, t).append(union)
+    added = {k + 50: k for k in [*range(5), *range(15, 20)]}
+    assert rows_of(t) == {k: k for k in range(20)} | added
