@@ -99,8 +99,8 @@ FREE_RACES: Final = 1
 _DOUBLINGS_MAX: Final = 16
 """Most doublings of the wait: a bound for the power. BACKOFF_CAP_SECONDS applies long before."""
 
-DEADLINE: Final = "deadline"
-"""Reason of an outcome after the time ran out."""
+DEADLINE: Final = "the deadline passed"
+"""Reason of an outcome after the time ran out, if the driver does not give another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +155,8 @@ class Unreadable:
 @dataclass(frozen=True, slots=True)
 class Expired:
     """Given instead of making the request: the deadline passed, or the caller gives up."""
+
+    reason: str = DEADLINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,7 @@ def step(attempt: Attempt, reply: Reply) -> tuple[Attempt, Next]:
         outcome, do not call again.
     """
     if isinstance(reply, Expired):
-        return attempt, _give_up(attempt, DEADLINE)
+        return attempt, _give_up(attempt, reply.reason)
     if isinstance(reply, Refused):
         return _answered(attempt), _give_up(attempt, reply.reason)
     if attempt.reading:

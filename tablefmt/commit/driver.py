@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.commit_protocol import (
-    DEADLINE,
     Attempt,
     Committed,
     Expired,
@@ -175,6 +174,7 @@ class Driver:
         self.overflow_files = OverflowFileWriter(store, plan)
         limit = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         self.expires = environment.monotonic() + limit
+        self.late = f"the deadline of {limit:g} s passed"
         self.refused: TablefmtError | None = None
         self.written = False
         """True if the reply to the last put was Written."""
@@ -197,7 +197,7 @@ class Driver:
         with queue.turn(self.expires - self.environment.monotonic()) as turn:
             late = turn.waited and self.environment.monotonic() >= self.expires
             if turn.expired or late:
-                return Done(Rejected(DEADLINE))
+                return Done(Rejected(self.late))
             try:
                 if self.view.freshness.is_stale:
                     self.view.refresh()
@@ -323,7 +323,7 @@ class Driver:
 
     def _request(self, attempt: Attempt, request: Put | Get) -> Reply:
         if self.environment.monotonic() >= self.expires and attempt.requests > 0:
-            return Expired()
+            return Expired(self.late)
         if self.view is not None:
             self.asked = self.view.freshness.now()
         if isinstance(request, Put):
@@ -331,7 +331,8 @@ class Driver:
                 return Refused("this writer was paused, and its newest known version may be old")
             if self._is_stale(request.version):
                 if attempt.maybe_sent:
-                    return Expired()
+                    minutes = SENT_WITHIN_US // 60_000_000
+                    return Expired(f"its entry is older than {minutes} minutes")
                 self.entries.clear()
             try:
                 body = self._bytes(request.version)

@@ -93,7 +93,7 @@ def commit_result(plan: Plan, done: Done, view: LogView | None) -> Commit:
     Raises:
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError: the outcome.
         UnsupportedFeatureError, CorruptTableError: no entry could be made, or an entry in the way
-            cannot be judged (ENT-2, ENT-7).
+            cannot be judged (ENT-2, ENT-7). Of an unknown outcome they are the cause (CMT-12).
     """
     outcome = done.outcome
     if isinstance(outcome, Committed):
@@ -101,7 +101,7 @@ def commit_result(plan: Plan, done: Done, view: LogView | None) -> Commit:
         return committed(done.entry, tuple(done.rebased_over))
     if isinstance(outcome, Unknown):
         unknown = CommitUnknownError(plan.transaction, outcome.version, outcome.reason)
-        raise done.refused or unknown
+        raise unknown from done.refused
     if isinstance(outcome, Rejected):
         raise done.refused or CommitRejectedError(outcome.reason)
     if isinstance(outcome, Conflicted):

@@ -166,7 +166,7 @@ def test_a_look_comes_before_the_first_put_where_it_is_asked_for():
         (theirs(None, STOP), Conflicted(STOP)),
         (theirs(AlreadyApplied(7)), AlreadyApplied(7)),
         (Refused("denied"), Rejected("denied")),
-        (Expired(), Rejected("deadline")),
+        (Expired(), Rejected("the deadline passed")),
     ],
 )
 def test_a_look_can_end_a_transaction_of_which_nothing_was_sent(reply, outcome):
@@ -235,12 +235,12 @@ def test_a_refusal_rejects_only_what_was_never_sent(before, outcome):
 @pytest.mark.parametrize(
     ("before", "outcome"),
     [
-        ([], Rejected("deadline")),
-        ([TIMEOUT], Unknown(7, "deadline")),
-        ([Exists()], Unknown(7, "deadline")),
-        ([Exists(), Missing()], Unknown(7, "deadline")),
-        ([TIMEOUT, Exists(), theirs(None)], Rejected("deadline")),
-        ([Exists(), theirs(None), TIMEOUT], Unknown(8, "deadline")),
+        ([], Rejected("the deadline passed")),
+        ([TIMEOUT], Unknown(7, "the deadline passed")),
+        ([Exists()], Unknown(7, "the deadline passed")),
+        ([Exists(), Missing()], Unknown(7, "the deadline passed")),
+        ([TIMEOUT, Exists(), theirs(None)], Rejected("the deadline passed")),
+        ([Exists(), theirs(None), TIMEOUT], Unknown(8, "the deadline passed")),
     ],
 )
 def test_a_deadline_rejects_only_what_was_never_sent(before, outcome):
