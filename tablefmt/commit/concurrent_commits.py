@@ -234,7 +234,9 @@ class ConcurrentCommitReader:
         entries = [decode(body, version) for version, body in enumerate(bodies, first)]
         if self._view is None or self.head is None:
             return self._judged(entries)
-        same_table(self.head, entries[0])
+        if not self.head.ended:
+            # Otherwise the entries create another table, as this transaction would (ENT-14).
+            same_table(self.head, entries[0])
         head = self.head
         if any(stored.entry.moves_cursors for stored in entries):
             # Skipped entries may have moved cursors too (RPL-7).

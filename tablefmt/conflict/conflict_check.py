@@ -83,7 +83,7 @@ def _protocol(concurrent: ConcurrentCommit, pending: PendingCommit) -> Verdict:
             return None
         reason = "another writer replaced the table"
         return conflict(concurrent, ProtocolChangedException, "CFL-4", reason)
-    created = concurrent.entry.version == 0 and pending.metadata is None
+    created = pending.read_version is None and pending.metadata is None
     changed = "the winning commit changed the protocol"
     reason = "another writer created the table" if created else changed
     return conflict(concurrent, ProtocolChangedException, "CFL-4", reason)

@@ -11,16 +11,18 @@ import pytest
 import tablefmt
 from tablefmt.errors import (
     InvalidRangeError,
+    ProtocolChangedException,
     TableExistsError,
-    TablefmtError,
     TableNotFoundError,
     TableReplacedError,
     VersionNotFoundError,
 )
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.operations.create import create
+from tablefmt.operations.save_modes import write
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.location import open_store
 from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
@@ -186,14 +188,37 @@ def test_of_two_that_make_one_anew_one_does() -> None:
                 won.append(create(store, "id BIGINT, p STRING").view.head.table)
             return super().put_if_absent(key, body)
 
-    with pytest.raises(TablefmtError) as caught:
+    with pytest.raises(ProtocolChangedException, match="another writer created the table"):
         create(Late(counting), "id BIGINT, p STRING")
-    assert isinstance(caught.value, TableReplacedError | tablefmt.errors.ProtocolChangedException)
     won.clear()
     drop_at(store, CommitOptions())
     joined = create(Late(counting), "id BIGINT, p STRING", exist_ok=True)
     assert joined.view.head.table == won[0]
     assert_sound(store)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "ignore", "error"])
+def test_a_write_that_loses_the_race_for_a_dropped_place_writes_to_the_new_table(mode: str) -> None:
+    """CFL-4, ENT-14: as if the table had existed."""
+    uri = f"memory://lost-race-{mode}"
+    tablefmt.create(uri, "id BIGINT")
+    tablefmt.drop(uri)
+    store = open_store(uri)
+    won: list[int] = []
+
+    class Late(CountingStore):
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            if not won and key.endswith(".json"):
+                won.append(create(store, "id BIGINT").view.head.version)
+            return super().put_if_absent(key, body)
+
+    if mode == "error":
+        with pytest.raises(TableExistsError):
+            write(Late(store), {"id": [1]}, CommitOptions(), mode=mode)
+    else:
+        write(Late(store), {"id": [1]}, CommitOptions(), mode=mode)
+    written = [1] if mode in ("append", "overwrite") else []
+    assert (won, ids(handle(store))) == ([2], written)
 
 
 def test_a_drop_rebases_onto_every_concurrent_commit() -> None:
