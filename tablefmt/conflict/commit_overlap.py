@@ -23,6 +23,7 @@ from tablefmt.conflict.read_write_sets import (
     PendingCommit,
     Read,
     ascending,
+    is_among,
     shared,
     union,
 )
@@ -230,11 +231,11 @@ def _without_other_keys(concurrent: ConcurrentCommit, read: Read, mask: Mask) ->
             small.append(at)
             continue
         few, many = sorted((decode_hashes(packed[at]), known), key=len)
-        mask[at] = bool(_is_in(few, many).any())
+        mask[at] = bool(is_among(few, many).any())
     if small:
         # One search over all small sets is faster than a thousand searches.
         hashes, ends = decode_all_hashes([packed[at] for at in small])
-        common = np.concatenate([[0], np.cumsum(_is_in(hashes, known))])
+        common = np.concatenate([[0], np.cumsum(is_among(hashes, known))])
         mask[small] = common[ends[1:]] > common[ends[:-1]]
 
 
@@ -249,15 +250,6 @@ _SMALL = 8192
 """Size below which hashes of a file are searched together with others: bytes or characters."""
 
 _Hashes = NDArray[np.uint64]
-
-
-def _is_in(hashes: _Hashes, among: _Hashes) -> Mask:
-    """Return a mask of the hashes that occur in `among`, which is ascending."""
-    if len(among) == 0:
-        return np.zeros(len(hashes), np.bool_)
-    at = np.minimum(np.searchsorted(among, hashes), len(among) - 1)
-    equal: Mask = among[at] == hashes
-    return equal
 
 
 def _column(concurrent: ConcurrentCommit, name: str) -> Any:

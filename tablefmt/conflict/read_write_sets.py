@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -171,9 +172,9 @@ def ascending(ids: Iterable[int]) -> Ids:
     return numbers
 
 
-def is_among(values: Ids, ids: Ids) -> NDArray[np.bool_]:
-    """Return a mask of the `values` that are among the ascending `ids`. It does not scan the
-    ids.
+def is_among(values: NDArray[Any], ids: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask of the `values` that are among the ascending `ids`, both ids of files or both
+    hashes. It does not scan the ids.
     """
     if len(ids) == 0 or len(values) == 0:
         return np.zeros(len(values), np.bool_)

@@ -44,7 +44,7 @@ from tablefmt.conflict.read_write_sets import (
 from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.errors import CorruptEntryError
 from tablefmt.model.log_entry import NOT_LOGICAL, Entry, OperationClass
-from tablefmt.model.positions import decode_positions
+from tablefmt.model.positions import decode_positions, row_span
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class RowMove:
     @property
     def all(self) -> BitMap64:
         """Return the positions in the output."""
-        return span(self.offset, self.rows)
+        return row_span(self.offset, self.offset + self.rows)
 
     def place(self, positions: BitMap64) -> BitMap64:
         """Return the output positions of the given input positions that are in the run and not
@@ -76,7 +76,7 @@ class RowMove:
             return positions
         inside = positions
         if inside.min() < run.start or inside.max() >= run.start + run.rows:
-            inside = inside & span(run.start, run.rows)
+            inside = inside & row_span(run.start, run.start + run.rows)
         shift = self.offset - run.start
         if not run.dropped or not inside:
             return inside.shift(shift)
@@ -90,13 +90,6 @@ class RowMove:
 
 Moves = Mapping[int, list[RowMove]]
 """Moves by input, in the order of its rows."""
-
-
-def span(start: int, rows: int) -> BitMap64:
-    """Return `rows` positions from `start` on."""
-    positions = BitMap64()
-    positions.add_range(start, start + rows)
-    return positions
 
 
 def moves_of(entry: Entry, inputs: Ids) -> dict[int, list[RowMove]]:
@@ -196,7 +189,7 @@ def _part(run: Run, move: RowMove) -> Run | None:
     rows = end - start - dropped.range_cardinality(start, end)
     if rows == 0:
         return None
-    inside = run.dropped & span(start, end - start)
+    inside = run.dropped & row_span(start, end)
     return Run(move.output, move.offset + lead, rows, move.place(inside))
 
 
@@ -284,7 +277,7 @@ def _kept_but_dropped(pending: PendingCommit, moves: Moves) -> set[int]:
         for _, runs in group.outputs:
             for run in runs:
                 for move in moves.get(run.file, ()):
-                    lost = move.run.dropped & span(run.start, run.rows)
+                    lost = move.run.dropped & row_span(run.start, run.start + run.rows)
                     if not lost.issubset(run.dropped):
                         files.add(run.file)
     return files

@@ -200,6 +200,21 @@ def test_lineage_that_loses_a_row_is_damage() -> None:
     assert caught.value.rule == "LIN-1"
 
 
+@pytest.mark.parametrize("rows", [2**37, 2**63 - 1])
+def test_lineage_of_more_rows_than_a_file_can_have_is_damage(rows: int) -> None:
+    """LIN-1, STO-25: no set of positions is built for them."""
+    world = World(Level("row"), [[(0, 0, 0, 0), (1, 0, 0, 0)]])
+    staged = world.change(lambda row: row[0] == 1, None, None, None)
+    compacted = world.entry_of(world.compact(MINOR, [[1]]))
+    lineage = compacted.entry.lineage
+    assert lineage is not None
+    forged = replace(lineage, rows=[rows])
+    concurrent = replace(compacted, entry=replace(compacted.entry, lineage=forged))
+    mine = replace(staged.mine, reads=(Read(by_row=False, files=np.array([1], np.int64)),))
+    with pytest.raises(CorruptEntryError, match=f"claims {rows} rows"):
+        follow(concurrent, mine)
+
+
 def test_ten_thousand_concurrent_commits_leave_no_more_state_than_ten() -> None:
     """CFL-13, CFL-17: the live files bound the state that a rebase keeps."""
     world = World(Level("row"), [[(i, 0, 0, 0) for i in range(9)], [(9, 0, 0, 0)]])

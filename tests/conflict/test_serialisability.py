@@ -16,8 +16,9 @@ from pyroaring import BitMap64
 
 from tablefmt.conflict import commit_overlap, conflict_check, rebase
 from tablefmt.conflict.read_write_sets import ConcurrentCommit, Marks, PendingCommit, Read
-from tablefmt.conflict.rebase import Moves, RowMove, span
+from tablefmt.conflict.rebase import Moves, RowMove
 from tablefmt.errors import CorruptEntryError
+from tablefmt.model.positions import row_span
 from tests.conflict.histories import (
     CLUSTER,
     MINOR,
@@ -99,7 +100,7 @@ def _no_overwrite(concurrent: ConcurrentCommit, mine: PendingCommit, blind: int)
 
 def _no_rank(move: RowMove, positions: BitMap64) -> BitMap64:
     run = move.run
-    inside = (positions & span(run.start, run.rows)) - run.dropped
+    inside = (positions & row_span(run.start, run.start + run.rows)) - run.dropped
     return inside.shift(move.offset - run.start)
 
 

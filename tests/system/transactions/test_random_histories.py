@@ -19,9 +19,10 @@ from tablefmt.commit.driver import Driver
 from tablefmt.commit.transaction_plan import Removed, removed_from
 from tablefmt.conflict import commit_overlap, conflict_check, rebase
 from tablefmt.conflict.read_write_sets import ConcurrentCommit, PendingCommit
-from tablefmt.conflict.rebase import RowMove, span
+from tablefmt.conflict.rebase import RowMove
 from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.errors import CorruptTableError
+from tablefmt.model.positions import row_span
 from tablefmt.operations import transaction
 from tests.system.transactions.histories import Step, act, check_all, fault, play
 from tests.system.transactions.ops import COMPACTIONS, Op
@@ -124,7 +125,7 @@ def _stays(concurrent: ConcurrentCommit, mine: PendingCommit) -> PendingCommit:
 
 def _no_rank(move: RowMove, positions: Any) -> Any:
     run = move.run
-    inside = (positions & span(run.start, run.rows)) - run.dropped
+    inside = (positions & row_span(run.start, run.start + run.rows)) - run.dropped
     return inside.shift(move.offset - run.start)
 
 
