@@ -36,6 +36,7 @@ from tablefmt.model.log_entry import (
     Metadata,
     Operation,
     OperationClass,
+    PartitionScope,
     PredicateScope,
     Scope,
 )
@@ -281,6 +282,7 @@ def overwrite_files(
     dynamic = dynamic_partitions and bool(read_under.partition_by)
     if dynamic:
         parameters["partitionOverwriteMode"] = "dynamic"
+        scope = PartitionScope(())
         if added is not None:
             predicate = partitions_of(added, written_under)
             scope = partition_scope(added, written_under)

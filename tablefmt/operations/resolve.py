@@ -47,7 +47,7 @@ def resolve(context: TableContext, transaction: str, version: int | None = None)
         raise InvalidArgumentError(f"expected a transaction of 32 hex digits, got {transaction!r}")
     given, version = version, None if version is None else whole_from_0(version)
     if given is not None and (version is None or version > VERSION_MAX):
-        raise InvalidRangeError(f"version {given!r} is not a whole number from 0 to 2**63 - 1")
+        raise InvalidRangeError(f"version {given!r:.100} is not a whole number from 0 to 2**63 - 1")
     try:
         entries, whole = _entries_from(context, version or 0)
     except StoreError as error:

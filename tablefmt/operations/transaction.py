@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from tablefmt.commit.transaction_plan import Staged, check_age
 from tablefmt.data.selection import Condition
 from tablefmt.data.sql_evaluation import MEMORY_BYTES
-from tablefmt.errors import InvalidArgumentError, InvalidRangeError, TransactionStateError
+from tablefmt.errors import (
+    CommitUnknownError,
+    InvalidArgumentError,
+    InvalidRangeError,
+    TablefmtError,
+    TransactionStateError,
+)
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import Expression
 from tablefmt.model.argument_checks import whole_number
@@ -40,6 +46,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+_COMMITTED, _ABORTED, _REJECTED, _UNKNOWN = "committed", "aborted", "rejected", "unknown"
+
+
 class Transaction:
     """Work on one version of a table that becomes one commit, or nothing.
 
@@ -56,11 +65,14 @@ class Transaction:
         head = context.begin()
         version = head.version if read_version is None else whole_number(read_version)
         if version is None:
-            raise InvalidRangeError(f"read_version {read_version!r} is not a whole number")
+            raise InvalidRangeError(f"read_version {read_version!r:.100} is not a whole number")
         context.view.check_version(version)
         self._context = context
         self._work = OpenTransaction(context, context.pin(version, measured=measured))
         self._ended: str | None = None
+        """How it ended. None: it is open."""
+        self._contested: int | None = None
+        """The version that an unknown outcome names."""
         self.commit_result: Commit | None = None
         """The result of `commit`."""
 
@@ -247,17 +259,25 @@ class Transaction:
         checked = commit_options(options)
         self._check_open()
         staged, work = self._whole(), self._work
-        self._ended = "ended when commit() raised an error"
         files, measured = work.txn.files, work.txn.measured
+        self._ended = _REJECTED
         with files.discarded_on_failure():
             self._check_age()
             applied = self._applied(checked, work.digest, staged.operation.name)
         if applied is not None:
             files.discard()
-        self.commit_result = applied or commit_staged(
-            self._context, staged, checked, work.digest, alone=False, measured=measured
-        )
-        self._ended = "was committed"
+        self._ended = _UNKNOWN
+        try:
+            self.commit_result = applied or commit_staged(
+                self._context, staged, checked, work.digest, alone=False, measured=measured
+            )
+        except CommitUnknownError as unknown:
+            self._contested = unknown.version
+            raise
+        except TablefmtError:
+            self._ended = _REJECTED
+            raise
+        self._ended = _COMMITTED
         return self.commit_result
 
     def abort(self) -> None:
@@ -267,7 +287,7 @@ class Transaction:
             TransactionStateError: it has ended.
         """
         self._check_open()
-        self._ended = "was aborted"
+        self._ended = _ABORTED
         self._work.txn.files.discard()
 
     def __enter__(self) -> Transaction:
@@ -299,10 +319,17 @@ class Transaction:
         return self
 
     def _check_open(self) -> None:
-        if self._ended is not None:
+        if self._ended is None:
+            return
+        if self._ended != _UNKNOWN:
             raise TransactionStateError(
-                f"the transaction {self._ended}; begin another with table.transaction()"
+                f"the transaction was {self._ended}; begin another with table.transaction()"
             )
+        version = "" if self._contested is None else f", {self._contested}"
+        raise TransactionStateError(
+            "the outcome of the transaction is unknown; call "
+            f'resolve("{self._work.txn.transaction}"{version}) before you write its rows again'
+        )
 
     def _check_empty(self) -> None:
         self._check_open()

@@ -22,6 +22,7 @@ from tablefmt.errors import (
     InvalidRangeError,
     ProtocolChangedException,
     SchemaMismatchError,
+    StoreError,
     TablefmtError,
     TransactionStateError,
     VersionNotFoundError,
@@ -152,12 +153,39 @@ def test_an_ended_transaction_is_of_no_use(end: str, verb: str) -> None:
             txn.commit()
     else:
         VERBS[end](txn)
-    words = {"abort": "was aborted", "conflict": r"ended when commit\(\) raised an error"}
-    word = words.get(end, "was committed")
+    word = {"commit": "committed", "abort": "aborted", "conflict": "rejected"}[end]
+    assert f", {word})" in repr(txn)
     with pytest.raises(TransactionStateError, match=f"{word}; begin another"):
         VERBS[verb](txn)
     store = table.context.store
     assert handle(store).version == (2 if end == "conflict" else 1)
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_a_transaction_of_unknown_outcome_says_so(applied: bool) -> None:
+    """CMT-1: a second `commit` does not claim that the first one is in the table."""
+    table = new_table()
+
+    class Silent(ForwardingStore):
+        def put_if_absent(self, key: str, body: bytes) -> Any:
+            if applied:
+                super().put_if_absent(key, body)
+            return NoAnswer("lost")
+
+        def get_many(self, keys: Any) -> Any:
+            raise StoreError("no answer", retryable=True)
+
+    txn = table.transaction().append(rows(1))
+    silent = Silent(table.context.store)
+    table.context.store = table.context.view.store = silent
+    with pytest.raises(CommitUnknownError) as caught:
+        txn.commit(deadline=5)
+    transaction, version = caught.value.transaction, caught.value.version
+    with pytest.raises(TransactionStateError) as again:
+        txn.commit()
+    assert "outcome of the transaction is unknown" in str(again.value)
+    assert f'resolve("{transaction}", {version})' in str(again.value)
+    assert ", unknown)" in repr(txn)
 
 
 @pytest.mark.parametrize("second", ["append", "overwrite", "truncate", "delete", "alter"])
@@ -263,6 +291,34 @@ def test_nothing_to_do_makes_no_version_unless_it_carries_an_application_version
             assert commit_result.no_op is (application is None)
             assert commit_result.version == version + (application is not None)
     assert ids(table) == [1]
+    assert_sound(table.context.store)
+
+
+def test_a_long_argument_is_cut_in_the_message() -> None:
+    """The message stays readable."""
+    table = new_table()
+    for call in (
+        lambda: table.transaction(read_version="x" * 10_000),  # type: ignore[arg-type]
+        lambda: table.resolve("0" * 32, "x" * 10_000),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidRangeError, match="is not a whole number") as caught:
+            call()
+        assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("granularity", ["row", "transaction"])
+def test_an_empty_dynamic_overwrite_claims_no_partition(granularity: str) -> None:
+    """CFL-19, CFL-2: it replaces nothing, so an UPDATE that began before it commits."""
+    table = new_table(partitioned=True)
+    table.append(rows(1))
+    table.alter.set_properties({"conflictGranularity": granularity})
+    late = table.transaction()
+    late.update({"id": "2"}, "id = 1")
+    other = handle(table.context.store)
+    commit_result = other.overwrite(rows(), dynamic_partitions=True, application=("job", 1))
+    assert not commit_result.no_op
+    assert late.commit().version == commit_result.version + 1
+    assert ids(handle(table.context.store)) == [2]
     assert_sound(table.context.store)
 
 
