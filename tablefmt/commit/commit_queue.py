@@ -24,6 +24,7 @@ from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
 from tablefmt.log.codec import decode, digest, follows
 from tablefmt.log.object_names import entry_key
 from tablefmt.snapshot.head import Head
+from tablefmt.store.forks import ForkedLock
 from tablefmt.store.object_store import SharedEntries, Store
 
 PATIENCE_SECONDS = 5.0
@@ -132,14 +133,18 @@ class CommitQueue:
 
 
 _LINES: WeakValueDictionary[tuple[int, str], CommitQueue] = WeakValueDictionary()
+_LINES_LOCK = ForkedLock()
 
 
 def queue_of(identity: str) -> CommitQueue:
     """Return this process's queue for the table in the store with that identity."""
     # A forked child must not use its parent's queues: the waiting threads do not exist in it.
     key = (os.getpid(), identity)
-    line = _LINES.get(key)
-    return line if line is not None else _LINES.setdefault(key, CommitQueue())
+    with _LINES_LOCK:
+        line = _LINES.get(key)
+        if line is None:
+            line = _LINES[key] = CommitQueue()
+        return line
 
 
 CROWDED = 8

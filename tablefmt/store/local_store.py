@@ -384,7 +384,8 @@ class LocalStore:
     def turn(self, key: str, seconds: float = inf) -> Iterator[None]:
         """Hold an advisory lock on the key's directory. Stop waiting for it after TURN_SECONDS.
 
-        The lock is released at the end of the block, or when the first name is created.
+        The lock is released at the end of the block, or when this store creates the next name,
+        whichever thread does. The threads of a process share the lock: `CommitQueue` orders them.
         """
         try:
             directory = self._directories.open(_split(check_key(key))[0], create=False)

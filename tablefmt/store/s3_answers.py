@@ -43,6 +43,8 @@ _BAD_ANSWER = {
     "config_kwargs.response_checksum_validation=when_required, or use another store",
     "ResponseParserError": "the answer is not an S3 answer; check the endpoint",
 }
+_NO_PLACE = frozenset({"NoSuchBucket", "NoSuchAccessPoint"})
+"""Codes of answers without an object because the place for objects does not exist."""
 _MAX_CODE_CHARACTERS = 60
 
 
@@ -154,6 +156,11 @@ def is_retryable(failure: Failure) -> bool:
     return not _is_final(failure)
 
 
+def is_absent(failure: Failure) -> bool:
+    """Return whether a request for an object failed because the object does not exist."""
+    return failure.status == 404 and failure.code not in _NO_PLACE
+
+
 def explain(failure: Failure, bucket: str) -> str:
     """Return one clause: the problem, and the remedy. It holds no secret."""
     if failure.never_sent:
@@ -166,6 +173,8 @@ def explain(failure: Failure, bucket: str) -> str:
     if status == 0:
         return f"no answer came ({code}); check the endpoint and the network"
     shown = f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
+    if code == "NoSuchUpload":
+        return f"the upload no longer exists; write the object again ({shown})"
     if code == "NoSuchBucket":
         return f"the bucket {bucket!r} does not exist; create it or check its name ({shown})"
     if code in _WRONG_CREDENTIALS or status == 401:

@@ -47,6 +47,7 @@ from tablefmt.store.s3_answers import (
     explain,
     failure_of,
     in_order,
+    is_absent,
     is_retryable,
     put_reply,
     start_after,
@@ -106,6 +107,10 @@ try:
 except ImportError:
     s3fs = None
 
+_OF_ONE_OBJECT = frozenset({"read", "delete"})
+"""Verbs of requests that an absent object may answer."""
+_MISTAKES = (TypeError, AttributeError, NameError, LookupError, AssertionError, MemoryError)
+"""Errors of reading a body that a second request would not mend."""
 _PARALLEL_GETS = 64
 _PARALLEL_DELETES = 8
 _DELETED_AT_ONCE = 1000
@@ -195,7 +200,7 @@ class S3Store:
 
     def _error(self, verb: str, key: str, failure: Failure) -> StoreError | KeyNotFoundError:
         self._note_date(failure.date)
-        if failure.status == 404 and failure.code != "NoSuchBucket" and verb != "list":
+        if verb in _OF_ONE_OBJECT and is_absent(failure):
             return KeyNotFoundError(key)
         return StoreError(
             f"cannot {verb} {key!r} at {self.uri}: {explain(failure, self._bucket)}.",
@@ -248,12 +253,7 @@ class S3Store:
         upload = files.open(name, "wb", block_size=_OUTPUT_BLOCK_BYTES)
 
         def problem(error: Exception) -> Exception:
-            failure = self._error("write", key, failure_of(error))
-            if isinstance(failure, KeyNotFoundError):
-                return StoreError(
-                    f"the upload of {key!r} no longer exists. Write the object again."
-                )
-            return failure
+            return self._error("write", key, failure_of(error))
 
         stream = Upload(upload, problem)
         try:
@@ -280,7 +280,7 @@ class S3Store:
         if not groups:
             return {}
         shown = keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
-        answers = self._run("delete", shown, lambda: self._delete_groups(groups))
+        answers = self._run("remove", shown, lambda: self._delete_groups(groups))
         return {
             error["Key"][len(self._start) :]: str(error.get("Code") or "refused")
             for answer in answers
@@ -351,7 +351,7 @@ class S3Store:
                     failure = failure_of(error)
                     if span is not None and failure.status == 416:
                         return b""
-                    if failure.status == 404 and failure.code != "NoSuchBucket":
+                    if is_absent(failure):
                         self._note_date(failure.date)
                         return None
                     raise
@@ -369,6 +369,8 @@ class S3Store:
             try:
                 async with response["Body"]:
                     whole = await body_of(response, most)
+            except _MISTAKES:
+                raise
             except Exception:
                 # The SDK retries until the headers arrive. A body that breaks off must be retried
                 # here.
@@ -466,7 +468,7 @@ class S3Store:
         It is not a key and never listed.
         """
         name = f"{self._key(folder.rstrip('/'))}/"
-        self._run("delete", folder, lambda: self._call("delete_object", Key=name))
+        self._run("remove", folder, lambda: self._call("delete_object", Key=name))
 
     @property
     def remote(self) -> bool:

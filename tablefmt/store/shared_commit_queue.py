@@ -145,7 +145,11 @@ def shared_queue_turn(identity: str, seconds: float) -> Iterator[QueueFileEntrie
         yield None
         return
     try:
-        came = _wait(fd, seconds)
+        try:
+            came = _wait(fd, seconds)
+        except (OSError, OverflowError, struct.error):
+            # No locks or no room on this machine, or a damaged file: go on without the queue.
+            came = None
         if came is None:
             _stuck[identity] = time.monotonic() + STUCK_SECONDS
         yield QueueFileEntries(fd) if came else None

@@ -107,6 +107,40 @@ def test_a_create_is_answered_by_status(serve: Serve, answer: Answer, kind: type
     assert (request.method, request.headers.get("If-None-Match")) == ("PUT", "*")
 
 
+NOT_FOUND = [
+    s3_error(404, "NoSuchAccessPoint"),
+    s3_error(404, "NoSuchBucket"),
+    s3_error(404, "NoSuchKey"),
+    s3_error(404, "NoSuchUpload"),
+    Answer(404, b"<html>proxy</html>"),
+]
+
+
+@pytest.mark.parametrize("answer", NOT_FOUND)
+def test_a_write_that_finds_nothing_is_a_failure_of_the_store(serve: Serve, answer: Answer):
+    """STO-7: no object was asked for, so none is absent."""
+    store, _ = serve(always(answer))
+
+    with pytest.raises(StoreError, match="cannot write 'data/a' at s3://bucket/table"):
+        store.put("data/a", b"body")
+    with pytest.raises(StoreError, match="cannot remove 'data/a and 1 more'"):
+        store.delete_many(["data/a", "data/b"])
+
+
+@pytest.mark.parametrize("code", ["NoSuchAccessPoint", "NoSuchBucket"])
+def test_no_object_is_absent_from_a_place_that_is_not_there(serve: Serve, code: str):
+    """STO-7: or the log would look empty."""
+    store, _ = serve(always(s3_error(404, code)))
+
+    for request in (
+        lambda: store.get("data/a"),
+        lambda: store.get_many(["data/a", "data/b"]),
+        lambda: store.delete("data/a"),
+    ):
+        with pytest.raises(StoreError):
+            request()
+
+
 @pytest.mark.parametrize("body", [b"", b"x", b"x" * 100_000])
 def test_a_create_is_conditional_at_every_length(serve: Serve, body: bytes):
     """STO-3: this holds for an empty body too, and it is one request."""
@@ -271,6 +305,21 @@ def test_a_wrong_checksum_is_an_answer(serve: Serve):
         assert "no answer" not in str(caught.value)
         assert not caught.value.retryable
         assert len(server.seen) == 3
+
+
+def test_a_mistake_of_the_programmer_is_not_asked_again(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
+    """STO-6: only a body that breaks off is."""
+    store, server = serve(always(Answer(200, b"body")))
+
+    async def wrong(answer: Any, most: int) -> bytes:
+        raise TypeError("a mistake")
+
+    monkeypatch.setattr("tablefmt.store.s3_store.body_of", wrong)
+    with pytest.raises(StoreError):
+        store.get("_log/0")
+    assert len(server.seen) == 1
 
 
 class Listing:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -51,6 +53,50 @@ def test_what_is_left_is_found_by_the_next() -> None:
             assert shared is not None
             assert other is not None
             assert (shared.read(), other.read()) == (found, [])
+
+
+@pytest.mark.parametrize("fails", [1, 2, 3])
+def test_a_queue_without_locks_is_done_without(fails: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """STO-14: the kernel has no lock left, at any request; no commit fails for that."""
+    requests: list[int] = []
+    real = fcntl.fcntl
+
+    def short(*arguments: Any) -> Any:
+        requests.append(1)
+        if len(requests) >= fails:
+            raise OSError(errno.ENOLCK, "No locks available")
+        return real(*arguments)
+
+    with shared_queue_turn("a", SOON):
+        monkeypatch.setattr(fcntl, "fcntl", short)
+        with shared_queue_turn("a", 0.1) as shared:
+            assert shared is None
+    assert len(requests) >= fails
+
+
+def test_a_damaged_queue_is_done_without(folder: Path) -> None:
+    """STO-14: the file holds numbers that no ticket has."""
+    with shared_queue_turn("a", SOON):
+        (file,) = folder.iterdir()
+    for damage in (b"\xff" * 16, b"\xff" * 7 + b"\x7f" + b"\0" * 8):
+        file.write_bytes(damage)
+        with shared_queue_turn("a", 0.1) as shared:
+            assert shared is None
+        shared_commit_queue._stuck.clear()
+
+
+def test_a_full_disk_of_the_queue_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STO-14: the number of the turn is not written."""
+    real = os.pwrite
+
+    def full(fd: int, body: bytes, at: int) -> int:
+        if at == 8:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(fd, body, at)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with shared_queue_turn("a", SOON) as shared:
+        assert shared is None
 
 
 def test_no_more_entries_are_shared_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
