@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +26,9 @@ def spilled(reader: pa.RecordBatchReader, memory_limit: int) -> Iterator[pa.Tabl
     Args:
         reader: a stream, which is read to its end once.
         memory_limit: bytes; beyond it, the rows are in a memory-mapped temporary file.
+
+    Raises:
+        StoreError: the disk for temporary files is full. Errors of the stream.
     """
     held: list[pa.RecordBatch] = []
     size = 0
@@ -37,14 +40,47 @@ def spilled(reader: pa.RecordBatchReader, memory_limit: int) -> Iterator[pa.Tabl
     else:
         yield pa.Table.from_batches(held, reader.schema)
         return
-    with tempfile.NamedTemporaryFile(prefix="tablefmt-", suffix=".arrow") as file:
-        with pa.OSFile(file.name, "wb") as sink, pa.ipc.new_file(sink, reader.schema) as out:
-            while held:
-                out.write_batch(held.pop(0))
-            for batch in reader:
-                out.write_batch(batch)
+    with ExitStack() as stack:
+        with _of_disk():
+            file = stack.enter_context(
+                tempfile.NamedTemporaryFile(prefix="tablefmt-", suffix=".arrow")
+            )
+        _write_rows(file.name, reader, held)
         with pa.memory_map(file.name) as mapped:
             yield pa.ipc.open_file(mapped).read_all()
+
+
+def _write_rows(path: str, reader: pa.RecordBatchReader, held: list[pa.RecordBatch]) -> None:
+    """Write the held batches and the rest of a stream to a file."""
+    with _of_disk():
+        sink = pa.OSFile(path, "wb")
+        out = pa.ipc.new_file(sink, reader.schema)
+    try:
+        while held:
+            with _of_disk():
+                out.write_batch(held.pop(0))
+        # The stream may fail too, with errors of its own.
+        for batch in reader:
+            with _of_disk():
+                out.write_batch(batch)
+        with _of_disk():
+            out.close()
+    finally:
+        with suppress(OSError, pa.ArrowException):
+            sink.close()
+
+
+@contextmanager
+def _of_disk() -> Iterator[None]:
+    """Convert errors of the disk for temporary files. Raises StoreError."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StoreError(
+            f"cannot write spilled rows to {tempfile.gettempdir()}"
+            f" ({reason}). Free some space there, or set TMPDIR."
+        ) from error
 
 
 KEPT_BYTES = 64 << 20
@@ -155,13 +191,8 @@ class RangeSpill:
             self._held[number].append(apart.slice(start, end - start))
         self._size += apart.nbytes
         if self._size > self._limit:
-            try:
+            with _of_disk():
                 self._store()
-            except OSError as error:
-                raise StoreError(
-                    f"cannot write spilled rows to {tempfile.gettempdir()}"
-                    f" ({error.strerror or error}). Free some space there, or set TMPDIR."
-                ) from error
 
     def ranges(self) -> Iterator[tuple[int, pa.Table]]:
         """Yield the number and the rows of each non-empty range, ascending; works once."""
