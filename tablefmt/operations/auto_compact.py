@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from dataclasses import dataclass, field
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -19,11 +18,11 @@ from tablefmt.model.log_entry import NOT_LOGICAL, Entry
 from tablefmt.model.properties import get_property
 from tablefmt.operations.compact import Compaction, compact_statement, rewrite_here
 from tablefmt.operations.compact_plan import HOLES, LayoutPlan, PlannedGroup
+from tablefmt.session.background_work import BackgroundWork
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import autocommit
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.store.forks import renew_after_fork
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +35,6 @@ GROUP_FILES = 10
 MOST_BYTES = 1 << 30
 """Most bytes in the files of one compaction, unless a single group has more."""
 
-REST = 10
-"""A writer pauses for this many times the duration of its last compaction."""
-
 
 @dataclass(eq=False)
 class _Watch:
@@ -46,15 +42,9 @@ class _Watch:
 
     files: int = 0
     """Number of files at the last plan."""
-    rests_until: float = float("-inf")
-    busy: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Forget that a compaction is running: the parent process goes on with it."""
-        self.busy = threading.Lock()
+    background: BackgroundWork = field(
+        default_factory=lambda: BackgroundWork("automatic compaction failed")
+    )
 
 
 _watches: WeakKeyDictionary[LogView, _Watch] = WeakKeyDictionary()
@@ -78,41 +68,20 @@ def _committed(context: TableContext, entry: Entry) -> None:
     known.files = min(known.files, entry.totals.files)
     if entry.totals.files - known.files < MORE_FILES:
         return
-    if environment.monotonic() < known.rests_until or not known.busy.acquire(blocking=False):
-        return
-    busy = known.busy
-    try:
-        environment.aside(lambda: _compact(context, known, busy))
-    except Exception as error:
-        # The interpreter is about to exit, or cannot start another thread. The write has committed
-        # regardless.
-        logger.debug("could not start an automatic compaction: %s", error)
-        busy.release()
+    known.background.start(environment, lambda: _compact(context, known))
 
 
-def _compact(context: TableContext, known: _Watch, busy: threading.Lock) -> None:
-    environment = context.environment
-    began = environment.monotonic()
+def _compact(context: TableContext, known: _Watch) -> None:
     # Use a separate handle, because the writer's handle stays at the version that it wrote.
-    own = TableContext(context.store, context.view, environment)
-    try:
-        asked = Compaction()
-        plan = asked.plan(own.pin(own.begin().version))
-        groups, everything = worthwhile(plan), worthwhile(plan, most_bytes=math.inf)
-        if groups:
-            commit = autocommit(
-                own, compact_statement(asked, rewrite_here(), groups), CommitOptions()
-            )
-            logger.info("version %d: %s", commit.version, commit.operation)
-        if len(groups) == len(everything):
-            known.files = own.view.head.totals.files
-    except Exception as error:
-        # The write has committed regardless of this error, and the next write tries again.
-        logger.warning("automatic compaction failed: %s", error)
-    finally:
-        now = environment.monotonic()
-        known.rests_until = now + REST * (now - began)
-        busy.release()
+    own = TableContext(context.store, context.view, context.environment)
+    asked = Compaction()
+    plan = asked.plan(own.pin(own.begin().version))
+    groups, everything = worthwhile(plan), worthwhile(plan, most_bytes=math.inf)
+    if groups:
+        commit = autocommit(own, compact_statement(asked, rewrite_here(), groups), CommitOptions())
+        logger.info("version %d: %s", commit.version, commit.operation)
+    if len(groups) == len(everything):
+        known.files = own.view.head.totals.files
 
 
 def worthwhile(

@@ -6,7 +6,6 @@ No commit waits for a checkpoint. The hint names the newest one. Spec: CKP-7, CK
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -16,12 +15,12 @@ from tablefmt.log.compacted_log import write_blocks
 from tablefmt.log.log_reader import Hint, read_hint, read_range, write_hint
 from tablefmt.log.object_names import HINT, entry_key, root_version
 from tablefmt.model.properties import get_property
+from tablefmt.session.background_work import BackgroundWork
 from tablefmt.snapshot.checkpoint_base import NOTHING
 from tablefmt.snapshot.checkpoint_reader import usable_bases
 from tablefmt.snapshot.checkpoint_writer import Checkpoint, Known, State, known_of, write_checkpoint
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.clocks import Moment
-from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.object_store import Store
 
 logger = logging.getLogger(__name__)
@@ -124,9 +123,6 @@ MANY_FILES = 1 << 16
 LATE_STEPS = 4
 """Parts of an interval. The writer of each part's last version may write a late checkpoint."""
 
-REST = 10
-"""A writer pauses for this many times the duration of its last checkpoint."""
-
 
 def is_due(version: int, last: int, interval: int, added: int) -> bool:
     """Return whether the writer of a version should write a checkpoint. Pure.
@@ -155,13 +151,7 @@ class Checkpointer:
         self._last = 0
         self._known: Known | None = None
         self._known_at: Moment | None = None
-        self._rests_until = float("-inf")
-        self._busy = threading.Lock()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Forget that a checkpoint is being written: the parent process goes on with it."""
-        self._busy = threading.Lock()
+        self._background = BackgroundWork("could not write a checkpoint")
 
     def committed(self, view: LogView, version: int, added: int, environment: Environment) -> None:
         """Write a checkpoint in the background if the commit of a version makes one due.
@@ -174,19 +164,9 @@ class Checkpointer:
         """
         last = max(self._last, view.base.version)
         interval = int(get_property(view.head.metadata.properties, "checkpointInterval"))
-        if not is_due(version, last, interval, added):
-            return
-        if environment.monotonic() < self._rests_until:
-            return
-        if self._busy.acquire(blocking=False):
-            busy = self._busy
-            try:
-                due = partial(is_due, version, interval=interval, added=added)
-                environment.aside(lambda: self._write(view, busy, due, environment))
-            except RuntimeError as error:
-                # The interpreter is about to exit, so it starts no more threads.
-                logger.debug("could not start a checkpoint: %s", error)
-                busy.release()
+        if is_due(version, last, interval, added):
+            due = partial(is_due, version, interval=interval, added=added)
+            self._background.start(environment, lambda: self._write(view, due, environment))
 
     def write(self, view: LogView, environment: Environment) -> Checkpoint:
         """Write a checkpoint of the newest version that a view knows. Reuse parts of this handle's
@@ -204,29 +184,13 @@ class Checkpointer:
         self._last, self._known, self._known_at = written.version, written.known, began
         return written
 
-    def _write(
-        self,
-        view: LogView,
-        busy: threading.Lock,
-        due: Callable[[int], bool],
-        environment: Environment,
-    ) -> None:
-        began = environment.monotonic()
-        try:
-            self._last = max(self._last, newest_checkpoint(view))
-            # The hint may name a checkpoint of another writer. Check again, or every one of many
-            # writers would write a checkpoint before the first one is in the hint.
-            if not due(self._last):
-                return
+    def _write(self, view: LogView, due: Callable[[int], bool], environment: Environment) -> None:
+        self._last = max(self._last, newest_checkpoint(view))
+        # The hint may name a checkpoint of another writer. Check again, or every one of many
+        # writers would write a checkpoint before the first one is in the hint.
+        if due(self._last):
             written = self.write(view, environment)
             logger.info("checkpoint of version %d: %s", written.version, written.path)
-        except (TablefmtError, OSError, RuntimeError) as error:
-            # Readers do not need it. The next commit that makes a checkpoint due tries again.
-            logger.warning("could not write a checkpoint: %s", error)
-        finally:
-            now = environment.monotonic()
-            self._rests_until = now + REST * (now - began)
-            busy.release()
 
 
 def newest_checkpoint(view: LogView) -> int:

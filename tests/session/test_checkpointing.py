@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import tablefmt
@@ -72,6 +73,46 @@ def with_aside(
 ) -> Table:
     environment = dataclasses.replace((clock or Clock()).environment(), aside=aside)
     return open_at(store, environment)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shutdown"), MemoryError(), OSError()], ids=repr)
+def test_where_no_thread_starts_later_commits_try_again(error: Exception) -> None:
+    """CKP-7: the interpreter ends, or there is no room."""
+    store = memory()
+    new_table(store, checkpointInterval="5")
+    tries = []
+
+    def refused(work: Callable[[], None]) -> None:
+        tries.append(work)
+        raise error
+
+    table = with_aside(store, refused)
+    for n in range(20):
+        table.append(rows(n))
+    assert len(tries) > 1
+
+
+@pytest.mark.parametrize("error", [pa.ArrowInvalid("damaged"), ValueError("odd")], ids=repr)
+def test_a_checkpoint_that_fails_is_logged_and_tried_again(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """CKP-7: whatever the error is, no thread ends by it."""
+    store = memory()
+    new_table(store, checkpointInterval="5")
+    table = with_aside(store, lambda work: work())
+
+    def fails(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tablefmt.session.checkpoint_writing.checkpoint_of", fails)
+        for n in range(5):
+            table.append(rows(n))
+    assert roots(store) == []
+    assert f"could not write a checkpoint: {error}" in caplog.text
+    for n in range(10):
+        table.append(rows(n))
+    assert roots(store) != []
 
 
 def test_they_come_every_so_many_versions_and_are_stood_on() -> None:
