@@ -68,12 +68,16 @@ _MISSING = re.compile(
 )
 
 
+ENTRIES_MAX = 1000
+"""Most entries that are searched for a missing file."""
+
+
 def lost_file(texts: Iterable[str]) -> TablefmtError | None:
     """Return the error for a missing file. None if no text is about a file of a tablefmt table.
 
     On a local disk, the log tells whether an entry names the file, and whether the file is live.
-    Elsewhere, or if the log cannot be read, a file name in tablefmt's scheme is enough, and the
-    error names both possible reasons.
+    Elsewhere, or if the log cannot be read or is too long to be searched, a file name in tablefmt's
+    scheme is enough, and the error names both possible reasons.
     """
     match = next((found for found in map(_MISSING.search, texts) if found), None)
     if match is None:
@@ -91,11 +95,13 @@ def lost_file(texts: Iterable[str]) -> TablefmtError | None:
             oldest, newest = view.head.totals.oldest, view.head.version
             if oldest > 0 and not is_live:
                 return VersionNotFoundError(f"the version with {key}", oldest, newest)
-            if not is_live and not any(
-                _may_name(stored.entry.add, key) for stored in view.entries_after(-1)
+            first = max(0, newest + 1 - ENTRIES_MAX)
+            if is_live or any(
+                _may_name(stored.entry.add, key) for stored in view.entries_after(first - 1)
             ):
+                message = "it is missing"
+            elif first == 0:
                 return None
-            message = "it is missing"
         except TableNotFoundError:
             return None
         except TablefmtError:

@@ -10,6 +10,7 @@ import textwrap
 import traceback
 import types
 from decimal import Decimal
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from hypothesis import strategies as st
 import tablefmt
 from tablefmt import errors
 from tablefmt.errors import (
+    CommitRejectedError,
     CorruptDataError,
+    StoreError,
     TablefmtError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime import failures, spark_messages
 from tablefmt.spark.runtime.failures import (
     carrying,
     marked,
@@ -35,6 +38,7 @@ from tablefmt.spark.runtime.failures import (
     understood,
 )
 from tablefmt.spark.runtime.spark_messages import lost_file, without_s3a
+from tablefmt.spark.statements.dml import explaining_misfits
 from tablefmt.store.object_store import KeyNotFoundError
 
 UTC = dt.timezone.utc
@@ -318,6 +322,25 @@ def test_what_spark_says_of_rows_that_do_not_fit_names_table_and_columns() -> No
     assert misfit("[PARSE_SYNTAX_ERROR] Syntax error") is None
 
 
+def test_the_mark_of_a_failed_callback_is_the_same_in_java() -> None:
+    """Both languages know a failure by it."""
+    code = files("tablefmt.spark.jvm").joinpath("java").joinpath("Bridge.java").read_text("utf-8")
+    escaped = failures.FAILED.replace("\0", "\\u0000")
+    assert f'String FAILED = "{escaped}";' in code
+
+
+def test_errors_of_this_package_keep_their_class_and_cause() -> None:
+    """A text that looks like a value that does not fit changes nothing."""
+    text = "[CAST_OVERFLOW] The value 1 of the type BIGINT cannot be cast to INT"
+    cause = StoreError("no answer")
+    with pytest.raises(CommitRejectedError) as rejected, explaining_misfits([]):
+        raise CommitRejectedError(text) from cause
+    assert rejected.value.__cause__ is cause
+    with pytest.raises(RuntimeError) as other, explaining_misfits([]):
+        raise RuntimeError("another failure") from cause
+    assert other.value.__cause__ is cause
+
+
 NOT_THERE = (
     "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file {}. File does not "
     "exist. It is possible the underlying files have been updated."
@@ -334,7 +357,9 @@ def test_a_file_that_spark_does_not_find_is_one_of_a_table() -> None:
     assert lost_file([NOT_THERE.format("s3a://bucket/t/part-0.parquet"), ""]) is None
 
 
-def test_a_file_that_spark_does_not_find_is_none_of_ours_if_no_log_names_it(tmp_path: Path) -> None:
+def test_a_file_that_spark_does_not_find_is_none_of_ours_if_no_log_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """DAT-5: another's folders may be called as ours are, and there may be a table beside them."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
     table.append({"id": [1]})
@@ -353,5 +378,10 @@ def test_a_file_that_spark_does_not_find_is_none_of_ours_if_no_log_names_it(tmp_
         assert "it is missing" in str(error)
         # A version before has it.
         table.overwrite({"id": [2]})
+    monkeypatch.setattr(spark_messages, "ENTRIES_MAX", 2)
+    table.append({"id": [3]})
+    # The log is too long to be searched from its beginning.
+    for old in (key, other):
+        assert "a vacuum removed its version after it was read, or" in str(answer("t", old))
     table.vacuum(retention="0 seconds", breaks_running_transactions=True, dry_run=False)
     assert isinstance(answer("t", key), VersionNotFoundError)
