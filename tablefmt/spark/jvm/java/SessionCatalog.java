@@ -225,8 +225,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return (StructType) Bridge.call("alter", new Object[] {own(), uri, storage, arguments});
   }
 
-  private static void follow(TableIdentifier name, StructType schema) {
-    SparkQueries.active().sessionState().catalog().alterTableSchema(name, schema);
+  private void follow(TableIdentifier name, StructType schema) {
+    own().sessionState().catalog().alterTableSchema(name, schema);
   }
 
   // Copies properties to the catalog for commands that read only the catalog (SHOW TABLE EXTENDED).
@@ -299,7 +299,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map said = TableChanges.statement(columns, partitioning, properties, constraints);
     create(ident, columns, properties, "define", new Object[] {
-        SparkQueries.active(), location(ident, properties), CatalogEntries.storage(properties), said});
+        own(), location(ident, properties), CatalogEntries.storage(properties), said});
     if (!isAnothers(own().sessionState().conf())) {
       return null;
     }
@@ -326,9 +326,10 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       inner().createTable(ident, columns, UNPARTITIONED, properties);
       try {
         follow(CatalogEntries.name(ident), (StructType) Bridge.call(verb, arguments));
-      } catch (RuntimeException failed) {
+      } catch (Throwable failed) {
+        // Scala also throws checked exceptions that it does not declare, such as AnalysisException.
         inner().dropTable(ident);
-        throw failed;
+        org.apache.spark.unsafe.Platform.throwException(failed);
       }
       return null;
     }
@@ -371,9 +372,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       }
       return stageReplace(ident, info);
     } catch (org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException raced) {
-      throw new IllegalStateException(raced.getMessage());
+      throw new IllegalStateException(raced.getMessage(), raced);
     } catch (NoSuchTableException raced) {
-      throw new IllegalStateException(raced.getMessage());
+      throw new IllegalStateException(raced.getMessage(), raced);
     }
   }
 
@@ -384,7 +385,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       try {
         return stageNew(ident, info, "replace");
       } catch (org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException never) {
-        throw new IllegalStateException(never.getMessage());
+        throw new IllegalStateException(never.getMessage(), never);
       }
     }
     CatalogTable there = entry(ident);
@@ -416,7 +417,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     }
     List changes = new ArrayList();
     java.util.Iterator known = ScalaValues.map(
-        SparkQueries.active().sessionState().catalog().getTableMetadata(name).properties()).keySet().iterator();
+        own().sessionState().catalog().getTableMetadata(name).properties()).keySet().iterator();
     while (known.hasNext()) {
       changes.add(TableChange.removeProperty((String) known.next()));
     }
@@ -472,7 +473,6 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map said = TableChanges.statement(new Column[0], UNPARTITIONED, properties, null);
     return create(ident, columns, properties, "like", new Object[] {
-        SparkQueries.active(), location(ident, properties), CatalogEntries.storage(properties), uri, storage,
-        said});
+        own(), location(ident, properties), CatalogEntries.storage(properties), uri, storage, said});
   }
 }

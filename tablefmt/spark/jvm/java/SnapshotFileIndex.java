@@ -289,7 +289,13 @@ public class SnapshotFileIndex implements FileIndex {
     }
   }
 
+  /** Logs the problem, unless it must end the query: an interrupt, or an error of the JVM. */
   private static void warn(Throwable problem) {
+    // A method that this release of Spark lacks is no reason to fail.
+    if (!(problem instanceof LinkageError)
+        && !scala.util.control.NonFatal$.MODULE$.apply(problem)) {
+      org.apache.spark.unsafe.Platform.throwException(problem);
+    }
     org.slf4j.LoggerFactory.getLogger(SnapshotFileIndex.class)
         .warn("no files were pruned, all are read: " + problem);
   }

@@ -11,8 +11,8 @@ import org.apache.spark.sql.connector.catalog.CatalogPlugin;
  * Access to Spark's internals: private fields of an existing Spark session. Spark accepts analyzer
  * rules, a catalog and a parser only while it creates a session.
  *
- * A field is found by the end of its name, because Scala prefixes the class to the name of a field
- * that a subclass overrides. If a field is missing, the caller gets an IllegalStateException that
+ * A field is found by its name, also behind a prefix: Scala writes the class and "$$" before the
+ * name of a field that a subclass overrides. If a field is missing, the caller gets an IllegalStateException that
  * names it. spark_internals.py lists the fields, and what a session lacks without each.
  *
  * Janino compiles this: no lambdas, no generic inference.
@@ -90,12 +90,13 @@ final class SparkFields {
     return found;
   }
 
-  /** Finds a field of a class or its superclasses by the end of its name; null: none. */
+  /** Finds a field of a class or its superclasses by its name, with or without a prefix; null: none. */
   static Field find(Class owner, String name) {
     for (Class kind = owner; kind != null; kind = kind.getSuperclass()) {
       Field[] fields = kind.getDeclaredFields();
       for (int i = 0; i < fields.length; i++) {
-        if (fields[i].getName().endsWith(name)) {
+        String full = fields[i].getName();
+        if (full.equals(name) || full.endsWith("$$" + name)) {
           return fields[i];
         }
       }

@@ -59,7 +59,7 @@ public class StagedSnapshotTable extends SnapshotTable implements StagedTable {
       catalog.staged(identifier, known, (StructType) schema,
           isNew || verb.equals("save") ? null : own());
     } catch (org.apache.spark.sql.AnalysisException dropped) {
-      throw new IllegalStateException(dropped.getMessage());
+      throw new IllegalStateException(dropped.getMessage(), dropped);
     }
   }
 
