@@ -17,6 +17,8 @@ TablefmtError
 │       LostCheckpointError
 ├── UnsupportedFeatureError  UnsafeStoreError
 ├── StoreError                        the store cannot answer: credentials, bucket, network, disk
+│   └── InvalidKeyError               `store.object_store`: a key that no object can have
+├── KeyNotFoundError                  `store.object_store`: an object that should exist does not
 └── SchemaMismatchError  ConstraintViolationError  MergeCardinalityError
     InvalidPredicateError  IdempotenceError  TransactionStateError
 

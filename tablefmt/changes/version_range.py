@@ -17,7 +17,7 @@ from tablefmt.errors import (
     InvalidRangeError,
     VersionNotFoundError,
 )
-from tablefmt.model.argument_checks import whole_number
+from tablefmt.model.argument_checks import version_number
 from tablefmt.model.times import Time, show_time, to_micros
 from tablefmt.snapshot.version_history import Timeline
 
@@ -143,9 +143,9 @@ def _begin(bounds: Bounds, timeline: Timeline) -> int:
             "after_timestamp"
         )
     if bounds.starting_version is not None:
-        return _in_log(_whole(bounds.starting_version), timeline)
+        return _in_log(version_number(bounds.starting_version), timeline)
     if bounds.after_version is not None:
-        return _in_log(_whole(bounds.after_version), timeline) + 1
+        return _in_log(version_number(bounds.after_version), timeline) + 1
     if bounds.starting_timestamp is not None:
         _in_history(bounds.starting_timestamp, timeline)
         return timeline.first_from(to_micros(bounds.starting_timestamp, up=True))
@@ -157,20 +157,12 @@ def _end(bounds: Bounds, timeline: Timeline, now_us: int) -> tuple[int, bool]:
     if bounds.ending_version is not None and bounds.ending_timestamp is not None:
         raise InvalidRangeError("give ending_version or ending_timestamp, not both")
     if bounds.ending_version is not None:
-        return _in_log(_whole(bounds.ending_version), timeline), True
+        return _in_log(version_number(bounds.ending_version), timeline), True
     if bounds.ending_timestamp is None:
         return timeline.last, True
     end = _in_history(bounds.ending_timestamp, timeline)
     settled = end <= timeline.timestamps[-1] or now_us >= end + SETTLE_US
     return timeline.first_after(end) - 1, settled
-
-
-def _whole(version: int) -> int:
-    number = whole_number(version)
-    if number is None:
-        hint = "; pass a time as a timestamp" if isinstance(version, str) else ""
-        raise InvalidRangeError(f"version {version!r:.100} is not a whole number{hint}")
-    return number
 
 
 def _in_log(version: int, timeline: Timeline) -> int:

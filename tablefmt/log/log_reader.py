@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -250,11 +250,18 @@ def kept_from(store: Store, last: int) -> int:
     """Return the first version of the unbroken run of entries up to `last`: 0 if no entry was
     expired.
     """
-    versions = frozenset(_listed(store, 0))
+    return unbroken_from(frozenset(_listed(store, 0)), last)
+
+
+def unbroken_from(versions: Collection[int], last: int) -> int:
+    """Return the first version from which all entries up to `last` are among `versions`.
+
+    Version 0 is not listed. It counts as there if version 1 is.
+    """
     first = last
     while first - 1 in versions:
         first -= 1
-    return 0 if first == 1 else first
+    return 0 if first <= 1 else first
 
 
 def read_tail(store: Store, first: int) -> list[StoredEntry]:
@@ -300,7 +307,7 @@ def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool
     bodies = store.get_many(keys)
     present = next((i for i, body in enumerate(bodies) if body is None), count)
     later = [i for i in range(present + 1, count) if bodies[i] is not None]
-    while later:
+    if later:
         # Entries written while the window was read look like a gap, so read the gap again.
         again = store.get_many(keys[present : later[-1]])
         bodies[present : later[-1]] = again
@@ -308,7 +315,6 @@ def read_window(store: Store, start: int, count: int) -> tuple[list[bytes], bool
         if missing is not None:
             raise gap_error(store, start + missing, start + later[-1])
         present = later[-1] + 1
-        later = []
     return [body or b"" for body in bodies[:present]], present < count or count == 0
 
 

@@ -5,7 +5,7 @@ Spec: ENT-13, RET-4, RET-9, LOG-8.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import InvalidRangeError, LostCheckpointError
-from tablefmt.log.log_reader import FIRST_WINDOW
+from tablefmt.log.log_reader import FIRST_WINDOW, unbroken_from
 from tablefmt.log.object_names import CHECKPOINTS, LOG, entry_version
 from tablefmt.maintenance.manual_checkpoint import verified
 from tablefmt.maintenance.retention import (
@@ -143,7 +143,7 @@ def expire_log(
         dry_run=dry_run,
         version=view.head.version,
         oldest=oldest if entries.num_rows else view.head.totals.oldest,
-        log_start=start if entries.num_rows else _whole_from(listed, view.head.version),
+        log_start=start if entries.num_rows else unbroken_from(listed, view.head.version),
         retention_seconds=seconds,
         entries=entries,
     )
@@ -202,7 +202,7 @@ def _start(view: LogView, listed: Mapping[int, StoredObject], now_us: int, secon
     if seconds == 0:
         return kept
     # Entries that an earlier expiry left below are already behind its horizon.
-    below = max(_whole_from(listed, view.head.version), 1) - 1
+    below = max(unbroken_from(listed, view.head.version), 1) - 1
     times = ((version, listed[version].modified_us) for version in sorted(listed))
     last = last_old(times, below, max(kept, below), before_us(now_us, seconds))
     return last if last > below else 0
@@ -212,14 +212,6 @@ def _listed(store: Store) -> dict[int, StoredObject]:
     """Return the existing entries by version, without version 0."""
     found = ((entry_version(one.key), one) for one in store.list_after(LOG))
     return {version: one for version, one in found if version}
-
-
-def _whole_from(listed: Collection[int], last: int) -> int:
-    """Return the first version from which all entries up to `last` exist."""
-    first = last
-    while first - 1 in listed:
-        first -= 1
-    return 0 if first <= 1 else first
 
 
 def _needed(view: LogView, oldest: int) -> frozenset[int]:

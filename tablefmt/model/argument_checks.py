@@ -12,7 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tablefmt.errors import InvalidArgumentError, InvalidPredicateError, SchemaMismatchError
+from tablefmt.errors import (
+    InvalidArgumentError,
+    InvalidPredicateError,
+    InvalidRangeError,
+    SchemaMismatchError,
+)
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,1000}")
 
@@ -25,6 +30,19 @@ def whole_number(given: Any) -> int | None:
         return operator.index(given)
     except TypeError:
         return None
+
+
+def version_number(version: Any) -> int:
+    """Return a version as an int.
+
+    Raises:
+        InvalidRangeError: it is not a whole number.
+    """
+    number = whole_number(version)
+    if number is None:
+        hint = "; pass a time as a timestamp" if isinstance(version, str) else ""
+        raise InvalidRangeError(f"version {version!r:.100} is not a whole number{hint}")
+    return number
 
 
 def whole_from_0(given: Any) -> int | None:

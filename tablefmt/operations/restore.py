@@ -12,7 +12,7 @@ from typing import Any
 from tablefmt.commit.restore_plan import Restoring
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import InvalidRangeError
-from tablefmt.model.argument_checks import whole_number
+from tablefmt.model.argument_checks import version_number
 from tablefmt.model.log_entry import Metadata, Operation, OperationClass
 from tablefmt.model.schema import id_places
 from tablefmt.model.schema_rules import dropped_names, dropped_roots
@@ -62,10 +62,7 @@ def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
     """
     if (version is None) == (timestamp is None):
         raise InvalidRangeError("give a version or a timestamp to restore: exactly one of them")
-    number = None if version is None else whole_number(version)
-    if version is not None and number is None:
-        hint = "; pass a time as a timestamp" if isinstance(version, str) else ""
-        raise InvalidRangeError(f"version {version!r:.100} is not a whole number{hint}")
+    number = None if version is None else version_number(version)
     micros = None if timestamp is None else to_micros(timestamp)
     time = None if micros is None else show_time(micros)
     asked: dict[str, Any] = {"version": number} if time is None else {"timestamp": time}

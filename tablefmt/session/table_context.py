@@ -10,7 +10,7 @@ from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.transaction_plan import Plan
 from tablefmt.errors import IdempotenceError, InvalidRangeError, VersionNotFoundError
 from tablefmt.export.table_export import follow_commit
-from tablefmt.model.argument_checks import whole_number
+from tablefmt.model.argument_checks import version_number
 from tablefmt.model.content_hashes import advice_for, differ
 from tablefmt.model.log_entry import Entry
 from tablefmt.model.schema import Schema
@@ -102,10 +102,7 @@ class TableContext:
             return self.view.timeline.version_at(micros)
         if version is None:
             return self.version
-        number = whole_number(version)
-        if number is None:
-            hint = "; pass a time as `timestamp`" if isinstance(version, str) else ""
-            raise InvalidRangeError(f"version {version!r:.100} is not a whole number{hint}")
+        number = version_number(version)
         if number > self.view.head.version:
             self.view.refresh()
         return self.view.check_version(number)

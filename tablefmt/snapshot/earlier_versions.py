@@ -112,7 +112,7 @@ class EarlierVersions:
         """Return the smallest version from `low` to `high` whose time version is >= `micros`; else
         `high`.
 
-        Each round reads FAN versions.
+        Each round reads FAN to 2 * FAN - 1 versions, or all if fewer are left.
         """
         return self._first(low, high, micros, attrgetter("time_version"))
 
