@@ -31,14 +31,13 @@ from tablefmt.operations.compact import RewrittenGroup, files_of_groups, rewriti
 from tablefmt.operations.compact_plan import PlannedGroup
 from tablefmt.session.measurements import REWRITE
 from tablefmt.session.table_context import TableContext
-from tablefmt.session.transaction_snapshot import TransactionFiles, TransactionSnapshot
+from tablefmt.session.transaction_snapshot import TransactionFiles, TransactionSnapshot, joined
 from tablefmt.spark.backends.arrow.arrow_tasks import groups_of, packed, unpacked
 from tablefmt.spark.backends.backend_choice import check_shared
 from tablefmt.spark.backends.python_workers import (
     check_workers,
     described,
     for_workers,
-    merged,
     read_back,
 )
 from tablefmt.spark.columns.row_conditions import analyzed_text, session_zone, without_filters
@@ -317,8 +316,8 @@ def _by_group(
     parts: list[Added] = [[] for _ in range(len(group_of) if groups is None else groups)]
     for number, body in sorted(written):
         parts[group_of[number]].append(read_back(body))
-    added = [merged(each) for each in parts]
-    files.keep_only(merged(added))
+    added = [joined(each) for each in parts]
+    files.keep_only(joined(added))
     return added
 
 

@@ -11,21 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Iterable
 
 import orjson
 
 from tablefmt.model.log_entry import AddedFiles
-from tablefmt.session.transaction_snapshot import joined
 from tablefmt.spark.pyspark_objects import Session, SparkContext, functions_of, has_jvm
 from tablefmt.spark.runtime.failures import workers_without
 from tablefmt.spark.runtime.spark_jobs import job_description
 from tablefmt.store.object_store import Store
-
-
-def merged(parts: Iterable[AddedFiles | None]) -> AddedFiles | None:
-    """Return the files of all tasks as one. A value that a part lacks is unknown (VAL-4)."""
-    return joined(list(parts))
 
 
 def described(added: AddedFiles | None) -> bytes:

@@ -34,11 +34,11 @@ from tablefmt.session.commit_result import Commit
 from tablefmt.session.staging import autocommit, newest_snapshot
 from tablefmt.session.statement import Begun, Statement
 from tablefmt.session.table_context import TableContext
-from tablefmt.session.transaction_snapshot import TransactionFiles, TransactionSnapshot
+from tablefmt.session.transaction_snapshot import TransactionFiles, TransactionSnapshot, joined
 from tablefmt.spark.backends.arrow.arrow_tasks import WriteTask, check_columns
 from tablefmt.spark.backends.backend_choice import check_shared
 from tablefmt.spark.backends.backend_protocol import Layout, layout
-from tablefmt.spark.backends.python_workers import described, for_workers, merged, read_back
+from tablefmt.spark.backends.python_workers import described, for_workers, read_back
 from tablefmt.spark.columns.row_conditions import check_zoned
 from tablefmt.spark.entry.dataframe_io import check_first, evolved
 from tablefmt.spark.entry.stream_verbs import check_on_top, open_for
@@ -114,7 +114,7 @@ class Prepared:
         Raises as `tablefmt.spark.write`.
         """
         store, transaction, metadata = self.task.store, self.task.transaction, self.task.metadata
-        added = merged(map(read_back, bodies))
+        added = joined(map(read_back, bodies))
         files = TransactionFiles(store, transaction)
         files.keep_only(added)
         if self.read_version is None:

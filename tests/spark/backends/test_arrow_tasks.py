@@ -13,6 +13,7 @@ import pytest
 import tablefmt
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.model.log_entry import AddedFiles
+from tablefmt.session.transaction_snapshot import joined
 from tablefmt.spark import read, write
 from tablefmt.spark.backends.arrow.arrow_tasks import (
     TASK_BYTES_MAX,
@@ -24,7 +25,7 @@ from tablefmt.spark.backends.arrow.arrow_tasks import (
     parts_of,
     unpacked,
 )
-from tablefmt.spark.backends.python_workers import described, merged, read_back
+from tablefmt.spark.backends.python_workers import described, read_back
 from tablefmt.spark.spark_options import parse_read_options
 from tests.spark.looking import data_files, rows_of
 
@@ -88,7 +89,7 @@ def test_what_tasks_wrote_is_put_together_column_by_column() -> None:
     one = AddedFiles({"path": ["a", "b"], "lower.1": [1, None], "partition.2": ["x", None]})
     two = AddedFiles({"path": ["c"], "upper.3": ["z"], "partition.2": ["é"]})
     parts = [read_back(described(part)) for part in (None, one, two, None)]
-    added = merged(parts)
+    added = joined(parts)
     assert added is not None
     assert dict(added.columns) == {
         "path": ["a", "b", "c"],
@@ -96,7 +97,7 @@ def test_what_tasks_wrote_is_put_together_column_by_column() -> None:
         "partition.2": ["x", None, "é"],
         "upper.3": [None, None, "z"],
     }
-    assert merged([None, None]) is None
+    assert joined([None, None]) is None
 
 
 def test_read_options_go_by_name_and_ignore_case() -> None:

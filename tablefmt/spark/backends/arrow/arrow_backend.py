@@ -24,7 +24,7 @@ from tablefmt.model.arrow_types import from_arrow, to_arrow
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
 from tablefmt.session.merge_pairs import UPDATED
-from tablefmt.session.transaction_snapshot import TransactionFiles
+from tablefmt.session.transaction_snapshot import TransactionFiles, joined
 from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.spark.backends.arrow.arrow_tasks import (
     ChangesTask,
@@ -46,7 +46,7 @@ from tablefmt.spark.backends.backend_protocol import (
     PositionedRows,
     spark_fields,
 )
-from tablefmt.spark.backends.python_workers import described, for_workers, merged, read_back
+from tablefmt.spark.backends.python_workers import described, for_workers, read_back
 from tablefmt.spark.columns.projection import Columns, alignment, guard, misfit
 from tablefmt.spark.columns.row_conditions import analyzed_text, session_zone
 from tablefmt.spark.pyspark_objects import DataFrame, Session, functions_of
@@ -226,7 +226,7 @@ def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | 
     files = TransactionFiles(store, to.transaction)
     with files.removed_on_failure():
         answers = frame.mapInArrow(write_tablefmt_arrow, "files binary").collect()
-    added = merged(read_back(bytes(answer[0])) for answer in answers)
+    added = joined(read_back(bytes(answer[0])) for answer in answers)
     files.keep_only(added)
     return added
 
@@ -255,7 +255,7 @@ def rewrite_rows(
     kinds = "files binary, positions binary"
     with TransactionFiles(store, to.transaction).removed_on_failure():
         answers = checked.mapInArrow(rewrite_tablefmt_arrow, kinds).collect()
-    added = merged(read_back(bytes(answer[0])) for answer in answers)
+    added = joined(read_back(bytes(answer[0])) for answer in answers)
     positions = [unpacked(bytes(answer[1])).cast(shape) for answer in answers if answer[1]]
     return PositionedRows(added, pa.concat_tables([shape.empty_table(), *positions]))
 
