@@ -70,7 +70,7 @@ class Transaction:
         self._context = context
         self._work = OpenTransaction(context, context.pin(version, measured=measured))
         self._ended: str | None = None
-        """How it ended. None: it is open."""
+        """The end of the transaction, in a word. None: it is open."""
         self._contested: int | None = None
         """The version that an unknown outcome names."""
         self.commit_result: Commit | None = None

@@ -148,7 +148,7 @@ def shared_queue_turn(identity: str, seconds: float) -> Iterator[QueueFileEntrie
         try:
             came = _wait(fd, seconds)
         except (OSError, OverflowError, struct.error):
-            # No locks or no room on this machine, or a damaged file: go on without the queue.
+            # The file cannot be locked or written, or it is damaged: go on without the queue.
             came = None
         if came is None:
             _stuck[identity] = time.monotonic() + STUCK_SECONDS

@@ -1,4 +1,4 @@
-"""Spill buffers on a disk without room."""
+"""Spill buffers on a full disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_table_without_a_folder_for_its_rows_is_refused(
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device here")
 def test_a_full_disk_is_an_error_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever write finds it full."""
+    """The error is the same for every write."""
 
     class Full:
         name = "/dev/full"
@@ -65,7 +65,7 @@ def test_an_error_of_the_stream_stays_as_it_is(at: int) -> None:
         pass
 
 
-def test_a_merge_without_room_for_its_source_is_rejected(
+def test_a_merge_whose_source_does_not_fit_on_disk_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MRG-3: by an error of this package, and no file stays."""

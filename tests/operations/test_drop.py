@@ -199,7 +199,7 @@ def test_of_two_that_make_one_anew_one_does() -> None:
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "ignore", "error"])
 def test_a_write_that_loses_the_race_for_a_dropped_place_writes_to_the_new_table(mode: str) -> None:
-    """CFL-4, ENT-14: as if the table had existed."""
+    """CFL-4, ENT-14: the mode applies to it, like to any existing table."""
     uri = f"memory://lost-race-{mode}"
     tablefmt.create(uri, "id BIGINT")
     tablefmt.drop(uri)

@@ -77,7 +77,7 @@ def with_aside(
 
 @pytest.mark.parametrize("error", [RuntimeError("shutdown"), MemoryError(), OSError()], ids=repr)
 def test_where_no_thread_starts_later_commits_try_again(error: Exception) -> None:
-    """CKP-7: the interpreter ends, or there is no room."""
+    """CKP-7: the interpreter exits, or memory is full."""
     store = memory()
     new_table(store, checkpointInterval="5")
     tries = []

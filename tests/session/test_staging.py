@@ -75,7 +75,7 @@ def test_an_application_version_is_looked_for_in_entries_that_another_thread_ski
 
 
 class Interrupted(BaseException):
-    """As `asyncio.CancelledError`, and what other libraries break a task off with."""
+    """Stands for `asyncio.CancelledError` and similar exceptions of other libraries."""
 
 
 def _staged(txn: TransactionSnapshot) -> Staged:
