@@ -212,7 +212,7 @@ def test_lineage_of_more_rows_than_a_file_can_have_is_damage(rows: int) -> None:
     concurrent = replace(compacted, entry=replace(compacted.entry, lineage=forged))
     mine = replace(staged.mine, reads=(Read(by_row=False, files=np.array([1], np.int64)),))
     with pytest.raises(CorruptEntryError, match=f"claims {rows} rows"):
-        follow(concurrent, mine)
+        rebase_onto(concurrent, mine)
 
 
 def test_ten_thousand_concurrent_commits_leave_no_more_state_than_ten() -> None:
