@@ -30,9 +30,8 @@ from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.append import append
-from tablefmt.operations.auto_compact import watch
 from tablefmt.operations.cluster import Cluster, cluster
-from tablefmt.operations.compact import Compaction, Progress, compact, plan_of
+from tablefmt.operations.compact import Compaction, Progress, compact, plan_of, watch
 from tablefmt.operations.compact_plan import LayoutPlan
 from tablefmt.operations.create import create as create_table
 from tablefmt.operations.create import create_from, is_there

@@ -34,7 +34,7 @@ from tablefmt.changes.commit_rows import (
     with_rows,
 )
 from tablefmt.data.matching_rows import RowFilter
-from tablefmt.data.row_difference import row_difference
+from tablefmt.data.row_comparison import row_difference
 from tablefmt.data.row_reader import LocatedRows, answer_schema, locate_rows
 from tablefmt.model.import_layouts import LAYOUT
 from tablefmt.model.schema import Field, Schema

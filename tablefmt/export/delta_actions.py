@@ -1,6 +1,7 @@
-"""`add` and `remove` actions of Delta for Arrow columns of files: JSON lines and Parquet. Pure.
+"""Delta's `add` and `remove` for Arrow columns of files: JSON lines, and a checkpoint. Pure.
 
-No object per file is made, except for files with a deletion vector and odd text. Spec: XPT-7 ..
+No object per file is made, except for files with a deletion vector and odd text. A
+checkpoint has the whole state of a copy in one Parquet object. Spec: XPT-7 ..
 XPT-9.
 """
 
@@ -16,12 +17,71 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tablefmt.export.arrow_json import joined, lines, objects, text, text_of, whole
 from tablefmt.export.delta_schema import stated_partitions
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field, is_float, is_nested
+
+_ESCAPED = r'["\\\x00-\x1f\x7f]'
+"""Characters that do not stand for themselves in a JSON string."""
+
+
+def whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def text(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return the values as JSON strings; NULL stays NULL."""
+    values = whole(values).cast(pa.string())
+    quoted = joined('"', values, '"')
+    odd = pc.fill_null(pc.match_substring_regex(values, _ESCAPED), False)
+    if not pc.any(odd).as_py():
+        return quoted
+    made = [orjson.dumps(value).decode() for value in values.filter(odd).to_pylist()]
+    return pc.replace_with_mask(quoted, odd, pa.array(made, pa.string()))
+
+
+def text_of(document: pa.Array) -> pa.Array:
+    """Return JSON documents as JSON strings, so quoted once more."""
+    escaped = pc.replace_substring(document, "\\", "\\\\")
+    return joined('"', pc.replace_substring(escaped, '"', '\\"'), '"')
+
+
+def joined(*parts: pa.Array | str) -> pa.Array:
+    """Return the concatenation of columns and constants; NULL if one of them is NULL."""
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def objects(members: Mapping[str, pa.Array], rows: int) -> pa.Array:
+    """Return JSON objects. A member that is NULL is left out.
+
+    Args:
+        members: JSON text by name.
+        rows: the number of objects.
+    """
+    named = [joined(orjson.dumps(name).decode() + ":", values) for name, values in members.items()]
+    if not named:
+        return pa.repeat(pa.scalar("{}"), rows)
+    absent = named[0].is_null()
+    for values in named[1:]:
+        absent = pc.and_(absent, values.is_null())
+    # Arrow omits the whole element if all of its parts are skipped.
+    named[0] = pc.if_else(absent, "", named[0])
+    inside = pc.binary_join_element_wise(*named, ",", null_handling="skip")
+    return joined("{", inside, "}")
+
+
+def lines(texts: pa.Array) -> bytes:
+    """Return the texts as lines, each with an end."""
+    ended = joined(texts, "\n")
+    _, offsets, data = ended.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[ended.offset : ended.offset + len(ended) + 1]
+    body: bytes = data.slice(int(bounds[0]), int(bounds[-1] - bounds[0])).to_pybytes()
+    return body
+
 
 _PLAIN_PATH = "^[A-Za-z0-9/_.~-]*$"
 
@@ -296,3 +356,88 @@ def selected(files: pa.Table, places: NDArray[np.int64] | Sequence[int]) -> pa.T
     mask = np.ones(files.num_rows, bool)
     mask[np.asarray(places)] = False
     return files.filter(pa.array(mask))
+
+
+_STR, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
+_TEXTS = pa.map_(_STR, _STR)
+
+_ADD = pa.struct(
+    [
+        ("path", _STR),
+        ("partitionValues", _TEXTS),
+        ("size", _LONG),
+        ("modificationTime", _LONG),
+        ("dataChange", pa.bool_()),
+        ("stats", _STR),
+        ("tags", _TEXTS),
+        ("deletionVector", VECTOR),
+    ]
+)
+_REMOVE = pa.struct(
+    [
+        ("path", _STR),
+        ("deletionTimestamp", _LONG),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _TEXTS),
+        ("size", _LONG),
+        ("deletionVector", VECTOR),
+    ]
+)
+_TXN = pa.struct([("appId", _STR), ("version", _LONG), ("lastUpdated", _LONG)])
+_METADATA = pa.struct(
+    [
+        ("id", _STR),
+        ("name", _STR),
+        ("description", _STR),
+        ("format", pa.struct([("provider", _STR), ("options", _TEXTS)])),
+        ("schemaString", _STR),
+        ("partitionColumns", pa.list_(_STR)),
+        ("createdTime", _LONG),
+        ("configuration", _TEXTS),
+    ]
+)
+_PROTOCOL = pa.struct(
+    [
+        ("minReaderVersion", _INT),
+        ("minWriterVersion", _INT),
+        ("readerFeatures", pa.list_(_STR)),
+        ("writerFeatures", pa.list_(_STR)),
+    ]
+)
+
+
+def checkpoint_bytes(
+    protocol: Mapping[str, Any], metadata: Mapping[str, Any], files: FileActions, modified: int
+) -> bytes:
+    """Return the Parquet bytes: one row for each action.
+
+    Args:
+        protocol, metadata: the actions in force.
+        files: all live files.
+        modified: modification time of the files, ms.
+    """
+    count = len(files)
+    described = {
+        **metadata,
+        "format": {"provider": "parquet", "options": []},
+        "configuration": list(metadata["configuration"].items()),
+    }
+    adds = pa.concat_arrays([pa.nulls(2, _ADD), add_structs(files, modified, _ADD)])
+    table = pa.table(
+        {
+            "txn": pa.nulls(count + 2, _TXN),
+            "add": adds,
+            "remove": pa.nulls(count + 2, _REMOVE),
+            "metaData": _one([None, described], count, _METADATA),
+            "protocol": _one([dict(protocol), None], count, _PROTOCOL),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def _one(first: list[Any], count: int, kind: pa.StructType) -> pa.Array:
+    return pa.concat_arrays([pa.array(first, kind), pa.nulls(count, kind)])

@@ -21,11 +21,11 @@ from tablefmt.export.delta_actions import (
     FileActions,
     action_line,
     add_lines,
+    checkpoint_bytes,
     file_actions,
     remove_lines,
     selected,
 )
-from tablefmt.export.delta_checkpoint import checkpoint_bytes
 from tablefmt.export.delta_schema import (
     VECTORS,
     WIDENING,

@@ -23,18 +23,21 @@ from tablefmt.export.iceberg_deletes import (
     kept_delete_files,
     new_delete_files,
 )
-from tablefmt.export.iceberg_manifest_plan import FULL, chunks, plan_data, plan_deletes
 from tablefmt.export.iceberg_manifests import (
     ADDED,
     DELETED,
     EXISTING,
+    FULL,
     Entries,
     Manifest,
     NewObject,
     TableForm,
+    chunks,
     data_manifest,
     id_range,
     manifest_list,
+    plan_data,
+    plan_deletes,
 )
 from tablefmt.export.iceberg_metadata import Numbers, document, numbered
 from tablefmt.export.iceberg_schema import Json

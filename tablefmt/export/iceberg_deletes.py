@@ -23,11 +23,11 @@ from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptTableError
 from tablefmt.export.avro_file import ADVICE, decode, write_records
-from tablefmt.export.iceberg_manifest_plan import DELETES_FULL
 from tablefmt.export.iceberg_manifests import (
     ADDED,
     DELETED,
     DELETES,
+    DELETES_FULL,
     EXISTING,
     Manifest,
     NewObject,

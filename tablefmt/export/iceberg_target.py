@@ -2,7 +2,11 @@
 
 A metadata file decides: `metadata/v<n + 1>.metadata.json`, created only if absent. It names a
 manifest list, which names manifests of data files and of delete files. All of them are written
-before. Spec: XPT-20 .. XPT-28.
+before.
+
+Iceberg's readers need ids of list elements, map keys and map values in data files. Some engines
+write none, and the log does not say so (DAT-1). So the footers of new files are read, one for each
+folder: the files of a transaction come from one engine. Spec: XPT-20 .. XPT-28.
 """
 
 from __future__ import annotations
@@ -11,10 +15,11 @@ import re
 from collections.abc import Sequence
 
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.errors import ExportBlockedError
-from tablefmt.export.element_ids import file_without_ids
+from tablefmt.data.file_checksum import read_ends
+from tablefmt.errors import CorruptTableError, ExportBlockedError
 from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step
 from tablefmt.export.iceberg_commit import Before, before_of, make_snapshot
 from tablefmt.export.iceberg_manifests import FOLDER
@@ -38,6 +43,8 @@ from tablefmt.export.iceberg_schema import (
     variant_columns,
 )
 from tablefmt.export.written_columns import WrittenColumns
+from tablefmt.log.bounded_parquet import footer_of
+from tablefmt.model.arrow_types import FIELD_ID
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.properties import get_property
 from tablefmt.model.schema import all_fields, id_types
@@ -263,3 +270,35 @@ def _listed(store: Store) -> int:
     """Return the newest version with a metadata file, from a listing; -1 for none."""
     matches = (_METADATA_FILE.fullmatch(each.key) for each in store.list_after(FOLDER))
     return max((int(match[1]) - 1 for match in matches if match is not None), default=-1)
+
+
+def file_without_ids(store: Store, files: pa.Table) -> str:
+    """Return the path of a file that has a list or a map without ids inside; "" for none.
+
+    Args:
+        store: the table's root.
+        files: with `path` and `size`.
+
+    Raises:
+        CorruptTableError: a file is missing or damaged.
+    """
+    chosen: dict[str, tuple[str, int]] = {}
+    for path, size in zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True):
+        chosen.setdefault(path.rpartition("/")[0], (path, size))
+    ends = read_ends(store, list(chosen.values()))
+    for (path, _), end in zip(chosen.values(), ends, strict=True):
+        if end is None:
+            raise CorruptTableError("it is missing", key=path, rule="DAT-5")
+        if any(lacks_ids(column.type) for column in footer_of(end.body).schema.to_arrow_schema()):
+            return path
+    return ""
+
+
+def lacks_ids(kind: pa.DataType) -> bool:
+    """Return True if a list or a map in a type has no field id for its elements."""
+    inside = [kind.field(at) for at in range(kind.num_fields)]
+    if pa.types.is_map(kind):
+        inside = [kind.key_field, kind.item_field]
+    if not pa.types.is_struct(kind) and any(FIELD_ID not in (f.metadata or {}) for f in inside):
+        return True
+    return any(lacks_ids(field.type) for field in inside)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tablefmt.export.avro_columns import binary_of, fixed, longs, texts
+from tablefmt.export.avro_file import binary_of, fixed, longs, texts
 from tablefmt.model.schema import Decimal, Type, is_float, kind_name
 
 _INTEGERS = {"byte": pa.int32(), "short": pa.int32(), "integer": pa.int32(), "long": pa.int64()}

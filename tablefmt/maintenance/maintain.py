@@ -34,8 +34,13 @@ from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import EXPIRY
 from tablefmt.model.log_entry import Totals
 from tablefmt.model.properties import get_property
-from tablefmt.operations.auto_compact import worthwhile
-from tablefmt.operations.compact import Compaction, compact_statement, plan_of, rewrite_here
+from tablefmt.operations.compact import (
+    Compaction,
+    compact_statement,
+    plan_of,
+    rewrite_here,
+    worthwhile,
+)
 from tablefmt.printable import printable_lines
 from tablefmt.session.checkpoint_writing import newest_checkpoint
 from tablefmt.session.commit_options import CommitOptions

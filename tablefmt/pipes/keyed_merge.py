@@ -18,7 +18,7 @@ from tablefmt.changes.change_schema import KIND
 from tablefmt.changes.commit_rows import INSERT
 from tablefmt.data.arrow_results import BatchSource
 from tablefmt.data.column_cast import cast_column
-from tablefmt.data.row_keys import row_keys
+from tablefmt.data.row_comparison import row_keys
 from tablefmt.data.spill_buffers import Kept
 from tablefmt.errors import (
     CommitRejectedError,

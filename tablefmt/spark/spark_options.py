@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
-from tablefmt.expressions.session_times import in_session
+from tablefmt.expressions.literals import in_session
 from tablefmt.model.argument_checks import number_in_text
 from tablefmt.model.name_matching import did_you_mean, folded
 from tablefmt.model.times import Time, from_micros, to_micros

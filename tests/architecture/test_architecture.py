@@ -79,9 +79,7 @@ PURE_MODULES = {
     "tablefmt.log.codec",
     "tablefmt.log.entry_columns",
     "tablefmt.log.object_names",
-    "tablefmt.export.arrow_json",
     "tablefmt.export.delta_actions",
-    "tablefmt.export.delta_checkpoint",
     "tablefmt.export.delta_schema",
     "tablefmt.export.delta_vectors",
     "tablefmt.export.version_difference",
@@ -159,8 +157,7 @@ def test_packages_of_spark_import_only_lower_packages() -> None:
 BACKENDS = ("tablefmt.spark.backends.native", "tablefmt.spark.backends.arrow")
 
 KNOWS_A_BACKEND = {
-    ("tablefmt.spark.entry.spark_session", "native.hadoop_aws_jars"),  # for s3=True
-    ("tablefmt.spark.entry.spark_session", "native.s3a"),
+    ("tablefmt.spark.entry.spark_session", "native.s3a"),  # for s3=True
     ("tablefmt.spark.entry.python_source", "arrow.arrow_tasks"),  # Spark asks for Arrow batches
     ("tablefmt.spark.entry.python_writer", "arrow.arrow_tasks"),
 }

@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 
 from tablefmt.changes import change_reader, changed_rows, commit_rows, feed_plan
 from tablefmt.changes.commit_rows import FileChanges, Touched
-from tablefmt.data import row_difference
+from tablefmt.data import row_comparison
 from tablefmt.errors import CorruptEntryError, InvalidPredicateError
 from tests.changes.histories import History
 from tests.changes.test_dropped_columns import CASES, check_case, table_of
@@ -86,7 +86,7 @@ BAD: dict[str, tuple[object, str, Any]] = {
     ),
     "a restore tells what it moved": (changed_rows, "may_cancel", lambda _: False),
     "of equal rows all stay or none": (
-        row_difference,
+        row_comparison,
         "_ranks",
         lambda codes: np.zeros(len(codes), np.int64),
     ),

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
-from tablefmt.data.column_encodings import (
+from tablefmt.data.parquet_writer import (
     DELTA,
     LEAST_ROWS,
     LENGTHS,

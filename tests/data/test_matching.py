@@ -23,8 +23,8 @@ ROWS, FILES = 200, 6
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups, windows and bounds by which a few rows take every path."""
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 40)
-    monkeypatch.setattr("tablefmt.data.column_encodings.LEAST_ROWS", 10)
-    monkeypatch.setattr("tablefmt.data.column_encodings.SAMPLE_ROWS", 32)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.LEAST_ROWS", 10)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.SAMPLE_ROWS", 32)
     monkeypatch.setattr(matching_rows, "WINDOW_ROWS", ROWS)
     monkeypatch.setattr(matching_rows, "WINDOW_MOST", 2 * ROWS)
     monkeypatch.setattr("tablefmt.data.arrow_scanner.CODED_ROWS", 1)

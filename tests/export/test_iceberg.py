@@ -17,12 +17,11 @@ import tablefmt
 from tablefmt.errors import CorruptTableError, ExportBlockedError, UnsupportedFeatureError
 from tablefmt.export import iceberg_target
 from tablefmt.export.avro_file import read_records
-from tablefmt.export.element_ids import file_without_ids
 from tablefmt.export.export_check import copy_problems
 from tablefmt.export.export_run import Exporter, Progress
 from tablefmt.export.iceberg_check import iceberg_files
 from tablefmt.export.iceberg_metadata import HINT, metadata_key
-from tablefmt.export.iceberg_target import IcebergTarget
+from tablefmt.export.iceberg_target import IcebergTarget, file_without_ids
 from tablefmt.model.arrow_types import FIELD_ID
 from tablefmt.store.object_store import Request, Store
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore

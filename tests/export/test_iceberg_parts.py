@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 from tablefmt.errors import CorruptTableError
-from tablefmt.export import avro_columns as avro
+from tablefmt.export import avro_file as avro
 from tablefmt.export.avro_file import decode, encode, read_records, write_columns, write_records
-from tablefmt.export.iceberg_manifest_plan import (
+from tablefmt.export.iceberg_manifests import (
     FULL,
     SMALL_MAX,
+    Manifest,
     chunks,
     plan_data,
     plan_deletes,
 )
-from tablefmt.export.iceberg_manifests import Manifest
 from tablefmt.export.iceberg_records import entry_schema, list_schema
 from tablefmt.export.iceberg_schema import is_promotion
 from tablefmt.export.iceberg_values import (

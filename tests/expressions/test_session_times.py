@@ -8,7 +8,7 @@ import zoneinfo
 import pytest
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.expressions.session_times import in_session
+from tablefmt.expressions.literals import in_session
 from tablefmt.model.argument_checks import number_in_text
 from tablefmt.model.times import show_time, to_micros
 

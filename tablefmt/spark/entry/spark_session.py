@@ -139,7 +139,7 @@ def _machine_bytes() -> int:
 
 def _jars(folder: str | None) -> list[str]:
     # Imported here: a session without S3 does not need it.
-    from tablefmt.spark.backends.native.hadoop_aws_jars import s3_jars
+    from tablefmt.spark.backends.native.s3a import s3_jars
 
     return [str(path) for path in s3_jars(folder)]
 

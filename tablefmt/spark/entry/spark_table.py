@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.filter_tuples import Filters
+from tablefmt.expressions.literals import in_session
 from tablefmt.expressions.merge_statement import MergeStatement
-from tablefmt.expressions.session_times import in_session
 from tablefmt.expressions.set_assignments import assigned
 from tablefmt.maintenance.log_expiry import ExpiryReport
 from tablefmt.maintenance.retention import Retention

@@ -20,8 +20,8 @@ from tablefmt.changes.commit_rows import INSERT, WENT, FileChanges
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.check_constraints import shown_columns
 from tablefmt.expressions.filter_tuples import Filters
+from tablefmt.expressions.literals import in_session
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.expressions.session_times import in_session
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Array, Field, Map, Primitive, Schema, Struct, Type, is_float, walk
 from tablefmt.model.schema_rules import OWN_PREFIX

@@ -12,7 +12,7 @@ from typing import Any
 from tablefmt.changes.change_schema import CHANGE_COLUMNS
 from tablefmt.errors import InvalidArgumentError, InvalidRangeError, SchemaMismatchError
 from tablefmt.expressions.ddl import to_spark_json
-from tablefmt.expressions.session_times import in_session
+from tablefmt.expressions.literals import in_session
 from tablefmt.model.argument_checks import number_in_text
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.name_matching import folded

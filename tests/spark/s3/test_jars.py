@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.backends.native import hadoop_aws_jars
-from tablefmt.spark.backends.native.hadoop_aws_jars import Jar, cache_folder, jars_for, s3_jars
+from tablefmt.spark.backends.native import s3a
+from tablefmt.spark.backends.native.s3a import Jar, cache_folder, jars_for, s3_jars
 from tablefmt.spark.entry.spark_session import driver_megabytes
 
 BODIES = {"one": b"first", "two": b"second"}
@@ -28,7 +28,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for jar, body in zip(wanted, BODIES.values(), strict=True):
         (root / jar.path).parent.mkdir(parents=True)
         (root / jar.path).write_bytes(body)
-    monkeypatch.setattr(hadoop_aws_jars, "jars_for", lambda hadoop: wanted)
+    monkeypatch.setattr(s3a, "jars_for", lambda hadoop: wanted)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TABLEFMT_MAVEN", root.as_uri())
     return root

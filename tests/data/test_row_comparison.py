@@ -15,8 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tablefmt.data.row_difference import row_difference
-from tablefmt.data.row_keys import row_hashes, row_keys
+from tablefmt.data.row_comparison import row_difference, row_hashes, row_keys
 from tablefmt.data.spill_buffers import RangeSpill
 from tablefmt.errors import StoreError
 
