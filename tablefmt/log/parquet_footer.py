@@ -70,6 +70,10 @@ def list_header(data: bytes, at: int) -> tuple[int, int, int]:
     return count, kind, at
 
 
+_ORDER = bytes([1 << 4 | STRUCT, 0, 0])
+"""A struct with an empty struct as its field 1: how writers state the order of a column."""
+
+
 def skip(data: bytes, at: int, kind: int, depth: int = DEPTH) -> int:
     """Return the end of a value of that kind."""
     if kind in VARINTS:
@@ -88,7 +92,11 @@ def skip(data: bytes, at: int, kind: int, depth: int = DEPTH) -> int:
         return fields(data, at, depth - 1)[1]
     if kind in LISTS and depth:
         count, inner, at = list_header(data, at)
-        if inner in BOOLEANS:
+        if inner == STRUCT and depth > 2 and 0 < count * len(_ORDER) < len(data) - at:
+            # All columns in the usual order, at once.
+            if data.startswith(_ORDER * count, at):
+                return at + count * len(_ORDER)
+        elif inner in BOOLEANS:
             inner = BYTE
         for _ in range(count):
             at = skip(data, at, inner, depth - 1)

@@ -315,6 +315,33 @@ def test_the_usual_form_is_what_the_walk_accepts(monkeypatch: pytest.MonkeyPatch
     assert 50 < sum(fast) < 1450
 
 
+@pytest.mark.parametrize("count", [1, 2, 14, 15, 200, 1 << 40])
+@pytest.mark.parametrize("change", [None, (0, 0x2C), (1, 0x15), (2, 0x1C), (2, 0x80)])
+@pytest.mark.parametrize("depth", range(4))
+def test_orders_of_columns_are_read_at_once_as_the_walk_reads_them(
+    monkeypatch: pytest.MonkeyPatch, count: int, change: tuple[int, int] | None, depth: int
+) -> None:
+    """STO-26: a list of the usual form is skipped as by the walk, whatever length it claims."""
+    kind = parquet_footer.STRUCT
+    size = bytes([count << 4 | kind]) if count < 15 else b"\xfc" + _varint(count)
+    orders = bytearray(b"\x1c\x00\x00" * min(count, 200))
+    if change is not None:
+        orders[-3 + change[0]] = change[1]
+    for end in (b"", b"\x00", b"\x00\x00\x00"):
+        data = size + bytes(orders) + end
+
+        def skipped(data: bytes = data) -> int | str:
+            try:
+                return parquet_footer.skip(data, 0, parquet_footer.LIST, depth)
+            except (IndexError, ValueError) as error:
+                return f"{type(error).__name__}"
+
+        at_once = skipped()
+        with monkeypatch.context() as patch:
+            patch.setattr(parquet_footer, "_ORDER", b"never")
+            assert at_once == skipped()
+
+
 def test_a_known_schema_is_not_walked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """STO-26: the files of a table have one schema; few are kept."""
     monkeypatch.setattr(parquet_footer, "_known", ())
