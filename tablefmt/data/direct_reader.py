@@ -58,7 +58,7 @@ def plain_batches(
         with files.filesystem.open_input_file(fragment.path) as source:
             file = open_checked(source)
             if file.metadata.num_rows != rows[place]:
-                raise ValueError("the file has another number of rows than the log says")
+                raise ValueError("the file has a different number of rows than the log says")
             live = live_mask(vectors[place], rows[place])
             start, known = 0, known_values(fragment)
             for batch in file.iter_batches(batch_rows, columns=read):

@@ -173,7 +173,7 @@ def _check_rows(task: ScanTask) -> None:
     rows = task.files["rows"].to_pylist()
     for fragment, expected in zip(task.dataset.get_fragments(), rows, strict=True):
         if fragment.metadata.num_rows != expected:
-            raise ValueError("a file has another number of rows than the log says")
+            raise ValueError("a file has a different number of rows than the log says")
 
 
 def _as_answer(arrays: list[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:

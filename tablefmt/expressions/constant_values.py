@@ -107,7 +107,7 @@ def _number(text: str) -> Literal:
 
 def _double(value: float, text: str) -> Literal:
     if value in (float("inf"), float("-inf")):
-        raise InvalidPredicateError(f"{text[:80]} is beyond a DOUBLE")
+        raise InvalidPredicateError(f"{text[:80]} is too large for a DOUBLE")
     return Literal("double", value)
 
 

@@ -52,7 +52,7 @@ def _source(store: Store, state: DeltaState) -> Source:
     configuration = state.metadata.get("configuration") or {}
     mode = configuration.get("delta.columnMapping.mode", "none")
     if mode not in ("none", "name", "id"):
-        raise refused(f"its column mapping has the mode {mode!r:.100}", "import:delta")
+        raise refused(f"its column mapping has the unknown mode {mode!r:.100}", "import:delta")
     last = int(configuration.get("delta.columnMapping.maxColumnId", 0))
     columns = orjson.loads(state.metadata["schemaString"])["fields"]
     schema = _schema(columns, mode != "none", last)
@@ -189,9 +189,11 @@ def read_vector(store: Store, vector: _Json, path: str) -> BitMap64:
         elif where == "u":
             body = _from_file(store, vector["pathOrInlineDv"], int(vector.get("offset") or 0), size)
         else:
-            raise refused(f"the deletion vector of {path!r:.200} is elsewhere", "import:path")
+            raise refused(
+                f"the deletion vector of {path!r:.200} is outside the table's folder", "import:path"
+            )
         if len(body) != size:
-            raise ValueError("it has another length")
+            raise ValueError("its length is not the stored one")
         positions = bare_positions(body)
     except (ValueError, struct.error, KeyNotFoundError, CorruptEntryError) as error:
         raise CorruptDataError(
@@ -199,7 +201,9 @@ def read_vector(store: Store, vector: _Json, path: str) -> BitMap64:
         ) from None
     if len(positions) != int(vector["cardinality"]):
         raise CorruptDataError(
-            "its deletion vector has another number of rows", key=path, rule="IMP-5"
+            "its deletion vector has a different number of rows than the log says",
+            key=path,
+            rule="IMP-5",
         )
     return positions
 
@@ -211,6 +215,6 @@ def _from_file(store: Store, text: str, offset: int, size: int) -> bytes:
     folder = f"{prefix}/" if prefix else ""
     held = store.get_range(f"{folder}deletion_vector_{name}.bin", offset, size + AROUND)
     if len(held) != size + AROUND:
-        raise ValueError("its file has another length")
+        raise ValueError("the length in its file is not the one in the log")
     framed_positions(held)
     return held[4:-4]

@@ -163,7 +163,7 @@ def found_format(store: Store) -> str | None:
     for prefix, format in others:
         if next(iter(store.list_after(prefix)), None) is not None:
             if format in ("hudi", "tablefmt"):
-                raise refused(f"{store.uri} is or was a table of {format}", "import:format")
+                raise refused(f"{store.uri} has the metadata of a {format} table", "import:format")
             return format
     if any(one.key.endswith(".metadata.json") for one in store.list_after("metadata/")):
         return "iceberg"

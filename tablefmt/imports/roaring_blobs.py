@@ -28,7 +28,7 @@ def framed_positions(held: bytes) -> BitMap64:
     """
     body = held[4:-4]
     if struct.unpack_from(">I", held)[0] != len(body):
-        raise ValueError("it has another length")
+        raise ValueError("its length is not the stored one")
     if zlib.crc32(body) != struct.unpack(">I", held[-4:])[0]:
         raise ValueError("its bytes do not match their checksum")
     return bare_positions(body)

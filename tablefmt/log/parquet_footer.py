@@ -190,7 +190,7 @@ def check_footer(footer: bytes) -> None:
             raise ValueError("its footer has no row groups")
         rows, at = _after_groups(footer, kind, at, schema.leaves)
         if rows != _row_count(footer, found):
-            raise ValueError("its footer counts other rows than its row groups")
+            raise ValueError("its footer and its row groups count different numbers of rows")
         # A repeated field would be read twice.
         found, _ = fields(footer, at, last=last)
         _check_lists(footer, found, _FILE_LISTS)
@@ -232,10 +232,10 @@ def _schema(footer: bytes) -> _Schema:
 def _structs(data: bytes, kind: int, at: int) -> tuple[int, int]:
     """Return the number of structs in a list, and the start of the first one."""
     if kind != LIST:
-        raise ValueError("its footer has another kind of value instead of a list")
+        raise ValueError("its footer lacks a list where Parquet has one")
     count, inner, at = list_header(data, at)
     if count and inner != STRUCT:
-        raise ValueError("its footer has other kinds of values instead of structs")
+        raise ValueError("its footer has a list without structs where Parquet has structs")
     return count, at
 
 
@@ -256,7 +256,7 @@ def _check_lists(data: bytes, found: Fields, kinds: Mapping[int, int]) -> None:
         if kind == LIST:
             count, inner, _ = list_header(data, at)
             if count and inner != expected:
-                raise ValueError("a list in its footer has elements of another kind")
+                raise ValueError("a list in its footer has elements of the wrong kind")
 
 
 def _number(data: bytes, found: Fields, name: int, absent: int, kind: int = INT32) -> int:
@@ -264,7 +264,7 @@ def _number(data: bytes, found: Fields, name: int, absent: int, kind: int = INT3
     if name not in found:
         return absent
     if found[name][0] != kind:
-        raise ValueError("its footer has another kind of value instead of a number")
+        raise ValueError("its footer lacks a number where Parquet has one")
     value, _ = zigzag(data, found[name][1])
     if kind == INT32 and not -(1 << 31) <= value < 1 << 31:
         raise ValueError("its footer has a number that is too large")
@@ -364,7 +364,7 @@ def _after_chunk(data: bytes, at: int, leaf: Leaf) -> int:
     # Type 1, codec 4, statistics 12, sizes 16.
     described, _ = fields(data, at)
     if _number(data, described, 1, -1) != leaf.kind:
-        raise ValueError("one of its columns has another type than the schema")
+        raise ValueError("one of its columns has a different type in the schema")
     if not 0 <= _number(data, described, 4, -1) <= _CODEC_MAX:
         raise ValueError("one of its columns has an unknown compression codec")
     _check_lists(data, described, _COLUMN_LISTS)

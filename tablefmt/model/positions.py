@@ -253,13 +253,16 @@ def _check_container(packed: bytes, at: int, count: int, runs: bool) -> int:
         ends = pairs[::2] + pairs[1::2]
         apart = bool((ends[:-1] + 1 < pairs[2::2]).all())
         _require(apart and bool((ends < 1 << 16).all()), "runs overlap or touch")
-        _require(int(pairs[1::2].sum()) + length == count, "runs have another length")
+        _require(
+            int(pairs[1::2].sum()) + length == count,
+            "the lengths of runs do not add up to the stored count",
+        )
         return at + 2 + 4 * length
     if count <= _ARRAY_MAX:
         _require(_rises(_shorts(packed, at, count)), "positions are not ascending")
         return at + 2 * count
     bits = np.frombuffer(packed, np.uint8, _BIT_SET_BYTES, at)
-    _require(int(np.unpackbits(bits).sum()) == count, "a bit set has another size")
+    _require(int(np.unpackbits(bits).sum()) == count, "a bit set does not have the stored count")
     return at + _BIT_SET_BYTES
 
 

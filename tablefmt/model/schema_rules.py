@@ -103,7 +103,9 @@ def check_names(fields: Sequence[Field]) -> None:
     if not fields:
         raise SchemaMismatchError("no columns: a table or struct needs at least one column")
     if len(fields) > COLUMNS_MAX:
-        raise SchemaMismatchError(f"{len(fields)} columns; at most {COLUMNS_MAX} are allowed")
+        raise SchemaMismatchError(
+            f"the schema has {len(fields)} columns; a table has at most {COLUMNS_MAX}"
+        )
     seen: dict[str, str] = {}
     for field in fields:
         if not field.name or "\0" in field.name:

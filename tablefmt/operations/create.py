@@ -218,7 +218,7 @@ def _join_existing(existing: TableContext, metadata: Metadata, exist_ok: bool) -
     )
     if not same:
         raise TableExistsError(
-            existing.store.uri, "with another schema, partitioning or properties"
+            existing.store.uri, "with a different schema, partitioning or properties"
         )
     return existing
 
@@ -384,7 +384,7 @@ def commit_first(
     with TransactionFiles(store, transaction).discarded_on_failure():
         context = create_as(store, metadata, exist_ok=exist_ok, checked=True)
         if context.view.head.metadata != metadata:
-            raise TableExistsError(store.uri, "created concurrently, with other columns")
+            raise TableExistsError(store.uri, "created concurrently, with different columns")
 
     def stage(txn: TransactionSnapshot, _: None) -> Staged:
         return append_files(transaction, added, metadata, read_version=txn.version)

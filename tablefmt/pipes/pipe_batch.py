@@ -371,7 +371,8 @@ def _alike(table: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:
         return list(table.cast(schema).to_batches())
     except (pa.ArrowException, ValueError) as error:
         raise SchemaMismatchError(
-            f"transform returned other types than for earlier rows: {str(error).splitlines()[0]}"
+            "transform returned different types than for earlier rows: "
+            f"{str(error).splitlines()[0]}"
         ) from None
 
 

@@ -76,7 +76,9 @@ def _one_column(name: str, kind: Any) -> Field:
             [name],
         )
     if len(schema.fields) != 1 or schema.fields[0].name != name:
-        raise SchemaMismatchError(f"{kind!r:.100} is not the type of one column", [name])
+        raise SchemaMismatchError(
+            f"expected the type of one column, such as 'BIGINT', got {kind!r:.100}", [name]
+        )
     return schema.fields[0]
 
 

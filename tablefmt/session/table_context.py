@@ -124,7 +124,7 @@ class TableContext:
         if version == last.version and differ(last.digest, digest):
             raise IdempotenceError(
                 f"version {version} of application {application_id!r} was applied at version {at} "
-                f"with other content; {advice_for(digest)}"
+                f"with different content; {advice_for(digest)}"
             )
         try:
             when = from_micros(self.view.timestamp_at(at))

@@ -329,7 +329,8 @@ def check_may_remove(metadata: Metadata) -> None:
     """
     if get_property(metadata.properties, "appendOnly") == "true":
         raise ConstraintViolationError(
-            "the table is append-only (property appendOnly): rows cannot be removed or changed"
+            "the table is append-only, so rows cannot be removed or changed. To allow it, unset "
+            "the property appendOnly: table.alter.unset_properties(['appendOnly'])"
         )
 
 

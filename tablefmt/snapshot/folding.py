@@ -206,7 +206,7 @@ class _Folding:
     def _add_side(self, entry: Entry, columns: pa.Table) -> tuple[int, int]:
         count = columns.num_rows
         if entry.add is None or count != len(entry.add):
-            raise _bad(entry, "ADD-6", "the overflow metadata file has another number of files")
+            raise _bad(entry, "ADD-6", "the overflow metadata file has a different number of files")
         self._check_partitions(entry, columns.column_names)
         columns = overflow_table(entry, columns, self._types)
         columns = with_written(entry, columns, self._metadata_version)

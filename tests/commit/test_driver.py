@@ -809,7 +809,7 @@ def test_a_table_that_is_there_is_joined_only_if_it_is_the_same() -> None:
         create(store, "id BIGINT, p STRING")
     assert create(store, "id BIGINT, p STRING", exist_ok=True).view.head.table == table.id
     for schema, partition_by in (("id BIGINT", []), ("id BIGINT, p STRING", ["p"])):
-        with pytest.raises(TableExistsError, match="another schema"):
+        with pytest.raises(TableExistsError, match="a different schema"):
             create(store, schema, partition_by=partition_by, exist_ok=True)
 
     raced = memory()
@@ -824,7 +824,7 @@ def test_a_table_that_is_there_is_joined_only_if_it_is_the_same() -> None:
                 first()
             return super().put_if_absent(key, body)
 
-    with pytest.raises(TableExistsError, match="another schema"):
+    with pytest.raises(TableExistsError, match="a different schema"):
         create(Raced(other), "id BIGINT", exist_ok=True)
 
 

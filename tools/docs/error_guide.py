@@ -103,8 +103,9 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
         Advice(
             "foreign_table",
             "The folder holds a table of another format, or data files of another program.",
-            "Create the table in a folder of its own. To copy rows, read them with a reader of "
-            "that format and pass them to `tablefmt.write`.",
+            "Create the table in an empty folder. To use the files of a Parquet folder, a Delta or "
+            "an Iceberg table in place, call `tablefmt.import_table`. Otherwise read the rows with "
+            "a reader of that format, and pass them to `tablefmt.write`.",
         ),
         Advice(
             "export_blocked",

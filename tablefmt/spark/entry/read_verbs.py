@@ -84,7 +84,7 @@ def _row_changes(
     frame = changes_frame(spark, table.changes(**options.changes))
     if columns is not None and declared(columns) != declared(java_rows(frame).schema().json()):
         raise SchemaMismatchError(
-            "the reader has another schema than the changes; leave schema() out, and choose "
+            "the reader's schema is not that of the changes; leave schema() out, and choose "
             "columns with select()",
             [],
         )

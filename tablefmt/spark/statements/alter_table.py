@@ -108,7 +108,8 @@ def _combined(parts: Sequence[Alteration]) -> Alteration:
         return parts[0]
     if any(part.adds_constraints for part in parts):
         raise UnsupportedFeatureError(
-            "NOT NULL and constraints need an ALTER TABLE statement of their own",
+            "one ALTER TABLE statement cannot set NOT NULL or add a constraint together with "
+            "other changes; use a separate statement for it",
             ["sql:ALTER TABLE"],
         )
 

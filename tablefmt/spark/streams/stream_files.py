@@ -211,9 +211,9 @@ class StreamFiles:
             range_ = Covered(run[0], run[-1], True)
             if not self._holds(range_):
                 raise SchemaMismatchError(
-                    f"a column had another or a wider type in version {run[-1]}, or in the version "
-                    f"before, than in version {self.schema_version}, from which the stream has its "
-                    "columns. Everything before was read; start the stream at a later version"
+                    f"the stream uses the columns of version {self.schema_version}. In version "
+                    f"{run[-1]} or the version before, a column had a different type. All earlier "
+                    "versions were read. Start the stream at a later version"
                 )
             by_version: dict[int, list[FileChanges]] = {version: [] for version in run}
             try:
@@ -222,10 +222,9 @@ class StreamFiles:
                 if error.features != [DROPPED_FIELD]:
                     raise
                 raise UnsupportedFeatureError(
-                    f"in version {run[-1]}, or in the version before, the table had dropped a "
-                    f"struct field that version {self.schema_version} has, from which the stream "
-                    "has its columns. Everything before was read; start the stream at a later "
-                    "version",
+                    f"the stream uses the columns of version {self.schema_version}. In version "
+                    f"{run[-1]} or the version before, the table lacked one of their struct "
+                    "fields. All earlier versions were read. Start the stream at a later version",
                     error.features,
                 ) from None
             for change in found:

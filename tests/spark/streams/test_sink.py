@@ -400,7 +400,7 @@ def test_another_batch_under_a_used_number_is_refused(
     put_back(feed, tmp_path / "saved")
     next(iter(feed.source.glob("00001*"))).unlink()
     feed.put(4)
-    with pytest.raises(Exception, match="with other content"):
+    with pytest.raises(Exception, match="with different content"):
         run_as(form, feed, uri)
     assert rows(uri) == [(1, "b"), (2, "a"), (3, "b")]
     assert_no_other_files(uri)
@@ -436,7 +436,7 @@ def test_a_source_of_ours_says_what_a_batch_holds(
     feed.run(uri, frame=frame())
     put_back(feed, tmp_path / "saved")
     tablefmt.open(source).append([{"id": 3, "p": "x"}])
-    with pytest.raises(IdempotenceError, match="with other content"):
+    with pytest.raises(IdempotenceError, match="with different content"):
         feed.run(uri, frame=frame())
     assert rows(uri) == [(1, "x"), (2, "x")]
 
