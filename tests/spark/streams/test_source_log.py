@@ -619,7 +619,7 @@ def test_a_field_of_a_struct_that_came_back_stops_a_stream_at_its_version() -> N
     before = stopped.next_offset(None, limited=True)
 
     assert [change.version for change in stopped.batch(None, before)] == [1, 2]
-    with pytest.raises(UnsupportedFeatureError, match="in version 4, or in the version before"):
+    with pytest.raises(UnsupportedFeatureError, match="In version 4 or the version before"):
         stopped.next_offset(before, limited=True)
     after = load(table, startingVersion=6)
     end = after.next_offset(None, limited=True)
