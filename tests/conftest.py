@@ -19,7 +19,7 @@ pytest.register_assert_rewrite("tests.oracle")
 from tests import jvms  # noqa: E402
 from tests.oracle import every_table_agrees, no_objects_are_left_in_memory  # noqa: E402
 from tests.s3server import s3_server, s3_uri  # noqa: E402
-from tests.scheduling import ADDRESS, OneSession, path_of, rank  # noqa: E402
+from tests.scheduling import ADDRESS, OneSession, leave_to_the_soak, path_of, rank  # noqa: E402
 
 __all__ = ["every_table_agrees", "no_objects_are_left_in_memory", "s3_server", "s3_uri"]
 
@@ -53,6 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if ADDRESS in item.nodeid:
             raise pytest.UsageError(f"{item.nodeid}: an address differs by process")
+    leave_to_the_soak(items)
     items.sort(key=lambda item: rank(path_of(item.nodeid)))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tablefmt
 from tests.places import ROOT
+from tests.scheduling import LONG, SHARES
 
 PACKAGE = Path(tablefmt.__file__).parent
 TESTS = ROOT / "tests"
@@ -28,3 +29,15 @@ def test_folders_of_tests_are_packages() -> None:
     }
     assert of_packages
     assert [folder for folder in sorted(of_packages) if not (PACKAGE / folder).is_dir()] == []
+
+
+def test_the_schedule_names_tests_that_exist() -> None:
+    """A renamed test would run with all its parameters again at every change."""
+    assert [path for path in LONG if not (ROOT / path).exists()] == []
+    missing = [
+        f"{file}::{name}"
+        for file, functions in SHARES.items()
+        for name in functions
+        if f"def {name}(" not in (ROOT / file).read_text()
+    ]
+    assert missing == []

@@ -55,7 +55,7 @@ def test_a_store_that_spark_cannot_open_is_fed_through_arrow(s3_server: Any) -> 
     given = s3_server.arguments
     done = tablefmt_command("demo", "--uri", uri, "--rows", "2400", *given)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert "plane: Arrow in this process" in done.stdout
+    assert "backend: Arrow in this process" in done.stdout
     assert ", 0 wrong, " in done.stdout.splitlines()[-1]
     assert s3_server.secret not in done.stdout + done.stderr
 

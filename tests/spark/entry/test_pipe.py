@@ -99,6 +99,7 @@ def test_with_keys_the_target_is_the_source(spark: Any, uri: str, source: tablef
     assert shown(other) == [(-2, "b")]
 
 
+@pytest.mark.soak
 def test_columns_that_become_others(spark: Any, uri: str, source: tablefmt.Table) -> None:
     """PIP-5: unchanged rows get the values that the source has now, or the run is refused."""
     target, chosen = f"{uri}-target", f"{uri}-chosen"
@@ -368,6 +369,7 @@ def test_with_keys_a_function_reads_the_target(
     assert shown(target) == [(1, "a"), (2, "k"), (3, "c"), (9, "x")]
 
 
+@pytest.mark.soak
 def test_second_rows_of_keys_and_zeros_by_spark(spark: Any, uri: str) -> None:
     """PIP-5: a run by Arrow gives the same. A row of another writer is no second row of the key."""
     here = tablefmt.create(f"{uri}-source", "k DOUBLE, v STRING")

@@ -69,6 +69,7 @@ def outcome(work: Any) -> Any:
         return named[1] if named else error
 
 
+@pytest.mark.soak
 def test_values_are_errors_where_ansi_has_errors(spark: Any, lenient: Any, uri: str) -> None:
     """SQL-1: each as Spark's own SELECT gives it in a session that is ANSI."""
     filled(spark, uri)

@@ -47,7 +47,8 @@ def rows(uri: Path) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(r.values()) for r in tablefmt.open(str(uri)).to_arrow().to_pylist())
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kills", [1, 50])
 def test_killed_at_any_moment_every_row_is_there_once(
     tmp_path: Path, forked_python: Path, kills: int
 ) -> None:
