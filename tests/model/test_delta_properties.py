@@ -1,0 +1,62 @@
+"""Delta's table properties: each becomes one of ours, needs none, or is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.delta_properties import DELTA_PROPERTIES, translate_properties
+from tablefmt.model.properties import PROPERTIES, check_properties
+
+
+def test_every_row_becomes_a_known_property_with_valid_values() -> None:
+    for row in DELTA_PROPERTIES.values():
+        assert row.ours is None or row.ours in PROPERTIES
+        if row.ours is not None:
+            for value in row.values.values():
+                assert value is not None
+                assert check_properties({row.ours: value}) == {row.ours: value}
+
+
+def test_properties_are_translated() -> None:
+    given = {
+        "delta.appendOnly": "true",
+        "DELTA.LogRetentionDuration": "interval 30 days",
+        "delta.autoOptimize.autoCompact": "auto",
+        "delta.columnMapping.mode": "name",
+        "delta.enableDeletionVectors": "false",
+        "delta.feature.deletionVectors": "supported",
+        "delta.minReaderVersion": "3",
+        "user.team": "sales",
+    }
+    assert check_properties(translate_properties(given)) == {
+        "appendOnly": "true",
+        "logRetentionDuration": "interval 30 days",
+        "autoCompact": "true",
+        "deleteMode": "copy-on-write",
+        "user.team": "sales",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("delta.dataSkippingNumIndexedCols", "8", "statsColumns"),
+        ("delta.parquet.compression.codec", "zstd", "option compression"),
+        ("delta.enableIcebergCompatV2", "true", "export to 'iceberg'"),
+        ("delta.universalFormat.enabledFormats", "hudi", "iceberg and delta"),
+        ("delta.feature.identityColumns", "supported", "do not have this feature"),
+        ("delta.constraints.positive", "id > 0", "add_constraint"),
+        ("delta.apendOnly", "true", "did you mean 'delta.appendOnly'"),
+        ("delta.columnMapping.mode", "other", "name or id or none"),
+    ],
+)
+def test_others_are_refused_by_name(name: str, value: str, says: str) -> None:
+    with pytest.raises(SchemaMismatchError, match=says) as error:
+        translate_properties({name: value})
+    assert name in str(error.value)
+
+
+def test_two_properties_that_become_one_must_agree() -> None:
+    with pytest.raises(SchemaMismatchError, match="appendOnly"):
+        translate_properties({"appendOnly": "false", "delta.appendOnly": "true"})
