@@ -20,6 +20,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptTableError
+from tablefmt.log.bounded_avro import (
+    AVRO_ERRORS,
+    MAGIC,
+    SYNC_BYTES,
+    long_bytes,
+    read_bytes,
+    read_long,
+    walked_blocks,
+)
 
 Encoded = Union[pa.Array, bytes]  # noqa: UP007 - evaluated at run time in 3.10
 """Avro bytes of one field: a value per record, or the same bytes in every record."""
@@ -31,17 +40,6 @@ _ABSENT, _PRESENT = b"\x00", b"\x02"
 
 FEW = 16
 """Numbers up to which a loop is faster than numpy."""
-
-
-def long_bytes(value: int) -> bytes:
-    """Return the encoding of one `int` or `long`: zigzag, then 7 bits in a byte, low bits first."""
-    number = (value << 1) ^ (value >> 63)
-    made = bytearray()
-    while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
-        number >>= 7
-    made.append(number)
-    return bytes(made)
 
 
 def longs(values: NDArray[np.int64]) -> pa.Array:
@@ -132,9 +130,6 @@ def _present(encoded: pa.Array) -> NDArray[np.int64] | int:
 BLOCK_RECORDS = 1000
 """Records in a block. A reader decompresses one block at a time."""
 
-_MAGIC = b"Obj\x01"
-_SYNC_BYTES = 16
-
 ADVICE = "Remove the folder metadata/ of the table, and export the table again."
 """Advice for every damaged object of an export: all of them are derived."""
 
@@ -174,7 +169,7 @@ def _file(
     schema: Schema, facts: Mapping[str, str], blocks: Sequence[tuple[int, bytes | memoryview]]
 ) -> bytes:
     meta = {**facts, "avro.schema": orjson.dumps(schema).decode(), "avro.codec": "deflate"}
-    header = [_MAGIC, long_bytes(len(meta))]
+    header = [MAGIC, long_bytes(len(meta))]
     for name, value in meta.items():
         header += [_text(name.encode()), _text(value.encode())]
     header.append(b"\x00")
@@ -182,7 +177,7 @@ def _file(
     mark = hashlib.sha256(b"".join(header))
     for _, data in packed:
         mark.update(data)
-    sync = mark.digest()[:_SYNC_BYTES]
+    sync = mark.digest()[:SYNC_BYTES]
     parts = [*header, sync]
     for count, data in packed:
         parts += [long_bytes(count), long_bytes(len(data)), data, sync]
@@ -206,46 +201,18 @@ def read_records(body: bytes, key: str) -> list[dict[str, Any]]:
     """
     try:
         return list(_records(body))
-    except (LookupError, ValueError, struct.error, zlib.error, TypeError) as error:
+    except (*AVRO_ERRORS, struct.error) as error:
         message = f"it is not a readable Avro file ({type(error).__name__}: {error})"
         raise CorruptTableError(message, key=key, rule="XPT-22", advice=ADVICE) from None
 
 
 def _records(body: bytes) -> Iterator[dict[str, Any]]:
-    if body[: len(_MAGIC)] != _MAGIC:
-        raise ValueError("it does not begin with Obj and 1")
-    meta, at = _read_meta(body, len(_MAGIC))
-    schema = orjson.loads(meta["avro.schema"])
-    codec = meta.get("avro.codec", b"null")
-    if codec not in (b"null", b"deflate"):
-        raise ValueError(f"unknown codec {codec!r}")
-    sync = body[at : at + _SYNC_BYTES]
-    at += _SYNC_BYTES
-    while at < len(body):
-        count, at = _read_long(body, at)
-        size, at = _read_long(body, at)
-        data = body[at : at + size]
-        if body[at + size : at + size + _SYNC_BYTES] != sync:
-            raise ValueError("a block does not end with the sync marker")
-        at += size + _SYNC_BYTES
-        block = zlib.decompress(data, -15) if codec == b"deflate" else data
+    found = walked_blocks(body)
+    for count, block in found.blocks:
         place = 0
         for _ in range(count):
-            record, place = decode(schema, block, place)
+            record, place = decode(found.schema, block, place)
             yield record
-
-
-def _read_meta(body: bytes, at: int) -> tuple[dict[str, bytes], int]:
-    meta: dict[str, bytes] = {}
-    count, at = _read_long(body, at)
-    while count:
-        if count < 0:
-            _, at = _read_long(body, at)
-        for _ in range(abs(count)):
-            name, at = _read_bytes(body, at)
-            meta[name.decode()], at = _read_bytes(body, at)
-        count, at = _read_long(body, at)
-    return meta, at
 
 
 def encode(schema: Schema, value: Any) -> bytes:
@@ -279,7 +246,7 @@ def encode(schema: Schema, value: Any) -> bytes:
 def decode(schema: Schema, data: bytes, at: int) -> tuple[Any, int]:
     """Return one value, and the place after it."""
     if isinstance(schema, list):
-        branch, at = _read_long(data, at)
+        branch, at = read_long(data, at)
         return decode(schema[branch], data, at)
     kind = schema["type"] if isinstance(schema, dict) else schema
     if isinstance(kind, dict | list):
@@ -294,9 +261,9 @@ def decode(schema: Schema, data: bytes, at: int) -> tuple[Any, int]:
     if kind == "array":
         return _read_array(schema["items"], data, at)
     if kind in ("int", "long"):
-        return _read_long(data, at)
+        return read_long(data, at)
     if kind in ("string", "bytes"):
-        raw, at = _read_bytes(data, at)
+        raw, at = read_bytes(data, at)
         return (raw.decode() if kind == "string" else raw), at
     if kind == "boolean":
         return data[at] == 1, at + 1
@@ -311,36 +278,16 @@ def decode(schema: Schema, data: bytes, at: int) -> tuple[Any, int]:
 
 def _read_array(items: Schema, data: bytes, at: int) -> tuple[list[Any], int]:
     values: list[Any] = []
-    count, at = _read_long(data, at)
+    count, at = read_long(data, at)
     while count:
         if count < 0:
-            _, at = _read_long(data, at)
+            _, at = read_long(data, at)
         for _ in range(abs(count)):
             value, at = decode(items, data, at)
             values.append(value)
-        count, at = _read_long(data, at)
+        count, at = read_long(data, at)
     return values, at
-
-
-def _read_long(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number is longer than 64 bits")
 
 
 def _text(value: bytes) -> bytes:
     return long_bytes(len(value)) + value
-
-
-def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    length, at = _read_long(data, at)
-    if not 0 <= length <= len(data) - at:
-        raise ValueError("a text ends beyond the file")
-    return data[at : at + length], at + length

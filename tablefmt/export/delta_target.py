@@ -43,9 +43,10 @@ from tablefmt.export.delta_vectors import (
     vector_bytes,
     vectors_key,
 )
-from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step
+from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step, checked_version
 from tablefmt.export.version_difference import NOTHING, Difference, difference
 from tablefmt.export.written_columns import WrittenColumns
+from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.import_layouts import LAYOUT, has_own_names
 from tablefmt.model.log_entry import NOT_LOGICAL, Metadata
 from tablefmt.model.schema import id_types
@@ -61,7 +62,7 @@ CHECKPOINT_EVERY = 100
 MARK_BYTES = 1 << 16
 """Bytes at the beginning of a commit file that are read for its mark."""
 
-_COMMIT = re.compile(rf"{LOG}(\d{{20}})\.json")
+_COMMIT = re.compile(rf"{LOG}([0-9]{{20}})\.json")
 _VECTORS_KEPT = 16
 """Vector objects whose places a warm target keeps."""
 
@@ -97,6 +98,26 @@ class DeltaState:
     def of(cls, mark: Mark) -> DeltaState:
         """Return the state in a mark."""
         return cls(**{**mark.state, "features": tuple(mark.state["features"])})
+
+    @classmethod
+    def read(cls, given: Any) -> DeltaState:
+        """Return the state in a JSON value, which anybody may have written.
+
+        Raises:
+            ArithmeticError, AttributeError, LookupError, TypeError, ValueError: it is none.
+        """
+        features, changes, spans = given["features"], given["changes"], given["spans"]
+        times = [given["time"], given["checkpoint"], *(each for span in spans for each in span)]
+        words = [each for pairs in changes.values() for pair in pairs for each in pair]
+        if not all(type(each) is int and abs(each) < 1 << 63 for each in times):
+            raise ValueError("a number of the state")
+        if not all(type(each) is str for each in (*features, *words)):
+            raise ValueError("a word of the state")
+        if any(len(pair) != 2 for pairs in changes.values() for pair in pairs):
+            raise ValueError("a change of a type")
+        if not spans or any(len(span) != 2 for span in spans):
+            raise ValueError("a span of versions")
+        return cls(given["time"], tuple(features), changes, spans, given["checkpoint"])
 
     def json(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -148,15 +169,15 @@ class DeltaTarget:
     def read_mark(self, body: bytes) -> Mark | None:
         """Return the mark in the first line of a commit file."""
         try:
-            tags = orjson.loads(body.split(b"\n", 1)[0])["commitInfo"]["tags"]
+            tags = bounded_json(body.split(b"\n", 1)[0])["commitInfo"]["tags"]
             return Mark(
-                table=tags["tablefmt.table"],
-                version=int(tags["tablefmt.version"]),
-                entry=tags["tablefmt.entry"],
-                shown=int(tags["tablefmt.shown"]),
-                state=orjson.loads(tags["tablefmt.state"]),
+                table=str(tags["tablefmt.table"]),
+                version=checked_version(tags["tablefmt.version"]),
+                entry=str(tags["tablefmt.entry"]),
+                shown=checked_version(tags["tablefmt.shown"], tags["tablefmt.version"]),
+                state=DeltaState.read(bounded_json(tags["tablefmt.state"].encode())).json(),
             )
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             return None
 
     def cannot_show(self, view: LogView, version: int) -> str:
@@ -359,8 +380,9 @@ def _imported_problem(snapshot: Snapshot, metadata: Metadata) -> str:
 
 def _hinted(store: Store) -> int:
     try:
-        return int(orjson.loads(store.get(LAST_CHECKPOINT))["version"])
-    except (KeyNotFoundError, orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        version = int(bounded_json(store.get(LAST_CHECKPOINT))["version"])
+        return version if 0 <= version < 10**20 else 0
+    except (KeyNotFoundError, LookupError, TypeError, ArithmeticError, ValueError):
         return 0
 
 

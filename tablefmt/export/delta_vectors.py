@@ -17,7 +17,8 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from tablefmt.model.positions import own_positions, pack_positions
+from tablefmt.errors import CorruptEntryError
+from tablefmt.model.positions import pack_positions, unpack_positions
 
 INLINE_MAX = 512
 """Longest vector in bytes that goes into the log line."""
@@ -97,7 +98,12 @@ class VectorFile:
             return self.places[data], len(data)
         # Another release may have chosen other containers for the same positions.
         for other, offset in self.places.items():
-            if own_positions(other[len(_MAGIC) :]) == positions:
+            # Anybody may have written them.
+            try:
+                known = unpack_positions(other[len(_MAGIC) :])
+            except CorruptEntryError:
+                continue
+            if known == positions:
                 return offset, len(other)
         return None
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import unquote
 
-import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from tablefmt.errors import CorruptTableError
+from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.export.delta_target import LOG
 from tablefmt.export.export_target import Mark
 from tablefmt.export.iceberg_check import iceberg_files
 from tablefmt.export.table_export import target_of
+from tablefmt.log.bounded_avro import AVRO_ERRORS
+from tablefmt.log.bounded_records import records_of
+from tablefmt.log.strict_json import json_lines
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
@@ -41,11 +40,11 @@ def delta_files(store: Store, version: int) -> Files:
     first = 0
     if roots:
         first = int(roots[-1][len(LOG) :][:20]) + 1
-        rows = pq.read_table(pa.BufferReader(store.get(roots[-1])), columns=["add"])
-        for add in rows["add"].drop_null().to_pylist():
-            _add(live, add)
+        for row in records_of(store.get(roots[-1]), ["add"]):
+            if row.get("add") is not None:
+                _add(live, row["add"])
     for at in range(first, version + 1):
-        lines = [orjson.loads(line) for line in store.get(f"{LOG}{at:020d}.json").splitlines()]
+        lines = list(json_lines(store.get(f"{LOG}{at:020d}.json")))
         for line in lines:
             if "remove" in line:
                 del live[_key(line["remove"])]
@@ -111,13 +110,7 @@ def _problem(view: LogView, name: str, mark: Mark) -> str:
         return f"the copy shows version {mark.shown}, which is no longer kept"
     try:
         found = CHECKS[name](view.store, mark.version)
-    except (
-        CorruptTableError,
-        KeyNotFoundError,
-        LookupError,
-        ValueError,
-        pa.ArrowException,
-    ) as error:
+    except (CorruptTableError, CorruptEntryError, KeyNotFoundError, *AVRO_ERRORS) as error:
         return f"the copy cannot be read: {type(error).__name__}: {error}"
     files = view.snapshot(mark.shown).files
     columns = (files[column].to_pylist() for column in ("path", "size", "deleted"))

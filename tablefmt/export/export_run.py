@@ -20,6 +20,7 @@ from tablefmt.errors import (
 )
 from tablefmt.export.export_target import ForeignCommit, Mark, Step, Target
 from tablefmt.export.version_difference import NOTHING, difference
+from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.log_entry import StoredEntry
 from tablefmt.snapshot.checkpoint_base import NOTHING as NO_BASE
 from tablefmt.snapshot.checkpoint_reader import usable_bases
@@ -254,7 +255,7 @@ def _entries(view: LogView, after: int, last: int) -> Iterator[StoredEntry]:
 def started(store: Store, target: Target) -> tuple[str, int] | None:
     """Return the table and the first version of a copy; None if they are not known (XPT-4)."""
     try:
-        fixed = orjson.loads(store.get(target.start_key))
+        fixed = bounded_json(store.get(target.start_key))
         return str(fixed["table"]), int(fixed["start"])
-    except (KeyNotFoundError, orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+    except (KeyNotFoundError, LookupError, TypeError, ArithmeticError, ValueError):
         return None

@@ -53,6 +53,18 @@ class Mark:
         return named == (entry.table, entry.version, stored.digest)
 
 
+def checked_version(text: Any, most: Any = (1 << 63) - 1) -> int:
+    """Return the version in a text of a copy, which anybody may have written.
+
+    Raises:
+        TypeError, ValueError: it is no whole number from 0 to `most`.
+    """
+    version = int(text)
+    if not 0 <= version <= min(int(most), (1 << 63) - 1):
+        raise ValueError(f"version {version}")
+    return version
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One version to export."""

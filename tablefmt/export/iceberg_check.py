@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from tablefmt.export.avro_file import read_records
 from tablefmt.export.iceberg_commit import key_of
 from tablefmt.export.iceberg_manifests import DATA, DELETED
 from tablefmt.export.iceberg_metadata import metadata_key
 from tablefmt.export.iceberg_schema import Json
+from tablefmt.log.bounded_records import records_of
+from tablefmt.log.strict_json import bounded_json
 from tablefmt.store.object_store import Store
 
 Files = dict[str, tuple[int, int]]
@@ -29,7 +27,7 @@ def iceberg_files(store: Store, version: int) -> Files:
         KeyNotFoundError, ValueError, KeyError, pyarrow.ArrowException, CorruptTableError: it is
             damaged.
     """
-    made = orjson.loads(store.get(metadata_key(version)))
+    made = bounded_json(store.get(metadata_key(version)))
     location = made["location"]
 
     def records(path: str) -> list[Json]:
@@ -70,5 +68,7 @@ def _deleted(store: Store, location: str, delete_file: Json) -> dict[str, int]:
     if path is not None:
         return {path: delete_file["record_count"]}
     body = store.get(key_of(delete_file["file_path"], location))
-    rows = pq.read_table(pa.BufferReader(body), columns=["file_path"])
-    return dict(Counter(rows["file_path"].to_pylist()))
+    found: Counter[str] = Counter()
+    for row in records_of(body, ["file_path"]):
+        found[row["file_path"]] += 1
+    return dict(found)

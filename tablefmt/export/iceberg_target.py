@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.data.file_checksum import read_ends
-from tablefmt.errors import CorruptTableError, ExportBlockedError
-from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step
+from tablefmt.errors import CorruptTableError, ExportBlockedError, TablefmtError
+from tablefmt.export.avro_file import ADVICE
+from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step, checked_version
 from tablefmt.export.iceberg_commit import Before, before_of, make_snapshot
 from tablefmt.export.iceberg_manifests import FOLDER
 from tablefmt.export.iceberg_metadata import (
@@ -43,7 +44,9 @@ from tablefmt.export.iceberg_schema import (
     variant_columns,
 )
 from tablefmt.export.written_columns import WrittenColumns
+from tablefmt.log.bounded_avro import AVRO_ERRORS
 from tablefmt.log.bounded_parquet import footer_of
+from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.arrow_types import FIELD_ID
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.properties import get_property
@@ -53,7 +56,7 @@ from tablefmt.store.object_store import KeyNotFoundError, Store
 
 NAME = "iceberg"
 
-_METADATA_FILE = re.compile(r"metadata/v(\d{1,19})\.metadata\.json")
+_METADATA_FILE = re.compile(r"metadata/v([0-9]{1,19})\.metadata\.json")
 
 
 class IcebergTarget:
@@ -80,7 +83,7 @@ class IcebergTarget:
         """
         hinted = None
         try:
-            hinted = int(store.get(HINT)) - 1
+            hinted = checked_version(store.get(HINT)) - 1
         except (KeyNotFoundError, ValueError):
             pass
         version = _listed(store) if hinted is None else hinted
@@ -103,9 +106,10 @@ class IcebergTarget:
         A program that commits to the table keeps its properties, so the snapshot must agree.
         """
         try:
-            made = orjson.loads(body)
+            made = bounded_json(body)
             properties = made["properties"]
-            version, shown = int(properties[VERSION]), int(properties[SHOWN])
+            version = checked_version(properties[VERSION])
+            shown = checked_version(properties[SHOWN], version)
             ours = made["current-snapshot-id"] == shown + 1
             if not ours or made["snapshots"][-1]["snapshot-id"] != shown + 1:
                 return None
@@ -113,11 +117,11 @@ class IcebergTarget:
             return Mark(
                 table=properties[TABLE],
                 version=version,
-                entry=properties[ENTRY],
+                entry=str(properties[ENTRY]),
                 shown=shown,
                 state={"document": made},
             )
-        except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
+        except (ArithmeticError, LookupError, TypeError, ValueError):
             return None
 
     def cannot_show(self, view: LogView, version: int) -> str:
@@ -171,6 +175,20 @@ class IcebergTarget:
             ExportBlockedError: the copy was made at another address.
             CorruptTableError: the version before cannot be read.
         """
+        try:
+            return self._made(step, fetch)
+        except AVRO_ERRORS as error:
+            if step.previous is None or isinstance(error, TablefmtError):
+                raise
+            # Anybody may have written the metadata that this version continues.
+            raise CorruptTableError(
+                f"the copy's metadata has another shape: {error!r:.200}",
+                key=metadata_key(step.previous.version),
+                rule="XPT-22",
+                advice=ADVICE,
+            ) from error
+
+    def _made(self, step: Step, fetch: Fetch) -> ForeignCommit:
         location, mark = location_of(step.uri), step.previous
         key = metadata_key(step.stored.version)
         known: Json | None = None
@@ -186,14 +204,10 @@ class IcebergTarget:
             listed = mark.state.get("manifests")
             before = before_of(known, location, fetch) if listed is None else Before(known, listed)
         assert step.difference is not None
+        keep = int(get_property(step.metadata.properties, "export.iceberg.snapshots"))
+        form = self._form_of(step, known)
         made = make_snapshot(
-            step,
-            step.difference,
-            before,
-            form=self._form_of(step, known),
-            location=location,
-            keep=int(get_property(step.metadata.properties, "export.iceberg.snapshots")),
-            fetch=fetch,
+            step, step.difference, before, form=form, location=location, keep=keep, fetch=fetch
         )
         state = {"document": made.document, "manifests": made.manifests}
         objects = [(each.key, each.body) for each in made.objects]

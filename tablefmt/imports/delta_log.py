@@ -11,14 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tablefmt.errors import CorruptTableError, TableNotFoundError
 from tablefmt.imports.source import refused
-from tablefmt.log.bounded_parquet import footer_of, most_expanded
-from tablefmt.store.buffers import reader_of
+from tablefmt.log.bounded_records import records_of
+from tablefmt.log.strict_json import json_lines
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 LOG = "_delta_log/"
@@ -41,9 +39,19 @@ KNOWN = frozenset(
 )
 """Reader features that an import understands."""
 
-_COMMIT = re.compile(r"(\d{20})\.json")
-_CLASSIC = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
-_BY_UUID = re.compile(r"(\d{20})\.checkpoint\.[0-9a-f-]{36}\.(json|parquet)")
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+_CLASSIC = re.compile(r"([0-9]{20})\.checkpoint(?:\.([0-9]{10})\.([0-9]{10}))?\.parquet")
+_BY_UUID = re.compile(r"([0-9]{20})\.checkpoint\.[0-9a-f-]{36}\.(json|parquet)")
+
+SHAPE_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""Errors that reading a document of another shape raises."""
 
 Json = Mapping[str, Any]
 
@@ -63,7 +71,8 @@ class DeltaState:
         for action in actions:
             add, remove = action.get("add"), action.get("remove")
             if add is not None:
-                self.files[_key(add)] = add
+                # Statistics and tags take most of the memory, and are not needed.
+                self.files[_key(add)] = {name: add.get(name) for name in _NEEDED}
             elif remove is not None:
                 self.files.pop(_key(remove), None)
             elif action.get("metaData") is not None:
@@ -109,7 +118,7 @@ def read_delta(store: Store) -> DeltaState:
             if version not in commits:
                 raise _damaged(f"{LOG}{version:020d}.json", "it is missing")
             state.take(_lines(store, LOG + commits[version]))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except SHAPE_ERRORS as error:
         raise _damaged(LOG, f"an action has another shape: {error!r:.200}") from None
     _check(state, store)
     return state
@@ -165,16 +174,13 @@ def _body(store: Store, key: str) -> bytes:
 
 
 def _lines(store: Store, key: str) -> Iterator[Json]:
-    for line in _body(store, key).splitlines():
-        if not line.strip():
-            continue
-        try:
-            action = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise _damaged(key, f"it is not JSON: {error}") from None
-        if not isinstance(action, dict):
-            raise _damaged(key, "a line is not a JSON object")
-        yield action
+    try:
+        for action in json_lines(_body(store, key)):
+            if not isinstance(action, dict):
+                raise _damaged(key, "a line is not a JSON object")
+            yield action
+    except ValueError as error:
+        raise _damaged(key, f"it is not JSON: {error}") from None
 
 
 def _checkpoint(store: Store, key: str) -> Iterator[Json]:
@@ -192,19 +198,13 @@ def _checkpoint(store: Store, key: str) -> Iterator[Json]:
 
 
 _READ = ("add", "remove", "metaData", "protocol", "sidecar")
+_NEEDED = ("path", "size", "partitionValues", "deletionVector")
 
 
 def _rows(store: Store, key: str) -> Iterator[Json]:
     body = _body(store, key)
     try:
-        footer = footer_of(body)
-        groups = [footer.row_group(at).total_byte_size for at in range(footer.num_row_groups)]
-        if sum(groups) > most_expanded(len(body)):
-            raise ValueError("it would expand to too much memory")
-        file = pq.ParquetFile(reader_of(body), metadata=footer, page_checksum_verification=True)
-        names = [name for name in file.schema_arrow.names if name in _READ]
-        for batch in file.iter_batches(columns=names):
-            yield from map(_plain, batch.to_pylist())
+        yield from map(_plain, records_of(body, _READ))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(key, str(error).splitlines()[0]) from None
 

@@ -17,8 +17,9 @@ from tablefmt.errors import (
     CorruptEntryError,
     CorruptTableError,
     SchemaMismatchError,
+    TablefmtError,
 )
-from tablefmt.imports.delta_log import LOG, DeltaState, newest_version, read_delta
+from tablefmt.imports.delta_log import LOG, SHAPE_ERRORS, DeltaState, newest_version, read_delta
 from tablefmt.imports.partition_values import encoded
 from tablefmt.imports.roaring_blobs import AROUND, bare_positions, framed_positions
 from tablefmt.imports.source import Source, refused
@@ -32,6 +33,9 @@ _Json = Mapping[str, Any]
 VECTOR_BYTES_MAX = 1 << 30
 """Most bytes of a deletion vector."""
 
+LENGTH_MAX = 1 << 62
+"""Most bytes of a data file."""
+
 
 def delta_source(store: Store) -> Source:
     """Return the files of the newest version of a Delta table.
@@ -41,8 +45,8 @@ def delta_source(store: Store) -> Source:
     state = read_delta(store)
     try:
         return _source(store, state)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, CorruptTableError):
+    except SHAPE_ERRORS as error:
+        if isinstance(error, TablefmtError):
             raise
         message = f"the Delta log is damaged: a field has another shape: {error!r:.200}"
         raise CorruptTableError(message, key=LOG, rule="IMP-5") from None
@@ -57,7 +61,8 @@ def _source(store: Store, state: DeltaState) -> Source:
     columns = orjson.loads(state.metadata["schemaString"])["fields"]
     schema = _schema(columns, mode != "none", last)
     names = state.metadata.get("partitionColumns") or []
-    by = [next(f for f in schema.fields if f.name == name) for name in names]
+    known = {f.name: f for f in schema.fields}
+    by = [known[name] for name in names]
     for column in by:
         if str(column.type) == "binary":
             raise refused(f"the partition column {column.name!r} is binary", "import:partitions")
@@ -73,7 +78,7 @@ def _source(store: Store, state: DeltaState) -> Source:
                 "import:path",
             )
         paths.append(path)
-        sizes.append(int(add["size"]))
+        sizes.append(_length(add["size"]))
         values = add.get("partitionValues") or {}
         for column, held in zip(by, texts, strict=True):
             # In Delta, an empty text is NULL.
@@ -111,6 +116,13 @@ def _schema(columns: list[_Json], mapped: bool, last: int) -> Schema:
         return check_new_names(Schema(fields, ids.last))
     except SchemaMismatchError as error:
         raise refused(str(error).rstrip("."), "import:schema") from None
+
+
+def _length(value: Any) -> int:
+    size = int(value)
+    if not 0 < size <= LENGTH_MAX:
+        raise ValueError(f"a length of {size} bytes")
+    return size
 
 
 class _Ids:

@@ -7,16 +7,15 @@ Spec: IMP-5, IMP-7.
 from __future__ import annotations
 
 import io
-import json
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from tablefmt.errors import (
@@ -24,18 +23,20 @@ from tablefmt.errors import (
     CorruptEntryError,
     CorruptTableError,
     SchemaMismatchError,
+    TablefmtError,
     TableNotFoundError,
     UnsupportedFeatureError,
 )
 from tablefmt.imports.roaring_blobs import framed_positions
 from tablefmt.imports.source import Source, refused
-from tablefmt.log.bounded_parquet import footer_of, most_expanded
+from tablefmt.log.bounded_avro import AVRO_ERRORS, checked_avro
+from tablefmt.log.bounded_records import batches_of
 from tablefmt.log.object_names import imported_path_problem
+from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.scalar_values import encode
 from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, Type
 from tablefmt.model.schema_rules import check_new_names
-from tablefmt.store.buffers import reader_of
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ METADATA = "metadata/"
 OBJECT_BYTES_MAX = 1 << 30
 """Most bytes of one object of metadata or deletes."""
 
-_NAME = re.compile(r"(?:v(\d+)|(\d+)-[0-9a-zA-Z-]+)\.metadata\.json")
+POSITIONS = 1 << 16
+"""Deleted positions that are read at once."""
+
+_NAME = re.compile(r"(?:v([0-9]{1,19})|([0-9]{1,19})-[0-9a-zA-Z-]+)\.metadata\.json")
 
 
 def iceberg_source(store: Store) -> Source:
@@ -62,7 +66,7 @@ def iceberg_source(store: Store) -> Source:
     table = _opened(folder, name)
     try:
         return _source(store, folder, table, name)
-    except (UnsupportedFeatureError, CorruptTableError, SchemaMismatchError):
+    except TablefmtError:
         raise
     except Exception as error:
         # PyIceberg raises errors of many libraries for damaged metadata.
@@ -166,7 +170,7 @@ def _opened(folder: _Folder, name: str) -> Table:
     key = METADATA + name
     body = folder.body(key)
     try:
-        document = json.loads(body)
+        document = bounded_json(body)
         folder.location = document["location"]
         if document.get("encryption-keys"):
             raise refused("it is encrypted", "import:iceberg")
@@ -200,7 +204,16 @@ class _Input:
 
     def open(self, seekable: bool = True) -> io.BytesIO:
         """Return the object as a file."""
-        return io.BytesIO(self._folder.body(self._folder.key(self.location)))
+        key = self._folder.key(self.location)
+        try:
+            # PyIceberg opens manifests and lists of manifests alone, and believes their lengths.
+            return io.BytesIO(checked_avro(self._folder.body(key)))
+        except AVRO_ERRORS as error:
+            if isinstance(error, TablefmtError):
+                raise
+            raise CorruptDataError(
+                f"it is not a readable Avro file: {error!s:.200}", key=key, rule="IMP-5"
+            ) from None
 
 
 def _source(store: Store, folder: _Folder, table: Table, name: str) -> Source:
@@ -351,16 +364,12 @@ class _Deletes:
         raise refused(f"the delete file {key!r:.300} is {form}", "import:format")
 
     def _positions(self, body: bytes) -> Iterator[tuple[str, BitMap64]]:
-        footer = footer_of(body)
-        groups = [footer.row_group(at).total_byte_size for at in range(footer.num_row_groups)]
-        if sum(groups) > most_expanded(len(body)):
-            raise ValueError("it would expand to too much memory")
-        file = pq.ParquetFile(reader_of(body), metadata=footer, page_checksum_verification=True)
-        rows = file.read(columns=["file_path", "pos"])
-        paths = rows["file_path"].cast(pa.string())
-        for address in pc.unique(paths).to_pylist():
-            found = rows["pos"].filter(pc.equal(paths, address)).combine_chunks()
-            yield self._folder.key(address), BitMap64(found.to_numpy(zero_copy_only=False))
+        found: dict[str, BitMap64] = {}
+        for batch in batches_of(body, ["file_path", "pos"], POSITIONS):
+            for address, positions in _by_file(batch):
+                found[address] = found.get(address, BitMap64()) | positions
+        for address, positions in found.items():
+            yield self._folder.key(address), positions
 
     def _vectors(self, body: bytes) -> Iterator[tuple[str, BitMap64]]:
         (length,) = struct.unpack("<i", body[-12:-8])
@@ -368,7 +377,7 @@ class _Deletes:
             raise ValueError("it is not Puffin")
         if body[-8] & 1:
             raise refused("the footer of a Puffin file is compressed", "import:iceberg")
-        for blob in json.loads(body[-12 - length : -12])["blobs"]:
+        for blob in bounded_json(body[-12 - length : -12])["blobs"]:
             if blob["type"] != "deletion-vector-v1" or blob.get("compression-codec"):
                 continue
             start, size = int(blob["offset"]), int(blob["length"])
@@ -376,6 +385,30 @@ class _Deletes:
                 raise ValueError("a blob has no valid place")
             path = self._folder.key(blob["properties"]["referenced-data-file"])
             yield path, framed_positions(body[start : start + size])
+
+
+def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, BitMap64]]:
+    """Yield the address of each file in a batch of deleted positions, and its positions.
+
+    Raises:
+        ValueError: a position is NULL or negative. KeyError: a column is missing.
+    """
+    paths, places = batch["file_path"], batch["pos"]
+    if paths.null_count or places.null_count:
+        raise ValueError("a position or its file is NULL")
+    if not pa.types.is_dictionary(paths.type):
+        paths = paths.dictionary_encode()
+    positions = places.cast(pa.int64()).to_numpy()
+    if positions.min(initial=0) < 0:
+        raise ValueError("a position is negative")
+    codes = paths.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    edges = np.searchsorted(codes[order], np.arange(len(paths.dictionary) + 1)).tolist()
+    for address, start, end in zip(
+        paths.dictionary.to_pylist(), edges[:-1], edges[1:], strict=True
+    ):
+        if start < end:
+            yield address, BitMap64(positions[order[start:end]])
 
 
 def _field(f: Any, *, top: bool = False) -> Field:

@@ -180,6 +180,41 @@ def read_bounded(
     return pa.table({name: found[name] for name in names}).combine_chunks()
 
 
+def check_pages(source: Any, footer: pq.FileMetaData, names: Sequence[str]) -> list[str]:
+    """Check the lengths of the pages of columns that may be nested.
+
+    Args:
+        source: the object, as a file that can seek.
+        footer: its footer.
+        names: top-level columns.
+
+    Returns:
+        Paths of the columns of texts, which Arrow can read as dictionaries.
+
+    Raises:
+        ValueError: STO-25.
+    """
+    columns = [(at, footer.schema.column(at)) for at in range(len(footer.schema))]
+    columns = [(at, column) for at, column in columns if _is_of(column.path, frozenset(names))]
+    texts = {c.path for _, c in columns if c.physical_type == "BYTE_ARRAY"}
+    stored = expanded = 0
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        for at, column in columns:
+            chunk = group.column(at)
+            sizes = list(_pages(source, chunk))
+            stored += chunk.total_compressed_size
+            width = _WIDTHS.get(column.physical_type, column.length)
+            lines = max(group.num_rows, sum(values for _, values in sizes))
+            if any(name.startswith("DELTA") for name in chunk.encodings):
+                # Arrow reads no dictionary from it. A value is no longer than its page.
+                texts.discard(column.path)
+                width = max(width, max((size for size, _ in sizes), default=0))
+            expanded += max(sum(size for size, _ in sizes), lines * width)
+            if expanded > most_expanded(stored):
+                raise ValueError(_too_much(expanded, stored))
+    return sorted(texts)
+
+
 def most_expanded(stored: int) -> int:
     """Return the maximum bytes of memory for this number of stored bytes (STO-25)."""
     return EXPANDED_FREE + EXPANSION_MAX * stored
@@ -236,30 +271,34 @@ def _is_of(path: str, names: frozenset[str]) -> bool:
 
 def _chunk(source: Any, column: Any) -> tuple[int, int]:
     """Return the unpacked bytes of a column chunk's pages: of all, and of the largest."""
+    sizes = [size for size, _ in _pages(source, column)]
+    return sum(sizes), max(sizes, default=0)
+
+
+def _pages(source: Any, column: Any) -> Iterator[tuple[int, int]]:
+    """Yield the unpacked length of each page of a column chunk, and its number of values."""
     start = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
         start = column.dictionary_page_offset
     length = column.total_compressed_size
     if start < 4 or length < 0:
         raise ValueError("a column chunk lies outside the file")
-    sizes = list(_page_sizes(source, start, start + length))
-    return sum(sizes), max(sizes, default=0)
+    yield from _pages_between(source, start, start + length)
 
 
-def _page_sizes(source: Any, start: int, stop: int) -> Iterator[int]:
-    """Yield the unpacked length of each page between two byte offsets."""
+def _pages_between(source: Any, start: int, stop: int) -> Iterator[tuple[int, int]]:
     while start < stop:
-        unpacked, packed, used = _header_at(source, start, stop)
+        unpacked, packed, values, used = _header_at(source, start, stop)
         # Compression never makes a small page much larger.
         if not 0 <= packed <= unpacked + unpacked // 16 + 1024:
             raise ValueError("a page records an impossible length")
         start += used + packed
         if start > stop:
             raise ValueError("a page exceeds its column chunk")
-        yield unpacked
+        yield unpacked, values
 
 
-def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int]:
+def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int, int]:
     """Return `_page_header` of the page at a byte offset."""
     for length in _HEADER_BYTES:
         source.seek(start)
@@ -272,8 +311,14 @@ def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int]:
     raise ValueError("a page header is truncated or too long")
 
 
-def _page_header(head: bytes) -> tuple[int, int, int]:
-    """Return the unpacked bytes, the stored bytes and the header bytes of a page.
+_VALUES_IN = (5, 7, 8)
+"""Fields of a page header that record the number of values: of a data page, a dictionary, and a
+data page of version 2.
+"""
+
+
+def _page_header(head: bytes) -> tuple[int, int, int, int]:
+    """Return the unpacked bytes, the stored bytes, the values and the header bytes of a page.
 
     The header is a struct in Thrift's compact protocol.
 
@@ -284,4 +329,10 @@ def _page_header(head: bytes) -> tuple[int, int, int]:
     sizes = [zigzag(head, found[name][1])[0] for name in (2, 3) if name in found]
     if len(sizes) < 2 or sizes[0] < 0 or any(found[name][0] != INT32 for name in (2, 3)):
         raise ValueError("a page does not record its length")
-    return sizes[0], sizes[1], end
+    values = 0
+    for at in (found[name][1] for name in _VALUES_IN if name in found):
+        inner, _ = fields(head, at)
+        if 1 not in inner or inner[1][0] != INT32:
+            raise ValueError("a page does not record its number of values")
+        values = max(values, zigzag(head, inner[1][1])[0])
+    return sizes[0], sizes[1], values, end

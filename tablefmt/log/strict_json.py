@@ -10,6 +10,7 @@ Spec: ENT-1 .. ENT-5, ENT-7, VAL-1, VER-2, SCH-1.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -131,6 +132,23 @@ def amount_problem(text: bytes) -> str | None:
     if containers > CONTAINERS_MAX:
         return f"it holds {containers} objects and arrays; at most {CONTAINERS_MAX} are allowed"
     return None
+
+
+def bounded_json(text: bytes) -> Any:
+    """Return the value of a JSON text that is not of this format, within STO-25.
+
+    Raises:
+        ValueError: it is not JSON, or exceeds a limit.
+    """
+    problem = amount_problem(text)
+    if problem is not None:
+        raise ValueError(problem)
+    return orjson.loads(text)
+
+
+def json_lines(body: bytes) -> Iterator[Any]:
+    """Yield the values of a text with one JSON value in each line. Raises as `bounded_json`."""
+    return (bounded_json(line) for line in io.BytesIO(body) if line.strip())
 
 
 def check_limits(value: Mapping[str, object] | list[object], level: int = 1) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
 import uuid
@@ -21,6 +22,8 @@ from tablefmt.errors import (
     CommitRejectedError,
     CorruptDataError,
     CorruptTableError,
+    SchemaMismatchError,
+    TablefmtError,
     UnsupportedFeatureError,
 )
 from tablefmt.imports import delta_source
@@ -259,7 +262,7 @@ def test_hostile_and_unknown_metadata_is_refused(tmp_path: Path) -> None:
         table.commit(action)
         return table
 
-    def refused(error: type[Exception], match: str) -> None:
+    def refused(error: type[Exception] | tuple[type[Exception], ...], match: str) -> None:
         with pytest.raises(error, match=match):
             tablefmt.import_table(path)
         assert not (path / "_log").exists()
@@ -290,9 +293,64 @@ def test_hostile_and_unknown_metadata_is_refused(tmp_path: Path) -> None:
     made(partitionValues=7, fields=[column("x", "long"), column("p", "long")])
     (path / "_delta_log" / f"{1:020d}.json").write_text("[1")
     refused(CorruptTableError, "not JSON")
+    made(size=1 << 63)
+    refused(CorruptTableError, "another shape")
+    table = made()
+    table.metadata["partitionColumns"] = ["lost"]
+    table.commit({"metaData": table.metadata})
+    refused(CorruptTableError, "another shape")
+    deep: Any = "long"
+    for _ in range(400):
+        deep = {"type": "array", "containsNull": True, "elementType": deep}
+    table = made()
+    table.metadata["schemaString"] = json.dumps({"fields": [column("x", deep)]})
+    table.commit({"metaData": table.metadata})
+    refused(SchemaMismatchError, "levels")
     made().version += 1
     (path / "_delta_log" / f"{2:020d}.json").write_text("{}")
     refused(CorruptTableError, "missing")
+
+
+_FIRST = "_delta_log/00000000000000000000.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((name, kind) for name in (_FIRST, "a.parquet", "b/v.bin") for kind in ("link", "pipe")),
+        (_FIRST, "folder link"),
+        ("b/v.bin", "folder link"),
+    ],
+)
+def test_links_and_pipes_in_a_source_are_not_followed(tmp_path: Path, name: str, kind: str) -> None:
+    """STO-2, IMP-7: a source's log, data files and vectors are regular files of its folder."""
+    path = tmp_path / "t"
+    vector = uuid.uuid4()
+    table = HandMade(path, [column("x", "long")])
+    stored = {**VECTOR, "storageType": "u", "pathOrInlineDv": f"b{z85(vector.bytes)}", "offset": 0}
+    rows = pa.table({"x": pa.array(range(40), pa.int64())})
+    table.commit(table.add("a.parquet", rows, deletionVector=stored))
+    place = path / name.replace("v.bin", f"deletion_vector_{vector}.bin")
+    place.parent.mkdir(exist_ok=True)
+    if name.startswith("b/"):
+        framed = struct.pack(">I", len(BODY)) + BODY + struct.pack(">I", zlib.crc32(BODY))
+        place.write_bytes(framed)
+    else:
+        (path / "b").mkdir()
+        (path / "b" / f"deletion_vector_{vector}.bin").write_bytes(b"")
+    outside = tmp_path / "outside"
+    if kind == "folder link":
+        place.parent.rename(outside)
+        place.parent.symlink_to(outside)
+    else:
+        place.rename(outside)
+        if kind == "link":
+            place.symlink_to(outside)
+        else:
+            os.mkfifo(place)
+    with pytest.raises(TablefmtError):
+        tablefmt.import_table(path, "delta")
+    assert not (path / "_log").exists()
 
 
 def test_a_commit_meanwhile_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
