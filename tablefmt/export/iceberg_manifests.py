@@ -35,6 +35,7 @@ from tablefmt.export.iceberg_values import (
     single_width,
     upper_bound_of_zero,
 )
+from tablefmt.log.bounded_avro import long_bytes
 from tablefmt.model.schema import Field, Schema, Type, is_float
 
 FOLDER = "metadata/"
@@ -264,11 +265,11 @@ def _entries(table: TableForm, group: Entries) -> pa.Array:
     sequence = avro.optional(avro.longs(files["added"].to_numpy() + 1))
     paths = avro.joined(f"{table.location}/".encode(), _column(files, "path").cast(pa.binary()))
     parts: list[avro.Encoded] = [
-        avro.long_bytes(group.status),
+        long_bytes(group.status),
         avro.optional(avro.longs(group.snapshots)),
         sequence,
         sequence,
-        avro.long_bytes(DATA),
+        long_bytes(DATA),
         avro.texts(paths),
         _PARQUET,
         partition_record(table.spec, files),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import json
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -53,8 +54,12 @@ def snappy(body: bytes) -> bytes:
     return pa.Codec("snappy").compress(body, asbytes=True) + b"\0\0\0\0"
 
 
-PACKERS = {"deflate": deflated, "snappy": snappy, "bzip2": bz2.compress,
-           "zstandard": lambda body: pa.Codec("zstd").compress(body, asbytes=True)}  # fmt: skip
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "deflate": deflated,
+    "snappy": snappy,
+    "bzip2": bz2.compress,
+    "zstandard": lambda body: bytes(pa.Codec("zstd").compress(body, asbytes=True)),
+}
 
 
 def test_a_checked_file_has_the_same_records() -> None:

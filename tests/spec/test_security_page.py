@@ -15,6 +15,8 @@ KINDS = {
     "overflow metadata file",
     "data file",
     "hint",
+    "import",
+    "copy",
     "name",
     "text",
     "path",

@@ -221,7 +221,8 @@ def documents(sources: Sources, objects: Objects, chance: random.Random) -> None
             column = '{"name":"x","nullable":true,"metadata":{},"type":' + deep + "}"
             text = '{"type":"struct","fields":[' + column + "]}"
             lines[at] = orjson.dumps({"metaData": {"schemaString": text}})
-    except (orjson.JSONDecodeError, TypeError):
+    except (orjson.JSONDecodeError, TypeError, IndexError):
+        # It has nothing left to spoil.
         return
     objects[key] = b"\n".join(lines)
 

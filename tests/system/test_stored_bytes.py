@@ -12,11 +12,14 @@ import sys
 import pytest
 
 from tests.system.fuzzed_bytes import ENVIRONMENT, FORGED, SAME
+from tests.system.fuzzed_copies import CHANGES
+
+BYTES, COPIES = "tests.system.fuzzed_bytes", "tests.system.fuzzed_copies"
 
 
-def run(seed: int, cases: int, *more: str) -> tuple[int, str]:
+def run(seed: int, cases: int, *more: str, module: str = BYTES) -> tuple[int, str]:
     """Run cases in a process of their own. Return its code, and its output for failed cases."""
-    command = [sys.executable, "-m", "tests.system.fuzzed_bytes", str(seed), str(cases), *more]
+    command = [sys.executable, "-m", module, str(seed), str(cases), *more]
     environment = {**os.environ, **ENVIRONMENT}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     crash = "" if done.returncode in (0, 1) else done.stderr[-2000:]
@@ -34,6 +37,19 @@ def test_changed_bytes_are_right_rows_or_an_error(first_seed: int) -> None:
 def test_every_kind_of_change_is_right_rows_or_an_error(kind: str) -> None:
     """STO-24, STO-25: the same cases in every run."""
     assert run(1, 20, "", kind) == (0, "")
+
+
+@pytest.mark.soak
+def test_changed_copies_and_sources_are_rows_or_an_error(first_seed: int) -> None:
+    """STO-25, IMP-5, XPT-1: 1 GB, random changes of what imports and exports read."""
+    assert run(first_seed, 1000, module=COPIES) == (0, "")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", CHANGES)
+def test_every_kind_of_changed_copy_is_rows_or_an_error(kind: str) -> None:
+    """STO-25: the same cases in every run."""
+    assert run(1, 40, kind, module=COPIES) == (0, "")
 
 
 @pytest.mark.soak
