@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 from tablefmt.errors import CorruptTableError, ExportBlockedError, TablefmtError
 from tablefmt.export.delta_target import LAST_CHECKPOINT
 from tablefmt.export.delta_vectors import VectorFile, vector_bytes
-from tablefmt.export.iceberg_target import HINT
+from tablefmt.export.iceberg_metadata import HINT
 from tablefmt.export.table_export import target_of
 from tablefmt.log.bounded_avro import long_bytes
 from tablefmt.store.memory_store import MemoryStore
@@ -85,7 +85,7 @@ def state(**more: Any) -> Callable[[bytes], bytes]:
         lambda body: b"",
     ],
 )
-def test_a_mark_of_another_shape_is_nobodys(change: Callable[[bytes], bytes]) -> None:
+def test_a_mark_of_another_shape_blocks_the_export(change: Callable[[bytes], bytes]) -> None:
     """XPT-1: a commit of Delta whose mark no exporter could have written."""
     store = copied("delta")
     key, body = target_of("delta").newest(store) or ("", b"")

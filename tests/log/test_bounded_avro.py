@@ -128,7 +128,7 @@ def test_what_no_reader_reads_alike_is_refused(name: str) -> None:
 
 
 def test_any_changed_byte_is_records_or_an_error() -> None:
-    """Of each changed byte."""
+    """Each changed byte gives records or an error of the list."""
     whole = checked_avro(write_records(SCHEMA, {}, RECORDS[:6]))
     for at in range(len(whole)):
         for value in (0, 0x80, 0xFF):

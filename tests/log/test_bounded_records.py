@@ -38,7 +38,7 @@ def nested(rows: list[Any]) -> pa.Array:
                 {"dictionary_pagesize_limit": 16, "data_page_size": 64, "write_batch_size": 8}]
 )  # fmt: skip
 def test_rows_are_those_of_arrow(options: dict[str, Any]) -> None:
-    """Of each encoding, over several batches."""
+    """Read each encoding, over several batches."""
     rows = [
         None if n % 5 == 0 else {"path": f"é{n % 7}", "values": [("k", None), ("l", "v")][: n % 3],
                                  "list": None if n % 2 else [n, None]}
