@@ -115,6 +115,13 @@ def use_backend(spark: Any) -> Iterator[UseBackend]:
         session.conf.unset(SETTING)
 
 
+@pytest.fixture(params=["native", "arrow"])
+def backend(request: pytest.FixtureRequest, use_backend: UseBackend) -> str:
+    """Each backend in turn, set for the session of all tests."""
+    use_backend(request.param)
+    return str(request.param)
+
+
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     return str(tmp_path / "table with %41 : and ünïcode")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+import tablefmt
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow
 
@@ -37,6 +38,12 @@ def scanned_files(frame: Any) -> int:
 def data_files(uri: str) -> list[str]:
     """Every file below data/, hidden ones too."""
     return sorted(str(p) for p in (Path(uri) / "data").rglob("*") if p.is_file())
+
+
+def assert_no_other_files(uri: str) -> None:
+    """Assert that the data files below a table are those of its newest version."""
+    named = tablefmt.open(uri).context.view.snapshot().files["path"].to_pylist()
+    assert sorted(data_files(uri)) == sorted(f"{uri}/{path}" for path in named)
 
 
 def everything(uri: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,6 @@ LEFT = [list(range(1, 9)), [11, 12, 13, 14, 16, 17, 18, 19], [29]]
 def snapshot_of(table: tablefmt.Table) -> TransactionSnapshot:
     context = table.context
     return TransactionSnapshot(context.store, context.view, table.version, TRANSACTION)
-
-
-@pytest.fixture(params=["native", "arrow"])
-def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) -> str:
-    use_backend(request.param)
-    return str(request.param)
 
 
 @pytest.mark.parametrize("job_bytes", [row_level_operations.JOB_BYTES, 1])

@@ -18,6 +18,7 @@ from tablefmt.spark.entry import spark_pipe as pipes
 from tablefmt.spark.statements.merge_clauses import merge_of
 from tests.spark.looking import everything, strays
 from tests.spark.statements.readings import KEYS, Dropping, differing
+from tests.tables import sorted_rows
 
 
 @pytest.fixture
@@ -38,11 +39,6 @@ def run(spark: Any, uri: str, tmp_path: Path) -> Callable[[], Any]:
     return lambda: tablefmt.spark.pipe(spark, source, transform=made).into(uri, keys="id")
 
 
-def rows_of(uri: str) -> list[tuple[int, str]]:
-    rows = tablefmt.open(uri).to_arrow().select(["id", "v"]).to_pylist()
-    return sorted((row["id"], row["v"]) for row in rows)
-
-
 def test_rows_lost_after_their_keys_were_compared_are_read_again_as_a_whole(
     spark: Any, uri: str, run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,7 +54,10 @@ def test_rows_lost_after_their_keys_were_compared_are_read_again_as_a_whole(
     monkeypatch.setattr(pipes, "merge_of", dropped)
     done = run()
     assert len(times) == 2
-    assert rows_of(uri) == [*((i, "reading 1") for i in range(5, 10)), (1000, "reading 0")]
+    assert sorted_rows(uri, "id", "v") == [
+        *((i, "reading 1") for i in range(5, 10)),
+        (1000, "reading 0"),
+    ]
     assert done.rows == KEYS + 1
 
 

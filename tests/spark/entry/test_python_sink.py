@@ -21,7 +21,7 @@ from tablefmt.errors import (
 )
 from tablefmt.spark.entry import python_writer
 from tablefmt.spark.entry.python_writer import TablefmtStreamWriter, make_stream_writer, make_writer
-from tests.spark.looking import data_files
+from tests.spark.looking import assert_no_other_files, data_files
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("told", StringType())])
 
@@ -59,11 +59,6 @@ class Batch:
 
 def rows(uri: str) -> list[dict[str, Any]]:
     return tablefmt.open(uri).to_arrow().sort_by("id").to_pylist()
-
-
-def assert_no_other_files(uri: str) -> None:
-    named = tablefmt.open(uri).context.view.snapshot().files["path"].to_pylist()
-    assert sorted(data_files(uri)) == sorted(f"{uri}/{path}" for path in named)
 
 
 def of(*ids: int) -> list[dict[str, Any]]:

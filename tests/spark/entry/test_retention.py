@@ -14,10 +14,7 @@ from tablefmt.errors import CorruptDataError, TableNotFoundError, VersionNotFoun
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
 from tablefmt.spark.backends.backend_choice import SETTING
-
-
-def rows_of(frame: Any) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in frame.collect())
+from tests.tables import sorted_rows
 
 
 def overwritten(spark: Any, uri: str, versions: int = 3) -> Any:
@@ -37,28 +34,28 @@ def test_a_table_is_kept_in_order_beside_spark(spark: Any, tmp_path: Path) -> No
     table = overwritten(spark, uri)
     first = tablefmt.open(uri).version - 2
     assert table.restore(version=first).operation == "RESTORE"
-    assert rows_of(tablefmt.spark.read(spark, uri)) == [(1, "x")]
+    assert sorted_rows(tablefmt.spark.read(spark, uri)) == [(1, "x")]
     assert table.restore(version=first + 1).no_op is False
     planned = table.vacuum(retention=0, breaks_running_transactions=True)
     done = table.vacuum(**NOW)
     assert done.files.equals(planned.files)
     assert done.deleted == 2
-    assert rows_of(tablefmt.spark.read(spark, uri)) == [(2, "x")]
+    assert sorted_rows(tablefmt.spark.read(spark, uri)) == [(2, "x")]
     with pytest.raises(VersionNotFoundError):
         tablefmt.spark.read(spark, uri, version=first).collect()
     expired = table.expire_log(**NOW)
     assert expired.deleted >= 3
-    assert rows_of(tablefmt.spark.read(spark, uri)) == [(2, "x")]
+    assert sorted_rows(tablefmt.spark.read(spark, uri)) == [(2, "x")]
     frame = spark.sql("SELECT 7L AS id, 'y' AS p")
     tablefmt.spark.write(frame, uri, mode="append")
-    assert rows_of(tablefmt.spark.read(spark, uri)) == [(2, "x"), (7, "y")]
+    assert sorted_rows(tablefmt.spark.read(spark, uri)) == [(2, "x"), (7, "y")]
     assert tablefmt.open(uri).verify(deep=True).ok
     tablefmt.drop(uri, delete_data=True)
     with pytest.raises(TableNotFoundError):
         tablefmt.spark.read(spark, uri).collect()
     assert list((tmp_path / "t" / "data").rglob("*.parquet")) == []
     tablefmt.spark.write(frame, uri, mode="error")
-    assert rows_of(tablefmt.spark.read(spark, uri)) == [(7, "y")]
+    assert sorted_rows(tablefmt.spark.read(spark, uri)) == [(7, "y")]
 
 
 STATEMENTS: dict[str, Callable[[Any, Any], Any]] = {
@@ -93,7 +90,7 @@ def test_statements_whose_version_is_vacuumed_meanwhile_say_so(
                     given_up_at_the_first_read(patched, uri)
                     with pytest.raises(VersionNotFoundError):
                         statement(table, frame)
-                assert rows_of(tablefmt.spark.read(spark, uri)) == [(100, "z")], (mode, name)
+                assert sorted_rows(tablefmt.spark.read(spark, uri)) == [(100, "z")], (mode, name)
                 assert left_over(uri) == [], (mode, name)
     finally:
         spark.conf.unset(SETTING)
@@ -137,7 +134,7 @@ def test_a_version_that_was_vacuumed_is_told_as_that(
         table.vacuum(**NOW)
         with pytest.raises(VersionNotFoundError, match=r"goes from \d+ to \d+"):
             old.collect()
-        assert rows_of(new) == [(2, "x")]
+        assert sorted_rows(new) == [(2, "x")]
         (path,) = tablefmt.open(uri).scan().files()["path"].to_pylist()
         lost = tmp_path / "a b" / path
         body = lost.read_bytes()

@@ -19,6 +19,7 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tests.spark.looking import everything
+from tests.tables import sorted_rows
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +30,6 @@ def registered(spark: Any) -> None:
 
 def frame_of(spark: Any, ids: range, step: int = 1) -> Any:
     return spark.range(ids.start, ids.stop, step).selectExpr("id", "concat('p', id % 3) as p")
-
-
-def rows(frame: Any) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, frame.collect()))
 
 
 def wanted(ids: range) -> list[tuple[int, str]]:
@@ -48,15 +45,15 @@ def plan_of(frame: Any, extended: bool = False) -> str:
 def test_all_four_modes_and_partition_by(spark: Any, uri: str) -> None:
     frame_of(spark, range(9)).write.format("tablefmt").partitionBy("p").save(uri)
     assert tablefmt.open(uri).partition_by == ["p"]
-    assert rows(spark.read.format("tablefmt").load(uri)) == wanted(range(9))
+    assert sorted_rows(spark.read.format("tablefmt").load(uri)) == wanted(range(9))
     with pytest.raises(TableExistsError):
         frame_of(spark, range(3)).write.format("tablefmt").save(uri)
     frame_of(spark, range(3)).write.format("tablefmt").mode("ignore").save(uri)
     assert tablefmt.open(uri).version == 1
     frame_of(spark, range(9, 12)).write.format("TableFmt").mode("append").save(uri)
-    assert rows(spark.read.format("tablefmt").load(uri)) == wanted(range(12))
+    assert sorted_rows(spark.read.format("tablefmt").load(uri)) == wanted(range(12))
     frame_of(spark, range(2)).write.format("tablefmt").mode("overwrite").save(uri)
-    assert rows(spark.read.format("tablefmt").load(uri)) == wanted(range(2))
+    assert sorted_rows(spark.read.format("tablefmt").load(uri)) == wanted(range(2))
 
 
 def test_a_frame_stays_at_the_version_it_was_made_at(spark: Any, uri: str) -> None:
@@ -64,13 +61,13 @@ def test_a_frame_stays_at_the_version_it_was_made_at(spark: Any, uri: str) -> No
     before = spark.read.format("tablefmt").load(uri)
     tablefmt.spark.write(frame_of(spark, range(3, 6)), uri)
     after = spark.read.format("tablefmt").load(uri)
-    assert (rows(before), rows(after)) == (wanted(range(3)), wanted(range(6)))
+    assert (sorted_rows(before), sorted_rows(after)) == (wanted(range(3)), wanted(range(6)))
     new = after.alias("a").join(before.alias("b"), "id", "left_anti")
-    assert rows(new) == wanted(range(3, 6))
+    assert sorted_rows(new) == wanted(range(3, 6))
     cached = before.cache()
-    assert rows(cached) == wanted(range(3))
+    assert sorted_rows(cached) == wanted(range(3))
     tablefmt.spark.write(frame_of(spark, range(6, 7)), uri)
-    assert (rows(cached), rows(before)) == (wanted(range(3)), wanted(range(3)))
+    assert (sorted_rows(cached), sorted_rows(before)) == (wanted(range(3)), wanted(range(3)))
     cached.unpersist()
 
 
@@ -78,11 +75,11 @@ def test_versions_and_times_by_option(spark: Any, uri: str) -> None:
     first = tablefmt.spark.write(frame_of(spark, range(3)), uri)
     tablefmt.spark.write(frame_of(spark, range(3, 6)), uri)
     reader = spark.read.format("tablefmt")
-    assert rows(reader.option("VERSIONASOF", 1).load(uri)) == wanted(range(3))
+    assert sorted_rows(reader.option("VERSIONASOF", 1).load(uri)) == wanted(range(3))
     at = first.timestamp.isoformat()
-    assert rows(spark.read.format("tablefmt").option("timestampAsOf", at).load(uri)) == wanted(
-        range(3)
-    )
+    assert sorted_rows(
+        spark.read.format("tablefmt").option("timestampAsOf", at).load(uri)
+    ) == wanted(range(3))
     with pytest.raises(VersionNotFoundError):
         spark.read.format("tablefmt").option("versionAsOf", 9).load(uri)
     with pytest.raises(InvalidRangeError, match="not both"):
@@ -96,7 +93,7 @@ def test_explain_tells_version_files_and_why(spark: Any, uri: str) -> None:
     assert "version 2: 2 of 2 files" in plan_of(frame)
     assert "version 2: 1 of 2 files, by" in plan_of(frame.where("id > 3").select("p"))
     assert "ReadSchema: struct<p:string>" in plan_of(frame.select("p"))
-    assert rows(frame.where("id > 3")) == wanted(range(4, 6))
+    assert sorted_rows(frame.where("id > 3")) == wanted(range(4, 6))
     assert len(frame.where("id > 3").inputFiles()) == 1
 
 
@@ -179,7 +176,7 @@ def test_idempotent_writes_by_option(spark: Any, uri: str) -> None:
         frame_of(spark, range(3)).write.format("tablefmt").mode("append").options(
             txnAppId="job", txnVersion=1, userMetadata="nightly"
         ).save(uri)
-    assert rows(spark.read.format("tablefmt").load(uri)) == wanted(range(3))
+    assert sorted_rows(spark.read.format("tablefmt").load(uri)) == wanted(range(3))
 
 
 def test_insert_into_a_view_of_a_path_is_a_commit(spark: Any, uri: str) -> None:
@@ -187,7 +184,7 @@ def test_insert_into_a_view_of_a_path_is_a_commit(spark: Any, uri: str) -> None:
     tablefmt.spark.write(frame_of(spark, range(3)), uri)
     spark.read.format("tablefmt").load(uri).createOrReplaceTempView("by_path")
     spark.sql("INSERT INTO by_path VALUES (3, 'p0')")
-    assert rows(spark.read.format("tablefmt").load(uri)) == wanted(range(4))
+    assert sorted_rows(spark.read.format("tablefmt").load(uri)) == wanted(range(4))
     tablefmt.spark.read(spark, uri).createOrReplaceTempView("by_function")
     with pytest.raises(UnsupportedFeatureError, match="rows cannot be inserted here"):
         spark.sql("INSERT INTO by_function VALUES (4, 'p1')")
@@ -201,12 +198,16 @@ def test_temporary_views_travel_in_time(spark: Any, uri: str) -> None:
         "CREATE OR REPLACE TEMPORARY VIEW then USING tablefmt "
         f"OPTIONS (path '{uri}', versionAsOf '1')"
     )
-    assert rows(spark.table("then")) == wanted(range(3))
+    assert sorted_rows(spark.table("then")) == wanted(range(3))
 
 
 def test_a_new_session_of_the_same_jvm_reads_paths(spark: Any, uri: str) -> None:
     tablefmt.spark.write(frame_of(spark, range(3)), uri)
     other = spark.newSession()
-    assert rows(other.read.format("tablefmt").load(uri).where("id > 0")) == wanted(range(1, 3))
+    assert sorted_rows(other.read.format("tablefmt").load(uri).where("id > 0")) == wanted(
+        range(1, 3)
+    )
     tablefmt.spark.register(other)
-    assert rows(other.read.format("tablefmt").load(uri).where("id > 0")) == wanted(range(1, 3))
+    assert sorted_rows(other.read.format("tablefmt").load(uri).where("id > 0")) == wanted(
+        range(1, 3)
+    )

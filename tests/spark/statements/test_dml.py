@@ -40,12 +40,6 @@ def arrow(rows: list[Row]) -> pa.Table:
     return pa.table([list(c) for c in zip(*rows, strict=True)], SCHEMA)
 
 
-@pytest.fixture(params=["native", "arrow"])
-def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) -> str:
-    use_backend(request.param)
-    return str(request.param)
-
-
 @pytest.fixture
 def table(spark: Any, uri: str, backend: str) -> SparkTable:
     """Return a table with forty rows in four files. Rows 3 and 13 are deleted already."""

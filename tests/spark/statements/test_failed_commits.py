@@ -97,12 +97,6 @@ def _batch(spark: Any, uri: str) -> tuple[Any, ...]:
     return execution.open_context(open_store(uri)), other(spark), options
 
 
-@pytest.fixture(params=["native", "arrow"])
-def backend(request: pytest.FixtureRequest, use_backend: Any) -> str:
-    use_backend(request.param)
-    return str(request.param)
-
-
 @pytest.fixture
 def there(spark: Any, uri: str) -> Iterator[str]:
     """A partitioned table of several small files."""

@@ -18,6 +18,7 @@ from tablefmt.spark.statements import spark_merge
 from tablefmt.spark.statements.source_rows import is_repeatable
 from tests.spark.looking import data_files, everything, strays
 from tests.spark.statements.readings import KEYS, Dropping, differing, model
+from tests.tables import sorted_rows
 
 
 @pytest.fixture
@@ -25,11 +26,6 @@ def table(spark: Any, uri: str) -> Any:
     """Keys from 0 in four files, all old."""
     tablefmt.spark.write(spark.range(0, KEYS, 1, 4).selectExpr("id", "'old' AS v"), uri)
     return tablefmt.spark.open(spark, uri)
-
-
-def rows_of(uri: str) -> list[tuple[int, str]]:
-    columns = tablefmt.open(uri).to_arrow().select(["id", "v"]).to_pydict().values()
-    return sorted(zip(*columns, strict=True))
 
 
 def run(table: Any, source: Any) -> Any:
@@ -53,7 +49,7 @@ def test_rows_lost_after_they_were_stored_are_read_again_as_a_whole(
     before = everything(uri)
     run(table, differing(spark, tmp_path, waits=False))
     assert len(times) == 2
-    assert rows_of(uri) == model(1)
+    assert sorted_rows(uri, "id", "v") == model(1)
     named = tablefmt.open(uri).context.view.snapshot().files["path"].to_pylist()
     new = set(data_files(uri)) - set(before)
     assert {path for path in new if not path.endswith(tuple(named))} == set()
@@ -74,7 +70,7 @@ def test_rows_lost_in_every_attempt_fail_the_merge_and_leave_nothing(
         run(table, differing(spark, tmp_path, waits=False))
     assert strays(uri, before) == []
     assert tablefmt.open(uri).version == version
-    assert rows_of(uri) == [(i, "old") for i in range(KEYS)]
+    assert sorted_rows(uri, "id", "v") == [(i, "old") for i in range(KEYS)]
 
 
 def test_only_sources_that_cannot_differ_are_stored_with_the_first_use(
@@ -121,5 +117,5 @@ def test_with_speculation_the_rows_are_the_same(
     session.conf.set("spark.speculation", "true")
     source = differing(session, tmp_path, waits=False)
     commit = run(tablefmt.spark.open(session, uri), source)
-    assert rows_of(uri) == model(0)
+    assert sorted_rows(uri, "id", "v") == model(0)
     assert commit.metrics["numSourceRows"] == 6

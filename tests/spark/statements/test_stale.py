@@ -5,7 +5,6 @@ Spec: CFL-5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,13 +14,6 @@ import tablefmt.spark
 from tablefmt.errors import MetadataChangedException
 from tablefmt.spark.backends.arrow.arrow_backend import ArrowBackend
 from tablefmt.spark.backends.native.native_backend import NativeBackend
-
-
-@pytest.fixture(params=["native", "arrow"])
-def backend(request: Any, use_backend: Callable[..., None]) -> str:
-    """Return the backend that writes the files."""
-    use_backend(request.param)
-    return str(request.param)
 
 
 def swap(table: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -28,12 +28,6 @@ ROWS: list[Row] = [
     {"id": 3, "v": None, "s": {"a": None, "c": None, "b": "b3"}},
     {"id": 4, "v": 40, "s": {"a": 4, "c": {"d": None, "e": None}, "b": None}},
 ]
-
-
-@pytest.fixture(params=["native", "arrow"])
-def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) -> str:
-    use_backend(request.param)
-    return str(request.param)
 
 
 @pytest.fixture(autouse=True)

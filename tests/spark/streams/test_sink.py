@@ -33,18 +33,15 @@ from tablefmt.spark.statements import execution
 from tablefmt.store.local_store import LocalStore
 from tests.races import race
 from tests.spark.conftest import UseBackend
-from tests.spark.looking import data_files, everything
+from tests.spark.looking import assert_no_other_files, everything
 from tests.spark.streams.queries import Feed, ended
 from tests.system.transactions.world import Counting
+from tests.tables import sorted_rows
 
 
 @pytest.fixture
 def feed(catalog: None, spark: Any, tmp_path: Path) -> Feed:
     return Feed(spark, tmp_path / "feed")
-
-
-def rows(uri: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(r.values()) for r in tablefmt.open(uri).to_arrow().to_pylist())
 
 
 def entries(uri: str) -> list[tuple[str, int | None, int]]:
@@ -55,11 +52,6 @@ def entries(uri: str) -> list[tuple[str, int | None, int]]:
         batch = None if entry.application is None else entry.application.version
         found.append((entry.operation.name, batch, 0 if entry.add is None else len(entry.add)))
     return found
-
-
-def assert_no_other_files(uri: str) -> None:
-    named = tablefmt.open(uri).context.view.snapshot().files["path"].to_pylist()
-    assert sorted(data_files(uri)) == sorted(f"{uri}/{path}" for path in named)
 
 
 def application_ids(uri: str) -> list[str]:
@@ -81,7 +73,7 @@ def test_every_batch_is_one_commit_under_the_id_of_the_query(
     feed.put()
     feed.put(4, 5)
     query = feed.run(uri, partitionBy="P")
-    assert rows(uri) == feed.rows
+    assert sorted_rows(uri) == feed.rows
     assert [(name, batch) for name, batch, _ in entries(uri)] == [("WRITE", i) for i in range(3)]
     assert [files > 0 for *_, files in entries(uri)] == [True, False, True]
     assert application_ids(uri) == [query.id]
@@ -98,7 +90,7 @@ def test_a_batch_that_spark_repeats_is_there_once(feed: Feed, uri: str) -> None:
     assert everything(uri) == before
     feed.put(4)
     feed.run(uri)
-    assert rows(uri) == feed.rows
+    assert sorted_rows(uri) == feed.rows
     assert [batch for _, batch, _ in entries(uri)] == [0, 1, 2]
 
 
@@ -110,11 +102,11 @@ def test_complete_mode_gives_the_whole_table_in_one_commit(feed: Feed, uri: str)
 
     feed.put(1, 2, 3)
     count()
-    assert rows(uri) == [("a", 1), ("b", 2)]
+    assert sorted_rows(uri) == [("a", 1), ("b", 2)]
     feed.put(4, 5)
     feed.put(6)
     count()
-    assert rows(uri) == [("a", 3), ("b", 3)]
+    assert sorted_rows(uri) == [("a", 3), ("b", 3)]
     assert [name for name, *_ in entries(uri)] == ["WRITE", "OVERWRITE", "OVERWRITE"]
     before = everything(uri)
     feed.forget(2)
@@ -122,7 +114,7 @@ def test_complete_mode_gives_the_whole_table_in_one_commit(feed: Feed, uri: str)
     assert everything(uri) == before
     feed.put(7)
     count()
-    assert rows(uri) == [("a", 3), ("b", 4)]
+    assert sorted_rows(uri) == [("a", 3), ("b", 4)]
 
 
 def test_complete_mode_is_the_whole_table_whatever_the_session_overwrites(
@@ -138,7 +130,7 @@ def test_complete_mode_is_the_whole_table_whatever_the_session_overwrites(
     finally:
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
     # `a` has two rows now, and is left out.
-    assert rows(uri) == [("b", 1)]
+    assert sorted_rows(uri) == [("b", 1)]
 
 
 def test_what_cannot_be_is_refused_before_the_query_runs(
@@ -184,7 +176,7 @@ def test_columns_are_those_of_a_write(feed: Feed, uri: str) -> None:
         feed.run(uri, frame=more)
     assert everything(uri) == before
     feed.run(uri, frame=more, mergeSchema="true")
-    assert rows(uri)[2] == (3, "b", 6)
+    assert sorted_rows(uri)[2] == (3, "b", 6)
     feed.put(4)
     with pytest.raises(SchemaMismatchError, match="`id` is of type"):
         feed.run(uri, frame=feed.batches().selectExpr("array(id) AS id", "p"))
@@ -193,7 +185,7 @@ def test_columns_are_those_of_a_write(feed: Feed, uri: str) -> None:
     feed.put(5)
     with pytest.raises(ConstraintViolationError, match="small"):
         feed.run(uri)
-    assert [row[0] for row in rows(uri)] == [1, 2, 3, 4]
+    assert [row[0] for row in sorted_rows(uri)] == [1, 2, 3, 4]
 
 
 def test_complete_mode_may_give_the_table_other_columns(
@@ -207,7 +199,7 @@ def test_complete_mode_may_give_the_table_other_columns(
     with pytest.raises(SchemaMismatchError):
         other.run(uri, mode="complete", frame=counts)
     other.run(uri, mode="complete", frame=counts, overwriteSchema="true")
-    assert rows(uri) == [("b", 3)]
+    assert sorted_rows(uri) == [("b", 3)]
 
 
 def test_another_table_in_the_place_is_an_error(feed: Feed, uri: str) -> None:
@@ -227,7 +219,7 @@ def test_another_table_in_the_place_is_an_error(feed: Feed, uri: str) -> None:
     query = json.loads((feed.checkpoint / "metadata").read_text())["id"]
     table.append(table.to_arrow(), application=(query, 0))
     feed.run(uri)
-    assert rows(uri) == [(2, "a")]
+    assert sorted_rows(uri) == [(2, "a")]
 
 
 def test_a_table_that_is_made_anew_under_a_running_query_is_an_error(feed: Feed, uri: str) -> None:
@@ -244,7 +236,7 @@ def test_a_table_that_is_made_anew_under_a_running_query_is_an_error(feed: Feed,
             query.processAllAvailable()
     finally:
         query.stop()
-    assert rows(uri) == []
+    assert sorted_rows(uri) == []
 
 
 def test_a_given_id_takes_the_place_of_the_querys_own(feed: Feed, uri: str, tmp_path: Path) -> None:
@@ -260,7 +252,7 @@ def test_a_given_id_takes_the_place_of_the_querys_own(feed: Feed, uri: str, tmp_
     shutil.rmtree(feed.checkpoint)
     feed.put(9)
     feed.run(uri, txn_app_id="orders")
-    assert rows(uri) == feed.rows
+    assert sorted_rows(uri) == feed.rows
     assert [batch for _, batch, _ in entries(uri)] == [0, 1]
 
 
@@ -270,7 +262,7 @@ def test_two_queries_into_one_table_do_not_meet(feed: Feed, uri: str, tmp_path: 
     other.put(2)
     feed.run(uri)
     other.run(uri)
-    assert rows(uri) == [(1, "b"), (2, "a")]
+    assert sorted_rows(uri) == [(1, "b"), (2, "a")]
     assert len(application_ids(uri)) == 2
 
 
@@ -285,7 +277,7 @@ def test_what_a_query_reads_of_its_own_table_is_as_of_its_start(
     feed.put(13)
     told = feed.batches().join(known, functions.expr("id = known"), "left")
     feed.run(uri, frame=told.selectExpr("id + 10 AS id", "IF(known IS NULL, 'n', 'k') AS p"))
-    assert rows(uri) == [(1, "b"), (2, "a"), (11, "k"), (13, "n"), (23, "n")]
+    assert sorted_rows(uri) == [(1, "b"), (2, "a"), (11, "k"), (13, "n"), (23, "n")]
 
 
 def batch_of(spark: Any, uri: str, run: str, number: int, *ids: int, mode: str = "append") -> Any:
@@ -314,7 +306,7 @@ def test_of_two_runs_of_one_query_one_is_refused(spark: Any, uri: str, first: bo
     before = everything(uri)
     batch_of(spark, uri, "three", number, 3)()
     assert everything(uri) == before
-    assert rows(uri) == ([(1,)] if first else [(0,), (1,)])
+    assert sorted_rows(uri) == ([(1,)] if first else [(0,), (1,)])
 
 
 def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
@@ -333,7 +325,7 @@ def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
     with pytest.raises(ConcurrentTransactionException, match="behind another run") as caught:
         batch_of(spark, uri, "two", 0, 3)()
     assert caught.value.winner_version == 2
-    assert rows(uri) == [(1,), (2,)]
+    assert sorted_rows(uri) == [(1,), (2,)]
     assert_no_other_files(uri)
 
 
@@ -396,13 +388,13 @@ def test_another_batch_under_a_used_number_is_refused(
     # A repeated batch is another plan of the same rows.
     put_back(feed, tmp_path / "saved")
     run_as(form, feed, uri)
-    assert rows(uri) == feed.rows
+    assert sorted_rows(uri) == feed.rows
     put_back(feed, tmp_path / "saved")
     next(iter(feed.source.glob("00001*"))).unlink()
     feed.put(4)
     with pytest.raises(Exception, match="with different content"):
         run_as(form, feed, uri)
-    assert rows(uri) == [(1, "b"), (2, "a"), (3, "b")]
+    assert sorted_rows(uri) == [(1, "b"), (2, "a"), (3, "b")]
     assert_no_other_files(uri)
 
 
@@ -416,7 +408,7 @@ def test_a_batch_that_is_repeated_is_applied_already(feed: Feed, uri: str, form:
     feed.forget(1)
     feed.put(4)
     run_as(form, feed, uri)
-    assert rows(uri) == feed.rows
+    assert sorted_rows(uri) == feed.rows
     assert [batch for _, batch, _ in entries(uri)] == [0, 1, 2]
 
 
@@ -438,7 +430,7 @@ def test_a_source_of_ours_says_what_a_batch_holds(
     tablefmt.open(source).append([{"id": 3, "p": "x"}])
     with pytest.raises(IdempotenceError, match="with different content"):
         feed.run(uri, frame=frame())
-    assert rows(uri) == [(1, "x"), (2, "x")]
+    assert sorted_rows(uri) == [(1, "x"), (2, "x")]
 
 
 def test_a_batch_that_spark_does_not_tell_of_is_logged_once(
