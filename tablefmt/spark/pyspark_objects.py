@@ -84,6 +84,14 @@ def has_jvm(spark: object) -> bool:
     return getattr(spark, "_jsparkSession", None) is not None
 
 
+def alias_of(frame: DataFrame) -> str | None:
+    """Return the name that `DataFrame.alias` gave a DataFrame. None: it has no alias."""
+    if not has_rows(frame):
+        return getattr(cast(Any, frame)._plan, "_alias", None)
+    plan = cast(Any, frame)._jdf.queryExecution().logical()
+    return str(plan.alias()) if plan.nodeName() == "SubqueryAlias" else None
+
+
 def has_rows(frame: object) -> bool:
     """Return whether a DataFrame belongs to a session with a JVM."""
     return getattr(frame, "_jdf", None) is not None

@@ -225,7 +225,11 @@ PURE_COMMIT = {"tablefmt.commit.transaction_plan", "tablefmt.commit.environment"
 """Modules of `commit` that `spark` may import: staged work as a value, the clock and nonces."""
 
 
-NAMED_BY_PEERS = {"tablefmt.compat.deltalake.schema"}
+NAMED_BY_PEERS = {
+    "tablefmt.compat.delta.exceptions",
+    "tablefmt.compat.delta.tables",
+    "tablefmt.compat.deltalake.schema",
+}
 """Modules whose names users of another library import, so that they change one line."""
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.model.delta_properties import DELTA, translate_properties
 from tablefmt.model.name_matching import folded
 from tablefmt.model.properties import PROPERTIES
 from tablefmt.spark.pyspark_objects import Session, java_conf
@@ -56,18 +57,6 @@ SETTINGS: Mapping[str, Setting] = {
     ),
 }
 """Settings by the name without `PREFIX`."""
-
-KNOWN_DEFAULTS = frozenset(PROPERTIES) & {
-    "appendOnly",
-    "checkpointInterval",
-    "deletedFileRetentionDuration",
-    "isolationLevel",
-    "logRetentionDuration",
-}
-"""Properties that mean the same in both formats."""
-
-NO_EFFECT = frozenset({"enableChangeDataFeed", "enableDeletionVectors", "columnMapping.mode"})
-"""Delta's properties for features that every tablefmt table has."""
 
 
 def check_settings(spark: Session) -> None:
@@ -122,15 +111,14 @@ def default_properties(spark: Session) -> dict[str, str]:
     for name, value in spark.conf.getAll.items():
         if not name.startswith(start):
             continue
-        known = name.removeprefix(start)
-        if known in KNOWN_DEFAULTS:
-            found[known] = value
-        elif known not in NO_EFFECT:
+        try:
+            found |= translate_properties({DELTA + name.removeprefix(start): value})
+        except SchemaMismatchError as error:
             raise UnsupportedFeatureError(
-                f"{name} is {value!r}, and tablefmt tables have no such property; unset it, or "
-                f"use these properties in TBLPROPERTIES: {', '.join(PROPERTIES)}",
+                f"{name} is {value!r}: {str(error).rstrip('.')}; unset it, or use these properties "
+                f"in TBLPROPERTIES: {', '.join(PROPERTIES)}",
                 [f"setting:{name}"],
-            )
+            ) from None
     return found
 
 

@@ -16,6 +16,7 @@ from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.check_constraints import with_constraint
 from tablefmt.expressions.ddl import schema_from
+from tablefmt.model.delta_properties import translate_properties
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Schema, nullable
@@ -78,15 +79,21 @@ class Statement:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Table properties, without those that Spark adds."""
-        return {
-            name: value
-            for name, value in self.given.items()
-            if name not in _CATALOGS_OWN
-            and name not in self.options
-            and name != "path"
-            and not name.startswith("option.")
-        }
+        """Table properties, without those that Spark adds, and with Delta's translated.
+
+        Raises:
+            SchemaMismatchError: one of Delta's properties that tablefmt tables cannot have.
+        """
+        return translate_properties(
+            {
+                name: value
+                for name, value in self.given.items()
+                if name not in _CATALOGS_OWN
+                and name not in self.options
+                and name != "path"
+                and not name.startswith("option.")
+            }
+        )
 
     @property
     def comment(self) -> str | None:

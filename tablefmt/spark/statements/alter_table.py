@@ -10,6 +10,7 @@ from typing import Any
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import CURRENT_DEFAULT, to_spark_json
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.delta_properties import translate_properties
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Field, Schema, Type, nullable
@@ -228,7 +229,12 @@ def _property(spark: Session, metadata: Metadata, change: Change) -> Alteration:
         )
     if change["value"] is None:
         return alterations.unset_properties([change["name"]])
-    return alterations.set_properties({change["name"]: change["value"]})
+    ours = translate_properties({change["name"]: change["value"]})
+    if not ours:
+        # One of Delta's properties for a feature that every table has.
+        asked = {"properties": change["name"]}
+        return Alteration("SET TBLPROPERTIES", lambda metadata: metadata, asked)
+    return alterations.set_properties(ours)
 
 
 _CATALOGS = {

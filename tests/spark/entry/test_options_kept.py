@@ -125,8 +125,8 @@ def test_properties_show_the_checks(spark: Any, t: str) -> None:
     assert selected(spark, "SHOW TBLPROPERTIES t ('constraints.positive')") == shown[1:]
     made = spark.sql("SHOW CREATE TABLE t").first()[0]
     assert "constraints.positive" not in made
-    with pytest.raises(SchemaMismatchError, match=r"unknown table property 'delta\.appendOnly'"):
-        spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    with pytest.raises(SchemaMismatchError, match=r"do not have Delta's property delta\.apendOnly"):
+        spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.apendOnly' = 'true')")
 
 
 WRITES: list[Callable[[Any, str], Any]] = [
@@ -179,15 +179,15 @@ def test_new_tables_have_the_properties_that_the_session_says(
 ) -> None:
     conf("properties.defaults.checkpointInterval", "7")
     conf("properties.defaults.enableChangeDataFeed", "true")
+    conf("properties.defaults.enableDeletionVectors", "false")
     places = [str(tmp_path / name) for name in ("sql", "select", "save", "function")]
     spark.sql(f"CREATE TABLE a (id INT) USING tablefmt OPTIONS (path '{places[0]}')")
     spark.sql(f"CREATE TABLE b USING tablefmt OPTIONS (path '{places[1]}') AS SELECT 1 AS id")
     spark.range(1).write.format("tablefmt").save(places[2])
     tablefmt.spark.create(spark, places[3], DDL, properties={"appendOnly": True})
     found = [dict(tablefmt.open(place).properties) for place in places]
-    assert found == [{"checkpointInterval": "7"}] * 3 + [
-        {"checkpointInterval": "7", "appendOnly": "true"}
-    ]
+    session = {"checkpointInterval": "7", "deleteMode": "copy-on-write"}
+    assert found == [session] * 3 + [{**session, "appendOnly": "true"}]
     conf("properties.defaults.dataSkippingNumIndexedCols", "3")
     with pytest.raises(UnsupportedFeatureError, match="dataSkippingNumIndexedCols"):
         spark.sql("CREATE TABLE c (id INT) USING tablefmt")

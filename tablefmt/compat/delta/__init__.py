@@ -1,0 +1,26 @@
+"""The names of Delta's Python library for Spark, over tables of tablefmt.
+
+`from tablefmt.compat.delta import DeltaTable` replaces the import from `delta` or `delta.tables`.
+Version numbers are those of tablefmt: the first write of a new table is version 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tablefmt.compat.delta.delta_builders import (
+    DeltaMergeBuilder,
+    DeltaOptimizeBuilder,
+    DeltaTableBuilder,
+)
+from tablefmt.compat.delta.delta_names import NAMES
+from tablefmt.compat.delta.delta_table import DeltaTable
+
+__all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder"]
+
+
+def __getattr__(name: str) -> Any:
+    """Refuse a name of Delta's library that has no counterpart."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    raise NAMES.missing("", name)

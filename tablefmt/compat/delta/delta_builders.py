@@ -1,0 +1,304 @@
+"""The objects of Delta's Python library that build a MERGE, a table or an OPTIMIZE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import tablefmt.spark
+from tablefmt.compat.delta.delta_names import NAMES
+from tablefmt.compat.translation import Translated, translated
+from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
+from tablefmt.expressions.ddl import schema_from, to_spark_json
+from tablefmt.model.delta_properties import translate_properties
+from tablefmt.spark import SparkTable
+from tablefmt.spark.pyspark_objects import Column, DataFrame, Session, has_jvm
+from tablefmt.table import exists
+
+if TYPE_CHECKING:
+    from tablefmt.compat.delta.delta_table import DeltaTable
+
+Values = Mapping[str, str | Column]
+Condition = str | Column | None
+
+
+def given_set(values: Values | None, call: str) -> Values:
+    """Return the assignments of a call. Raises InvalidArgumentError if there are none."""
+    if values is None:
+        raise InvalidArgumentError(f"delta: {call} needs its assignments, a dict")
+    return values
+
+
+class DeltaMergeBuilder(Translated):
+    """A MERGE under construction. Each method returns a builder with one more clause."""
+
+    _names, _called = NAMES, "DeltaMergeBuilder"
+
+    def __init__(
+        self,
+        table: SparkTable,
+        arguments: Mapping[str, Any],
+        clauses: tuple[tuple[str, tuple[Any, ...]], ...] = (),
+    ) -> None:
+        self._table, self._arguments, self._clauses = table, arguments, clauses
+
+    @translated(NAMES, "DeltaMergeBuilder.whenMatchedUpdate")
+    def whenMatchedUpdate(
+        self, condition: Condition = None, set: Values | None = None
+    ) -> DeltaMergeBuilder:
+        """Update matched rows."""
+        return self._with("when_matched_update", self._set(set, "whenMatchedUpdate"), condition)
+
+    @translated(NAMES, "DeltaMergeBuilder.whenMatchedUpdateAll")
+    def whenMatchedUpdateAll(self, condition: Condition = None) -> DeltaMergeBuilder:
+        """Update all columns of matched rows."""
+        return self._with("when_matched_update_all", condition)
+
+    @translated(NAMES, "DeltaMergeBuilder.whenMatchedDelete")
+    def whenMatchedDelete(self, condition: Condition = None) -> DeltaMergeBuilder:
+        """Delete matched rows."""
+        return self._with("when_matched_delete", condition)
+
+    @translated(NAMES, "DeltaMergeBuilder.whenNotMatchedInsert")
+    def whenNotMatchedInsert(
+        self, condition: Condition = None, values: Values | None = None
+    ) -> DeltaMergeBuilder:
+        """Insert source rows without a match."""
+        inserted = self._set(values, "whenNotMatchedInsert")
+        return self._with("when_not_matched_insert", inserted, condition)
+
+    @translated(NAMES, "DeltaMergeBuilder.whenNotMatchedInsertAll")
+    def whenNotMatchedInsertAll(self, condition: Condition = None) -> DeltaMergeBuilder:
+        """Insert all columns of source rows without a match."""
+        return self._with("when_not_matched_insert_all", condition)
+
+    @translated(NAMES, "DeltaMergeBuilder.whenNotMatchedBySourceUpdate")
+    def whenNotMatchedBySourceUpdate(
+        self, condition: Condition = None, set: Values | None = None
+    ) -> DeltaMergeBuilder:
+        """Update rows of the table without a match."""
+        updated = self._set(set, "whenNotMatchedBySourceUpdate")
+        return self._with("when_not_matched_by_source_update", updated, condition)
+
+    @translated(NAMES, "DeltaMergeBuilder.whenNotMatchedBySourceDelete")
+    def whenNotMatchedBySourceDelete(self, condition: Condition = None) -> DeltaMergeBuilder:
+        """Delete rows of the table without a match."""
+        return self._with("when_not_matched_by_source_delete", condition)
+
+    def withSchemaEvolution(self) -> DeltaMergeBuilder:
+        """Add columns that only the source has to the table."""
+        return DeltaMergeBuilder(
+            self._table, {**self._arguments, "merge_schema": True}, self._clauses
+        )
+
+    def execute(self) -> DataFrame:
+        """Run the MERGE. Return the numbers of changed rows."""
+        builder = self._table.merge(**self._arguments)
+        for name, arguments in self._clauses:
+            builder = getattr(builder, name)(*arguments)
+        counts = builder.execute().metrics
+        found = [
+            int(counts.get(f"numTargetRows{kind}", 0))
+            for kind in ("Updated", "Deleted", "Inserted")
+        ]
+        return self._table.spark.createDataFrame(
+            [(sum(found), *found)],
+            "num_affected_rows BIGINT, num_updated_rows BIGINT, num_deleted_rows BIGINT, "
+            "num_inserted_rows BIGINT",
+        )
+
+    def _set(self, values: Values | None, call: str) -> Values:
+        """Return assignments without the alias of the table in front of columns."""
+        start = f"{self._arguments['target_alias']}."
+        columns = self._table.table.schema.names
+        if start[:-1] in columns:
+            return given_set(values, call)
+        return {name.removeprefix(start): value for name, value in given_set(values, call).items()}
+
+    def _with(self, name: str, *arguments: Any) -> DeltaMergeBuilder:
+        clauses = (*self._clauses, (name, arguments))
+        return DeltaMergeBuilder(self._table, self._arguments, clauses)
+
+
+class DeltaOptimizeBuilder(Translated):
+    """An OPTIMIZE of a table or of some partitions."""
+
+    _names, _called = NAMES, "DeltaOptimizeBuilder"
+
+    def __init__(self, table: SparkTable, where: str | None = None) -> None:
+        self._table, self._where = table, where
+
+    @translated(NAMES, "DeltaOptimizeBuilder.where")
+    def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
+        """Select partitions by a condition."""
+        both = f"({self._where}) AND ({partitionFilter})" if self._where else partitionFilter
+        return DeltaOptimizeBuilder(self._table, both)
+
+    def executeCompaction(self) -> DataFrame:
+        """Compact small files. Return the place and the numbers of files."""
+        return self._answer(self._table.compact(where=self._where).metrics)
+
+    def executeZOrderBy(self, *cols: str | Iterable[str]) -> DataFrame:
+        """Cluster rows by columns. Return the place and the numbers of files."""
+        return self._answer(self._table.cluster(names_of(cols), where=self._where).metrics)
+
+    def _answer(self, metrics: Mapping[str, Any]) -> DataFrame:
+        counts = (metrics.get("numAddedFiles", 0), metrics.get("numRemovedFiles", 0))
+        return self._table.spark.createDataFrame(
+            [(self._table.table.uri, counts)],
+            "path STRING, metrics STRUCT<numFilesAdded: BIGINT, numFilesRemoved: BIGINT>",
+        )
+
+
+def names_of(cols: tuple[Any, ...]) -> list[str]:
+    """Return names that were given one by one, or as one list."""
+    if len(cols) == 1 and isinstance(cols[0], list | tuple):
+        return list(cols[0])
+    return list(cols)
+
+
+class DeltaTableBuilder(Translated):
+    """A table to create or replace."""
+
+    _names, _called = NAMES, "DeltaTableBuilder"
+
+    def __init__(self, spark: Session, statement: str) -> None:
+        self._spark, self._statement = spark, statement
+        self._name: str | None = None
+        self._location: str | None = None
+        self._comment: str | None = None
+        self._fields: list[dict[str, Any]] = []
+        self._types: list[str] = []
+        self._partitions: list[str] = []
+        self._properties: dict[str, str] = {}
+
+    @translated(NAMES, "DeltaTableBuilder.tableName")
+    def tableName(self, identifier: str) -> DeltaTableBuilder:
+        """Set the name in the catalog."""
+        self._name = identifier
+        return self
+
+    @translated(NAMES, "DeltaTableBuilder.location")
+    def location(self, location: str) -> DeltaTableBuilder:
+        """Set the place of the table."""
+        self._location = location
+        return self
+
+    @translated(NAMES, "DeltaTableBuilder.comment")
+    def comment(self, comment: str) -> DeltaTableBuilder:
+        """Set the comment of the table."""
+        self._comment = comment
+        return self
+
+    @translated(NAMES, "DeltaTableBuilder.addColumn")
+    def addColumn(
+        self,
+        colName: str,
+        dataType: Any,
+        nullable: bool = True,
+        generatedAlwaysAs: Any = None,
+        generatedByDefaultAs: Any = None,
+        comment: str | None = None,
+    ) -> DeltaTableBuilder:
+        """Add a column. Its type is DDL text or a Spark DataType."""
+        if isinstance(dataType, str):
+            schema = to_spark_json(schema_from(f"{_quoted(colName)} {dataType}"))
+            kind, text = schema["fields"][0]["type"], dataType
+        else:
+            kind, text = dataType.jsonValue(), dataType.simpleString()
+        metadata = {} if comment is None else {"comment": comment}
+        self._fields.append(
+            {"name": colName, "type": kind, "nullable": nullable, "metadata": metadata}
+        )
+        self._types.append(text)
+        return self
+
+    @translated(NAMES, "DeltaTableBuilder.addColumns")
+    def addColumns(self, cols: Any) -> DeltaTableBuilder:
+        """Add the columns of a StructType, or of a list of StructFields."""
+        for each in cols:
+            comment = each.metadata.get("comment")
+            self.addColumn(each.name, each.dataType, each.nullable, comment=comment)
+        return self
+
+    def partitionedBy(self, *cols: str | Iterable[str]) -> DeltaTableBuilder:
+        """Set the partition columns."""
+        self._partitions = names_of(cols)
+        return self
+
+    @translated(NAMES, "DeltaTableBuilder.property")
+    def property(self, key: str, value: str) -> DeltaTableBuilder:
+        """Set a property. Names that start with `delta.` become ours, or are refused."""
+        self._properties.update(translate_properties({key: value}))
+        return self
+
+    def execute(self) -> DeltaTable:
+        """Create or replace the table.
+
+        Raises:
+            InvalidArgumentError: neither a name nor a place.
+            UnsupportedFeatureError: a name on Spark Connect; a replacement without a name.
+        """
+        # The class is imported late, because it returns this builder.
+        from tablefmt.compat.delta.delta_table import DeltaTable
+
+        if self._name is not None:
+            return self._by_name(self._name, DeltaTable)
+        if self._location is None:
+            raise InvalidArgumentError("delta: give the table a tableName or a location")
+        creates = self._statement.startswith("CREATE")
+        if "REPLACE" in self._statement and (not creates or exists(self._location)):
+            raise UnsupportedFeatureError(
+                "delta: a table is replaced by its name only; give tableName too",
+                ["compat:DeltaTableBuilder.location"],
+            )
+        table = tablefmt.spark.create(
+            self._spark,
+            self._location,
+            self._schema(),
+            partition_by=self._partitions,
+            properties=self._properties,
+            exist_ok="IF NOT EXISTS" in self._statement,
+        )
+        if self._comment is not None and table.table.comment != self._comment:
+            table.alter.set_comment(self._comment)
+        return DeltaTable(self._spark, table)
+
+    def _schema(self) -> dict[str, Any]:
+        return {"type": "struct", "fields": self._fields}
+
+    def _by_name(self, name: str, table: type[DeltaTable]) -> DeltaTable:
+        if not has_jvm(self._spark):
+            raise UnsupportedFeatureError(
+                "delta: on Spark Connect, create a table by its location, or with CREATE TABLE",
+                ["compat:DeltaTableBuilder.tableName"],
+            )
+        columns = [
+            f"{_quoted(field['name'])} {kind}"
+            + ("" if field["nullable"] else " NOT NULL")
+            + (f" COMMENT {_text(text)}" if (text := field["metadata"].get("comment")) else "")
+            for field, kind in zip(self._fields, self._types, strict=True)
+        ]
+        parts = [f"{self._statement} {name}"]
+        if columns:
+            parts.append(f"({', '.join(columns)})")
+        parts.append("USING tablefmt")
+        if self._location is not None:
+            parts.append(f"OPTIONS (path {_text(self._location)})")
+        if self._partitions:
+            parts.append(f"PARTITIONED BY ({', '.join(map(_quoted, self._partitions))})")
+        if self._comment is not None:
+            parts.append(f"COMMENT {_text(self._comment)}")
+        if self._properties:
+            pairs = [f"{_text(key)} = {_text(value)}" for key, value in self._properties.items()]
+            parts.append(f"TBLPROPERTIES ({', '.join(pairs)})")
+        self._spark.sql(" ".join(parts))
+        return table.forName(self._spark, name)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _text(value: str) -> str:
+    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"

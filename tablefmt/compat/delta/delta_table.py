@@ -1,0 +1,264 @@
+"""The DeltaTable of Delta's Python library, over a table of tablefmt and a Spark session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import tablefmt.spark
+from tablefmt.compat.delta.delta_builders import (
+    Condition,
+    DeltaMergeBuilder,
+    DeltaOptimizeBuilder,
+    DeltaTableBuilder,
+    Values,
+    given_set,
+)
+from tablefmt.compat.delta.delta_names import NAMES
+from tablefmt.compat.translation import Translated, translated
+from tablefmt.errors import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
+from tablefmt.model.argument_checks import whole_number
+from tablefmt.model.delta_properties import DELTA_FEATURES
+from tablefmt.operations.describe import detail
+from tablefmt.spark import SparkTable
+from tablefmt.spark.entry.delta_settings import may_break_transactions
+from tablefmt.spark.entry.java_arguments import catalog_table_or_none
+from tablefmt.spark.pyspark_objects import DataFrame, Session, active_session, alias_of, has_jvm
+from tablefmt.table import exists, import_table
+
+_PLACE = re.compile(r"\s*(\w+)\.`((?:[^`]|``)+)`\s*")
+"""A place in the form of a name: delta.`/path`."""
+
+HADOOP = {
+    "fs.s3a.access.key": "key",
+    "fs.s3a.secret.key": "secret",
+    "fs.s3a.session.token": "token",
+    "fs.s3a.endpoint": "endpoint_url",
+}
+"""Our storage option by Hadoop's name."""
+
+_RESTORED = {
+    "table_size_after_restore": "tableSizeAfterRestore",
+    "num_of_files_after_restore": "numOfFilesAfterRestore",
+    "num_removed_files": "numRemovedFiles",
+    "num_restored_files": "numRestoredFiles",
+    "removed_files_size": "removedFilesSize",
+    "restored_files_size": "restoredFilesSize",
+}
+"""Our metric by Delta's column of the result of a restore."""
+
+
+class DeltaTable(Translated):
+    """A table and a session. `table` is the same table with the names of tablefmt."""
+
+    _names, _called = NAMES, "DeltaTable"
+
+    def __init__(self, spark: Session, table: SparkTable, alias: str | None = None) -> None:
+        self._spark, self.table, self._alias = spark, table, alias
+
+    def __repr__(self) -> str:
+        return f"DeltaTable({self.table!r})"
+
+    @classmethod
+    @translated(NAMES, "DeltaTable.forPath")
+    def forPath(
+        cls, sparkSession: Session, path: str, hadoopConf: Mapping[str, str] | None = None
+    ) -> DeltaTable:
+        """Open the table at a path.
+
+        Raises:
+            TableNotFoundError: there is none.
+            UnsupportedFeatureError: a setting of Hadoop without a counterpart.
+        """
+        options = {}
+        for name, value in (hadoopConf or {}).items():
+            if name not in HADOOP:
+                raise UnsupportedFeatureError(
+                    f"delta: hadoopConf has {name}; it may have {', '.join(HADOOP)}. Or use "
+                    "tablefmt.spark.open(spark, path, storage_options={...})",
+                    ["compat:DeltaTable.forPath(hadoopConf)"],
+                )
+            options[HADOOP[name]] = value
+        table = tablefmt.spark.open(sparkSession, path, storage_options=options or None)
+        return cls(sparkSession, table)
+
+    @classmethod
+    @translated(NAMES, "DeltaTable.forName")
+    def forName(cls, sparkSession: Session, tableOrViewName: str) -> DeltaTable:
+        """Open a table of the catalog, or delta.`/path`.
+
+        Raises:
+            TableNotFoundError: the catalog has no such tablefmt table.
+            UnsupportedFeatureError: Spark Connect, which gives no access to the catalog.
+        """
+        place = _place(tableOrViewName)
+        if place is not None:
+            return cls.forPath(sparkSession, place)
+        if not has_jvm(sparkSession):
+            raise UnsupportedFeatureError(
+                f"delta: on Spark Connect, open {tableOrViewName} with forPath, or use SQL",
+                ["compat:DeltaTable.forName"],
+            )
+        if catalog_table_or_none(sparkSession, tableOrViewName) is None:
+            raise TableNotFoundError(
+                f"the catalog has no tablefmt table {tableOrViewName}; use forPath for a path"
+            )
+        return cls(sparkSession, tablefmt.spark.open(sparkSession, tableOrViewName))
+
+    @classmethod
+    @translated(NAMES, "DeltaTable.isDeltaTable")
+    def isDeltaTable(cls, sparkSession: Session, identifier: str) -> bool:
+        """Return whether there is a tablefmt table at a path."""
+        return exists(_place(identifier) or identifier)
+
+    @classmethod
+    @translated(NAMES, "DeltaTable.convertToDelta")
+    def convertToDelta(
+        cls, sparkSession: Session, identifier: str, partitionSchema: Any = None
+    ) -> DeltaTable:
+        """Make a table of the Parquet files of parquet.`/path`, in its place.
+
+        Raises:
+            InvalidArgumentError: another form of the identifier.
+        """
+        place = _place(identifier)
+        if place is None:
+            raise InvalidArgumentError(
+                f"the identifier is {identifier!r}; expected parquet.`/path`, the place of the "
+                "files"
+            )
+        return cls(sparkSession, SparkTable(sparkSession, import_table(place, "parquet")))
+
+    @classmethod
+    def create(cls, sparkSession: Session | None = None) -> DeltaTableBuilder:
+        """Begin to create a table."""
+        return DeltaTableBuilder(_session(sparkSession), "CREATE TABLE")
+
+    @classmethod
+    def createIfNotExists(cls, sparkSession: Session | None = None) -> DeltaTableBuilder:
+        """Begin to create a table, unless there is one."""
+        return DeltaTableBuilder(_session(sparkSession), "CREATE TABLE IF NOT EXISTS")
+
+    @classmethod
+    def replace(cls, sparkSession: Session | None = None) -> DeltaTableBuilder:
+        """Begin to replace a table."""
+        return DeltaTableBuilder(_session(sparkSession), "REPLACE TABLE")
+
+    @classmethod
+    def createOrReplace(cls, sparkSession: Session | None = None) -> DeltaTableBuilder:
+        """Begin to create or replace a table."""
+        return DeltaTableBuilder(_session(sparkSession), "CREATE OR REPLACE TABLE")
+
+    def toDF(self) -> DataFrame:
+        """Return the newest version as a DataFrame."""
+        frame = self.table.to_df()
+        return frame if self._alias is None else frame.alias(self._alias)
+
+    @translated(NAMES, "DeltaTable.alias")
+    def alias(self, aliasName: str) -> DeltaTable:
+        """Return the table under a name for conditions."""
+        return DeltaTable(self._spark, self.table, aliasName)
+
+    @translated(NAMES, "DeltaTable.delete")
+    def delete(self, condition: Condition = None) -> None:
+        """Delete the rows of a condition, or all rows."""
+        self.table.delete(condition)
+
+    @translated(NAMES, "DeltaTable.update")
+    def update(self, condition: Condition = None, set: Values | None = None) -> None:
+        """Update the rows of a condition, or all rows."""
+        self.table.update(given_set(set, "update"), condition)
+
+    @translated(NAMES, "DeltaTable.merge")
+    def merge(self, source: DataFrame, condition: Any) -> DeltaMergeBuilder:
+        """Begin a MERGE. Conditions use the aliases of both sides."""
+        return DeltaMergeBuilder(
+            self.table,
+            {
+                "source": source,
+                "on": condition,
+                "source_alias": alias_of(source) or "source",
+                "target_alias": self._alias or "target",
+            },
+        )
+
+    @translated(NAMES, "DeltaTable.vacuum")
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
+        """Remove files that no kept version needs. Return the place of the table."""
+        self.table.vacuum(
+            retention=None if retentionHours is None else timedelta(hours=retentionHours),
+            dry_run=False,
+            breaks_running_transactions=may_break_transactions(self._spark),
+        )
+        return self._spark.createDataFrame([(self.table.table.uri,)], "path STRING")
+
+    @translated(NAMES, "DeltaTable.history")
+    def history(self, limit: int | None = None) -> DataFrame:
+        """Return one row for each version, newest first."""
+        return self.table.history(limit)
+
+    def detail(self) -> DataFrame:
+        """Return the definition and the size of the table, as DESCRIBE DETAIL does."""
+        return self._spark.createDataFrame(detail(self.table.table.refresh().context))
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """Begin an OPTIMIZE."""
+        return DeltaOptimizeBuilder(self.table)
+
+    @translated(NAMES, "DeltaTable.restoreToVersion")
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Restore an older version by a new commit.
+
+        Raises:
+            InvalidArgumentError: version 0, which has no rows here, and may have rows in Delta.
+        """
+        if whole_number(version) == 0:
+            raise InvalidArgumentError(
+                "version 0 of a tablefmt table is its creation, and has no rows; the first write "
+                "is version 1. To remove all rows, use delete()"
+            )
+        return self._restored(self.table.restore(version).metrics)
+
+    @translated(NAMES, "DeltaTable.restoreToTimestamp")
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """Restore the version at a time. Text without a zone is in the session's time zone."""
+        return self._restored(self.table.restore(timestamp=timestamp).metrics)
+
+    def _restored(self, metrics: Mapping[str, Any]) -> DataFrame:
+        row = tuple(int(metrics.get(ours, 0)) for ours in _RESTORED.values())
+        columns = ", ".join(f"{name} BIGINT" for name in _RESTORED)
+        return self._spark.createDataFrame([row], columns)
+
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Do nothing, and warn: features are enabled as they are needed."""
+        NAMES.warn("DeltaTable.upgradeTableProtocol")
+
+    @translated(NAMES, "DeltaTable.addFeatureSupport")
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Warn about a feature that every table has.
+
+        Raises:
+            UnsupportedFeatureError: tablefmt tables cannot have the feature.
+        """
+        if featureName not in DELTA_FEATURES:
+            raise UnsupportedFeatureError(
+                f"delta: tablefmt tables do not have the feature {featureName}; leave it out",
+                [f"compat:feature:{featureName}"],
+            )
+        NAMES.warn("DeltaTable.addFeatureSupport")
+
+
+def _place(identifier: str) -> str | None:
+    match = _PLACE.fullmatch(identifier)
+    return None if match is None else match[2].replace("``", "`")
+
+
+def _session(given: Session | None) -> Session:
+    if given is not None:
+        return given
+    active = active_session()
+    if active is None:
+        raise InvalidArgumentError("delta: there is no active session; pass one")
+    return active

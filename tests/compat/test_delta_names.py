@@ -1,0 +1,64 @@
+"""Delta's names for Spark: all of its Python API is translated or refused by name."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import Any
+
+import pytest
+
+from tablefmt import errors
+from tablefmt.compat import delta
+from tablefmt.compat.delta import exceptions
+from tablefmt.compat.delta.delta_names import NAMES, ROWS
+from tests.compat.delta_signatures import SIGNATURES
+
+
+def ours(call: str) -> Any:
+    called, _, name = call.partition(".")
+    return getattr(getattr(delta, called), name, None)
+
+
+@pytest.mark.parametrize("call", sorted(SIGNATURES))
+def test_every_name_and_argument_of_delta_is_translated_or_refused(call: str) -> None:
+    row = NAMES.rows[call]
+    if row.kind == "refused" and "." not in call:
+        with pytest.raises(errors.UnsupportedFeatureError, match=call):
+            getattr(delta, call)
+    elif row.kind == "refused":
+        assert ours(call) is None
+    else:
+        given = [name for name in inspect.signature(ours(call)).parameters if name != "self"]
+        assert given == list(SIGNATURES[call])
+
+
+def test_every_row_names_something_of_delta() -> None:
+    for row in ROWS:
+        call, _, argument = row.theirs.rstrip(")").partition("(")
+        assert call in SIGNATURES
+        assert not argument or argument in SIGNATURES[call]
+
+
+def test_every_argument_is_used_or_its_row_says_otherwise() -> None:
+    unread = []
+    for call, arguments in SIGNATURES.items():
+        if NAMES.rows[call].kind != "same":
+            continue
+        source = inspect.getsource(inspect.unwrap(ours(call)))
+        tree = ast.parse(textwrap.dedent(source))
+        read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        unread += [
+            f"{call}({argument})"
+            for argument in arguments
+            if argument not in read and f"{call}({argument})" not in NAMES.rows
+        ]
+    # A place is looked at without Spark.
+    assert unread == ["DeltaTable.isDeltaTable(sparkSession)"]
+
+
+def test_errors_have_deltas_names() -> None:
+    assert exceptions.DeltaConcurrentModificationException is errors.ConcurrentModificationException
+    for name in exceptions.__all__[:-3]:
+        assert issubclass(getattr(exceptions, name), errors.ConcurrentModificationException)
