@@ -276,10 +276,10 @@ def test_definition_and_alterations(tmp_path: Path) -> None:
     found = table.metadata()
     assert (found.name, found.description) == ("people", "all of them")
     assert found.configuration == {"appendOnly": "false", "logRetentionDuration": "interval 9 days"}
-    table.alter.add_columns([Field("n", "integer"), Field("m", "double")])
+    table.alter.add_columns([Field("n", "integer"), Field("a.b", "double")])
     table.alter.add_constraint({"positive": "id > 0"})
     table.alter.set_table_properties({"delta.enableDeletionVectors": "false"})
-    assert table.schema().to_arrow().names == ["id", "s", "n", "m"]
+    assert table.schema().to_arrow().names == ["id", "s", "n", "a.b"]
     assert table.metadata().configuration["deleteMode"] == "copy-on-write"
     with pytest.raises(exceptions.DeltaProtocolError):
         write_deltalake(table, pa.table({"id": [-1], "s": ["x"]}), mode="append")

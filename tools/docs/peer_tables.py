@@ -11,11 +11,12 @@ from pathlib import Path
 
 from tablefmt.compat.delta.delta_names import ROWS as DELTA
 from tablefmt.compat.deltalake.deltalake_names import ROWS as DELTALAKE
+from tablefmt.compat.pyiceberg.pyiceberg_names import ROWS as PYICEBERG
 from tablefmt.compat.translation import Row
 
 PAGES = Path(__file__).parent / "pages" / "from"
 
-TABLES = {"delta.md": DELTA, "delta-rs.md": DELTALAKE}
+TABLES = {"delta.md": DELTA, "delta-rs.md": DELTALAKE, "iceberg.md": PYICEBERG}
 """Rows by page."""
 
 _MARKED = re.compile(r"(<!-- names -->\n).*?(<!-- end of names -->)", re.DOTALL)

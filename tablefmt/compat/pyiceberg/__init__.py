@@ -1,0 +1,45 @@
+"""The names of PyIceberg, over tables of tablefmt.
+
+`from tablefmt.compat.pyiceberg import load_catalog` replaces the import from `pyiceberg.catalog`.
+A catalog is a folder, `warehouse`: the table `ns.t` is the folder `ns/t` in it. A snapshot id is a
+version number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tablefmt.compat.pyiceberg.pyiceberg_catalog import Catalog, load_catalog
+from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
+from tablefmt.compat.pyiceberg.pyiceberg_table import DataScan, InspectTable, Table, UpsertResult
+from tablefmt.errors import (
+    CommitUnknownError,
+    ConcurrentModificationException,
+    TableExistsError,
+    TableNotFoundError,
+)
+
+NoSuchTableError = TableNotFoundError
+TableAlreadyExistsError = TableExistsError
+CommitFailedException = ConcurrentModificationException
+CommitStateUnknownException = CommitUnknownError
+
+__all__ = [
+    "Catalog",
+    "CommitFailedException",
+    "CommitStateUnknownException",
+    "DataScan",
+    "InspectTable",
+    "NoSuchTableError",
+    "Table",
+    "TableAlreadyExistsError",
+    "UpsertResult",
+    "load_catalog",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Refuse a name of PyIceberg that has no counterpart."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    raise NAMES.missing("", name)

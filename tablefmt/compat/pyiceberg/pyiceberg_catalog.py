@@ -1,0 +1,201 @@
+"""PyIceberg's Catalog as a folder of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
+from tablefmt.compat.pyiceberg.pyiceberg_table import Table, arrow_schema
+from tablefmt.compat.translation import Translated, translated
+from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
+from tablefmt.table import create, drop, exists, open
+
+Identifier = str | tuple[str, ...]
+
+STORAGE = {
+    "s3.access-key-id": "key",
+    "s3.secret-access-key": "secret",
+    "s3.session-token": "token",
+    "s3.endpoint": "endpoint_url",
+}
+"""Our storage option by PyIceberg's property."""
+
+UNNEEDED = frozenset({"type", "uri", "py-io-impl", "py-catalog-impl"})
+"""Properties of a catalog's service, which a folder does not need."""
+
+PROPERTIES = {
+    "write.target-file-size-bytes": "targetFileSize",
+    "write.delete.mode": "deleteMode",
+}
+"""Our table property by Iceberg's."""
+
+
+@translated(NAMES, "load_catalog")
+def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
+    """Return a catalog: the folder in the property `warehouse`.
+
+    Raises:
+        InvalidArgumentError: no `warehouse`.
+        UnsupportedFeatureError: a property without a counterpart.
+    """
+    options: dict[str, Any] = {}
+    for key, value in properties.items():
+        if key in STORAGE:
+            options[STORAGE[key]] = value
+        elif key == "s3.region":
+            options["client_kwargs"] = {"region_name": value}
+        elif key not in UNNEEDED | {"warehouse"}:
+            known = ", ".join(["warehouse", "s3.region", *STORAGE])
+            raise UnsupportedFeatureError(
+                f"pyiceberg: a catalog has no property {key} here; it may have {known}",
+                [f"compat:load_catalog({key})"],
+            )
+    if not properties.get("warehouse"):
+        raise InvalidArgumentError(
+            "pyiceberg: a catalog is a folder here; give it as the property warehouse"
+        )
+    return Catalog(name or "default", str(properties["warehouse"]), options)
+
+
+class Catalog(Translated):
+    """A folder of tables."""
+
+    _names, _called = NAMES, "Catalog"
+
+    def __init__(self, name: str, warehouse: str, storage: Mapping[str, Any]) -> None:
+        self.name, self._warehouse = name, warehouse.rstrip("/")
+        self._storage = dict(storage) or None
+
+    def _parts(self, identifier: Identifier) -> tuple[str, ...]:
+        parts = tuple(identifier.split(".") if isinstance(identifier, str) else identifier)
+        if len(parts) < 2 or not all(parts) or any("/" in p or p in (".", "..") for p in parts):
+            raise InvalidArgumentError(
+                f"pyiceberg: the identifier is {identifier!r}; expected 'namespace.table'"
+            )
+        return parts
+
+    def _place(self, identifier: Identifier) -> str:
+        return "/".join((self._warehouse, *self._parts(identifier)))
+
+    @translated(NAMES, "Catalog.create_table")
+    def create_table(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """Create an empty table. The schema is Arrow's or PyIceberg's.
+
+        Raises:
+            TableExistsError: there is one.
+            UnsupportedFeatureError: another place, or a partition transform.
+        """
+        return self._create(identifier, schema, location, partition_spec, properties, False)
+
+    @translated(NAMES, "Catalog.create_table_if_not_exists")
+    def create_table_if_not_exists(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """Create an empty table, or open the one that is there."""
+        if self.table_exists(identifier):
+            return self.load_table(identifier)
+        return self._create(identifier, schema, location, partition_spec, properties, True)
+
+    def _create(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        location: str | None,
+        spec: Any,
+        properties: Mapping[str, Any] | None,
+        exist_ok: bool,
+    ) -> Table:
+        place = self._place(identifier)
+        if location is not None and location.rstrip("/") != place:
+            raise UnsupportedFeatureError(
+                f"pyiceberg: the table is at {place}, by its identifier; for another place, use "
+                "tablefmt.create(uri, schema)",
+                ["compat:Catalog.create_table(location)"],
+            )
+        table = create(
+            place,
+            arrow_schema(schema),
+            partition_by=_partition_columns(spec, schema),
+            properties={PROPERTIES.get(key, key): v for key, v in (properties or {}).items()},
+            storage_options=self._storage,
+            exist_ok=exist_ok,
+        )
+        return Table(self._parts(identifier), table)
+
+    @translated(NAMES, "Catalog.load_table")
+    def load_table(self, identifier: Identifier) -> Table:
+        """Open a table."""
+        table = open(self._place(identifier), storage_options=self._storage)
+        return Table(self._parts(identifier), table)
+
+    @translated(NAMES, "Catalog.table_exists")
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Return whether there is a table."""
+        return exists(self._place(identifier), storage_options=self._storage)
+
+    @translated(NAMES, "Catalog.drop_table")
+    def drop_table(self, identifier: Identifier) -> None:
+        """Drop a table. Its data files stay."""
+        drop(self._place(identifier), storage_options=self._storage)
+
+    @translated(NAMES, "Catalog.purge_table")
+    def purge_table(self, identifier: Identifier) -> None:
+        """Drop a table and delete its data files."""
+        drop(self._place(identifier), delete_data=True, storage_options=self._storage)
+
+    @translated(NAMES, "Catalog.create_namespace")
+    def create_namespace(
+        self, namespace: Identifier, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Do nothing but check the name: a namespace is a folder."""
+        self._parts((*([namespace] if isinstance(namespace, str) else namespace), "table"))
+
+    @translated(NAMES, "Catalog.create_namespace_if_not_exists")
+    def create_namespace_if_not_exists(
+        self, namespace: Identifier, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Do the same as `create_namespace`."""
+        self.create_namespace(namespace)
+
+    def close(self) -> None:
+        """Do nothing: a folder has no connection."""
+
+
+def _partition_columns(spec: Any, schema: Any) -> list[str]:
+    """Return the partition columns of a spec of PyIceberg, or a list of names as it is.
+
+    Raises:
+        UnsupportedFeatureError: a transform other than identity.
+    """
+    if spec is None or isinstance(spec, list | tuple):
+        return list(spec or ())
+    names = []
+    for each in spec.fields:
+        if str(each.transform) != "identity":
+            raise UnsupportedFeatureError(
+                f"pyiceberg: the partition transform {each.transform} is not supported; store its "
+                "value in a column and partition by that",
+                [f"compat:transform:{each.transform}"],
+            )
+        if not hasattr(schema, "find_column_name"):
+            raise InvalidArgumentError(
+                "pyiceberg: a PartitionSpec needs a schema of PyIceberg; with an Arrow schema, "
+                "give a list of column names"
+            )
+        names.append(schema.find_column_name(each.source_id))
+    return names

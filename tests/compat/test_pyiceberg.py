@@ -1,0 +1,239 @@
+"""PyIceberg's names over tables of tablefmt: its API is translated or refused by name."""
+
+from __future__ import annotations
+
+import ast
+import datetime as dt
+import inspect
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyiceberg.catalog
+import pyiceberg.table
+import pytest
+from pyiceberg import expressions as ex
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.inspect import InspectTable
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import DateType, LongType, NestedField, StringType
+
+import tablefmt
+from tablefmt import errors
+from tablefmt.compat import pyiceberg as ours
+from tablefmt.compat.pyiceberg import load_catalog
+from tablefmt.compat.pyiceberg.pyiceberg_conditions import where_of
+from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES, ROWS
+
+CLASSES = {
+    "Catalog": (pyiceberg.catalog.Catalog, ours.Catalog),
+    "Table": (pyiceberg.table.Table, ours.Table),
+    "DataScan": (pyiceberg.table.DataScan, ours.DataScan),
+    "InspectTable": (InspectTable, ours.InspectTable),
+}
+
+
+def theirs() -> Iterator[tuple[str, Any, Any]]:
+    """Yield each call of PyIceberg: its name in the rows, their function, and ours or None."""
+    yield "load_catalog", pyiceberg.catalog.load_catalog, load_catalog
+    for called, (their, our) in CLASSES.items():
+        for name, member in inspect.getmembers(their):
+            if not name.startswith("_"):
+                yield f"{called}.{name}", member, getattr(our, name, None)
+
+
+def arguments(function: Any) -> list[str]:
+    return [name for name in inspect.signature(function).parameters if name != "self"]
+
+
+@pytest.mark.parametrize("call", [name for name, _, _ in theirs()])
+def test_every_name_and_argument_of_pyiceberg_is_translated_or_refused(call: str) -> None:
+    their, our = next((their, our) for name, their, our in theirs() if name == call)
+    row = NAMES.rows[call]
+    if row.kind == "refused":
+        assert our is None
+    elif callable(their):
+        assert arguments(our) == arguments(their)
+    else:
+        assert isinstance(our, property)
+
+
+def test_every_row_names_something_of_pyiceberg() -> None:
+    known = {name: function for name, function, _ in theirs()}
+    wrong = []
+    for row in ROWS:
+        call, _, argument = row.theirs.rstrip(")").partition("(")
+        if call not in known or (argument and argument not in arguments(known[call])):
+            wrong.append(row.theirs)
+    assert wrong == []
+
+
+def test_every_argument_is_used_or_its_row_says_otherwise() -> None:
+    unread = []
+    for call, _, our in theirs():
+        if our is None or isinstance(our, property):
+            continue
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(our))))
+        read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        unread += [
+            f"{call}({argument})"
+            for argument in arguments(our)
+            if argument not in read and f"{call}({argument})" not in NAMES.rows
+        ]
+    assert unread == []
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Any:
+    return load_catalog("default", type="sql", uri="sqlite://", warehouse=str(tmp_path))
+
+
+@pytest.fixture
+def table(catalog: Any) -> Any:
+    rows = pa.table({"id": [1, 2, 3], "city": ["Oslo", "Rome", None]})
+    catalog.create_namespace("default")
+    made = catalog.create_table("default.trips", schema=rows.schema)
+    assert made.current_snapshot() is None
+    made.append(rows)
+    return made
+
+
+def ids(table: Any, **scan: Any) -> list[int]:
+    return sorted(table.scan(**scan).to_arrow()["id"].to_pylist())
+
+
+def test_quickstart_append_evolve_overwrite_and_scan(catalog: Any, table: Any) -> None:
+    more = pa.table({"id": [4, 5], "city": ["Lima", "Oslo"], "fare": [1.5, 9.0]})
+    with table.update_schema() as update:
+        update.union_by_name(more.schema)
+    table.append(more, snapshot_properties={"job": "nightly"})
+    assert table.scan().to_arrow().num_rows == table.scan().count() == 5
+    assert ids(table, row_filter="fare > 2") == [5]
+    chosen = table.scan(row_filter="id >= 4", selected_fields=("city", "id"), limit=10)
+    assert chosen.to_arrow().column_names == ["city", "id"]
+    assert chosen.filter("fare > 2").select("id").to_arrow().to_pylist() == [{"id": 5}]
+    assert chosen.to_pandas()["id"].tolist() == [4, 5]
+    table.delete(delete_filter="city = 'Oslo'")
+    assert ids(table) == [2, 3, 4]
+    table.overwrite(more)
+    assert ids(catalog.load_table("default.trips")) == [4, 5]
+    assert ids(table, snapshot_id=1) == [1, 2, 3]
+    assert [each.summary["operation"] for each in table.snapshots()][-2:] == ["DELETE", "OVERWRITE"]
+
+
+def test_upsert_counts_rows_that_differ_as_pyiceberg_does(catalog: Any, table: Any) -> None:
+    new = pa.table({"id": [1, 2, 9], "city": ["Oslo", "Roma", "Bern"]})
+    result = table.upsert(new, join_cols=["id"])
+    assert (result.rows_updated, result.rows_inserted) == (1, 1)
+    assert sorted(map(tuple, (r.values() for r in table.scan().to_arrow().to_pylist()))) == [
+        (1, "Oslo"), (2, "Roma"), (3, None), (9, "Bern"),
+    ]  # fmt: skip
+    with pytest.raises(errors.InvalidArgumentError, match="join_cols"):
+        table.upsert(new)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (ex.AlwaysTrue(), [1, 2, 3]),
+        (ex.AlwaysFalse(), []),
+        (ex.EqualTo("city", "Oslo"), [1]),
+        (ex.NotEqualTo("id", 2), [1, 3]),
+        (ex.And(ex.GreaterThan("id", 1), ex.LessThanOrEqual("id", 3)), [2, 3]),
+        (ex.Or(ex.LessThan("id", 2), ex.IsNull("city")), [1, 3]),
+        (ex.Not(ex.GreaterThanOrEqual("id", 2)), [1]),
+        (ex.In("id", {1, 3}), [1, 3]),
+        (ex.NotIn("city", {"Oslo", "it's"}), [2]),
+        (ex.NotNull("city"), [1, 2]),
+        (ex.StartsWith("city", "Ro"), [2]),
+    ],
+)
+def test_expressions_of_pyiceberg(table: Any, expression: Any, expected: list[int]) -> None:
+    assert ids(table, row_filter=expression) == expected
+
+
+def test_values_of_expressions_keep_their_types(catalog: Any) -> None:
+    when = dt.datetime(2026, 1, 2, 3, tzinfo=dt.timezone.utc)
+    rows = pa.table({"id": [1, 2], "d": [dt.date(2026, 1, 1), dt.date(2026, 1, 2)],
+                     "ts": pa.array([when, None], pa.timestamp("us", "UTC"))})  # fmt: skip
+    table = catalog.create_table("a.times", rows.schema)
+    table.append(rows)
+    assert ids(table, row_filter=ex.EqualTo("d", dt.date(2026, 1, 2))) == [2]
+    assert ids(table, row_filter=ex.LessThanOrEqual("ts", when)) == [1]
+    with pytest.raises(errors.InvalidPredicateError, match="NotStartsWith"):
+        where_of(ex.NotStartsWith("city", "x"))
+
+
+def test_history_and_metadata_tables(table: Any) -> None:
+    table.append(pa.table({"id": [4], "city": ["Lima"]}))
+    assert [entry.snapshot_id for entry in table.history()] == [1, 2]
+    assert table.inspect.snapshots()["parent_id"].to_pylist() == [None, 1]
+    assert table.inspect.history()["snapshot_id"].to_pylist() == [1, 2]
+    assert table.inspect.files(1).num_rows == 1
+    assert table.inspect.data_files().num_rows == 2
+    now = table.current_snapshot()
+    assert (now.snapshot_id, table.snapshot_by_id(9)) == (2, None)
+    assert table.snapshot_as_of_timestamp(now.timestamp_ms).snapshot_id == 2
+    assert table.snapshot_as_of_timestamp(0) is None
+
+
+def test_catalog(catalog: Any, table: Any, tmp_path: Path) -> None:
+    assert catalog.table_exists("default.trips")
+    assert tablefmt.exists(str(tmp_path / "default" / "trips"))
+    again = catalog.create_table_if_not_exists(("default", "trips"), table.schema())
+    assert again.name() == ("default", "trips")
+    with pytest.raises(ours.TableAlreadyExistsError):
+        catalog.create_table("default.trips", table.schema())
+    with pytest.raises(ours.NoSuchTableError):
+        catalog.load_table("default.nothing")
+    catalog.drop_table("default.trips")
+    assert not catalog.table_exists("default.trips")
+    for name in ("plain", "..", "a/b.c"):
+        with pytest.raises(errors.InvalidArgumentError, match=r"namespace\.table"):
+            catalog.load_table(name)
+
+
+def test_schemas_and_partitions_of_pyiceberg(catalog: Any) -> None:
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True),
+        NestedField(2, "day", DateType()),
+        NestedField(3, "city", StringType()),
+    )
+    spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "city"))
+    table = catalog.create_table("a.b", schema, partition_spec=spec,
+                                 properties={"write.delete.mode": "copy-on-write"})  # fmt: skip
+    assert (table.table.partition_by, table.properties) == (
+        ["city"], {"deleteMode": "copy-on-write"},
+    )  # fmt: skip
+    with table.update_schema() as update:
+        update.add_column("n", LongType()).rename_column("day", "date").delete_column("n")
+    assert table.refresh().schema().names == ["id", "date", "city"]
+    rows = pa.table({"id": [1], "date": [None], "city": ["x"]}, table.schema())
+    table.append(rows)
+    table.dynamic_partition_overwrite(rows)
+    assert ids(table) == [1]
+    daily = PartitionSpec(PartitionField(2, 1000, DayTransform(), "day_day"))
+    with pytest.raises(errors.UnsupportedFeatureError, match="day"):
+        catalog.create_table("a.c", schema, partition_spec=daily)
+    assert not catalog.table_exists("a.c")
+
+
+def test_refusals(catalog: Any, table: Any) -> None:
+    for name, held in (("Table", table), ("Catalog", catalog), ("InspectTable", table.inspect)):
+        for row in ROWS:
+            called, _, method = row.theirs.partition(".")
+            if called == name and row.kind == "refused" and "(" not in method:
+                with pytest.raises(errors.UnsupportedFeatureError, match=method):
+                    getattr(held, method)
+    with pytest.raises(errors.UnsupportedFeatureError, match="branch"):
+        table.append(pa.table({"id": [1]}), branch="other")
+    with pytest.raises(errors.InvalidArgumentError, match="0 is no snapshot id"):
+        table.scan(snapshot_id=0)
+    with pytest.raises(errors.InvalidArgumentError, match="warehouse"):
+        load_catalog("default")
+    with pytest.raises(errors.UnsupportedFeatureError, match="credential"):
+        load_catalog("default", warehouse="x", credential="y")
+    assert table.current_snapshot().snapshot_id == 1
