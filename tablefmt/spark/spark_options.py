@@ -12,6 +12,7 @@ from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
 from tablefmt.expressions.literals import in_session
 from tablefmt.model.argument_checks import number_in_text
+from tablefmt.model.delta_properties import DELTA
 from tablefmt.model.name_matching import did_you_mean, folded
 from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.session.commit_options import CommitOptions
@@ -323,6 +324,12 @@ def by_name(
             add_text_option(storage, _HADOOPS_NAMES.get(folded(key), key), value)
             continue
         name = names.get(option_key(written))
+        if name is None and folded(written).startswith(DELTA):
+            raise UnsupportedFeatureError(
+                f"{written!r} is a table property of Delta, not an option of tablefmt; set it with "
+                "TBLPROPERTIES in CREATE TABLE or ALTER TABLE, which translates it",
+                [f"option:{written}"],
+            )
         if name is None:
             raise UnsupportedFeatureError(
                 f"there is no option {written!r}; known options: {', '.join(names.values())}"

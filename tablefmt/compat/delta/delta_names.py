@@ -17,7 +17,11 @@ _TABLE = (
     same("DeltaTable.replace", "REPLACE TABLE", "needs tableName"),
     same("DeltaTable.createOrReplace", "CREATE OR REPLACE TABLE", "needs tableName to replace"),
     same("DeltaTable.toDF", "SparkTable.to_df()"),
-    same("DeltaTable.alias", "merge(target_alias=)"),
+    same(
+        "DeltaTable.alias",
+        "merge(target_alias=)",
+        "for merge and toDF; delete and update take plain column names",
+    ),
     same("DeltaTable.delete", "SparkTable.delete(where)"),
     same("DeltaTable.update", "SparkTable.update(set, where)", "the order of arguments"),
     same("DeltaTable.merge", "SparkTable.merge(source, on)", "aliases of both sides as in Delta"),

@@ -49,6 +49,7 @@ SETTINGS: Mapping[str, Setting] = {
     DEFAULTS: Setting("before the name of a property: every new table has it"),
     "write.txnAppId": Setting("give each write the options txnAppId and txnVersion", _given),
     "write.txnVersion": Setting("give each write the options txnAppId and txnVersion", _given),
+    "commitInfo.userMetadata": Setting("give each write the option userMetadata", _given),
     "replaceWhere.constraintCheck.enabled": Setting(
         "delete the rows, then append: new rows always have to match replaceWhere", _false
     ),

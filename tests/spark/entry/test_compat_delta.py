@@ -209,3 +209,42 @@ def test_deltas_properties_in_sql(spark: Any, catalog: None) -> None:
     }
     with pytest.raises(errors.SchemaMismatchError, match="option compression"):
         spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.parquet.compression.codec' = 'gzip')")
+
+
+def test_upserts_of_a_stream_in_foreach_batch(spark: Any, tmp_path: Path) -> None:
+    source, place = str(tmp_path / "source"), str(tmp_path / "t")
+    spark.createDataFrame([(1, "a"), (2, "b")], "key INT, v STRING").write.format("tablefmt").save(
+        place
+    )
+    spark.createDataFrame([(2, "B"), (3, "C")], "key INT, v STRING").write.format("tablefmt").save(
+        source
+    )
+    table = DeltaTable.forPath(spark, place)
+
+    def upsert(batch: Any, _: int) -> None:
+        (
+            table.alias("t")
+            .merge(batch.alias("s"), "s.key = t.key")
+            .whenMatchedUpdateAll()
+            .whenNotMatchedInsertAll()
+            .execute()
+        )
+
+    stream = spark.readStream.format("tablefmt").load(source)
+    query = stream.writeStream.foreachBatch(upsert).outputMode("append").trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
+    assert rows(table) == [(1, "a"), (2, "B"), (3, "C")]
+
+
+def test_an_alias_is_for_merge_and_frames_only(spark: Any, place: str) -> None:
+    table = DeltaTable.forPath(spark, place).alias("t")
+    with pytest.raises(errors.InvalidPredicateError, match=r"no column 't\.id'; there are 'id'"):
+        table.delete("t.id = 1")
+    assert table.toDF().where("t.id = 1").count() == 1
+
+
+def test_a_table_property_as_an_option_of_a_write_is_refused(spark: Any, tmp_path: Path) -> None:
+    writer = spark.range(1).write.format("tablefmt").option("delta.appendOnly", "true")
+    with pytest.raises(errors.UnsupportedFeatureError, match="TBLPROPERTIES"):
+        writer.save(str(tmp_path / "t"))
+    assert not (tmp_path / "t").exists()
