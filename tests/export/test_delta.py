@@ -40,7 +40,7 @@ Read = Callable[[str, int], pa.Table]
 @pytest.fixture(scope="module")
 def duck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBDelta]:
     """DuckDB with its extension for Delta."""
-    reader = DuckDBDelta(tmp_path_factory.mktemp("duckdb"))
+    reader = DuckDBDelta(tmp_path_factory.mktemp("duckdb"), "delta")
     yield reader
     reader.close()
 

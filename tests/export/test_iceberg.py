@@ -35,7 +35,7 @@ Read = Callable[[str, int], pa.Table]
 
 @pytest.fixture(scope="module")
 def duckdb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBIceberg]:
-    reader = DuckDBIceberg(tmp_path_factory.mktemp("duckdb"))
+    reader = DuckDBIceberg(tmp_path_factory.mktemp("duckdb"), "avro", "iceberg")
     yield reader
     reader.close()
 
