@@ -19,7 +19,6 @@ from botocore.utils import determine_content_length
 from fsspec.config import apply_config
 from fsspec.utils import tokenize
 
-from tablefmt.errors import StoreError
 from tablefmt.store.s3_answers import Failure, RequestFailedError, failure_of
 
 ASK_FROM_BYTES = 1 << 20
@@ -118,16 +117,10 @@ def shared_files(options: Mapping[str, Any]) -> S3Files:
         return files
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse storage options that s3fs does not know. Raises StoreError."""
+def known_options() -> frozenset[str]:
+    """Return the names of the storage options that s3fs knows."""
     known = set(inspect.signature(s3fs.S3FileSystem.__init__).parameters) - _NOT_FOR_USERS
-    unknown = sorted(set(options) - known - {"profile", "skip_instance_cache"})
-    if unknown:
-        names = ", ".join(map(repr, unknown))
-        raise StoreError(
-            f"unknown storage options {names} for S3. Use those of s3fs: key, secret, "
-            "token, endpoint_url, anon, profile, client_kwargs, config_kwargs."
-        )
+    return frozenset(known | {"profile", "skip_instance_cache"})
 
 
 def _surroundings() -> list[tuple[str, str]]:

@@ -52,6 +52,7 @@ from tablefmt.store.s3_answers import (
     put_reply,
     start_after,
 )
+from tablefmt.store.s3_options import s3fs_options
 from tablefmt.store.shared_commit_queue import shared_queue_turn
 
 _Result = TypeVar("_Result")
@@ -103,7 +104,7 @@ class Upload(io.RawIOBase):
 try:
     import s3fs
 
-    from tablefmt.store.s3_clients import check_options, shared_files
+    from tablefmt.store.s3_clients import known_options, shared_files
 except ImportError:
     s3fs = None
 
@@ -129,7 +130,8 @@ _KINDS = {
 
 
 class S3Store:
-    """Objects below `s3://bucket/prefix`. `options` are those of s3fs.S3FileSystem.
+    """Objects below `s3://bucket/prefix`. `options` are those of s3fs.S3FileSystem,
+    or have the names that deltalake, polars and obstore use (STO-27).
 
     Without options, botocore's environment applies: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and so on.
     """
@@ -149,8 +151,7 @@ class S3Store:
             )
         self._bucket = bucket
         self._start = f"{prefix}/" if prefix else ""
-        self._options = dict(options or {})
-        check_options(self._options)
+        self._options = s3fs_options(options or {}, known_options())
         self.uri = f"s3://{bucket}/{prefix}".rstrip("/")
         endpoint = _endpoint(self._options)
         self.identity = f"{self.uri}@{endpoint}"
