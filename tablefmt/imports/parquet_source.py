@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tablefmt.errors import TableNotFoundError
 from tablefmt.imports.partition_values import folder_values
 from tablefmt.imports.source import Source, refused
@@ -9,6 +11,13 @@ from tablefmt.log.object_names import imported_path_problem
 from tablefmt.store.object_store import Store
 
 _Listing = list[tuple[str, int, int]]
+
+_TABLE_BELOW = re.compile(
+    r"(?P<folder>[^/_.][^/]*(?:/[^/_.][^/]*)*?)/"
+    r"(?:(?P<tablefmt>_log/.+)|(?P<Delta>_delta_log/.+)|(?P<Hudi>\.hoodie/.+)"
+    r"|(?P<Iceberg>metadata/(?:[^/]+\.metadata\.json(?:\.gz)?|version-hint\.text)))"
+)
+"""A key that shows a table in a visible folder below the source."""
 
 
 def parquet_source(store: Store) -> Source:
@@ -18,7 +27,7 @@ def parquet_source(store: Store) -> Source:
         TableNotFoundError: there is no file.
         UnsupportedFeatureError: IMP-7.
     """
-    listing = _listing(store)
+    listing = _listing(store, refuse_tables=True)
     if not listing:
         raise TableNotFoundError(store.uri, "it holds no Parquet file to import")
     paths = [path for path, _, _ in listing]
@@ -46,12 +55,29 @@ def parquet_source(store: Store) -> Source:
     )
 
 
-def _listing(store: Store) -> _Listing:
-    """Return path, size and time of all visible files."""
-    return [
-        (one.key, one.size, one.modified_us)
-        for one in store.list_after("")
-        if not one.key.startswith(("_", "."))
-        and "/_" not in f"/{one.key}"
-        and "/." not in f"/{one.key}"
-    ]
+def table_below(key: str) -> tuple[str, str] | None:
+    """Return the folder and the format of the table that a key shows, if any. Pure."""
+    match = _TABLE_BELOW.fullmatch(key)
+    if match is None:
+        return None
+    return match["folder"], str(match.lastgroup)
+
+
+def _listing(store: Store, *, refuse_tables: bool = False) -> _Listing:
+    """Return path, size and time of all visible files.
+
+    Raises:
+        UnsupportedFeatureError: with `refuse_tables`, a folder below is a table of its own (IMP-7).
+    """
+    found: _Listing = []
+    for one in store.list_after(""):
+        if refuse_tables and (table := table_below(one.key)) is not None:
+            raise refused(
+                f"the folder {table[0]!r:.300} below {store.uri} is a {table[1]} table "
+                f"({one.key:.300}), and not all of its files are rows (rule IMP-7)",
+                "import:table",
+                advice="Import each table by itself, and move it out of this folder first.",
+            )
+        if "/_" not in f"/{one.key}" and "/." not in f"/{one.key}":
+            found.append((one.key, one.size, one.modified_us))
+    return found

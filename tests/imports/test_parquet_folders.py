@@ -321,3 +321,48 @@ def test_ten_thousand_values_are_a_small_log(tmp_path: Path) -> None:
     reopened = tablefmt.open(tmp_path / "t")
     assert reopened.to_arrow(where="day = 7 and x = 300").num_rows == 1
     assert reopened.verify().ok
+
+
+BELOW = {
+    "tablefmt": "_log/00000000000000000000.json",
+    "Delta": "_delta_log/00000000000000000000.json",
+    "Iceberg": "metadata/v1.metadata.json",
+    "Hudi": ".hoodie/hoodie.properties",
+}
+
+
+@pytest.mark.parametrize(("format", "key"), BELOW.items())
+@pytest.mark.parametrize("folder", ["orders", "2024/region=EU/orders"])
+def test_a_table_below_the_folder_is_refused_by_name(
+    tmp_path: Path, format: str, key: str, folder: str
+) -> None:
+    """IMP-7: rows that the nested table deleted would come back."""
+    source = tmp_path / "t"
+    write(source / "a.parquet", pa.table({"id": [1, 2]}))
+    write(source / folder / "b.parquet", pa.table({"id": [3]}))
+    shows = source / folder / key
+    shows.parent.mkdir(parents=True)
+    shows.write_bytes(b"x")
+    before = contents(source)
+    with pytest.raises(UnsupportedFeatureError) as error:
+        tablefmt.import_table(source, "parquet")
+    assert f"the folder '{folder}' below {source} is a {format} table" in str(error.value)
+    assert "Import each table by itself" in str(error.value)
+    assert error.value.features == ["import:table"]
+    assert contents(source) == before
+
+
+def test_rows_deleted_in_a_nested_table_do_not_come_back(tmp_path: Path) -> None:
+    """IMP-7: a table with deleted rows, next to the files of the folder, and in a hidden one."""
+    source = tmp_path / "t"
+    write(source / "a.parquet", pa.table({"id": [1, 2]}))
+    hidden = tablefmt.create(source / "_old" / "nested", pa.table({"id": [8, 9]}))
+    hidden.delete("id = 8")
+    assert tablefmt.open(source / "_old" / "nested").to_arrow()["id"].to_pylist() == [9]
+    nested = tablefmt.create(tmp_path / "nested", pa.table({"id": list(range(5))}))
+    nested.delete("id > 0")
+    shutil.move(tmp_path / "nested", source / "nested")
+    with pytest.raises(UnsupportedFeatureError, match="'nested' below"):
+        tablefmt.import_table(source)
+    shutil.move(source / "nested", tmp_path / "nested")
+    assert sorted(tablefmt.import_table(source).to_arrow()["id"].to_pylist()) == [1, 2]
