@@ -15,7 +15,6 @@ from functools import wraps
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
-from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.name_matching import did_you_mean
 
 Kind = Literal["same", "unused", "refused"]
@@ -145,11 +144,6 @@ def translated(names: Names, call: str) -> Callable[[Call], Call]:
         return cast(Call, checks)
 
     return decorate
-
-
-def path_of(name: str) -> str:
-    """Return the name of a top-level column as `alter` takes it: dots are part of the name."""
-    return quote_name(name) if "." in name else name
 
 
 class Translated:

@@ -224,6 +224,13 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quoted_path(*parts: str) -> str:
+    """Return the text of a path as `path_of` reads it. A plain name of a column stays as it is."""
+    if len(parts) == 1 and not {".", "`"} & {*parts[0]}:
+        return parts[0]
+    return ".".join(map(quote_name, parts))
+
+
 def to_arrow_expression(predicate: Predicate, schema: Schema) -> pc.Expression:
     """Return a filter for tables and batches in memory. For a Parquet scan, use
     `to_scan_expression`.

@@ -392,18 +392,24 @@ def path_of(schema: Schema, name: str, *, new: bool = False) -> tuple[str, ...]:
     """Return the names along a dotted path.
 
     A column with the whole text as its name comes first. Otherwise dots separate names, and
-    backticks enclose names that contain a dot. With `new`, a text that is not a path is one name as
-    a whole. A text in backticks is also one name.
+    backticks enclose a name. A backtick inside them is doubled. With `new`, a text that
+    is not a path, and has no opening backtick, is one name as a whole.
 
     Raises:
         SchemaMismatchError: it is not a path; with `new`, its first part is not a column.
     """
     name = checked_name(name)
-    if schema.find(name) is not None or "." not in name:
+    if schema.find(name) is not None or not ("." in name or "`" in name):
         return (name,)
     parts = parts_of(name)
     if not parts:
-        if new:
+        if ".`" in f".{name}":
+            raise SchemaMismatchError(
+                f"{name!r:.200} is not a column name: backticks enclose a name, and a backtick in "
+                "a name is doubled inside them, as in '`a``b`'",
+                [name],
+            )
+        if new or "." not in name:
             return (name,)
         raise SchemaMismatchError(
             f"{name!r:.200} is not a path of a field; expected names separated by dots", [name]

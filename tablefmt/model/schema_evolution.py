@@ -200,8 +200,9 @@ def with_default(schema: Schema, name: str, value: Any) -> Schema:
     Raises:
         SchemaMismatchError: no such column, or the value does not have its type.
     """
-    field = schema.find(checked_name(name))
-    if field is None:
+    parts = path_of(schema, name)
+    field = schema.find(parts[0])
+    if field is None or len(parts) > 1:
         raise _missing(name, schema.fields, name)
     default = fitted_default(default_of(value, field.type, name), field.text, name)
     new = replace(field, default=default)

@@ -86,7 +86,7 @@ class Alter(Generic[Made]):
 
         Args:
             name: of the column. For a field, a dotted path: `s.f`, `list.element.f`, `map.value.f`.
-                Put a name that contains a dot between backticks.
+                Backticks enclose a name, for example one with a dot. Double a backtick in it.
             type: DDL text, a pyarrow.DataType, or a Spark DataType. NOT NULL needs a default.
             after: the sibling to put it after; by default it comes last.
             first: put it before its siblings.

@@ -28,7 +28,7 @@ from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import did_you_mean
 from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
 from tablefmt.model.scalar_values import shown_value
-from tablefmt.model.schema import Schema
+from tablefmt.model.schema import Schema, path_of
 from tablefmt.model.schema_rules import checked_comment
 from tablefmt.session import metadata_changes
 
@@ -232,7 +232,7 @@ def set_not_null(name: str) -> Alteration:
         "CHANGE COLUMN",
         lambda metadata: metadata_changes.with_nullable(metadata, name, False),
         {"column": name, "nullable": False},
-        AddedConstraint(lambda schema: f"{quote_name(name)} IS NULL", error),
+        AddedConstraint(lambda schema: f"{quote_name(path_of(schema, name)[0])} IS NULL", error),
     )
 
 

@@ -155,8 +155,9 @@ def with_nullable(metadata: Metadata, name: str, nullable: bool) -> Metadata:
     """Return the metadata with a top-level column that is nullable or NOT NULL. Raises
     SchemaMismatchError."""
     schema = metadata.schema
-    field = schema.find(checked_name(name))
-    if field is None:
+    parts = path_of(schema, name)
+    field = schema.find(parts[0])
+    if field is None or len(parts) > 1:
         raise SchemaMismatchError(
             f"there is no column {name!r}; {there_are(name, schema.names)}", [name]
         )

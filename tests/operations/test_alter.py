@@ -221,3 +221,45 @@ def test_a_field_of_a_column_that_is_not_there_is_no_column() -> None:
     ]
     with pytest.raises(SchemaMismatchError, match="already"):
         table.alter.add_column("`adress.ZIP`", "STRING")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("`a b`", "a b"), ("`x.y`", "x.y"), ("`a``b`", "a`b"), ("a`b", "a`b"), ("```a```", "`a`")],
+)
+def test_backticks_enclose_a_name_in_every_change(text: str, name: str) -> None:
+    """One rule for all calls, with and without a dot in the name."""
+    uri = f"memory://alter-quoted-{text.encode().hex()}"
+    table = tablefmt.create(uri, "id INT, s STRUCT<f: INT>")
+    table.alter.add_column(text, "INT")
+    assert table.schema.names == ["id", "s", name]
+    if text[0] == "`":
+        table.alter.add_column(f"s.{text}", "INT")
+        assert [field.name for field in table.schema.field("s").type] == ["f", name]
+    with pytest.raises(SchemaMismatchError, match="already exists"):
+        table.alter.add_column(text, "INT")
+    table.alter.set_default(text, 5)
+    table.alter.set_not_null(text)
+    table.alter.drop_not_null(text)
+    table.alter.set_comment("said", column=text)
+    table.alter.widen_column(text, "BIGINT")
+    table.alter.move_column(text, first=True)
+    assert table.schema.names == [name, "id", "s"]
+    assert table.schema.field(name).type == pa.int64()
+    table.append([{"id": 1}])
+    assert table.to_arrow(columns=[name])[name].to_pylist() == [5]
+    table.alter.rename_column(text, "plain")
+    table.alter.rename_column("`plain`", name)
+    table.alter.drop_column(text)
+    assert table.schema.names == ["id", "s"]
+
+
+@pytest.mark.parametrize("text", ["`a", "``", "`a`b", "s.`a", "`a``", "`"])
+def test_an_unclosed_backtick_is_no_name(text: str) -> None:
+    """A slip of the pen makes no column."""
+    table = tablefmt.create(
+        f"memory://alter-open-{text.encode().hex()}", "id INT, s STRUCT<f: INT>"
+    )
+    with pytest.raises(SchemaMismatchError, match="backticks enclose a name"):
+        table.alter.add_column(text, "INT")
+    assert table.version == 0

@@ -13,8 +13,9 @@ from tablefmt.compat.deltalake.deltalake_arguments import (
 )
 from tablefmt.compat.deltalake.deltalake_names import NAMES
 from tablefmt.compat.deltalake.schema import Field
-from tablefmt.compat.translation import Translated, path_of, translated
+from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.predicate import quoted_path
 from tablefmt.model.delta_properties import translate_properties
 from tablefmt.operations.merge_builder import MergeBuilder
 from tablefmt.session.commit_options import CommitKeywords
@@ -166,7 +167,7 @@ class TableAlterer(Translated):
         """Add columns, each by a commit."""
         commit = commit_keywords(commit_properties)
         for each in [fields] if isinstance(fields, Field) else fields:
-            self._table.alter.add_column(path_of(each.name), each.to_arrow().type, **commit)
+            self._table.alter.add_column(quoted_path(each.name), each.to_arrow().type, **commit)
 
     @translated(NAMES, "TableAlterer.add_constraint")
     def add_constraint(

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from tablefmt.compat.pyiceberg.pyiceberg_conditions import where_of
 from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
-from tablefmt.compat.translation import Translated, path_of, translated
+from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError
-from tablefmt.expressions.predicate import quote_name
+from tablefmt.expressions.predicate import quote_name, quoted_path
 from tablefmt.model.argument_checks import whole_number
 from tablefmt.model.times import from_micros
 from tablefmt.session.commit_options import CommitKeywords
@@ -188,7 +188,7 @@ class UpdateSchema:
         known = self._table.refresh().schema.names
         for each in arrow_schema(new_schema):
             if each.name not in known:
-                self._changes.append(("add_column", (path_of(each.name), each.type)))
+                self._changes.append(("add_column", (quoted_path(each.name), each.type)))
         return self
 
     def commit(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import CURRENT_DEFAULT, to_spark_json
-from tablefmt.expressions.predicate import quote_name
+from tablefmt.expressions.predicate import quoted_path
 from tablefmt.model.delta_properties import translate_properties
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
@@ -274,10 +274,7 @@ class _Given:
 
 
 def _path(change: Change) -> str:
-    parts = change["path"]
-    if len(parts) == 1 and "." not in parts[0]:
-        return str(parts[0])
-    return ".".join(map(quote_name, parts))
+    return quoted_path(*change["path"])
 
 
 def evaluated(spark: Session, text: str, kind: Type) -> Any:
