@@ -1,18 +1,21 @@
 """Delta's session settings, and their meaning for tablefmt tables.
 
-`SETTINGS` is the whole list. A setting that is not in it has no effect on tablefmt tables.
+`SETTINGS` are obeyed or refused. `IDLE` have no effect, each for a reason. Any other name behind
+the prefix is logged once as unknown.
 Spec: spec/decisions/0036.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.model.delta_properties import DELTA, translate_properties
-from tablefmt.model.name_matching import folded
+from tablefmt.model.name_matching import did_you_mean, folded
 from tablefmt.model.properties import PROPERTIES
 from tablefmt.spark.pyspark_objects import Session, java_conf
 from tablefmt.spark.spark_options import flag, option_key
@@ -53,17 +56,90 @@ SETTINGS: Mapping[str, Setting] = {
     "replaceWhere.constraintCheck.enabled": Setting(
         "delete the rows, then append: new rows always have to match replaceWhere", _false
     ),
+    "replaceWhere.dataColumns.enabled": Setting(
+        "name only partition columns in replaceWhere: a tablefmt table accepts any column", _false
+    ),
     "dynamicPartitionOverwrite.enabled": Setting(
         "set spark.sql.sources.partitionOverwriteMode to static", _false
     ),
 }
 """Settings by the name without `PREFIX`."""
 
+_LAYOUT = "set the property targetFileSize, optimizeWrite or autoCompact of the table"
+_ENGINE = "it tunes how Delta runs, and changes no result"
+_STRICT = "tablefmt always checks this"
+_DELETES = "the property deleteMode of the table decides"
+
+IDLE: Mapping[str, str] = {
+    "autoCompact.enabled": _LAYOUT,
+    "autoCompact.maxFileSize": _LAYOUT,
+    "autoCompact.minNumFiles": _LAYOUT,
+    "optimize.maxFileSize": _LAYOUT,
+    "optimize.minFileSize": _LAYOUT,
+    "optimizeWrite.binSize": _LAYOUT,
+    "optimizeWrite.enabled": _LAYOUT,
+    "checkpoint.partSize": _ENGINE,
+    "merge.optimizeInsertOnlyMerge.enabled": _ENGINE,
+    "merge.repartitionBeforeWrite.enabled": _ENGINE,
+    "optimize.maxThreads": _ENGINE,
+    "optimize.repartition.enabled": _ENGINE,
+    "snapshotPartitions": _ENGINE,
+    "stats.skipping": _ENGINE,
+    "vacuum.parallelDelete.enabled": _ENGINE,
+    "vacuum.parallelDelete.parallelism": _ENGINE,
+    "schema.typeCheck.enabled": _STRICT,
+    "state.corruptionIsFatal": _STRICT,
+    "delete.deletionVectors.persistent": _DELETES,
+    "merge.deletionVectors.persistent": _DELETES,
+    "update.deletionVectors.persistent": _DELETES,
+    "stats.collect": "the property statsColumns of the table decides",
+    "stalenessLimit": "a read always sees the newest version",
+    "vacuum.logging.enabled": "a vacuum that deletes files always commits a version",
+}
+"""Settings without an effect by the name without `PREFIX`, and the reason."""
+
+_NAME = re.compile(re.escape(PREFIX) + r"([^\s,\[\]]+)")
+_log = logging.getLogger("tablefmt.spark")
+_told: set[str] = set()
+
+
+def remark_on(name: str) -> str:
+    """Return what to tell of a setting that is not obeyed; "" if it is obeyed. Pure."""
+    if name in SETTINGS or name.startswith(DEFAULTS):
+        return ""
+    if name in IDLE:
+        return f"{PREFIX}{name} has no effect on tablefmt tables: {IDLE[name]}"
+    return (
+        f"{PREFIX}{name} has no effect on tablefmt tables, which do not know it"
+        f"{did_you_mean(name, [*SETTINGS, *IDLE])}"
+    )
+
+
+def _remark_once(names: Iterable[str]) -> None:
+    for name in names:
+        text = remark_on(name)
+        if text and name not in _told:
+            _told.add(name)
+            _log.log(logging.INFO if name in IDLE else logging.WARNING, "%s", text)
+
+
+def _names_set(spark: Session) -> list[str]:
+    """Return the names of Delta's settings in the session, in one call."""
+    of_jvm = java_conf(spark)
+    keys = of_jvm.getAllAsJava().keySet().toString() if of_jvm else " ".join(spark.conf.getAll)
+    return _NAME.findall(keys)
+
 
 def check_settings(spark: Session) -> None:
-    """Check that no setting would change the result of a write. Raises UnsupportedFeatureError."""
+    """Check that no setting would change the result of a write, and log those without an effect.
+
+    Raises:
+        UnsupportedFeatureError: a setting would change it.
+    """
+    names = _names_set(spark)
+    _remark_once(names)
     for name, setting in SETTINGS.items():
-        if setting.refused is None:
+        if setting.refused is None or name not in names:
             continue
         value = spark.conf.get(PREFIX + name, None)
         if value is not None and setting.refused(value):

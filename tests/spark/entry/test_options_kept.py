@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
-from tablefmt.spark.entry.delta_settings import PREFIX, SETTINGS
+from tablefmt.spark.entry.delta_settings import IDLE, PREFIX, SETTINGS, remark_on
 from tests.spark.looking import selected
 
 pytestmark = pytest.mark.usefixtures("catalog")
@@ -147,6 +148,26 @@ def test_a_setting_that_would_change_a_write_is_refused_by_name(
         with pytest.raises(UnsupportedFeatureError, match=name):
             write(spark, t)
     assert tablefmt.open(t).version == 1
+
+
+def test_a_setting_without_an_effect_is_named_once(
+    spark: Any, t: str, conf: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Decision 0036: known ones with the reason, unknown ones as a warning; obeyed ones never."""
+    caplog.set_level(logging.INFO, "tablefmt.spark")
+    conf("stalenessLimit", "1h")
+    conf("nosuch.thing", "1")
+    conf("schema.autoMerge.enabled", "true")
+    for write in (WRITES[0], WRITES[3], WRITES[4]):
+        write(spark, t)
+    found = {(r.levelname, r.getMessage()) for r in caplog.records if PREFIX in r.getMessage()}
+    assert found == {
+        ("INFO", remark_on("stalenessLimit")),
+        ("WARNING", remark_on("nosuch.thing")),
+    }
+    assert len([r for r in caplog.records if PREFIX in r.getMessage()]) == 2
+    assert "newest version" in remark_on("stalenessLimit")
+    assert not {*IDLE} & {*SETTINGS}
 
 
 def test_columns_come_with_the_rows_where_the_session_says_so(
