@@ -6,8 +6,8 @@ if the storage option `import_roots` allows it, and for reading alone. Spec: IMP
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
 from tablefmt.store.object_store import Store
@@ -16,39 +16,51 @@ from tablefmt.store.store_wrappers import ForwardingStore, ReadOnlyStore
 OPTION = "import_roots"
 """Storage option with the allowed folders: a list, or text with commas between."""
 
+_Opener: TypeAlias = Callable[[str, Mapping[str, Any]], Store]
+
 
 class ImportingStore(ForwardingStore):
     """Forwards to the table's store, and opens the allowed folders outside the table."""
 
-    def __init__(self, inner: Store, roots: Sequence[str], opener: Callable[[str], Store]) -> None:
+    def __init__(
+        self, inner: Store, roots: Mapping[str, Mapping[str, Any]], opener: _Opener
+    ) -> None:
         """Take the table's store.
 
         Args:
             inner: the table's store.
-            roots: addresses of allowed folders, in the form of `Store.uri`.
-            opener: opens the store at an address.
+            roots: storage options by the address of an allowed folder, in the form of `Store.uri`.
+            opener: opens the store at an address with storage options.
         """
         super().__init__(inner)
-        self.roots = tuple(roots)
+        self._roots = dict(roots)
         self._opener = opener
         self._opened: dict[str, Store] = {}
 
     def folder(self, root: str) -> Store | None:
         """Return the store of an allowed folder, read-only; None if it is not allowed."""
-        below = any(root == one or root.startswith(one.rstrip("/") + "/") for one in self.roots)
-        if not below or ".." in root.split("/"):
+        above = [one for one in self._roots if f"{root}/".startswith(one.rstrip("/") + "/")]
+        if not above or ".." in root.split("/"):
             return None
         if root not in self._opened:
-            self._opened[root] = ReadOnlyStore(self._opener(root))
+            self._opened[root] = ReadOnlyStore(self._opener(root, self._roots[above[0]]))
         return self._opened[root]
+
+    def with_credentials(self) -> Store:
+        """Return this store for another machine. The allowed folders get credentials, too."""
+        roots = {
+            root: self._opener(root, options).portable_options()
+            for root, options in self._roots.items()
+        }
+        return ImportingStore(self.inner.with_credentials(), roots, self._opener)
 
 
 def with_imports(store: Store) -> Store:
     """Return the store of a table with imported files. Code that reads them finds out by it."""
-    return store if has_imports(store) else ImportingStore(store, (), _none_allowed)
+    return store if has_imports(store) else ImportingStore(store, {}, _none_allowed)
 
 
-def _none_allowed(root: str) -> Store:
+def _none_allowed(root: str, options: Mapping[str, Any]) -> Store:
     raise AssertionError(root)
 
 

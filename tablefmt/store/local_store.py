@@ -372,6 +372,14 @@ class LocalStore:
         """True: directories exist on their own."""
         return True
 
+    def with_credentials(self) -> LocalStore:
+        """Return this store: it needs no credentials."""
+        return self
+
+    def portable_options(self) -> Mapping[str, Any]:
+        """Return no options: this store needs no credentials."""
+        return {}
+
     def open_file(self, key: str) -> pa.NativeFile | None:
         """Open the file without following links, and give Arrow the open file instead of its
         path.

@@ -9,7 +9,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Union
 from urllib.parse import unquote
 
@@ -90,8 +89,8 @@ def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> St
     options = _checked(storage_options)
     if OPTION in options:
         roots = roots_of(options.pop(OPTION))
-        opener = partial(open_store, storage_options=options)
-        return ImportingStore(opener(uri), [opener(root).uri for root in roots], opener)
+        allowed = {open_store(root, options).uri: options for root in roots}
+        return ImportingStore(open_store(uri, options), allowed, open_store)
     unsafe = options.pop("unsafe_single_writer", False)
     if not isinstance(unsafe, bool):
         raise StoreError(

@@ -183,6 +183,14 @@ class MemoryStore:
         """False: memory has no directories."""
         return False
 
+    def with_credentials(self) -> MemoryStore:
+        """Return this store: it needs no credentials."""
+        return self
+
+    def portable_options(self) -> Mapping[str, Any]:
+        """Return no options: this store needs no credentials."""
+        return {}
+
     def open_file(self, key: str) -> pa.NativeFile | None:
         """Open a copy of the object."""
         return reader_of(self._file(key).getvalue())

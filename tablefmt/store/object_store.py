@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import IO, Protocol, TypeAlias, Union
+from typing import IO, Any, Protocol, TypeAlias, Union
 
 import pyarrow as pa
 
@@ -362,6 +362,15 @@ class Store(Protocol):
     @property
     def has_folders(self) -> bool:
         """True if folders exist on their own, and take as long to make durable as a file."""
+
+    def with_credentials(self) -> Store:
+        """Return this store for another machine, with the credentials that this process resolved.
+
+        Put the result into pickled functions only, never into a plan, a log or a file.
+        """
+
+    def portable_options(self) -> Mapping[str, Any]:
+        """Return the storage options of `with_credentials`, which may be secret."""
 
     def open_file(self, key: str) -> pa.NativeFile | None:
         """Return the object as an open file that Arrow reads by itself; None if the store has no

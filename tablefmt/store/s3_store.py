@@ -442,11 +442,15 @@ class S3Store:
 
         A process on another machine can use it. Machine roles are left to that process.
         """
-        options = resolved_options(apply_config(s3fs.S3FileSystem, dict(self._options)))
-        carried = _reopen(self._bucket, self._start.rstrip("/"), options, self.unsafe_single_writer)
+        options, prefix = self.portable_options(), self._start.rstrip("/")
+        carried = _reopen(self._bucket, prefix, options, self.unsafe_single_writer)
         carried.identity, carried.probe_scope = self.identity, self.probe_scope
         carried._opened = self._opened
         return carried
+
+    def portable_options(self) -> dict[str, Any]:
+        """Return s3fs options with the keys, endpoint and region that this process resolved."""
+        return resolved_options(apply_config(s3fs.S3FileSystem, dict(self._options)))
 
     def abort_upload(self, key: str, upload: str) -> None:
         """Abort an unfinished multipart upload by its id.

@@ -6,8 +6,9 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from math import inf
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -109,6 +110,19 @@ class ForwardingStore:
     def has_folders(self) -> bool:
         """The inner store's value."""
         return self.inner.has_folders
+
+    def with_credentials(self) -> Store:
+        """Return a copy of this wrapper around the inner store's result."""
+        inner = self.inner.with_credentials()
+        if inner is self.inner:
+            return self
+        carried = copy(self)
+        carried.inner = inner
+        return carried
+
+    def portable_options(self) -> Mapping[str, Any]:
+        """Forward to the inner store."""
+        return self.inner.portable_options()
 
     def open_file(self, key: str) -> pa.NativeFile | None:
         """Forward to the inner store. No wrapper sees what Arrow reads from the file."""

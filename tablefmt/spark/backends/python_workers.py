@@ -91,8 +91,4 @@ def for_workers(store: Store) -> Store:
     Call it when a task is made, so that expiring keys are fresh. Put the result into pickled
     functions only, never into a plan, a log or a file.
     """
-    resolved = getattr(store, "with_credentials", None)
-    if resolved is None:
-        return store
-    carried: Store = resolved()
-    return carried
+    return store.with_credentials()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,8 @@ from tablefmt.errors import CommitRejectedError, StoreError
 from tablefmt.spark.backends import distributed_compaction
 from tablefmt.spark.backends.arrow import arrow_backend
 from tablefmt.spark.backends.python_workers import for_workers
+from tablefmt.store.import_roots import folder_of
+from tablefmt.store.location import open_store
 from tests.s3server import S3Server
 from tests.spark.conftest import UseBackend
 
@@ -109,3 +112,35 @@ def test_what_workers_lack_is_said_to_be_lacking_there(
     with pytest.raises(StoreError, match=r"^in Spark's workers: .* no credentials"):
         tablefmt.spark.read(spark, uri).collect()
     assert tablefmt.open(uri).version == version
+
+
+def test_a_table_that_allows_import_roots_hands_its_credentials_over_too(
+    spark: Any, bucket: str, use_backend: UseBackend
+) -> None:
+    uri, options = f"s3://{bucket}/table", {"import_roots": f"s3://{bucket}/other"}
+    for start in (0, 10):
+        frame = spark.range(start, start + 10, 1, 1)
+        tablefmt.spark.write(frame, uri, storage_options=options)
+    table = tablefmt.spark.open(spark, uri, storage_options=options)
+    table.compact()
+    use_backend("arrow")
+    read = tablefmt.spark.read(spark, uri, storage_options=options)
+    assert sorted(row.id for row in read.collect()) == ids(uri) == list(range(20))
+
+
+@pytest.mark.parametrize("below", ["", "/deeper"])
+def test_folders_of_imported_files_open_with_the_drivers_credentials(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, below: str
+) -> None:
+    open_store(f"s3://{bucket}/other{below}").put("file", b"body")
+    store = open_store(f"s3://{bucket}/table", {"import_roots": f"s3://{bucket}/other"})
+    task = pickle.dumps(for_workers(store))
+    for name in ("ENDPOINT_URL", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"):
+        monkeypatch.delenv(f"AWS_{name}")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    carried = pickle.loads(task)
+    folder = folder_of(carried, f"s3://{bucket}/other{below}")
+    assert folder.get("file") == b"body"
+    assert all(mark not in repr(carried) + repr(folder) for mark in MARKS.values())
+    with pytest.raises(StoreError, match="read-only"):
+        folder.put("file", b"other")
