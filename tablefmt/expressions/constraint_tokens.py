@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
-from tablefmt.expressions.literals import literal_sql, unescape
+from tablefmt.expressions.literals import literal_sql, literal_text
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.name_matching import folded
 
@@ -76,24 +76,12 @@ def tokens_of(text: str) -> list[Token]:
         if kind == "raw":
             tokens.append(Token("string", source[2:-1], source))
         elif kind == "string":
-            tokens.append(Token(kind, _said(source), source))
+            tokens.append(Token(kind, literal_text(source), source))
         elif kind == "quoted":
             tokens.append(Token(kind, source[1:-1].replace("``", "`"), source))
         else:
             tokens.append(Token(kind, source.upper() if kind == "word" else source, source))
     return tokens
-
-
-def _said(source: str) -> str:
-    quote = source[0]
-    # A doubled quote is one quote; after a backslash it is an ordinary character.
-    body = re.sub(
-        r"\\.|" + quote * 2,
-        lambda m: "\\" + quote if m[0] == quote * 2 else m[0],
-        source[1:-1],
-        flags=re.DOTALL,
-    )
-    return unescape(body)
 
 
 DEPTH_MAX = 64

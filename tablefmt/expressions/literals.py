@@ -86,6 +86,23 @@ _UNESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7][0-7])|(.))", re.DOTALL)
 
 
+def literal_text(source: str) -> str:
+    """Return the value of a Spark string literal in single or double quotes.
+
+    Raises:
+        InvalidPredicateError: an escape that is not a character.
+    """
+    quote = source[0]
+    # A doubled quote is one quote; after a backslash it is an ordinary character.
+    body = re.sub(
+        r"\\.|" + quote * 2,
+        lambda m: "\\" + quote if m[0] == quote * 2 else m[0],
+        source[1:-1],
+        flags=re.DOTALL,
+    )
+    return unescape(body)
+
+
 def unescape(body: str) -> str:
     """Return the text between the quotes of a Spark string literal, unescaped as in Spark.
 

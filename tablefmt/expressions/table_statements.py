@@ -4,7 +4,7 @@
     OPTIMIZE t [WHERE …] [ZORDER BY (…)]    VACUUM t [RETAIN n HOURS] [DRY RUN]
     RESTORE [TABLE] t TO VERSION AS OF n    RESTORE [TABLE] t TO TIMESTAMP AS OF '…'
 
-The statements are Delta Lake's.
+The statements are Delta Lake's. `t` is a name, or a path as a string literal.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tablefmt.errors import InvalidPredicateError
+from tablefmt.expressions.literals import literal_text
+from tablefmt.expressions.predicate import quote_name
+
 _HIDDEN = "\0"
 _WORD = rf"(?:`{_HIDDEN}+`|\w+)"
-_NAME = rf"(?P<name>{_WORD}(?:\s*\.\s*{_WORD})*)"
+_PATH = rf"(?P<path>'{_HIDDEN}+'|\"{_HIDDEN}+\")"
+_NAME = rf"(?:(?P<name>{_WORD}(?:\s*\.\s*{_WORD})*)|{_PATH})"
 _FORMS = tuple(
     re.compile(rf"\s*{text}[\s;]*", re.IGNORECASE)
     for text in (
@@ -54,7 +59,9 @@ class TableStatement:
     verb: str
     """HISTORY, DETAIL, OPTIMIZE, VACUUM or RESTORE."""
     table: str
-    """Table name as written."""
+    """Table name as written; of a path in quotes, the same path as a name."""
+    by_path: bool = False
+    """Whether the table is a path in quotes."""
     limit: int | None = None
     where: str | None = None
     """SQL text of the condition."""
@@ -84,10 +91,14 @@ def read_statement(text: str) -> TableStatement | None:
     by = () if columns is None else _columns(columns)
     if by is None or "" in part.values():
         return None
-    number = {name: int(part[name]) for name in ("limit", "version") if part.get(name)}
+    name = _path_name(part["path"]) if "path" in part else part["name"]
+    if name is None:
+        return None
+    number = {key: int(part[key]) for key in ("limit", "version") if part.get(key)}
     return TableStatement(
         verb=part["verb"].upper(),
-        table=part["name"],
+        table=name,
+        by_path="path" in part,
         where=part.get("where"),
         by=by,
         hours=float(part["hours"]) if part.get("hours") else None,
@@ -95,6 +106,15 @@ def read_statement(text: str) -> TableStatement | None:
         timestamp=part.get("timestamp"),
         **number,
     )
+
+
+def _path_name(quoted: str) -> str | None:
+    """Return the name of a path in quotes. None: it is not a path, or not a valid string."""
+    try:
+        path = literal_text(quoted)
+    except InvalidPredicateError:
+        return None
+    return f"tablefmt.{quote_name(path)}" if "/" in path else None
 
 
 def _layers(text: str) -> tuple[str, str] | None:

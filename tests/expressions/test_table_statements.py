@@ -79,6 +79,33 @@ from tablefmt.expressions.table_statements import TableStatement, read_statement
             "/* a /* b */ c */VACUUM/**/`a/*`. /* d */ t --\\\n DRY RUN",
             TableStatement(verb="VACUUM", table="`a/*`.         t"),
         ),
+        ("VACUUM '/a/b'", TableStatement(verb="VACUUM", table="tablefmt.`/a/b`", by_path=True)),
+        (
+            r'''OPTIMIZE "/a `b`'/\"c\\ ""d" WHERE p = '/x' ZORDER BY (id);''',
+            TableStatement(
+                verb="OPTIMIZE",
+                table="tablefmt.`/a ``b``'/\"c\\ \"d`",
+                by_path=True,
+                where="p = '/x'",
+                by=("id",),
+            ),
+        ),
+        (
+            "DESC HISTORY 's3://b/it''s -- c\\u0041' LIMIT 2",
+            TableStatement(
+                verb="HISTORY", table="tablefmt.`s3://b/it's -- cA`", by_path=True, limit=2
+            ),
+        ),
+        (
+            "DESCRIBE DETAIL /* d */ 'file:/a'",
+            TableStatement(verb="DETAIL", table="tablefmt.`file:/a`", by_path=True),
+        ),
+        (
+            "RESTORE TABLE '/a' TO TIMESTAMP AS OF '2024-01-01'",
+            TableStatement(
+                verb="RESTORE", table="tablefmt.`/a`", by_path=True, timestamp="'2024-01-01'"
+            ),
+        ),
         # A table may be called as a word of the statement.
         ("DESCRIBE HISTORY history", TableStatement(verb="HISTORY", table="history")),
         ("OPTIMIZE optimize", TableStatement(verb="OPTIMIZE", table="optimize")),
@@ -95,7 +122,9 @@ def test_what_a_statement_says(text: str, expected: TableStatement) -> None:
         "", "DESCRIBE t", "DESCRIBE HISTORY", "DESCRIBE HISTORY t u", "DESCRIBE HISTORY t LIMIT -1",
         "DESCRIBE TABLE EXTENDED t", "SELECT 'OPTIMIZE t'", "OPTIMIZE", "OPTIMIZE t WHERE",
         "OPTIMIZE t ZORDER BY ()", "OPTIMIZE t ZORDER BY (a,)", "OPTIMIZE t ZORDER BY (a b)",
-        "VACUUM t RETAIN HOURS", "VACUUM t RETAIN 1 DAYS", "VACUUM t DRY", "VACUUM '/path'",
+        "VACUUM t RETAIN HOURS", "VACUUM t RETAIN 1 DAYS", "VACUUM t DRY", "VACUUM 'path'",
+        "VACUUM r'/path'", "VACUUM ''", "VACUUM '/a' '/b'", "VACUUM default.'/a'",
+        "VACUUM '/a\\UFFFFFFFF'", "OPTIMIZE TABLE t", "DESCRIBE DETAIL TABLE t",
         "RESTORE t", "RESTORE t TO VERSION AS OF -1", "RESTORE t TO VERSION AS OF x",
         "RESTORE t TO TIMESTAMP AS OF now()", "RESTORE t TO TIMESTAMP AS OF '1' || (SELECT 1)",
         "/* OPTIMIZE t", "OPTIMIZE t; DROP TABLE t", "VACUUM a..b", "OPTIMIZE t ZORDER BY ( )",

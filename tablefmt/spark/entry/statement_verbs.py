@@ -18,7 +18,7 @@ from tablefmt.spark.entry.delta_settings import may_break_transactions
 from tablefmt.spark.entry.java_arguments import catalog_table, follow, session_of
 from tablefmt.spark.entry.spark_table import SparkTable
 from tablefmt.spark.pyspark_objects import JavaObject, Session, java_rows, java_session
-from tablefmt.spark.statements.execution import open_context
+from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.store.location import open_store
 from tablefmt.table import Table
 
@@ -105,7 +105,7 @@ def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
 
     asked = read_statement(text)
     table = None if asked is None else catalog_table(session_of(session), asked.table)
-    if asked is None or table is None:
+    if asked is None or table is None or (asked.by_path and not _is_table(table.uri)):
         return None
     if parameters:
         raise UnsupportedFeatureError(
@@ -122,6 +122,15 @@ def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
             "columns": from_arrow_schema(columns).json(),
         }
     )
+
+
+def _is_table(uri: str) -> bool:
+    """Return whether there is a tablefmt table. Another format may have one at the same path."""
+    try:
+        return open_context_if_exists(open_store(uri)) is not None
+    except UnsupportedFeatureError:
+        # A kind of store that only other formats know.
+        return False
 
 
 def _maintain(session: JavaObject, described: str) -> JavaObject:

@@ -239,6 +239,39 @@ def test_a_restored_table_is_what_spark_answers_from(spark: Any, t: str) -> None
     assert spark.sql("SELECT id, late FROM t WHERE late IS NOT NULL").collect() == [(50, 5)]
 
 
+def test_a_path_in_quotes_is_the_table_there(spark: Any, tmp_path: Any) -> None:
+    """Every statement takes it as a string, with escapes. Other paths are another parser's."""
+    from pyspark.errors import ParseException
+
+    place = tmp_path / 'it\'s `a` "b" \\ c'
+    table = tablefmt.create(str(place), {"id": [1], "part": ["a"]})
+    table.append({"id": [2], "part": ["a"]})
+    escaped = str(place).replace("\\", "\\\\")
+    single = "'" + escaped.replace("'", "\\'") + "'"
+    double = '"' + escaped.replace('"', '""') + '"'
+    expected = tablefmt.spark.open(spark, str(place)).history()
+    for quoted in (single, double):
+        assert spark.sql(f"DESCRIBE HISTORY {quoted}").collect() == expected.collect()
+        assert spark.sql(f"DESCRIBE DETAIL {quoted}").first().location == str(place)
+    before = table.refresh().version
+    (row,) = spark.sql(f"OPTIMIZE {single} WHERE id > 0").collect()
+    assert (row.path, row.version) == (str(place), before + 1)
+    spark.sql(f"OPTIMIZE {double} ZORDER BY (id)")
+    assert table.refresh().to_arrow().sort_by("id")["id"].to_pylist() == [1, 2]
+    (row,) = spark.sql(f"RESTORE TABLE {single} TO VERSION AS OF {before - 1}").collect()
+    assert row.path == str(place)
+    assert table.refresh().to_arrow().to_pylist() == [{"id": 1, "part": "a"}]
+    table.alter.set_properties({"deletedFileRetentionDuration": "0 seconds"})
+    removed = spark.sql(f"VACUUM {single} RETAIN 0 HOURS DRY RUN").collect()
+    assert spark.sql(f"VACUUM {double} RETAIN 0 HOURS").collect() == removed
+    assert removed
+    assert table.refresh().to_arrow().to_pylist() == [{"id": 1, "part": "a"}]
+    (tmp_path / "empty").mkdir()
+    for other in (f"'{tmp_path}/empty'", f"'{tmp_path}/nowhere'", "'abfss://a@b/c'"):
+        with pytest.raises(ParseException):
+            spark.sql(f"VACUUM {other}")
+
+
 def test_variables_stand_in_the_text_and_parameters_are_refused(spark: Any, t: str) -> None:
     """Spark's own statements do the same. Unknown text is refused."""
     spark.conf.set("day", "a")
