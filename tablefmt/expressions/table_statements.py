@@ -61,7 +61,7 @@ class TableStatement:
     table: str
     """Table name as written; of a path in quotes, the same path as a name."""
     by_path: bool = False
-    """Whether the table is a path in quotes."""
+    """True: the table is a path in quotes."""
     limit: int | None = None
     where: str | None = None
     """SQL text of the condition."""
