@@ -10,6 +10,17 @@ from tablefmt.spark.entry.dataframe_io import read, write
 from tablefmt.spark.entry.registration import register, sync
 from tablefmt.spark.entry.spark_pipe import pipe
 from tablefmt.spark.entry.spark_session import session
-from tablefmt.spark.entry.spark_table import SparkTable, create, open
+from tablefmt.spark.entry.spark_table import SparkTable, create, import_table, open
 
-__all__ = ["SparkTable", "create", "open", "pipe", "read", "register", "session", "sync", "write"]
+__all__ = [
+    "SparkTable",
+    "create",
+    "import_table",
+    "open",
+    "pipe",
+    "read",
+    "register",
+    "session",
+    "sync",
+    "write",
+]

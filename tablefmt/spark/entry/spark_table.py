@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.export.table_export import ExportReport, Start
 from tablefmt.expressions.filter_tuples import Filters
 from tablefmt.expressions.literals import in_session
 from tablefmt.expressions.merge_statement import MergeStatement
@@ -64,6 +65,7 @@ from tablefmt.spark.statements.spark_merge import explain as explain_merge
 from tablefmt.spark.statements.spark_merge import merge_rows
 from tablefmt.table import Table
 from tablefmt.table import create as create_table
+from tablefmt.table import import_table as import_files
 from tablefmt.table import open as open_table
 
 if TYPE_CHECKING:
@@ -191,6 +193,20 @@ class SparkTable:
             dry_run=dry_run,
             breaks_running_transactions=breaks_running_transactions,
         )
+
+    def export(
+        self,
+        to: str,
+        *,
+        start: Start = "head",
+        catalog: Any = None,
+        table: str | None = None,
+    ) -> ExportReport:
+        """Write the table's metadata in the form of another format, without a Spark job.
+
+        Arguments and errors as `Table.export`.
+        """
+        return self.table.export(to, start=start, catalog=catalog, table=table)
 
     def expire_log(
         self,
@@ -511,4 +527,21 @@ def create(
         storage_options=storage_options,
         exist_ok=exist_ok,
     )
+    return SparkTable(spark, table)
+
+
+def import_table(
+    spark: Session,
+    uri: str,
+    format: str | None = None,
+    *,
+    into: str | None = None,
+    adopt: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> SparkTable:
+    """Make a table of an existing table's files, where they are, without a Spark job.
+
+    Arguments and errors as `tablefmt.import_table`.
+    """
+    table = import_files(uri, format, into=into, adopt=adopt, storage_options=storage_options)
     return SparkTable(spark, table)

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.errors import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
 from tests.imports.sources import alike, hive, write
 
 
@@ -41,3 +41,35 @@ def test_names_of_their_own_are_read_through_arrow(spark: Any, tmp_path: Path) -
         spark.read.format("tablefmt").load(str(path)).collect()
     table.compact("major")
     assert spark.read.format("tablefmt").load(str(path)).count() == 2
+
+
+def test_import_and_export_of_a_session(spark: Any, tmp_path: Path) -> None:
+    """The verbs of Python, on a SparkTable: rows as the source, and as delta-rs reads the copy."""
+    deltalake = pytest.importorskip("deltalake")
+    path = tmp_path / "t"
+    rows = hive(path)
+    with pytest.raises(InvalidArgumentError, match="adopt"):
+        tablefmt.spark.import_table(spark, str(path), into=str(tmp_path / "new"), adopt=True)
+    with pytest.raises(TableNotFoundError):
+        tablefmt.spark.import_table(spark, str(path), "delta")
+    table = tablefmt.spark.import_table(spark, str(path), "parquet", adopt=True)
+    found = tablefmt.open(str(path))
+    assert alike(table.to_df().toArrow().cast(found.to_arrow().schema)) == alike(rows)
+    assert [one.adopt for one in found.context.view.head.metadata.imports.values()] == [True]
+    table.delete("id < 50")
+    assert table.export("delta", start=1).exported == 2
+    copies = [deltalake.DeltaTable(str(path), version=at) for at in (1, 2)]
+    assert [pa.table(copy.scan()).num_rows for copy in copies] == [60, 10]
+    assert alike(pa.table(copies[1].scan())) == alike(rows.slice(50))
+    with pytest.raises(InvalidArgumentError, match="oracle"):
+        table.export("oracle")
+
+
+def test_an_import_to_another_place_of_a_session(spark: Any, tmp_path: Path) -> None:
+    """IMP-4: the handle reads the source's folder."""
+    rows = hive(tmp_path / "t")
+    to = str(tmp_path / "new")
+    table = tablefmt.spark.import_table(spark, str(tmp_path / "t"), into=to)
+    assert table.table.uri == to
+    schema = table.table.to_arrow().schema
+    assert alike(table.to_df().toArrow().cast(schema)) == alike(rows)
