@@ -60,6 +60,8 @@ def every_table_agrees(
     yield
     monkeypatch.undo()
     for uri, store in seen.items():
+        if uri.startswith(("gs://", "abfss://", "az://")):
+            continue  # logdump has no reader for them: their tests copy tables to a folder
         options = options_of(store)
         try:
             table = tablefmt.open(uri, storage_options=options)

@@ -70,20 +70,25 @@ Uri = Union[str, "os.PathLike[str]"]
 """Address of a table."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_LATER = ("gs", "gcs", "abfs", "abfss", "az", "adl", "hdfs")
+_LATER = ("adl", "hdfs")
+_GOOGLE = ("gs", "gcs")
+_AZURE = ("abfs", "abfss", "az")
+_CLOUDS = ("s3", "s3a", *_GOOGLE, *_AZURE)
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)(.*)", re.DOTALL)
-_NO_SLASH = re.compile(r"(s3|s3a|s3n|file|memory|dbfs|hdfs|gs|abfss?):(?!/)", re.IGNORECASE)
+_NO_SLASH = re.compile(r"(s3|s3a|s3n|file|memory|dbfs|hdfs|gs|gcs|abfss?):(?!/)", re.IGNORECASE)
+_CONTAINER = re.compile(r"(\$?[a-z0-9-]{1,63})(?:@([A-Za-z0-9]+(?:\.[A-Za-z0-9-]+)+))?")
 _DRIVE = re.compile(r"[A-Za-z]:(?:\\|/(?!/))")
 
 
 def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> Store:
-    """Return the store at `uri`: a local path, file://, s3:// (or s3a://), memory://.
+    """Return the store at `uri`: a local path, file://, s3://, gs://, abfss://, az://, memory://.
 
     Two spellings of one place give stores of the same `uri`. `storage_options` go to s3fs for S3.
+    s3a:// is s3://, gcs:// is gs://, and abfs:// is abfss://.
     Every store accepts `unsafe_single_writer` (STO-12), and `import_roots` (IMP-3).
 
     Raises:
-        UnsupportedFeatureError: the scheme is not supported, or s3fs is not installed.
+        UnsupportedFeatureError: the scheme is not supported, or its client is not installed.
         StoreError: the address or an option is invalid.
     """
     options = _checked(storage_options)
@@ -107,11 +112,21 @@ def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> St
 
         bucket, prefix = _bucket(rest)
         return S3Store(bucket, prefix, options, unsafe_single_writer=unsafe)
+    if scheme in _GOOGLE:
+        from tablefmt.store.gcs_store import GcsStore
+
+        bucket, prefix = _bucket(rest, "Google Cloud Storage", "gs")
+        return GcsStore(bucket, prefix, options, unsafe_single_writer=unsafe)
+    if scheme in _AZURE:
+        from tablefmt.store.azure_store import AzureStore
+
+        container, account, prefix = _container(rest)
+        return AzureStore(container, account, prefix, options, unsafe_single_writer=unsafe)
     if scheme not in ("", "file", "memory"):
         later = " Support for it is planned for later." if scheme in _LATER else ""
         raise UnsupportedFeatureError(
             f"tables at {scheme}:// are not supported.{later} "
-            "Use a local path, file://, s3:// or memory://.",
+            "Use a local path, file://, s3://, gs://, abfss://, az:// or memory://.",
             features=[f"scheme:{scheme}"],
         )
     if options:
@@ -144,9 +159,10 @@ def _checked(options: Any) -> dict[str, Any]:
 
 
 def scheme_of(uri: Uri) -> str:
-    """Return the kind of store for an address: "file", "s3", "memory", or an unsupported scheme."""
+    """Return the kind of store for an address: file, s3, gs, az, memory, or another scheme."""
     scheme, _ = _scheme(str(uri))
-    return {"": "file", "s3a": "s3"}.get(scheme, scheme)
+    same = {"": "file", "s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
+    return same.get(scheme, scheme)
 
 
 def _check_text(text: str) -> None:
@@ -182,7 +198,7 @@ def _check_spelling(text: str) -> None:
 
 def _is_ours(scheme: str, text: str) -> bool:
     """Return whether tables support this scheme. Other schemes are refused by name (STO-11)."""
-    return scheme in ("s3", "s3a", "memory", "file") or _NO_SLASH.match(text) is not None
+    return scheme in (*_CLOUDS, "memory", "file") or _NO_SLASH.match(text) is not None
 
 
 def _scheme(text: str) -> tuple[str, str]:
@@ -226,16 +242,31 @@ def _expanded(path: str) -> str:
     return expanded
 
 
-def _bucket(rest: str) -> tuple[str, str]:
+def _bucket(rest: str, cloud: str = "S3", scheme: str = "s3") -> tuple[str, str]:
     bucket, _, prefix = rest.partition("/")
     # A secret may contain a slash. Then its "@" is in the prefix, but its ":" is in the bucket. The
     # name of an access point (arn:…) contains colons too.
     has_secret = "@" in bucket or (":" in bucket and not bucket.startswith("arn:"))
     if not bucket or has_secret:
         raise StoreError(
-            "invalid S3 address: expected s3://bucket/prefix. Pass credentials in storage_options."
+            f"invalid {cloud} address: expected {scheme}://bucket/prefix. Pass credentials in "
+            "storage_options."
         )
     return bucket, _plain_parts(prefix) if prefix.strip("/") else ""
+
+
+def _container(rest: str) -> tuple[str, str, str]:
+    """Return the container, the host of the account or "", and the prefix."""
+    place, _, prefix = rest.partition("/")
+    match = _CONTAINER.fullmatch(place)
+    # A "@" or "?" in the prefix may be the end of a secret with a slash, or of a SAS address.
+    if match is None:
+        raise StoreError(
+            "invalid Azure address: expected abfss://container@account.dfs.core.windows.net/path "
+            "or az://container/path. Pass credentials in storage_options."
+        )
+    host = (match[2] or "").lower()
+    return match[1], host, _plain_parts(prefix) if prefix.strip("/") else ""
 
 
 def _plain_parts(path: str) -> str:

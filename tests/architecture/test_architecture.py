@@ -253,7 +253,8 @@ def test_every_module_is_in_a_package() -> None:
         ({"pyspark", "py4j"}, "spark"),
         ({"click", "rich"}, "cli"),
         ({"sqlglot"}, "expressions"),
-        ({"google"}, "expressions"),
+        ({"google"}, ("expressions", "store")),  # protobuf here, google-auth there
+        ({"azure", "requests"}, "store"),
         ({"duckdb", "polars"}, ("data", "engines")),
         ({"pandas"}, "demo"),  # pyarrow.dataset imports it by itself where it is installed
     ],

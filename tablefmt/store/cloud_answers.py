@@ -1,0 +1,108 @@
+"""Meaning of answers of Google Cloud Storage and Azure, by HTTP status and error code. Pure.
+
+The text of a message never decides. Spec: STO-4 .. STO-6 and the table of spec/store.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tablefmt.store.object_store import Exists, NoAnswer, PutReply, Refused
+from tablefmt.store.s3_answers import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Codes of one cloud, and the names of its parts in messages."""
+
+    place: str
+    """The word for what holds objects: bucket, container."""
+    taken: frozenset[str]
+    """Codes, besides status 412, of a create whose key was taken."""
+    no_place: frozenset[str]
+    """Codes of a 404 without an object because the place for objects does not exist."""
+    wrong_credentials: frozenset[str]
+    remedy: str
+    """Advice on credentials, for messages."""
+
+
+GOOGLE = Dialect(
+    place="bucket",
+    taken=frozenset(),
+    # Bucket and object have one code here. The store asks again: `GcsStore`.
+    no_place=frozenset({"NoSuchBucket"}),
+    wrong_credentials=frozenset({"authError", "invalidCredentials"}),
+    remedy="set GOOGLE_APPLICATION_CREDENTIALS, or pass google_application_credentials as a "
+    "storage option",
+)
+AZURE = Dialect(
+    place="container",
+    taken=frozenset(
+        # The last two only come where an object is.
+        {"BlobAlreadyExists", "UnauthorizedBlobOverwrite", "BlobImmutableDueToPolicy"}
+    ),
+    no_place=frozenset({"ContainerNotFound", "ResourceNotFound", "AccountNotFound"}),
+    wrong_credentials=frozenset(
+        {"AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation"}
+    ),
+    remedy="set AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or "
+    "AZURE_STORAGE_CONNECTION_STRING, or pass azure_storage_account_key as a storage option",
+)
+
+
+def put_reply(failure: Failure, place: str, dialect: Dialect) -> PutReply:
+    """Return the reply for a conditional create that did not end in 2xx. Pure."""
+    reason = explain(failure, place, dialect)
+    if failure.never_sent:
+        return Refused(reason)
+    if failure.status == 412 or failure.code in dialect.taken:
+        return Exists()
+    if _is_final(failure) and not failure.resent:
+        return Refused(reason)
+    return NoAnswer(reason)
+
+
+def _is_final(failure: Failure) -> bool:
+    if failure.status in (408, 409, 429):
+        return False
+    return 300 <= failure.status < 500 or failure.status == 501
+
+
+def is_retryable(failure: Failure) -> bool:
+    """Return whether the same request may succeed later without any change."""
+    return not failure.never_sent and not _is_final(failure)
+
+
+def is_absent(failure: Failure, dialect: Dialect) -> bool:
+    """Return whether a request for an object failed because the object does not exist."""
+    return failure.status == 404 and failure.code not in dialect.no_place
+
+
+def explain(failure: Failure, place: str, dialect: Dialect) -> str:
+    """Return one clause: the problem, and the remedy. It holds no secret."""
+    status, code = failure.status, failure.code
+    if failure.never_sent:
+        return f"no usable credentials were found ({code}); {dialect.remedy}"
+    if status == 0:
+        return f"no answer came ({code}); check the endpoint and the network"
+    shown = f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
+    if status == 404:
+        return (
+            f"the {dialect.place} {place!r} does not exist; create it or check its name ({shown})"
+        )
+    if code in dialect.wrong_credentials or status == 401:
+        return f"the credentials are wrong or missing; {dialect.remedy} ({shown})"
+    if status == 403:
+        return f"access is denied; grant it to these credentials ({shown})"
+    if 300 <= status < 400:
+        return f"the store leads to another address; check the endpoint ({shown})"
+    if status == 501:
+        return (
+            f"the store does not support this request; use a store with conditional writes "
+            f"({shown})"
+        )
+    if status in (429, 503):
+        return f"the store asks to slow down ({shown}); try again later"
+    if status == 409:
+        return f"another request for this key is in progress ({shown}); try again"
+    return f"the store answered {shown}"
