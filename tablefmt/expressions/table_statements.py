@@ -3,6 +3,7 @@
     DESCRIBE HISTORY t [LIMIT n]            DESCRIBE DETAIL t
     OPTIMIZE t [WHERE …] [ZORDER BY (…)]    VACUUM t [RETAIN n HOURS] [DRY RUN]
     RESTORE [TABLE] t TO VERSION AS OF n    RESTORE [TABLE] t TO TIMESTAMP AS OF '…'
+    CONVERT TO tablefmt delta.`/path`       (or iceberg, parquet)
 
 The statements are Delta Lake's. `t` is a name, or a path as a string literal.
 """
@@ -25,6 +26,8 @@ _FORMS = tuple(
     for text in (
         rf"DESC(?:RIBE)?\s+(?P<verb>HISTORY)\s+{_NAME}(?:\s+LIMIT\s+(?P<limit>\d{{1,18}}))?",
         rf"DESC(?:RIBE)?\s+(?P<verb>DETAIL)\s+{_NAME}",
+        r"(?P<verb>CONVERT)\s+TO\s+TABLEFMT\s+(?P<format>DELTA|ICEBERG|PARQUET)"
+        rf"\s*\.\s*(?P<name>`{_HIDDEN}+`)",
         rf"(?P<verb>OPTIMIZE)\s+{_NAME}(?:\s+WHERE\b(?P<where>[^;]+?))?"
         rf"(?:(?:\s+|(?<=['\")`]))ZORDER\s+BY"
         rf"(?:\s*\((?P<listed>{_HIDDEN}*)\)|\s+(?P<by>[^();]+)))?",
@@ -57,7 +60,7 @@ class TableStatement:
     """Content of one of these statements."""
 
     verb: str
-    """HISTORY, DETAIL, OPTIMIZE, VACUUM or RESTORE."""
+    """HISTORY, DETAIL, OPTIMIZE, VACUUM, RESTORE or CONVERT."""
     table: str
     """Table name as written; of a path in quotes, the same path as a name."""
     by_path: bool = False
@@ -72,6 +75,8 @@ class TableStatement:
     version: int | None = None
     timestamp: str | None = None
     """Quoted text of a time."""
+    format: str | None = None
+    """Format of the source of CONVERT. `table` is its path in backticks."""
 
 
 def read_statement(text: str) -> TableStatement | None:
@@ -104,6 +109,7 @@ def read_statement(text: str) -> TableStatement | None:
         hours=float(part["hours"]) if part.get("hours") else None,
         dry_run=bool(part.get("dry")),
         timestamp=part.get("timestamp"),
+        format=part["format"].lower() if "format" in part else None,
         **number,
     )
 

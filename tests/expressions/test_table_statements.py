@@ -106,6 +106,10 @@ from tablefmt.expressions.table_statements import TableStatement, read_statement
                 verb="RESTORE", table="tablefmt.`/a`", by_path=True, timestamp="'2024-01-01'"
             ),
         ),
+        (
+            "convert /* it */ to TableFmt Delta . `/a ``b``.c`;",
+            TableStatement(verb="CONVERT", table="`/a ``b``.c`", format="delta"),
+        ),
         # A table may be called as a word of the statement.
         ("DESCRIBE HISTORY history", TableStatement(verb="HISTORY", table="history")),
         ("OPTIMIZE optimize", TableStatement(verb="OPTIMIZE", table="optimize")),
@@ -125,6 +129,8 @@ def test_what_a_statement_says(text: str, expected: TableStatement) -> None:
         "VACUUM t RETAIN HOURS", "VACUUM t RETAIN 1 DAYS", "VACUUM t DRY", "VACUUM 'path'",
         "VACUUM r'/path'", "VACUUM ''", "VACUUM '/a' '/b'", "VACUUM default.'/a'",
         "VACUUM '/a\\UFFFFFFFF'", "OPTIMIZE TABLE t", "DESCRIBE DETAIL TABLE t",
+        "CONVERT TO DELTA parquet.`/a`", "CONVERT TO tablefmt `/a`", "CONVERT TO tablefmt orc.`/a`",
+        "CONVERT TO tablefmt parquet.`/a` PARTITIONED BY (p INT)", "CONVERT TO tablefmt parquet.a",
         "RESTORE t", "RESTORE t TO VERSION AS OF -1", "RESTORE t TO VERSION AS OF x",
         "RESTORE t TO TIMESTAMP AS OF now()", "RESTORE t TO TIMESTAMP AS OF '1' || (SELECT 1)",
         "/* OPTIMIZE t", "OPTIMIZE t; DROP TABLE t", "VACUUM a..b", "OPTIMIZE t ZORDER BY ( )",

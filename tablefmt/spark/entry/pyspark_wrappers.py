@@ -216,6 +216,7 @@ CALLS: Mapping[str, str] = {
     "OPTIMIZE": "tablefmt.spark.open(spark, uri).compact(where=…), or cluster(columns, where=…) "
     "for ZORDER BY",
     "VACUUM": "tablefmt.spark.open(spark, uri).vacuum(retention=…, dry_run=False)",
+    "CONVERT": "tablefmt.spark.import_table(spark, uri, format)",
     "RESTORE": "tablefmt.spark.open(spark, uri).restore(version=…), or timestamp=…",
 }
 """Method to call instead of a statement, by verb of a `TableStatement`."""

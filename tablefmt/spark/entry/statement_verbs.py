@@ -15,17 +15,27 @@ from tablefmt.model.times import from_micros
 from tablefmt.operations import describe
 from tablefmt.session.commit_result import Commit
 from tablefmt.spark.entry.delta_settings import may_break_transactions
-from tablefmt.spark.entry.java_arguments import catalog_table, follow, session_of
+from tablefmt.spark.entry.java_arguments import (
+    CatalogTable,
+    catalog_table,
+    follow,
+    name_parts,
+    place,
+    session_of,
+)
 from tablefmt.spark.entry.spark_table import SparkTable
 from tablefmt.spark.pyspark_objects import JavaObject, Session, java_rows, java_session
 from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.store.location import open_store
-from tablefmt.table import Table
+from tablefmt.table import Table, import_table
 
 _COMMIT = pa.schema(
     [("path", pa.string()), ("version", pa.int64()), ("metrics", pa.map_(pa.string(), pa.int64()))]
 )
 """Result of OPTIMIZE and RESTORE: the newest version afterwards, and the metrics of the commit."""
+
+_CONVERTED = pa.schema([("path", pa.string()), ("version", pa.int64()), ("numFiles", pa.int64())])
+"""Result of CONVERT: the new table."""
 
 _HOUR_SECONDS = 3600
 
@@ -96,6 +106,22 @@ _STATEMENTS: Mapping[
 """Result schema and function of each statement."""
 
 
+def _convert(uri: str, format: str | None) -> pa.Table:
+    table = import_table(uri, format)
+    files = table.context.view.snapshot().totals[0]
+    row = {"path": table.uri, "version": table.version, "numFiles": files}
+    return pa.Table.from_pylist([row], _CONVERTED)
+
+
+def _named(spark: Session, asked: TableStatement) -> CatalogTable | None:
+    """Return the table of a statement if it is ours; of CONVERT, the place of the source."""
+    if asked.format is not None:
+        (path,) = name_parts(spark, asked.table)
+        return CatalogTable(place(path), {}, f"tablefmt.{asked.table}")
+    table = catalog_table(spark, asked.table)
+    return None if table and asked.by_path and not _is_table(table.uri) else table
+
+
 def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
     """Describe a statement to run, as JSON with its result columns in Spark's JSON form.
 
@@ -104,15 +130,15 @@ def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     asked = read_statement(text)
-    table = None if asked is None else catalog_table(session_of(session), asked.table)
-    if asked is None or table is None or (asked.by_path and not _is_table(table.uri)):
+    table = None if asked is None else _named(session_of(session), asked)
+    if asked is None or table is None:
         return None
     if parameters:
         raise UnsupportedFeatureError(
             f"{asked.verb} does not take parameters; write the values into the statement's text",
             ["sql:parameters"],
         )
-    columns, _ = _STATEMENTS[asked.verb]
+    columns = _CONVERTED if asked.format else _STATEMENTS[asked.verb][0]
     return json.dumps(
         {
             "text": text,
@@ -141,6 +167,8 @@ def _maintain(session: JavaObject, described: str) -> JavaObject:
     spark, given = session_of(session), json.loads(described)
     asked = read_statement(given["text"])
     assert asked is not None
+    if asked.format is not None:
+        return java_rows(spark.createDataFrame(_convert(given["uri"], asked.format)))
     context = open_context(open_store(given["uri"], given["storage"]))
     before = context.view.head.metadata.schema
     _, carry_out = _STATEMENTS[asked.verb]

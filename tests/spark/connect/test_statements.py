@@ -27,6 +27,7 @@ def session(connect_address: str) -> Iterator[Any]:
 CASES: list[tuple[str, str, str, Callable[[Any], Any], int]] = [
     ("/* a */ OPTIMIZE {t} WHERE id > 1", "OPTIMIZE", "compact(", lambda t: t.compact(), 3),
     ("OPTIMIZE {t} ZORDER BY (id)", "OPTIMIZE", "cluster(", lambda t: t.cluster(["id"]), 3),
+    ("CONVERT TO tablefmt delta.`/a`", "CONVERT", "import_table(", lambda t: t.to_df().count(), 2),
     ("VACUUM '/a'", "VACUUM", "vacuum(", lambda t: t.vacuum(dry_run=False), 2),
     ("VACUUM {t}", "VACUUM", "vacuum(", lambda t: t.vacuum(dry_run=False), 2),
     ("RESTORE t TO VERSION AS OF 1", "RESTORE", "restore(", lambda t: t.restore(version=1), 3),

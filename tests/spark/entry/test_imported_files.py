@@ -11,7 +11,12 @@ from pyspark.errors import PySparkException
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.errors import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
+from tablefmt.errors import (
+    InvalidArgumentError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from tests.imports.sources import alike, hive, write
 
 
@@ -73,3 +78,31 @@ def test_an_import_to_another_place_of_a_session(spark: Any, tmp_path: Path) -> 
     assert table.table.uri == to
     schema = table.table.to_arrow().schema
     assert alike(table.to_df().toArrow().cast(schema)) == alike(rows)
+
+
+def test_convert_in_sql(spark: Any, tmp_path: Path) -> None:
+    """CONVERT TO tablefmt imports in place, each format; reading the statement does nothing."""
+    from pyspark.errors import ParseException
+
+    deltalake = pytest.importorskip("deltalake")
+    tablefmt.spark.register(spark)
+    folder, delta = tmp_path / "it`s", tmp_path / "d"
+    rows = hive(folder)
+    deltalake.write_deltalake(str(delta), rows.select(["id", "n"]))
+    quoted = str(folder).replace("`", "``")
+    text = f"CONVERT TO tablefmt parquet.`{quoted}`"
+    spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    assert not tablefmt.exists(str(folder))
+    (row,) = spark.sql(text).collect()
+    files = len(list(folder.rglob("*.parquet")))
+    assert row.asDict() == {"path": str(folder), "version": 1, "numFiles": files}
+    assert alike(tablefmt.open(str(folder)).to_arrow()) == alike(rows)
+    assert spark.sql(f"SELECT id FROM tablefmt.`{quoted}`").count() == 60
+    with pytest.raises(TableExistsError):
+        spark.sql(text)
+    with pytest.raises(TableNotFoundError, match="iceberg"):
+        spark.sql(f"CONVERT TO tablefmt iceberg.`{delta}`")
+    assert spark.sql(f"CONVERT TO tablefmt delta.`{delta}`").first().numFiles == 1
+    assert alike(tablefmt.open(str(delta)).to_arrow()) == alike(rows.select(["id", "n"]))
+    with pytest.raises(ParseException):
+        spark.sql(f"CONVERT TO DELTA parquet.`{delta}`")
