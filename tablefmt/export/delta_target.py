@@ -261,6 +261,10 @@ class DeltaTarget:
             return 0
         return len(body) + _hint(store, mark.version, len(actions))
 
+    def lacks_hint(self, mark: Mark) -> bool:
+        """Return False: readers of Delta list the commits."""
+        return False
+
     def _checkpoint(self, table: str, step: Step, state: DeltaState, actions: FileActions) -> bytes:
         described = metadata_action(
             table, step.created, step.metadata, state.features, state.changes

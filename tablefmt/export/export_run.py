@@ -115,6 +115,8 @@ class Exporter:
             self._step(own, stored, progress)
             if until():
                 break
+        if progress.first is None and self.mark is not None and self.target.lacks_hint(self.mark):
+            progress.bytes += self.target.afterwards(own, self.mark, self.store)
         progress.place = self.place
         if not progress.held and self.mark is not None and self.mark.shown != self.mark.version:
             progress.held = self.target.cannot_show(own, self.mark.version)

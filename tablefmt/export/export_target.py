@@ -130,3 +130,6 @@ class Target(Protocol):
 
     def afterwards(self, view: LogView, mark: Mark, store: Store) -> int:
         """Write derived objects after a commit is there. Return the number of bytes written."""
+
+    def lacks_hint(self, mark: Mark) -> bool:
+        """Return whether readers would open an older version than the newest foreign commit."""

@@ -72,6 +72,8 @@ class IcebergTarget:
         self._columns = WrittenColumns()
         self._accepted: dict[str, int] = {}
         """File id by table, below which every file that is live has been checked for ids."""
+        self._hinted: int | None = None
+        """Version that the hint is known to name; None if there is no readable hint."""
 
     name = NAME
     start_key = FOLDER + "tablefmt-start.json"
@@ -88,6 +90,7 @@ class IcebergTarget:
             pass
         version = _listed(store) if hinted is None else hinted
         found = None
+        self._hinted = hinted
         while version >= 0:
             key = metadata_key(version)
             try:
@@ -261,7 +264,12 @@ class IcebergTarget:
         """Write the hint, by which readers find the newest metadata file in the folder."""
         body = str(mark.version + 1).encode()
         store.put(HINT, body)
+        self._hinted = mark.version
         return len(body)
+
+    def lacks_hint(self, mark: Mark) -> bool:
+        """Return whether the hint is lost or old: an exporter may die before it writes one."""
+        return self._hinted != mark.version
 
 
 def _imported(view: LogView, version: int) -> str:

@@ -55,6 +55,9 @@ class Lines:
         key = f"metadata/{entry.version:020d}.txt"
         return ForeignCommit(key=key, body=body, mark=mark)
 
+    def lacks_hint(self, mark: Mark) -> bool:
+        return False
+
     def afterwards(self, view: LogView, mark: Mark, store: Store) -> int:
         return 0
 

@@ -345,15 +345,19 @@ def test_an_exporter_may_die_at_any_write(form: str) -> None:
     table.alter.set_properties({"export.iceberg.format": form})
     export(table, start=0)
     undisturbed = exported_objects(table)
-    for key in undisturbed:
-        table.context.store.delete(key)
-    for writes in range(1, 100):
+    for writes in range(1, 200):
         for after in (False, True):
+            for key in exported_objects(table):
+                table.context.store.delete(key)
+            dying = Dying(table.context.store, writes, after)
             try:
-                export(table, Dying(table.context.store, writes, after), start=0)
+                export(table, dying, start=0)
             except Killed:
-                continue
-    assert exported_objects(table) == undisturbed
+                export(table, start=0)
+            assert exported_objects(table) == undisturbed
+            if dying.left > 0:
+                return
+    raise AssertionError("it never ends")
 
 
 def test_four_exporters_race() -> None:
