@@ -1,6 +1,8 @@
 """Import of an existing table in place: version 0 makes the table, version 1 names the files.
 
-No data file is written, moved or deleted. The source stays as it is, and stays readable.
+Between the two, readers see an empty table. An importer that was killed there is finished by the
+next import of the same source. No data file is written, moved or deleted. The source stays as it
+is, and stays readable.
 Spec: IMP-1 .. IMP-7.
 """
 
@@ -24,12 +26,13 @@ from tablefmt.imports.iceberg_source import iceberg_source
 from tablefmt.imports.parquet_source import parquet_source
 from tablefmt.imports.source import FORMATS, Source, refused
 from tablefmt.imports.source_description import Described, describe_source
+from tablefmt.log.metadata_json import metadata_to_json
 from tablefmt.log.object_names import LOG
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import IMPORTED
 from tablefmt.model.log_entry import Import, Metadata, Operation, OperationClass, ProtocolFeatures
 from tablefmt.model.positions import Marks
-from tablefmt.operations.create import create_as, is_there, prepare
+from tablefmt.operations.create import create_as, is_there, open_if_exists, prepare
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import EngineRows, Statement
@@ -39,6 +42,9 @@ from tablefmt.store.location_checks import ensure_safe
 from tablefmt.store.object_store import Store
 
 NAME = "IMPORT"
+
+_APPLICATION = ("importedFiles", 1)
+"""Application id and version of the commit of the files. So two importers add them once."""
 
 _FEATURES = ProtocolFeatures((IMPORTED,), (IMPORTED,))
 
@@ -72,9 +78,8 @@ def import_source(
             "adopt=True needs the table in the source's folder. Leave `into` out, or `adopt`."
         )
     place = target or source_store
-    if is_there(place):
-        raise TableExistsError(place.uri)
-    source = source_of(source_store, format)
+    begun = _begun(place)
+    source = source_of(source_store, format, resumes=begun is not None and target is None)
     described = describe_source(source_store, source)
     imports = _imports(source, described, source_store.uri, target is not None, adopt)
     metadata = Metadata(described.schema, described.partition_by, imports=imports)
@@ -84,6 +89,10 @@ def import_source(
             f"the source at {source_store.uri} changed while it was imported: {change}; import it "
             "again when nobody writes to it"
         )
+    if begun is not None:
+        _check_same(begun, metadata, described)
+        _commit_files(begun, source, described)
+        return begun
     if target is None:
         ensure_safe(place, SYSTEM.nonce(), SYSTEM.sleep)
     else:
@@ -92,6 +101,33 @@ def import_source(
     if described.add is not None:
         _commit_files(context, source, described)
     return context
+
+
+def _begun(place: Store) -> TableContext | None:
+    """Return the table of an import that stopped after version 0; None if there is no table.
+
+    Raises:
+        TableExistsError: there is another table, or a finished one.
+    """
+    if not is_there(place):
+        return None
+    begun = open_if_exists(place)
+    if begun is not None and (begun.version != 0 or not begun.view.head.metadata.imports):
+        raise TableExistsError(place.uri)
+    return begun
+
+
+def _check_same(begun: TableContext, metadata: Metadata, described: Described) -> None:
+    """Raise TableExistsError unless version 0 is of the same import, and files are missing."""
+    uri, held = begun.store.uri, begun.view.head.metadata
+    if described.add is None:
+        raise TableExistsError(uri)
+    if metadata_to_json(held) != metadata_to_json(metadata):
+        raise TableExistsError(
+            uri,
+            "without files: another import stopped, or the source changed since. Drop the "
+            "table and import again",
+        )
 
 
 def _imports(
@@ -135,15 +171,20 @@ def _commit_files(context: TableContext, source: Source, described: Described) -
         )
 
     statement = Statement(name=NAME, stage=stage, engine=EngineRows(digest=None))
-    autocommit(context, statement, CommitOptions())
+    commit = autocommit(context, statement, CommitOptions(application=_APPLICATION))
+    if commit.already_applied:
+        context.refresh()
 
 
-def source_of(store: Store, format: str | None) -> Source:
-    """Return the source in a folder. Arguments and errors as `import_source`."""
+def source_of(store: Store, format: str | None, *, resumes: bool = False) -> Source:
+    """Return the source in a folder. Arguments and errors as `import_source`.
+
+    `resumes` means that the log of the new table may be there.
+    """
     if format is not None and format not in FORMATS:
         names = ", ".join(FORMATS)
         raise InvalidArgumentError(f"format={format!r:.100}: expected one of {names}")
-    found = found_format(store)
+    found = found_format(store, resumes=resumes)
     if format is None:
         format = found or "parquet"
     elif found is not None and found != format:
@@ -157,10 +198,10 @@ def source_of(store: Store, format: str | None) -> Source:
     return _READERS[format](store)
 
 
-def found_format(store: Store) -> str | None:
+def found_format(store: Store, *, resumes: bool = False) -> str | None:
     """Return the format of a folder by the names in it; None if there is no table's metadata."""
     others = (("_delta_log/", "delta"), (".hoodie/", "hudi"), (LOG, "tablefmt"))
-    for prefix, format in others:
+    for prefix, format in others[:2] if resumes else others:
         if next(iter(store.list_after(prefix)), None) is not None:
             if format in ("hudi", "tablefmt"):
                 raise refused(f"{store.uri} has the metadata of a {format} table", "import:format")

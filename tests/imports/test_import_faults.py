@@ -1,0 +1,97 @@
+"""Imports that are killed at any request of the store, and imports that race (IMP-5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tablefmt
+from tablefmt.errors import TableExistsError, TablefmtError
+from tablefmt.imports import import_table
+from tablefmt.imports.import_table import import_source
+from tablefmt.log.object_names import entry_key
+from tablefmt.store.local_store import LocalStore
+from tablefmt.testing.faults import Fault, FaultyStore, Killed
+from tests.imports.sources import alike, contents, hive
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("fault", ["kill_before", "kill_after", "lost_answer"])
+def test_an_import_killed_at_any_request_is_finished_by_the_next(
+    tmp_path: Path, fault: Fault, elsewhere: bool
+) -> None:
+    """IMP-5: at each request of the new table's store; every row is there once."""
+    resumed = 0
+    for at in range(200):
+        source, place = tmp_path / f"s{at}", tmp_path / f"t{at}"
+        rows = hive(source)
+        before = contents(source)
+        folder = place if elsewhere else source
+        faulty = FaultyStore(LocalStore(folder), lambda n, v, k, at=at: fault if n == at else None)
+        try:
+            if elsewhere:
+                import_source(LocalStore(source), faulty)
+            else:
+                import_source(faulty, None)
+        except (Killed, TablefmtError):
+            pass
+        into = place if elsewhere else None
+        try:
+            tablefmt.import_table(source, into=into)
+            resumed += 1
+        except TableExistsError:
+            pass
+        options = {"import_roots": str(source)} if elsewhere else None
+        table = tablefmt.open(folder, storage_options=options)
+        assert alike(table.to_arrow()) == alike(rows), at
+        assert table.version == 1
+        assert contents(source) == before
+        if not faulty.fired:
+            break
+    else:
+        raise AssertionError("the import never ran without a fault")
+    assert fault == "lost_answer" or resumed > 0
+
+
+@pytest.mark.parametrize("stop", range(3))
+def test_two_importers_that_finish_the_same_import_add_each_row_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+) -> None:
+    """IMP-5, CFL-7: the other importer finishes between this one's look and its commit."""
+    rows = hive(tmp_path / "t")
+    real = import_table._commit_files
+    others: list[tablefmt.Table | None] = []
+
+    def behind(*arguments: object) -> None:
+        monkeypatch.setattr(import_table, "_commit_files", real)
+        for _ in range(stop):
+            try:
+                others.append(tablefmt.import_table(tmp_path / "t"))
+            except TableExistsError:
+                others.append(None)
+        real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(import_table, "_commit_files", behind)
+    mine = tablefmt.import_table(tmp_path / "t")
+    assert [other is not None for other in others] == [True, False][:stop]
+    assert mine.version == 1
+    for table in (mine, tablefmt.open(tmp_path / "t")):
+        assert alike(table.to_arrow()) == alike(rows)
+
+
+def test_another_unfinished_import_is_not_finished(tmp_path: Path) -> None:
+    """IMP-5: version 0 of other metadata is refused, and nothing is written."""
+    hive(tmp_path / "t")
+    log = tmp_path / "t" / "_log"
+
+    def plan(_: int, verb: str, key: str) -> Fault | None:
+        return "kill_after" if (verb, key) == ("put_if_absent", entry_key(0)) else None
+
+    with pytest.raises(Killed):
+        import_source(FaultyStore(LocalStore(tmp_path / "t"), plan), None)
+    assert tablefmt.open(tmp_path / "t").version == 0
+    before = sorted(log.rglob("*"))
+    with pytest.raises(TableExistsError, match="without files"):
+        tablefmt.import_table(tmp_path / "t", adopt=True)
+    assert sorted(log.rglob("*")) == before
