@@ -6,7 +6,7 @@ refused by name. Spec: SQL-1, SQL-2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,14 @@ from tablefmt.expressions.duckdb_operators import (
 )
 from tablefmt.expressions.duckdb_types import BOOLEAN, DATE, STRING, TIMESTAMP, Typed
 from tablefmt.expressions.expression_analysis import Kind, kind_of
-from tablefmt.expressions.sql_parser import Relation, function_named, no_column, parse_tree, resolve
+from tablefmt.expressions.sql_parser import (
+    Relation,
+    Resolved,
+    function_named,
+    no_column,
+    parse_tree,
+    resolve,
+)
 from tablefmt.model.name_matching import folded, there_are
 from tablefmt.model.schema import Primitive, Struct, Type
 
@@ -120,12 +127,24 @@ def _made(node: exp.Expression, scope: Scope) -> Typed:
 # --- names and constants -------------------------------------------------------------------------
 
 
+def _ambiguous(node: exp.Column, meanings: Sequence[Resolved]) -> InvalidPredicateError:
+    """Return the error for a name with several meanings; it says how to write each of them."""
+    said = f"{shown(node)} is ambiguous"
+    names = [meaning.relation.alias for meaning in meanings]
+    if None in names:
+        return InvalidPredicateError(f"{said}: qualify it with the table's name")
+    columns = [f"{name}.{shown(node)}" for name in names]
+    return InvalidPredicateError(
+        f"{said}: write {' or '.join(columns)}, or compare them: {' = '.join(columns)}"
+    )
+
+
 def _column(node: exp.Column, scope: Scope) -> Typed:
     if isinstance(node.this, exp.Star):
         raise not_carried_out(node.this)
     meanings = resolve(node, scope.relations)
     if len(meanings) > 1:
-        raise InvalidPredicateError(f"{shown(node)} is ambiguous: qualify it with the table's name")
+        raise _ambiguous(node, meanings)
     function = None if meanings else function_named(node)
     if function is not None:
         return _read(function, scope)

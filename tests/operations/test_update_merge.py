@@ -312,7 +312,18 @@ Build = Callable[[MergeBuilder[Any]], MergeBuilder[Any]]
 
 WRONG_MERGES: list[tuple[str, Build, type[TablefmtError], str]] = [
     ("t.id = s.id", lambda b: b, InvalidPredicateError, "at least one WHEN"),
-    ("id = s.id", lambda b: b.when_matched_delete(), InvalidPredicateError, "id is ambiguous"),
+    (
+        "id = s.id",
+        lambda b: b.when_matched_delete(),
+        InvalidPredicateError,
+        r"^ON: id is ambiguous: write t\.id or s\.id, or compare them: t\.id = s\.id$",
+    ),
+    (
+        "id",
+        lambda b: b.when_matched_delete(),
+        InvalidPredicateError,
+        r"^ON: id is ambiguous: write t\.id or s\.id, or compare them: t\.id = s\.id$",
+    ),
     ("t.id = s.x", lambda b: b.when_matched_delete(), InvalidPredicateError, "no column 's.x'"),
     ("t.id = s.v", lambda b: b.when_matched_update_all("s.nn = 1"), InvalidPredicateError, "s.nn"),
     ("t.id", lambda b: b.when_matched_delete(), InvalidPredicateError, "not a condition"),
