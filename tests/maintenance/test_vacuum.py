@@ -444,6 +444,10 @@ def test_a_whole_bucket_is_refused(uri: str) -> None:
         def uri(self) -> str:
             return uri
 
+        @property
+        def remote(self) -> bool:
+            return uri.startswith("s3://")
+
     table, _, _ = overwritten([0, 0])
     other = behind(table, Root(table.context.store))
     with pytest.raises(UnsupportedFeatureError, match="whole bucket or disk"):

@@ -223,7 +223,7 @@ def test_partitions_and_renamed_columns(name: str) -> None:
     given = {"ident": 1, name: 10, "st": {name: 5}}
     assert table.to_arrow().to_pylist() == [given]
     assert table.to_arrow(where=f"{quoted(name)} = 10 AND st.{quoted(name)} = 5").num_rows == 1
-    path = quoted(name) if "." in name else name
+    path = quoted(name) if set(name) & set(".`") else name
     table.alter.drop_column(path)
     table.append(pa.table({"ident": [2], "st": [{name: 6}]}))
     table.alter.add_column(path, "BIGINT", default=3)
