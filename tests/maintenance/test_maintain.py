@@ -213,6 +213,10 @@ def test_what_cannot_be_asked_is_a_step_that_failed(
             def uri(self) -> str:
                 return "s3://bucket"
 
+            @property
+            def remote(self) -> bool:
+                return True
+
         report = behind(table, Bucket(store)).maintain()
         failed = {"vacuum", "expire-log"}
         assert "whole bucket" in str(report)
