@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tablefmt.store.object_store import Exists, NoAnswer, PutReply, Refused
-from tablefmt.store.s3_answers import Failure
+from tablefmt.store.s3_answers import Failure, explain_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,4 @@ def explain(failure: Failure, place: str, dialect: Dialect) -> str:
         return f"access is denied; grant it to these credentials ({shown})"
     if 300 <= status < 400:
         return f"the store leads to another address; check the endpoint ({shown})"
-    if status == 501:
-        return (
-            f"the store does not support this request; use a store with conditional writes "
-            f"({shown})"
-        )
-    if status in (429, 503):
-        return f"the store asks to slow down ({shown}); try again later"
-    if status == 409:
-        return f"another request for this key is in progress ({shown}); try again"
-    return f"the store answered {shown}"
+    return explain_status(status, shown)

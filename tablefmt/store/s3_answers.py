@@ -195,6 +195,11 @@ def explain(failure: Failure, bucket: str) -> str:
         return (
             f"the bucket {bucket!r} is in another region or at another endpoint; set it ({shown})"
         )
+    return explain_status(status, shown)
+
+
+def explain_status(status: int, shown: str) -> str:
+    """Return the clause for a status that has one meaning on every store."""
     if status == 501:
         return (
             f"the store does not support this request; use a store with conditional writes "
