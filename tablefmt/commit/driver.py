@@ -77,7 +77,8 @@ from tablefmt.store.clocks import seconds_between
 from tablefmt.store.object_store import NoAnswer, Refused, Store, Written
 
 OVERFLOW_FROM_FILES = 2000
-"""Fewer files than this seldom reach OVERFLOW_ABOVE_BYTES, so their size is not computed."""
+"""Fewer files than this seldom reach OVERFLOW_ABOVE_BYTES, so their size is not computed. The
+bound of imported files is lower, so theirs is."""
 
 
 class OverflowFileWriter:
@@ -96,7 +97,9 @@ class OverflowFileWriter:
             StoreError: an overflow file cannot be written.
         """
         add, delete = entry.add, entry.delete
-        if isinstance(add, AddedFiles) and len(add) >= OVERFLOW_FROM_FILES:
+        if isinstance(add, AddedFiles) and (
+            len(add) >= OVERFLOW_FROM_FILES or "import" in add.columns
+        ):
             if self._add is None or self._add[0] is not add:
                 self._add = (add, self._store_added(add))
             entry = replace(entry, add=self._add[1])

@@ -62,9 +62,14 @@ def objects(members: Mapping[str, pa.Array], rows: int) -> pa.Array:
         members: JSON text by name.
         rows: the number of objects.
     """
-    named = [joined(orjson.dumps(name).decode() + ":", values) for name, values in members.items()]
-    if not named:
+    keys = [orjson.dumps(name).decode() + ":" for name in members]
+    if not keys:
         return pa.repeat(pa.scalar("{}"), rows)
+    if not any(values.null_count for values in members.values()):
+        keys = ["{" + keys[0], *("," + key for key in keys[1:])]
+        pairs = zip(keys, members.values(), strict=True)
+        return joined(*(part for pair in pairs for part in pair), "}")
+    named = [joined(key, values) for key, values in zip(keys, members.values(), strict=True)]
     absent = named[0].is_null()
     for values in named[1:]:
         absent = pc.and_(absent, values.is_null())

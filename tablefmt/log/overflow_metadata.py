@@ -132,23 +132,39 @@ def _write(store: Store, key: str, columns: pa.Table) -> OverflowFile:
 def _packed(columns: pa.Table, compression: str) -> bytes:
     sink = pa.BufferOutputStream()
     names = [] if compression == "none" else columns.column_names
-    deltas = _varied(columns) if "import" in names else []
+    deltas = _deltas(columns) if "import" in names else {}
     pq.write_table(
         columns,
         sink,
         compression=compression,
+        compression_level=_LEVEL if deltas else None,
         use_dictionary=[name for name in names if name not in deltas] or False,
-        column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED") or None,
+        column_encoding=deltas or None,
         write_page_checksum=True,
+        write_statistics=not deltas,
+        store_schema=not deltas,
     )
     body: bytes = sink.getvalue().to_pybytes()
     return body
 
 
-def _varied(columns: pa.Table) -> list[str]:
-    """Return the columns of integers that rarely repeat. Their differences take less space."""
-    integers = [name for name in columns.column_names if pa.types.is_integer(columns[name].type)]
-    return [n for n in integers if 2 * len(columns[n].unique()) > columns.num_rows]
+_LEVEL = 9
+"""Of Zstandard, for columns of imported files: an entry is written once and read often."""
+
+
+def _deltas(columns: pa.Table) -> dict[str, str]:
+    """Return the encodings of paths, and of numbers that rarely repeat.
+
+    The differences between neighbours take less space than the values.
+    """
+    found = {"path": "DELTA_BYTE_ARRAY"}
+    for name in columns.column_names:
+        kind = columns[name].type
+        varied = 2 * len(columns[name].unique()) > columns.num_rows
+        counts = pa.types.is_integer(kind) and varied
+        if counts or pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            found[name] = "DELTA_BINARY_PACKED"
+    return found
 
 
 def _read(store: Store, side: OverflowFile, rule: str, place: str) -> pa.Table:

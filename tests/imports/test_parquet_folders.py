@@ -21,6 +21,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.imports import parquet_source
+from tablefmt.model.log_entry import OverflowFile
 from tests.imports.sources import alike, contents, hive, write
 
 
@@ -309,18 +310,45 @@ def test_a_source_that_changes_meanwhile_is_refused(
 
 
 def test_ten_thousand_values_are_a_small_log(tmp_path: Path) -> None:
-    """ADD-6: many imported files are in an overflow metadata file, read back by both readers."""
+    """ADD-6, IMP-5: six bytes a file beyond a header. Four of them are the footer's checksum."""
     for day in range(60):
         for part in range(40):
             write(tmp_path / "t" / f"day={day}" / f"{part}.parquet", {"x": [day * 40 + part]})
     table = tablefmt.import_table(tmp_path / "t")
     assert table.count() == 2400
     size = sum(p.stat().st_size for p in (tmp_path / "t" / "_log").rglob("*") if p.is_file())
-    assert size < 40_000
+    assert size < 6_000 + 6 * 2400
+    assert table.scan().files()["path"].to_pylist()[8:11] == [
+        f"day=0/{part}.parquet" for part in (8, 9, 10)
+    ]
     table.checkpoint()
     reopened = tablefmt.open(tmp_path / "t")
     assert reopened.to_arrow(where="day = 7 and x = 300").num_rows == 1
     assert reopened.verify().ok
+
+
+def test_columns_of_a_few_hundred_files_are_not_in_the_entry(tmp_path: Path) -> None:
+    """ADD-6: by their size, whatever their number; every value comes back, of each type."""
+    columns = {
+        "ts": pa.array([10**15], pa.timestamp("us", "UTC")),
+        "n": pa.array([10**15], pa.timestamp("us")),
+        "d": pa.array([17], pa.date32()),
+        "dec": pa.array(["1.50"]).cast(pa.decimal128(9, 2)),
+        "f": pa.array([1.5], pa.float32()),
+        "s": ["text"],
+    }
+    few = pa.table(columns)
+    for part in range(500):
+        write(tmp_path / "t" / f"{part}.parquet", few.append_column("x", pa.array([part])))
+    table = tablefmt.import_table(tmp_path / "t")
+    entry = table.context.view.entries_after(0)[0].entry
+    assert isinstance(entry.add, OverflowFile)
+    assert (tmp_path / "t" / "_log" / f"{1:020}.json").stat().st_size < 2_000
+    assert tablefmt.open(tmp_path / "t").verify(deep=True).ok
+    where = "x = 7 and d = date'1970-01-18' and dec = 1.5 and ts > timestamp'2000-01-01 00:00:00Z'"
+    found = table.scan(where=where)
+    assert found.files().num_rows == 1
+    assert alike(found.to_arrow()) == alike(few.append_column("x", pa.array([7])))
 
 
 BELOW = {
