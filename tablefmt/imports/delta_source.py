@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
 import uuid
 from collections.abc import Mapping
@@ -29,6 +30,9 @@ from tablefmt.model.schema_rules import check_new_names, number_fields
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 _Json = Mapping[str, Any]
+
+_ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]*:/")
+"""Beginning of a path that is an address. Names of folders may have colons."""
 
 VECTOR_BYTES_MAX = 1 << 30
 """Most bytes of a deletion vector."""
@@ -71,7 +75,7 @@ def _source(store: Store, state: DeltaState) -> Source:
     for at, add in enumerate(state.files.values()):
         path = unquote(add["path"])
         problem = imported_path_problem(path)
-        if problem is not None or ":" in path.partition("/")[0]:
+        if problem is not None or _ADDRESS.match(add["path"]):
             raise refused(
                 f"the file {path!r:.300} is not inside the table's folder, or has a reserved name "
                 f"({problem or 'an address'}, rule IMP-1)",

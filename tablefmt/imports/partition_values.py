@@ -8,12 +8,13 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.imports.source import refused
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.scalar_values import encode
-from tablefmt.model.schema import Primitive, Type
+from tablefmt.model.schema import Primitive, Type, is_float
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """Text of NULL in the name of a folder."""
@@ -120,4 +121,6 @@ def _parsed(words: Sequence[str | None], kind: Type) -> pa.Array:
         import decimal
 
         return pa.array([None if w is None else decimal.Decimal(w) for w in words], target)
-    return pa.array(words, pa.string()).cast(target)
+    values = pa.array(words, pa.string()).cast(target)
+    # VAL-2: zero has no sign. Adding zero removes it.
+    return pc.add(values, pa.scalar(0, target)) if is_float(kind) else values

@@ -374,3 +374,27 @@ def test_a_delta_table_is_no_parquet_folder(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path / "t"), pa.table({"x": [1]}))
     with pytest.raises(UnsupportedFeatureError, match="format delta"):
         tablefmt.import_table(tmp_path / "t", "parquet")
+
+
+def test_partitions_of_floats_have_one_zero(tmp_path: Path) -> None:
+    """VAL-2, IMP-4: -0.0 is 0.0 in the log; NaN and infinities are exact."""
+    values = [-0.0, 0.0, float("nan"), float("inf"), float("-inf"), None]
+    rows = pa.table({"id": range(6), "p": pa.array(values, pa.float64())})
+    deltalake.write_deltalake(str(tmp_path / "t"), rows, partition_by=["p"])
+    table = tablefmt.import_table(tmp_path / "t")
+    zero = rows.set_column(1, "p", pa.array([0.0, *values[1:]]))
+    for found in (table, tablefmt.open(tmp_path / "t")):
+        assert alike(found.to_arrow()) == alike(zero)
+    assert table.scan(where="p = 0").count() == 2
+    assert table.verify(deep=True).ok
+
+
+def test_names_of_partition_columns_may_have_colons(tmp_path: Path) -> None:
+    """IMP-1: a colon in a path makes no address of it."""
+    for number, name in enumerate(("a:b", "p a%20ü:#", "s3:c")):
+        place = tmp_path / f"t{number}"
+        rows = pa.table({"id": range(3), name: ["x:/y", ":", None]})
+        deltalake.write_deltalake(str(place), rows, partition_by=[name])
+        table = tablefmt.import_table(place)
+        assert alike(table.to_arrow()) == alike(rows)
+        assert table.scan(where=f"`{name}` = ':'").files().num_rows == 1
