@@ -71,7 +71,7 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         size, end = self._files[path]
         if end.start == 0:
             return reader_of(end.body)
-        if not self._store.remote:
+        if not self._store.traits.remote:
             opened = self._store.open_file(path)
             if opened is not None:
                 return opened

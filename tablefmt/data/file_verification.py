@@ -98,7 +98,7 @@ def is_no_answer(store: Store, error: BaseException) -> bool:
 
     A permanent refusal of a local disk, such as a symbolic link, does concern the file.
     """
-    return isinstance(error, StoreError) and (store.remote or error.retryable)
+    return isinstance(error, StoreError) and (store.traits.remote or error.retryable)
 
 
 def first_problem(store: Store, files: pa.Table) -> tuple[str, str] | None:

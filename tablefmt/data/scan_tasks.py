@@ -269,7 +269,7 @@ def tasks_of(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTask]:
         CorruptDataError: DAT-5: a file is missing, has another length, or fails its checksum.
         StoreError: the store gives no answer.
     """
-    if store.remote and needs.eager:
+    if store.traits.remote and needs.eager:
         return ahead(partial(_scan_tasks, store, files, needs))
     return _scan_tasks(store, files, needs)
 
@@ -287,15 +287,15 @@ def _scan_tasks(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTas
                 group,
                 dataset_of(data, group, needs.schema, needs.unlooked),
                 data,
-                store.remote,
+                store.traits.remote,
             )
-            expected_bytes = _requested(whole, needs) if store.remote else []
+            expected_bytes = _requested(whole, needs) if store.traits.remote else []
         except DAMAGE as error:
             if is_no_answer(store, error):
                 raise
             path, problem = first_problem(store, group) or ("", _unread(error))
             raise CorruptDataError(problem, key=path, rule="DAT-5") from None
-        if store.remote:
+        if store.traits.remote:
             yield from _fetched(store, whole, expected_bytes)
         else:
             yield whole
@@ -304,7 +304,7 @@ def _scan_tasks(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTas
 def _groups(store: Store, files: pa.Table, eager: bool) -> Iterator[tuple[int, pa.Table]]:
     """Yield runs of files whose footer bytes fit into memory, with the index of the first file."""
     most = GROUP_FILES if eager else FIRST_FILES
-    whole = WHOLE_BYTES if store.remote else END_BYTES
+    whole = WHOLE_BYTES if store.traits.remote else END_BYTES
     start = at = held = 0
     for at, size in enumerate(files["size"].to_pylist()):
         end = END_BYTES if size > whole else size
@@ -318,7 +318,7 @@ def _groups(store: Store, files: pa.Table, eager: bool) -> Iterator[tuple[int, p
 
 def _sound_ends(store: Store, group: pa.Table, sizes: Sequence[tuple[str, int]]) -> list[End]:
     """Return the footer bytes of files after their check (ADD-7)."""
-    ends = read_ends(store, sizes, WHOLE_BYTES if store.remote else END_BYTES)
+    ends = read_ends(store, sizes, WHOLE_BYTES if store.traits.remote else END_BYTES)
     expected: list[int | None] = [None] * group.num_rows
     if "footer" in group.column_names:
         expected = group["footer"].to_pylist()

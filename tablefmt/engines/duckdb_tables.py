@@ -28,7 +28,6 @@ from tablefmt.model.schema_rules import is_unicode
 from tablefmt.model.times import Time
 from tablefmt.session.table_scan import ReadableTable, Scan, explain_given_up_version
 from tablefmt.store.fsspec_filesystem import SCHEME, StoreFiles, address_of, base_of, keep_end
-from tablefmt.store.local_store import LocalStore
 from tablefmt.store.location import Uri
 from tablefmt.store.object_store import Store
 
@@ -202,8 +201,9 @@ def _reached(connection: Any, store: Store) -> tuple[Callable[[str, int], str], 
     """Return the addresses of a table's files for DuckDB, and a receiver of fetched footer
     bytes.
     """
-    if isinstance(store, LocalStore):
-        return lambda key, _: f"{store.uri}/{key}", None
+    traits = store.traits
+    if traits.on_disk and not traits.imports:
+        return lambda key, _: f"{traits.path}/{key}", None
     if SCHEME not in connection.list_filesystems():
         connection.register_filesystem(StoreFiles())
     base = base_of(store)

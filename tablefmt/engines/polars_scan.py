@@ -31,7 +31,6 @@ from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Array, Decimal, Field, Map, Struct, Type
 from tablefmt.model.times import Time
 from tablefmt.session.table_scan import ReadableTable, Scan, explain_given_up_version, first_files
-from tablefmt.store.local_store import LocalStore
 from tablefmt.store.location import Uri
 
 
@@ -321,7 +320,7 @@ def _by_polars(
 ) -> list[_Part] | None:
     """Return the rows by polars' own reader, in parts; None if it cannot read them."""
     store = scan.store
-    if has_imported(files) or not isinstance(store, LocalStore):
+    if has_imported(files) or not store.traits.on_disk:
         return None
     if not files.num_rows or not columns:
         return None
@@ -330,7 +329,7 @@ def _by_polars(
         return None
     live = _with_rows if by_row else _live_by_mask
     return [
-        read(store.uri, task, group, columns)
+        read(store.traits.path, task, group, columns)
         for group in groups
         for some, read in zip(sorted_out(group.files), (_all, live), strict=True)
         for task in _scan_tasks(some)

@@ -318,9 +318,7 @@ def _commit(
 
 def check_place(store: Store) -> None:
     """Refuse a table whose root is a whole bucket or disk."""
-    _, _, path = store.uri.rpartition("://")
-    is_bucket = store.remote and "/" not in path
-    if is_bucket or not path.strip("/"):
+    if not store.traits.path:
         raise UnsupportedFeatureError(
             f"{store.uri} is a whole bucket or disk, but vacuum needs a table in its own folder. "
             "Remove unneeded files by hand.",

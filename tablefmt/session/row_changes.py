@@ -87,7 +87,7 @@ def select_and_read(
     Returns:
         The selection, which is complete after the last row was read; and the rows.
     """
-    if target.rows is None or txn.store.remote:
+    if target.rows is None or txn.store.traits.remote:
         # Reading bytes is expensive: read only the condition's columns of files without such rows.
         selected = select(txn, target)
         files = live_files(txn, sorted(selected.rows))

@@ -185,7 +185,7 @@ class TableContext:
         done = commit(self.store, plan, self.environment, self.view, deadline)
         remove_leftovers(self.store, plan, done)
         commit_made = commit_result(plan, done, self.view)
-        if self.store.has_folders and plan.staged.add is not None:
+        if self.store.traits.on_disk and plan.staged.add is not None:
             self.shared_folders.take(plan.transaction, plan.staged.add)
         if self.changed is not None and plan.staged.metadata is not None and done.entry is not None:
             self.changed(done.entry.entry.table, before.schema, plan.staged.metadata.schema)

@@ -23,7 +23,7 @@ from tablefmt.store.cloud_store import (
     Parts,
 )
 from tablefmt.store.object_store import ENTRY_BYTES_MAX, TooLong
-from tablefmt.store.s3_answers import Failure
+from tablefmt.store.request_failures import Failure
 
 try:
     import requests
@@ -57,7 +57,7 @@ class AzureStore(CloudStore):
     azure-identity finds.
     """
 
-    dialect = AZURE
+    answers = AZURE
 
     def __init__(
         self,
@@ -76,19 +76,20 @@ class AzureStore(CloudStore):
             )
         self._given, self._host = dict(options or {}), host
         given = given_options(self._given, AZURE_OPTIONS)
-        self._options = _connected(completed(given, os.environ, AZURE_OPTIONS))
-        self._address = _address(host, self._options)
+        options = _connected(completed(given, os.environ, AZURE_OPTIONS))
+        address = _address(host, options)
         super().__init__(
+            "az",
             container,
             prefix,
-            uri=_uri(container, self._address, prefix),
-            scope=f"az://{container}@{self._address}",
+            uri=_uri(container, address, prefix),
+            endpoint=address,
+            options=options,
             unsafe_single_writer=unsafe_single_writer,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        prefix = self._start.rstrip("/")
-        place = (self._place, self._host, prefix)
+        place = (self._bucket, self._host, self._prefix)
         return _reopen, (*place, self._given, self.unsafe_single_writer)
 
     def portable_options(self) -> dict[str, Any]:
@@ -97,8 +98,8 @@ class AzureStore(CloudStore):
 
     def with_credentials(self) -> AzureStore:
         """Return this store with options that do not depend on this machine's environment."""
-        prefix, options = self._start.rstrip("/"), self.portable_options()
-        return _reopen(self._place, self._host, prefix, options, self.unsafe_single_writer)
+        options, place = self.portable_options(), (self._bucket, self._host, self._prefix)
+        return _reopen(*place, options, self.unsafe_single_writer)
 
     # Requests
 
@@ -117,8 +118,8 @@ class AzureStore(CloudStore):
         return Failure(0, type(error).__name__, resent=False, never_sent=False)
 
     def _client(self) -> Any:
-        key = {**self._options, "address": self._address, "container": self._place}
-        return _CLIENTS.get(key, lambda: _new_client(self._address, self._place, self._options))
+        key = {**self._options, "address": self._endpoint, "container": self._bucket}
+        return _CLIENTS.get(key, lambda: _new_client(self._endpoint, self._bucket, self._options))
 
     def _note(self, response: Any) -> None:
         self.note_date(response.http_response.headers.get("Date"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tablefmt.store.object_store import Exists, NoAnswer, PutReply, Refused
-from tablefmt.store.s3_answers import Failure, explain_status
+from tablefmt.store.request_failures import Failure, explain_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,45 @@ class Dialect:
     wrong_credentials: frozenset[str]
     remedy: str
     """Advice on credentials, for messages."""
+
+    def put_reply(self, failure: Failure, bucket: str) -> PutReply:
+        """Return the reply for a conditional create that did not end in 2xx. Pure."""
+        reason = self.explain(failure, bucket)
+        if failure.never_sent:
+            return Refused(reason)
+        if failure.status == 412 or failure.code in self.taken:
+            return Exists()
+        if _is_final(failure) and not failure.resent:
+            return Refused(reason)
+        return NoAnswer(reason)
+
+    def is_retryable(self, failure: Failure) -> bool:
+        """Return whether the same request may succeed later without any change."""
+        return not failure.never_sent and not _is_final(failure)
+
+    def is_absent(self, failure: Failure) -> bool:
+        """Return whether a request for an object failed because the object does not exist."""
+        return failure.status == 404 and failure.code not in self.no_place
+
+    def explain(self, failure: Failure, bucket: str) -> str:
+        """Return one clause: the problem, and the remedy. It holds no secret."""
+        status, code = failure.status, failure.code
+        if failure.never_sent:
+            return f"no usable credentials were found ({code}); {self.remedy}"
+        if status == 0:
+            return f"no answer came ({code}); check the endpoint and the network"
+        shown = f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
+        if status == 404:
+            return (
+                f"the {self.place} {bucket!r} does not exist; create it or check its name ({shown})"
+            )
+        if code in self.wrong_credentials or status == 401:
+            return f"the credentials are wrong or missing; {self.remedy} ({shown})"
+        if status == 403:
+            return f"access is denied; grant it to these credentials ({shown})"
+        if 300 <= status < 400:
+            return f"the store leads to another address; check the endpoint ({shown})"
+        return explain_status(status, shown)
 
 
 GOOGLE = Dialect(
@@ -50,50 +89,7 @@ AZURE = Dialect(
 )
 
 
-def put_reply(failure: Failure, place: str, dialect: Dialect) -> PutReply:
-    """Return the reply for a conditional create that did not end in 2xx. Pure."""
-    reason = explain(failure, place, dialect)
-    if failure.never_sent:
-        return Refused(reason)
-    if failure.status == 412 or failure.code in dialect.taken:
-        return Exists()
-    if _is_final(failure) and not failure.resent:
-        return Refused(reason)
-    return NoAnswer(reason)
-
-
 def _is_final(failure: Failure) -> bool:
     if failure.status in (408, 409, 429):
         return False
     return 300 <= failure.status < 500 or failure.status == 501
-
-
-def is_retryable(failure: Failure) -> bool:
-    """Return whether the same request may succeed later without any change."""
-    return not failure.never_sent and not _is_final(failure)
-
-
-def is_absent(failure: Failure, dialect: Dialect) -> bool:
-    """Return whether a request for an object failed because the object does not exist."""
-    return failure.status == 404 and failure.code not in dialect.no_place
-
-
-def explain(failure: Failure, place: str, dialect: Dialect) -> str:
-    """Return one clause: the problem, and the remedy. It holds no secret."""
-    status, code = failure.status, failure.code
-    if failure.never_sent:
-        return f"no usable credentials were found ({code}); {dialect.remedy}"
-    if status == 0:
-        return f"no answer came ({code}); check the endpoint and the network"
-    shown = f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
-    if status == 404:
-        return (
-            f"the {dialect.place} {place!r} does not exist; create it or check its name ({shown})"
-        )
-    if code in dialect.wrong_credentials or status == 401:
-        return f"the credentials are wrong or missing; {dialect.remedy} ({shown})"
-    if status == 403:
-        return f"access is denied; grant it to these credentials ({shown})"
-    if 300 <= status < 400:
-        return f"the store leads to another address; check the endpoint ({shown})"
-    return explain_status(status, shown)

@@ -1,4 +1,4 @@
-"""Base of the stores of Google Cloud Storage and Azure: threads, errors, clocks, streams.
+"""Base of the stores of Google Cloud Storage and Azure: threads, repeated requests, parts.
 
 A subclass sends single requests. A create is sent once. Other requests are sent up to three times
 if the store gives no answer or asks to slow down.
@@ -13,34 +13,25 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from math import inf
-from typing import IO, Any, ClassVar, TypeVar, cast
-
-import pyarrow as pa
+from typing import Any, TypeVar, cast
 
 from tablefmt.errors import StoreError
-from tablefmt.store.clocks import elapsed, wall_us
-from tablefmt.store.cloud_answers import Dialect, explain, is_absent, is_retryable, put_reply
 from tablefmt.store.forks import ForkedLock, renew_after_fork
+from tablefmt.store.listing_order import start_after
 from tablefmt.store.object_store import (
     KeyNotFoundError,
-    PutReply,
     Range,
     Request,
-    SharedEntries,
     StoredObject,
-    Tally,
-    Written,
     check_key,
-    check_prefix,
     check_range,
     most_of,
 )
-from tablefmt.store.s3_answers import Failure, date_to_us, in_order, start_after
-from tablefmt.store.shared_commit_queue import shared_queue_turn
+from tablefmt.store.remote_store import RemoteStore
+from tablefmt.store.request_failures import Failure
+from tablefmt.store.store_traits import CloudAccess, Scheme
 
 _Result = TypeVar("_Result")
 
@@ -104,13 +95,14 @@ class Parts(ABC):
         """Give up. Never raises."""
 
 
-class Output(io.RawIOBase):
+class PartsOutput(io.RawIOBase):
     """Writer's view of an upload. Its close() does nothing; the end of the block finishes the
     upload.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, run: Callable[[Callable[[], None]], None]) -> None:
         self._parts = parts
+        self._run = run
         self._waiting = bytearray()
         self._length = 0
 
@@ -130,49 +122,56 @@ class Output(io.RawIOBase):
         self._length += count
         # More than a part, so that `finish` always has a last one.
         while len(self._waiting) > OUTPUT_PART_BYTES:
-            self._parts.send(bytes(self._waiting[:OUTPUT_PART_BYTES]))
+            part = bytes(self._waiting[:OUTPUT_PART_BYTES])
+            self._run(lambda part=part: self._parts.send(part))  # type: ignore[misc]
             del self._waiting[:OUTPUT_PART_BYTES]
         return count
 
     def finish(self) -> None:
         """Send the remaining bytes, and make the object visible."""
-        self._parts.finish(bytes(self._waiting))
+        rest = bytes(self._waiting)
+        self._run(lambda: self._parts.finish(rest))
+
+    def abort(self) -> None:
+        """Drop the parts."""
+        self._parts.abort()
 
 
-class CloudStore(ABC):
+class CloudStore(RemoteStore):
     """Objects below a prefix of a bucket or container. Subclasses send the requests."""
-
-    dialect: ClassVar[Dialect]
 
     def __init__(
         self,
-        place: str,
+        scheme: Scheme,
+        bucket: str,
         prefix: str,
         *,
         uri: str,
-        scope: str,
+        endpoint: str,
+        options: Mapping[str, Any],
         unsafe_single_writer: bool,
     ) -> None:
-        self._place = place
-        self._start = f"{prefix}/" if prefix else ""
-        self.uri = uri
-        self.identity = f"{scope}#{prefix}" if prefix else scope
-        self.probe_scope = scope
-        self.unsafe_single_writer = unsafe_single_writer
-        self.tally = Tally()
-        self._server_time: tuple[int, float] | None = None
+        scope = f"{scheme}://{bucket}@{endpoint}"
+        super().__init__(
+            scheme,
+            bucket,
+            prefix,
+            uri=uri,
+            identity=f"{scope}#{prefix}" if prefix else scope,
+            scope=scope,
+            unsafe_single_writer=unsafe_single_writer,
+        )
+        self._endpoint, self._options = endpoint, dict(options)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.uri!r})"
+    def access(self) -> CloudAccess:
+        """Return the endpoint and the options in force, of caller and environment."""
+        return CloudAccess(endpoint=self._endpoint, options=tuple(sorted(self._options.items())))
 
     # Single requests, with full names. Each may raise what `_failure` decodes.
 
     @abstractmethod
     def _failure(self, error: Exception) -> Failure | None:
         """Return the failure of an exception of the client; None if it is a mistake of ours."""
-
-    @abstractmethod
-    def _create(self, name: str, body: bytes) -> None: ...
 
     @abstractmethod
     def _write(self, name: str, body: bytes) -> None: ...
@@ -193,18 +192,6 @@ class CloudStore(ABC):
 
     @abstractmethod
     def _parts(self, name: str) -> Parts: ...
-
-    def _confirm_place(self) -> bool:
-        """Return whether the place for objects exists, after a 404 that does not say."""
-        return True
-
-    # Errors and clocks
-
-    def note_date(self, date: str | None) -> None:
-        """Keep the store's clock, by the Date header of an answer."""
-        micros = date_to_us(date)
-        if micros is not None:
-            self._server_time = (micros, elapsed())
 
     def _decoded(self, error: Exception) -> Failure:
         failure = self._failure(error)
@@ -230,22 +217,10 @@ class CloudStore(ABC):
                 raise
             except Exception as error:
                 failure = self._decoded(error)
-                if wait is None or not is_retryable(failure):
+                if wait is None or not self.answers.is_retryable(failure):
                     raise self._error(verb, key, failure) from None
             time.sleep(wait)
         raise AssertionError("unreachable")
-
-    def _error(self, verb: str, key: str, failure: Failure) -> StoreError | KeyNotFoundError:
-        of_object = verb in ("read", "delete") and is_absent(failure, self.dialect)
-        if of_object and self._confirm_place():
-            return KeyNotFoundError(key)
-        return StoreError(
-            f"cannot {verb} {key!r} at {self.uri}: {explain(failure, self._place, self.dialect)}.",
-            retryable=is_retryable(failure),
-        )
-
-    def _name(self, key: str) -> str:
-        return self._start + check_key(key)
 
     def _all(self, work: Callable[[Any], _Result], items: Sequence[Any]) -> list[_Result]:
         """Do the work for each item, in parallel."""
@@ -256,45 +231,27 @@ class CloudStore(ABC):
 
     # Writing
 
-    def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        """Create with one conditional request, for any length."""
-        name = self._name(key)
-        self.tally.add(Request.PUT)
-        try:
-            self._create(name, bytes(body))
-        except StoreError:
-            raise
-        except Exception as error:
-            return put_reply(self._decoded(error), self._place, self.dialect)
-        return Written()
-
     def put(self, key: str, body: bytes) -> None:
         """Write with one unconditional request."""
-        name = self._name(key)
+        name = self._key(key)
         self._run("write", key, lambda: self._write(name, bytes(body)), Request.PUT)
 
-    @contextmanager
-    def open_output(self, key: str) -> Iterator[IO[bytes]]:
-        """Open a stream: one request for up to 16 MiB, else parts.
-
-        The parts are dropped if the block raises. The tally counts one request.
-        """
-        name = self._name(key)
-        self.tally.add(Request.PUT)
-        parts = self._parts(name)
-        stream = Output(_Guarded(parts, lambda work: self._run("write", key, work)))
-        try:
-            yield cast(IO[bytes], stream)
-            stream.finish()
-        except BaseException:
-            parts.abort()
-            raise
+    def _output(self, key: str) -> PartsOutput:
+        parts = self._parts(self._key(key))
+        return PartsOutput(parts, lambda work: self._run("write", key, work))
 
     def delete(self, key: str) -> None:
         """Send one DELETE. An absent key is fine."""
-        name = self._name(key)
+        name = self._key(key)
         try:
             self._run("delete", key, lambda: self._remove(name), Request.DELETE)
+        except KeyNotFoundError:
+            return
+
+    def _remove_marker(self, folder: str) -> None:
+        name = f"{self._start}{folder.rstrip('/')}/"
+        try:
+            self._run("delete", folder, lambda: self._remove(name), Request.DELETE)
         except KeyNotFoundError:
             return
 
@@ -313,20 +270,11 @@ class CloudStore(ABC):
         problems = self._all(one, keys)
         return {key: problem for key, problem in zip(keys, problems, strict=True) if problem}
 
-    def remove_empty(self, folder: str) -> None:
-        """Do nothing: no table needs its folders removed here."""
-        return
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Check the keys. A visible object is already durable."""
-        for key in keys:
-            check_key(key)
-
     # Reading
 
     def get(self, key: str) -> bytes:
         """Send one GET, without a HEAD before it."""
-        name = self._name(key)
+        name = self._key(key)
         return self._run("read", key, lambda: self._fetch(name, most_of(key), None), Request.GET)
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
@@ -341,7 +289,7 @@ class CloudStore(ABC):
         if length == 0:
             self.size(key)
             return b""
-        name = self._name(key)
+        name = self._key(key)
         return self._run("read", key, lambda: self._fetch_range(name, start, length), Request.GET)
 
     def get_ranges(self, ranges: Sequence[Range]) -> list[bytes | None]:
@@ -365,12 +313,8 @@ class CloudStore(ABC):
 
     def size(self, key: str) -> int:
         """Send one request for the length."""
-        name = self._name(key)
+        name = self._key(key)
         return self._run("read", key, lambda: self._length(name), Request.GET)
-
-    def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
-        """List lazily: a page is fetched when its first key is due."""
-        return in_order(self._listed(check_prefix(prefix), after), after, self.uri)
 
     def _listed(self, prefix: str, after: str | None) -> Iterator[StoredObject]:
         token: str | None = None
@@ -388,51 +332,6 @@ class CloudStore(ABC):
                 yield StoredObject(name[len(self._start) :], size, modified_us)
             if not token:
                 return
-
-    @property
-    def remote(self) -> bool:
-        """True: every request is a network round trip."""
-        return True
-
-    @property
-    def has_folders(self) -> bool:
-        """False: folders do not matter here."""
-        return False
-
-    def open_file(self, key: str) -> pa.NativeFile | None:
-        """Return None: the store has objects, not files."""
-        return None
-
-    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[SharedEntries | None]:
-        """Wait for other processes of this machine and user only."""
-        return shared_queue_turn(self.identity, seconds)
-
-    def server_time_us(self) -> int | None:
-        """Return the latest Date header, to the second, plus the time since."""
-        if self._server_time is None:
-            return None
-        micros, then = self._server_time
-        return micros + int((elapsed() - then) * 1_000_000)
-
-    def clock_us(self) -> int:
-        """Return the store's clock, or this machine's before the store's first answer."""
-        return self.server_time_us() or wall_us()
-
-
-class _Guarded(Parts):
-    """Parts whose failures are errors of this package."""
-
-    def __init__(self, parts: Parts, run: Callable[[Callable[[], None]], None]) -> None:
-        self._parts, self._run = parts, run
-
-    def send(self, part: bytes) -> None:
-        self._run(lambda: self._parts.send(part))
-
-    def finish(self, rest: bytes) -> None:
-        self._run(lambda: self._parts.finish(rest))
-
-    def abort(self) -> None:
-        self._parts.abort()
 
 
 def _or_none(work: Callable[[], bytes]) -> bytes | None:

@@ -26,7 +26,7 @@ from tablefmt.store.cloud_store import (
     Parts,
 )
 from tablefmt.store.object_store import Request, TooLong
-from tablefmt.store.s3_answers import Failure
+from tablefmt.store.request_failures import Failure
 
 try:
     import requests
@@ -62,7 +62,7 @@ class GcsStore(CloudStore):
     and what else google-auth knows.
     """
 
-    dialect = GOOGLE
+    answers = GOOGLE
 
     def __init__(
         self,
@@ -80,19 +80,19 @@ class GcsStore(CloudStore):
             )
         self._given = dict(options or {})
         given = given_options(self._given, GOOGLE_OPTIONS)
-        self._options = completed(given, os.environ, GOOGLE_OPTIONS)
-        self._endpoint = _address(self._options.get("endpoint"))
+        options = completed(given, os.environ, GOOGLE_OPTIONS)
         super().__init__(
+            "gs",
             bucket,
             prefix,
             uri=f"gs://{bucket}/{prefix}".rstrip("/"),
-            scope=f"gs://{bucket}@{self._endpoint}",
+            endpoint=_address(options.get("endpoint")),
+            options=options,
             unsafe_single_writer=unsafe_single_writer,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        prefix = self._start.rstrip("/")
-        return _reopen, (self._place, prefix, self._given, self.unsafe_single_writer)
+        return _reopen, (self._bucket, self._prefix, self._given, self.unsafe_single_writer)
 
     def portable_options(self) -> dict[str, Any]:
         """Return the options with what the environment of this process sets."""
@@ -100,8 +100,8 @@ class GcsStore(CloudStore):
 
     def with_credentials(self) -> GcsStore:
         """Return this store with options that do not depend on this machine's environment."""
-        prefix, options = self._start.rstrip("/"), self.portable_options()
-        return _reopen(self._place, prefix, options, self.unsafe_single_writer)
+        options = self.portable_options()
+        return _reopen(self._bucket, self._prefix, options, self.unsafe_single_writer)
 
     # Requests
 
@@ -139,7 +139,7 @@ class GcsStore(CloudStore):
         if answer.status_code >= 300 and answer.status_code != 308:
             with answer:
                 raise _AnswerError(_failure_of(answer))
-        _FOUND.add((self._endpoint, self._place))
+        _FOUND.add((self._endpoint, self._bucket))
         return answer
 
     def _done(self, method: str, path: str, **arguments: Any) -> None:
@@ -147,11 +147,11 @@ class GcsStore(CloudStore):
             _drain(answer)
 
     def _upload(self, name: str, kind: str, **more: str) -> tuple[str, dict[str, str]]:
-        path = f"/upload/storage/v1/b/{quote(self._place, safe='')}/o"
+        path = f"/upload/storage/v1/b/{quote(self._bucket, safe='')}/o"
         return path, {"uploadType": kind, "name": name, "fields": "generation", **more}
 
     def _object(self, name: str) -> str:
-        return f"/storage/v1/b/{quote(self._place, safe='')}/o/{quote(name, safe='')}"
+        return f"/storage/v1/b/{quote(self._bucket, safe='')}/o/{quote(name, safe='')}"
 
     def _create(self, name: str, body: bytes) -> None:
         path, query = self._upload(name, "media", ifGenerationMatch="0")
@@ -187,7 +187,7 @@ class GcsStore(CloudStore):
             "pageToken": token,
             "fields": "items(name,size,updated),nextPageToken",
         }
-        path = f"/storage/v1/b/{quote(self._place, safe='')}/o"
+        path = f"/storage/v1/b/{quote(self._bucket, safe='')}/o"
         with self._ask("GET", path, params=query) as answer:
             page = _json_of(answer, self.uri)
         found = [
@@ -196,16 +196,16 @@ class GcsStore(CloudStore):
         ]
         return found, page.get("nextPageToken")
 
-    def _confirm_place(self) -> bool:
+    def _confirm_bucket(self) -> bool:
         """Ask for one key of the bucket, once: an absent bucket has the answer of an absent object.
 
         Raises:
             StoreError: the store does not say.
         """
-        if (self._endpoint, self._place) in _FOUND:
+        if (self._endpoint, self._bucket) in _FOUND:
             return True
         self.tally.add(Request.LIST)
-        path = f"/storage/v1/b/{quote(self._place, safe='')}/o"
+        path = f"/storage/v1/b/{quote(self._bucket, safe='')}/o"
         try:
             self._done("GET", path, params={"maxResults": "1", "fields": "nextPageToken"})
         except _AnswerError as error:

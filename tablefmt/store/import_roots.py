@@ -7,10 +7,12 @@ if the storage option `import_roots` allows it, and for reading alone. Spec: IMP
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
 from tablefmt.store.object_store import Store
+from tablefmt.store.store_traits import Traits
 from tablefmt.store.store_wrappers import ForwardingStore, ReadOnlyStore
 
 OPTION = "import_roots"
@@ -37,11 +39,16 @@ class ImportingStore(ForwardingStore):
         self._opener = opener
         self._opened: dict[str, Store] = {}
 
+    @property
+    def traits(self) -> Traits:
+        """The inner store's traits, and that the table may have imported files."""
+        return replace(self.inner.traits, imports=True)
+
     def folder(self, root: str) -> Store | None:
         """Return the store of an allowed folder, read-only; None if it is not allowed."""
         above = [one for one in self._roots if f"{root}/".startswith(one.rstrip("/") + "/")]
         if not above or ".." in root.split("/"):
-            return None
+            return self.inner.folder(root)
         if root not in self._opened:
             self._opened[root] = ReadOnlyStore(self._opener(root, self._roots[above[0]]))
         return self._opened[root]
@@ -57,21 +64,11 @@ class ImportingStore(ForwardingStore):
 
 def with_imports(store: Store) -> Store:
     """Return the store of a table with imported files. Code that reads them finds out by it."""
-    return store if has_imports(store) else ImportingStore(store, {}, _none_allowed)
+    return store if store.traits.imports else ImportingStore(store, {}, _none_allowed)
 
 
 def _none_allowed(root: str, options: Mapping[str, Any]) -> Store:
     raise AssertionError(root)
-
-
-def has_imports(store: Store) -> bool:
-    """Return whether a store may be that of a table with imported files."""
-    one = store
-    while isinstance(one, ForwardingStore):
-        if isinstance(one, ImportingStore):
-            return True
-        one = one.inner
-    return False
 
 
 def roots_of(value: Any) -> list[str]:
@@ -101,13 +98,9 @@ def folder_of(store: Store, root: str) -> Store:
     """
     if not root:
         return store
-    one = store
-    while isinstance(one, ForwardingStore):
-        if isinstance(one, ImportingStore):
-            folder = one.folder(root)
-            if folder is not None:
-                return folder
-        one = one.inner
+    folder = store.folder(root)
+    if folder is not None:
+        return folder
     raise UnsupportedFeatureError(
         f"files of the table at {store.uri} are in the folder {root!r:.300}, outside the table "
         f"(rule IMP-3). If you trust the folder, open the table with the storage option "

@@ -53,6 +53,7 @@ from tablefmt.store.object_store import (
     Range,
     Refused,
     Request,
+    Store,
     StoredObject,
     Tally,
     Written,
@@ -60,6 +61,7 @@ from tablefmt.store.object_store import (
     check_prefix,
     check_range,
 )
+from tablefmt.store.store_traits import Access, Traits
 
 _OUTPUT_BUFFER_BYTES = 1 << 20
 _SYNC_THREADS = 8
@@ -86,6 +88,7 @@ class LocalStore:
                 "UTF-8 path."
             )
         self.identity = f"file://{self.uri}"
+        self.traits = Traits(scheme="file", path=self.uri.rstrip("/"), on_disk=True)
         self.unsafe_single_writer = unsafe_single_writer
         self.tally = Tally()
         self._directories = Directories(self.uri)
@@ -362,15 +365,19 @@ class LocalStore:
             if stat.S_ISREG(status.st_mode):
                 yield StoredObject(key, status.st_size, status.st_mtime_ns // 1000)
 
-    @property
-    def remote(self) -> bool:
-        """False: no network round trip."""
-        return False
+    def access(self) -> Access:
+        """Return no settings: a path is enough."""
+        return Access()
 
-    @property
-    def has_folders(self) -> bool:
-        """True: directories exist on their own."""
-        return True
+    def folder(self, root: str) -> Store | None:
+        """Return None: no folder outside the root is allowed."""
+        return None
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Do nothing: a disk has no uploads."""
+
+    def delete_folder_marker(self, folder: str) -> None:
+        """Do nothing: a disk has no folder markers."""
 
     def with_credentials(self) -> LocalStore:
         """Return this store: it needs no credentials."""

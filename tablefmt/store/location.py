@@ -16,6 +16,7 @@ from tablefmt.errors import InvalidArgumentError, StoreError, UnsupportedFeature
 from tablefmt.store.import_roots import OPTION, ImportingStore, roots_of
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.object_store import Store
+from tablefmt.store.store_traits import Scheme
 
 _WHOLE = re.compile(r"[0-9]+")
 _SECRET = re.compile(r"secret|password|token|key|username|credential", re.IGNORECASE)
@@ -71,9 +72,19 @@ Uri = Union[str, "os.PathLike[str]"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _LATER = ("adl", "hdfs")
-_GOOGLE = ("gs", "gcs")
-_AZURE = ("abfs", "abfss", "az")
-_CLOUDS = ("s3", "s3a", *_GOOGLE, *_AZURE)
+_KINDS: Mapping[str, Scheme] = {
+    "": "file",
+    "file": "file",
+    "memory": "memory",
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "abfs": "az",
+    "abfss": "az",
+    "az": "az",
+}
+"""The kind of store by the scheme of an address. Later code asks `Store.traits`."""
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)(.*)", re.DOTALL)
 _NO_SLASH = re.compile(r"(s3|s3a|s3n|file|memory|dbfs|hdfs|gs|gcs|abfss?):(?!/)", re.IGNORECASE)
 _CONTAINER = re.compile(r"(\$?[a-z0-9-]{1,63})(?:@([A-Za-z0-9]+(?:\.[A-Za-z0-9-]+)+))?")
@@ -106,23 +117,24 @@ def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> St
     _check_text(text)
     _check_spelling(text)
     scheme, rest = _scheme(text)
-    if scheme in ("s3", "s3a"):
+    kind = _KINDS.get(scheme)
+    if kind == "s3":
         # s3fs is an optional extra and takes half a second to import.
         from tablefmt.store.s3_store import S3Store
 
         bucket, prefix = _bucket(rest)
         return S3Store(bucket, prefix, options, unsafe_single_writer=unsafe)
-    if scheme in _GOOGLE:
+    if kind == "gs":
         from tablefmt.store.gcs_store import GcsStore
 
         bucket, prefix = _bucket(rest, "Google Cloud Storage", "gs")
         return GcsStore(bucket, prefix, options, unsafe_single_writer=unsafe)
-    if scheme in _AZURE:
+    if kind == "az":
         from tablefmt.store.azure_store import AzureStore
 
         container, account, prefix = _container(rest)
         return AzureStore(container, account, prefix, options, unsafe_single_writer=unsafe)
-    if scheme not in ("", "file", "memory"):
+    if kind is None:
         later = " Support for it is planned for later." if scheme in _LATER else ""
         raise UnsupportedFeatureError(
             f"tables at {scheme}:// are not supported.{later} "
@@ -134,7 +146,7 @@ def open_store(uri: Uri, storage_options: Mapping[str, Any] | None = None) -> St
         raise StoreError(
             f"unknown storage options {names} for a {scheme or 'local'} table. Remove them."
         )
-    if scheme == "memory":
+    if kind == "memory":
         # fsspec imports asyncio.
         from tablefmt.store.memory_store import MemoryStore
 
@@ -159,10 +171,20 @@ def _checked(options: Any) -> dict[str, Any]:
 
 
 def scheme_of(uri: Uri) -> str:
-    """Return the kind of store for an address: file, s3, gs, az, memory, or another scheme."""
+    """Return the kind of store for an address, or the scheme that no store has. Pure."""
     scheme, _ = _scheme(str(uri))
-    same = {"": "file", "s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
-    return same.get(scheme, scheme)
+    return _KINDS.get(scheme, scheme)
+
+
+def is_same_place(one: Uri, other: Uri) -> bool:
+    """Return whether two addresses are spellings of one place, as far as text tells. Pure."""
+    (first, here), (second, there) = _scheme(str(one)), _scheme(str(other))
+    same = _KINDS.get(first, first) == _KINDS.get(second, second)
+    return same and _parts(here) == _parts(there)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
 
 
 def _check_text(text: str) -> None:
@@ -198,7 +220,7 @@ def _check_spelling(text: str) -> None:
 
 def _is_ours(scheme: str, text: str) -> bool:
     """Return whether tables support this scheme. Other schemes are refused by name (STO-11)."""
-    return scheme in (*_CLOUDS, "memory", "file") or _NO_SLASH.match(text) is not None
+    return scheme in _KINDS or _NO_SLASH.match(text) is not None
 
 
 def _scheme(text: str) -> tuple[str, str]:

@@ -38,6 +38,7 @@ from tablefmt.store.object_store import (
     Written,
     check_key,
 )
+from tablefmt.store.store_traits import Traits
 
 LISTED_MAX = 1000
 """Most keys to examine: one page of an S3 listing."""
@@ -101,19 +102,19 @@ def not_found(store: Store) -> TableNotFoundError:
 
 def foreign_at(store: Store) -> Foreign | None:
     """Return the foreign table or files at the root of a store, or in a local parent folder."""
-    if store.has_folders:
+    if store.traits.on_disk:
         # List each metadata folder by name, because one page of the root may end before it.
         found = _table_format(_first_keys(store, prefix) for prefix in TABLE_FORMATS)
         if found is not None:
             return Foreign(f"{found[0]} is there", found[1])
     keys = list(_first_keys(store, ""))
-    found = _table_format([keys]) if not store.has_folders else None
+    found = _table_format([keys]) if not store.traits.on_disk else None
     if found is not None:
         return Foreign(f"{found[0]} is there", found[1])
     files = _data_files(keys)
     if files is not None:
         return Foreign(f"{files[0]} are there", files[1])
-    for folder in _folders_above(store.uri):
+    for folder in _folders_above(store.traits):
         above = LocalStore(folder)
         found = _table_format(_first_keys(above, prefix) for prefix in TABLE_FORMATS)
         if found is not None:
@@ -127,7 +128,7 @@ def _first_keys(store: Store, prefix: str) -> Iterator[str]:
             yield one.key
     except StoreError:
         # A parent folder may be unreadable for this user. The root itself must be readable.
-        if prefix == "" or not store.has_folders:
+        if prefix == "" or not store.traits.on_disk:
             raise
 
 
@@ -152,15 +153,15 @@ def _data_files(keys: Iterable[str]) -> tuple[str, str] | None:
     return None
 
 
-def _folders_above(uri: str) -> Iterator[str]:
+def _folders_above(traits: Traits) -> Iterator[str]:
     """Yield the parents of a local folder, nearest first, without the root of the disk.
 
     Yields nothing for other stores. Pure.
     """
-    while uri.startswith("/"):
-        uri = uri.rpartition("/")[0]
-        if uri:
-            yield uri
+    above = traits.path.rpartition("/")[0] if traits.on_disk else ""
+    while above:
+        yield above
+        above = above.rpartition("/")[0]
 
 
 CREATORS = 4
@@ -286,7 +287,7 @@ def _fault(
 
 def _races(store: Store) -> Sequence[tuple[int, int]]:
     """Return the number and the body length of each race for this store."""
-    return _DISK_RACES if store.has_folders else _SERVER_RACES
+    return _DISK_RACES if store.traits.on_disk else _SERVER_RACES
 
 
 def _contest(key: str, size: int) -> Contest:

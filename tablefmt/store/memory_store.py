@@ -24,6 +24,7 @@ from tablefmt.store.object_store import (
     Range,
     Request,
     SharedEntries,
+    Store,
     StoredObject,
     Tally,
     TooLong,
@@ -33,6 +34,7 @@ from tablefmt.store.object_store import (
     check_range,
     most_of,
 )
+from tablefmt.store.store_traits import Access, Traits
 
 # fsspec keeps one dictionary for the whole process, so one lock guards it.
 _LOCK = ForkedLock()
@@ -55,6 +57,7 @@ class MemoryStore:
         self._root = "/" + name.strip("/")
         self.uri = f"memory:/{self._root}"
         self.identity = self.uri
+        self.traits = Traits(scheme="memory", path=self._root[1:], shared=False)
         self.probe_scope = "memory:"
         self.unsafe_single_writer = unsafe_single_writer
         self.tally = Tally()
@@ -173,15 +176,19 @@ class MemoryStore:
         for key in keys:
             check_key(key)
 
-    @property
-    def remote(self) -> bool:
-        """False: no network round trip."""
-        return False
+    def access(self) -> Access:
+        """Return no settings: no other process can reach the objects."""
+        return Access()
 
-    @property
-    def has_folders(self) -> bool:
-        """False: memory has no directories."""
-        return False
+    def folder(self, root: str) -> Store | None:
+        """Return None: no folder outside the root is allowed."""
+        return None
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Do nothing: memory has no uploads."""
+
+    def delete_folder_marker(self, folder: str) -> None:
+        """Do nothing: memory has no folder markers."""
 
     def with_credentials(self) -> MemoryStore:
         """Return this store: it needs no credentials."""

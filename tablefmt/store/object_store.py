@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from tablefmt.errors import StoreError, TablefmtError
 from tablefmt.store.forks import renew_after_fork
+from tablefmt.store.store_traits import Access, Traits
 
 _MIB = 1 << 20
 _NUMBER, _NONCE = r"\d{20}", r"[0-9a-f]{32}"
@@ -356,12 +357,26 @@ class Store(Protocol):
         """
 
     @property
-    def remote(self) -> bool:
-        """True if a request takes a network round trip. Then early and large requests pay off."""
+    def traits(self) -> Traits:
+        """Facts that decide how Spark, other engines and commits use this store."""
 
-    @property
-    def has_folders(self) -> bool:
-        """True if folders exist on their own, and take as long to make durable as a file."""
+    def access(self) -> Access:
+        """Return how to reach the objects, for an engine that opens them by itself.
+
+        Makes no request.
+        """
+
+    def folder(self, root: str) -> Store | None:
+        """Return the store of a folder outside the root that imported files may be in (IMP-3).
+
+        None if the user did not allow the folder.
+        """
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Abort an unfinished upload of another program by its id, where the store has those."""
+
+    def delete_folder_marker(self, folder: str) -> None:
+        """Remove the empty object `folder/` that Hadoop leaves. It is no key and never listed."""
 
     def with_credentials(self) -> Store:
         """Return this store for another machine, with the credentials that this process resolved.

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tablefmt.store.store_traits import Access
+
 Credentials = Literal["keys", "anonymous", "web identity", "ambient"]
 
 _NO_EFFECT = frozenset(
@@ -32,7 +34,7 @@ _CLIENT_KEYS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class S3Access:
+class S3Access(Access):
     """Storage options and environment, resolved as s3fs resolves them. No repr holds a secret."""
 
     endpoint: str = ""
@@ -45,8 +47,6 @@ class S3Access:
     key: str = field(default="", repr=False)
     secret: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
-    untranslated: tuple[str, ...] = ()
-    """Names of options that only s3fs understands."""
 
 
 def s3_access(options: Mapping[str, Any]) -> S3Access:

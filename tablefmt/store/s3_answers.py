@@ -1,21 +1,15 @@
-"""Meaning of S3 answers: replies by HTTP status and error code, and listings in byte order. Pure.
+"""Meaning of S3 answers, by HTTP status and error code. Pure.
 
-The text of a message never decides. S3 lists keys by UTF-8 bytes; servers written in Java list by
-UTF-16 units. The two orders differ only for characters from U+E000 on, because UTF-16 writes
-characters beyond U+FFFF with units below U+E000.
-
-Spec: STO-4 .. STO-6, STO-9 and the table of spec/store.md.
+The text of a message never decides. Spec: STO-4 .. STO-6 and the table of spec/store.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
+from collections.abc import Mapping
 from typing import Any
 
-from tablefmt.errors import StoreError
-from tablefmt.store.object_store import Exists, NoAnswer, PutReply, Refused, StoredObject, TooLong
+from tablefmt.store.object_store import Exists, NoAnswer, PutReply, Refused, TooLong
+from tablefmt.store.request_failures import Failure, explain_status
 
 # Errors that are raised before anything is sent.
 _NEVER_SENT = {
@@ -46,24 +40,6 @@ _BAD_ANSWER = {
 _NO_PLACE = frozenset({"NoSuchBucket", "NoSuchAccessPoint"})
 """Codes of answers without an object because the place for objects does not exist."""
 _MAX_CODE_CHARACTERS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One request that did not end in 2xx.
-
-    Attributes:
-        status: HTTP status; 0 if no answer came.
-        code: error code in the answer's body; the exception's class if no answer came.
-        resent: True if the SDK sent the request more than once.
-        never_sent: True if it failed before the first byte was sent.
-    """
-
-    status: int
-    code: str
-    resent: bool
-    never_sent: bool
-    date: str | None = None
 
 
 class RequestFailedError(Exception):
@@ -116,16 +92,6 @@ async def body_of(answer: Mapping[str, Any], most: int) -> bytes:
         parts.append(part)
         left -= len(part)
     return b"".join(parts) if left > 0 else TooLong(most + 1)
-
-
-def date_to_us(date: str | None) -> int | None:
-    """Return microseconds since 1970 for an HTTP date; None if it cannot be parsed."""
-    if not date:
-        return None
-    try:
-        return int(parsedate_to_datetime(date).timestamp()) * 1_000_000
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def put_reply(failure: Failure, bucket: str) -> PutReply:
@@ -196,61 +162,3 @@ def explain(failure: Failure, bucket: str) -> str:
             f"the bucket {bucket!r} is in another region or at another endpoint; set it ({shown})"
         )
     return explain_status(status, shown)
-
-
-def explain_status(status: int, shown: str) -> str:
-    """Return the clause for a status that has one meaning on every store."""
-    if status == 501:
-        return (
-            f"the store does not support this request; use a store with conditional writes "
-            f"({shown})"
-        )
-    if status in (429, 503):
-        return f"the store asks to slow down ({shown}); try again later"
-    if status == 409:
-        return f"another request for this key is in progress ({shown}); try again"
-    return f"the store answered {shown}"
-
-
-_FIRST_DOUBTFUL = "\ud800"
-_FIRST_DOUBTFUL_BYTE = 0xEE
-"""First UTF-8 byte of U+E000. Every later character begins with this byte or a greater one."""
-
-
-def start_after(after: str) -> str:
-    """Return a `StartAfter` value that misses no key greater than `after` in either order."""
-    doubtful = (place for place, character in enumerate(after) if character >= _FIRST_DOUBTFUL)
-    return after[: next(doubtful, len(after))]
-
-
-def in_order(
-    objects: Iterable[StoredObject], after: str | None, uri: str
-) -> Iterator[StoredObject]:
-    """Yield the objects whose key is greater than `after`, ascending by bytes, each once.
-
-    Lazy up to the first key whose place depends on the server's order. The rest is collected.
-
-    Raises:
-        StoreError: the server uses neither of the two orders.
-    """
-    floor = last = b"" if after is None else after.encode("utf-8", "surrogatepass")
-    rest: list[tuple[bytes, StoredObject]] = []
-    for one in objects:
-        encoded = one.key.encode("utf-8")
-        # Some servers repeat a key or start too early. Folder markers are not objects.
-        if encoded <= floor or encoded == last or one.key.endswith("/"):
-            continue
-        if rest or max(encoded) >= _FIRST_DOUBTFUL_BYTE:
-            rest.append((encoded, one))
-            continue
-        if encoded < last:
-            raise StoreError(
-                f"the store at {uri} lists {one.key!r} after {last.decode()!r}. This is not the "
-                "order of the keys, and keys would be missed. Use another store."
-            )
-        last = encoded
-        yield one
-    for encoded, one in sorted(rest, key=lambda pair: pair[0]):
-        if encoded != last:
-            last = encoded
-            yield one

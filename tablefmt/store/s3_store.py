@@ -12,48 +12,29 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from math import inf
-from typing import IO, Any, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
-import pyarrow as pa
 from fsspec.asyn import sync
 from fsspec.config import apply_config
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
-from tablefmt.store.clocks import elapsed, wall_us
+from tablefmt.store import s3_answers
+from tablefmt.store.listing_order import start_after
 from tablefmt.store.object_store import (
     KeyNotFoundError,
-    PutReply,
     Range,
     Request,
-    SharedEntries,
     StoredObject,
-    Tally,
     TooLong,
-    Written,
-    check_key,
-    check_prefix,
     check_range,
     most_of,
 )
+from tablefmt.store.remote_store import RemoteStore
+from tablefmt.store.request_failures import Failure
 from tablefmt.store.s3_access import S3Access, resolved_options, s3_access
-from tablefmt.store.s3_answers import (
-    Failure,
-    body_of,
-    date_of,
-    date_to_us,
-    explain,
-    failure_of,
-    in_order,
-    is_absent,
-    is_retryable,
-    put_reply,
-    start_after,
-)
+from tablefmt.store.s3_answers import body_of, date_of, failure_of, is_absent
 from tablefmt.store.s3_options import s3fs_options
-from tablefmt.store.shared_commit_queue import shared_queue_turn
 
 _Result = TypeVar("_Result")
 
@@ -129,12 +110,14 @@ _KINDS = {
 }
 
 
-class S3Store:
+class S3Store(RemoteStore):
     """Objects below `s3://bucket/prefix`. `options` are those of s3fs.S3FileSystem,
     or have the names that deltalake, polars and obstore use (STO-27).
 
     Without options, botocore's environment applies: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and so on.
     """
+
+    answers = s3_answers
 
     def __init__(
         self,
@@ -149,26 +132,21 @@ class S3Store:
                 "tables on S3 need s3fs, which is not installed. Run: pip install 'tablefmt[s3]'",
                 features=["extra:s3"],
             )
-        self._bucket = bucket
-        self._start = f"{prefix}/" if prefix else ""
         self._options = s3fs_options(options or {}, known_options())
-        self.uri = f"s3://{bucket}/{prefix}".rstrip("/")
-        endpoint = _endpoint(self._options)
-        self.identity = f"{self.uri}@{endpoint}"
-        self.probe_scope = f"s3://{bucket}@{endpoint}"
-        self.unsafe_single_writer = unsafe_single_writer
-        self.tally = Tally()
+        uri, endpoint = f"s3://{bucket}/{prefix}".rstrip("/"), _endpoint(self._options)
+        super().__init__(
+            "s3",
+            bucket,
+            prefix,
+            uri=uri,
+            identity=f"{uri}@{endpoint}",
+            scope=f"s3://{bucket}@{endpoint}",
+            unsafe_single_writer=unsafe_single_writer,
+        )
         self._opened: tuple[int, Any] | None = None
-        self._server_time: tuple[int, float] | None = None
-        """The server's clock in µs, and this machine's steady clock in seconds, at the same moment.
-        """
-
-    def __repr__(self) -> str:
-        return f"S3Store({self.uri!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        prefix = self._start.rstrip("/")
-        return _reopen, (self._bucket, prefix, self._options, self.unsafe_single_writer)
+        return _reopen, (self._bucket, self._prefix, self._options, self.unsafe_single_writer)
 
     @property
     def _files(self) -> Any:
@@ -185,9 +163,6 @@ class S3Store:
             opened = self._opened = (os.getpid(), files)
         return opened[1]
 
-    def _key(self, key: str) -> str:
-        return self._start + check_key(key)
-
     # Requests
 
     def _run(self, verb: str, key: str, work: Callable[[], Any]) -> Any:
@@ -197,72 +172,34 @@ class S3Store:
         except (StoreError, KeyNotFoundError):
             raise
         except Exception as error:
-            raise self._error(verb, key, failure_of(error)) from None
+            raise self._error(verb, key, self._decoded(error)) from None
 
-    def _error(self, verb: str, key: str, failure: Failure) -> StoreError | KeyNotFoundError:
-        self._note_date(failure.date)
-        if verb in _OF_ONE_OBJECT and is_absent(failure):
-            return KeyNotFoundError(key)
-        return StoreError(
-            f"cannot {verb} {key!r} at {self.uri}: {explain(failure, self._bucket)}.",
-            retryable=is_retryable(failure),
-        )
-
-    def _note_date(self, date: str | None) -> None:
-        micros = date_to_us(date)
-        if micros is not None:
-            self._server_time = (micros, elapsed())
+    def _decoded(self, error: Exception) -> Failure:
+        failure = failure_of(error)
+        self.note_date(failure.date)
+        return failure
 
     async def _call(self, method: str, **parameters: Any) -> Any:
         self.tally.add(_KINDS[method])
         response = await self._files.call(method, Bucket=self._bucket, **parameters)
-        self._note_date(date_of(response))
+        self.note_date(date_of(response))
         return response
 
     # Writing
 
-    def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        """Create with PUT and If-None-Match: *, for any length."""
-        self.tally.add(Request.PUT)
-        name = self._key(key)
-        try:
-            sync(self._files.loop, self._create, name, body)
-        except StoreError:
-            raise
-        except Exception as error:
-            failure = failure_of(error)
-            self._note_date(failure.date)
-            return put_reply(failure, self._bucket)
-        return Written()
-
-    async def _create(self, name: str, body: bytes) -> None:
-        self._note_date(date_of(await self._files.create(self._bucket, name, body)))
+    def _create(self, name: str, body: bytes) -> None:
+        answer = sync(self._files.loop, self._files.create, self._bucket, name, body)
+        self.note_date(date_of(answer))
 
     def put(self, key: str, body: bytes) -> None:
         """Write with one unconditional PUT."""
         name = self._key(key)
         self._run("write", key, lambda: self._call("put_object", Key=name, Body=bytes(body)))
 
-    @contextmanager
-    def open_output(self, key: str) -> Iterator[IO[bytes]]:
-        """Open a stream: one PUT for up to 16 MB, else a multipart upload.
-
-        The upload is aborted if the block raises. The tally counts one request.
-        """
-        self.tally.add(Request.PUT)
-        files, name = self._files, f"{self._bucket}/{self._key(key)}"
-        upload = files.open(name, "wb", block_size=_OUTPUT_BLOCK_BYTES)
-
-        def problem(error: Exception) -> Exception:
-            return self._error("write", key, failure_of(error))
-
-        stream = Upload(upload, problem)
-        try:
-            yield cast(IO[bytes], stream)
-            stream.finish()
-        except BaseException:
-            stream.abort()
-            raise
+    def _output(self, key: str) -> Upload:
+        name = f"{self._bucket}/{self._key(key)}"
+        upload = self._files.open(name, "wb", block_size=_OUTPUT_BLOCK_BYTES)
+        return Upload(upload, lambda error: self._error("write", key, self._decoded(error)))
 
     def delete(self, key: str) -> None:
         """Send one DELETE. S3 does not report whether the object existed."""
@@ -297,14 +234,6 @@ class S3Store:
                 return await self._call("delete_objects", Delete=asked)
 
         return list(await asyncio.gather(*map(one, groups)))
-
-    def remove_empty(self, folder: str) -> None:
-        """Do nothing: S3 has no directories."""
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Check the keys. A visible object is already durable."""
-        for key in keys:
-            check_key(key)
 
     # Reading
 
@@ -353,7 +282,7 @@ class S3Store:
                     if span is not None and failure.status == 416:
                         return b""
                     if is_absent(failure):
-                        self._note_date(failure.date)
+                        self.note_date(failure.date)
                         return None
                     raise
 
@@ -411,14 +340,10 @@ class S3Store:
         answer = self._run("read", key, lambda: self._call("head_object", Key=name))
         return int(answer["ContentLength"])
 
-    def list_after(self, prefix: str, after: str | None = None) -> Iterator[StoredObject]:
-        """List lazily: a page of 1,000 keys is fetched when its first key is due."""
-        parameters: dict[str, Any] = {"Prefix": self._start + check_prefix(prefix)}
+    def _listed(self, prefix: str, after: str | None) -> Iterator[StoredObject]:
+        parameters: dict[str, Any] = {"Prefix": self._start + prefix}
         if after:
             parameters["StartAfter"] = self._start + start_after(after)
-        return in_order(self._pages(prefix, parameters), after, self.uri)
-
-    def _pages(self, prefix: str, parameters: dict[str, Any]) -> Iterator[StoredObject]:
         while True:
             page = self._run(
                 "list", prefix or ".", lambda: self._call("list_objects_v2", **parameters)
@@ -442,8 +367,8 @@ class S3Store:
 
         A process on another machine can use it. Machine roles are left to that process.
         """
-        options, prefix = self.portable_options(), self._start.rstrip("/")
-        carried = _reopen(self._bucket, prefix, options, self.unsafe_single_writer)
+        options = self.portable_options()
+        carried = _reopen(self._bucket, self._prefix, options, self.unsafe_single_writer)
         carried.identity, carried.probe_scope = self.identity, self.probe_scope
         carried._opened = self._opened
         return carried
@@ -467,42 +392,9 @@ class S3Store:
         except KeyNotFoundError:
             return
 
-    def delete_folder_marker(self, folder: str) -> None:
-        """Remove the empty object `folder/` that Hadoop leaves.
-
-        It is not a key and never listed.
-        """
-        name = f"{self._key(folder.rstrip('/'))}/"
+    def _remove_marker(self, folder: str) -> None:
+        name = f"{self._start}{folder.rstrip('/')}/"
         self._run("remove", folder, lambda: self._call("delete_object", Key=name))
-
-    @property
-    def remote(self) -> bool:
-        """True: every request is a network round trip."""
-        return True
-
-    @property
-    def has_folders(self) -> bool:
-        """False: S3 has no directories."""
-        return False
-
-    def open_file(self, key: str) -> pa.NativeFile | None:
-        """Return None: S3 has objects, not files."""
-        return None
-
-    def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[SharedEntries | None]:
-        """Wait for other processes of this machine and user only."""
-        return shared_queue_turn(self.identity, seconds)
-
-    def server_time_us(self) -> int | None:
-        """Return the latest Date header, to the second, plus the time since."""
-        if self._server_time is None:
-            return None
-        micros, then = self._server_time
-        return micros + int((elapsed() - then) * 1_000_000)
-
-    def clock_us(self) -> int:
-        """Return the store's clock, or this machine's before the store's first answer."""
-        return self.server_time_us() or wall_us()
 
 
 def _endpoint(options: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from tablefmt.errors import StoreError
 from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.object_store import PutReply, Range, SharedEntries, Store, StoredObject, Tally
+from tablefmt.store.store_traits import Access, Traits
 
 
 class ForwardingStore:
@@ -102,14 +103,25 @@ class ForwardingStore:
         self.inner.sync(keys)
 
     @property
-    def remote(self) -> bool:
+    def traits(self) -> Traits:
         """The inner store's value."""
-        return self.inner.remote
+        return self.inner.traits
 
-    @property
-    def has_folders(self) -> bool:
-        """The inner store's value."""
-        return self.inner.has_folders
+    def access(self) -> Access:
+        """Forward to the inner store."""
+        return self.inner.access()
+
+    def folder(self, root: str) -> Store | None:
+        """Forward to the inner store."""
+        return self.inner.folder(root)
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Forward to the inner store."""
+        self.inner.abort_upload(key, upload)
+
+    def delete_folder_marker(self, folder: str) -> None:
+        """Forward to the inner store."""
+        self.inner.delete_folder_marker(folder)
 
     def with_credentials(self) -> Store:
         """Return a copy of this wrapper around the inner store's result."""
@@ -161,6 +173,14 @@ class ReadOnlyStore(ForwardingStore):
         raise self._refused(", ".join(keys))
 
     def remove_empty(self, folder: str) -> None:
+        """Raise StoreError."""
+        raise self._refused(folder)
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Raise StoreError."""
+        raise self._refused(key)
+
+    def delete_folder_marker(self, folder: str) -> None:
         """Raise StoreError."""
         raise self._refused(folder)
 

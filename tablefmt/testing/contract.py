@@ -17,6 +17,7 @@ from tablefmt.store.object_store import (
     Store,
     Written,
 )
+from tablefmt.store.store_wrappers import ForwardingStore
 
 CREATORS = 32
 
@@ -288,12 +289,34 @@ class StoreContract:
         assert again.unsafe_single_writer == store.unsafe_single_writer
         assert again.get("data/x") == b"x"
 
+    def test_a_store_states_its_traits(self, store: Store) -> None:
+        """Also through a wrapper, and after it was pickled."""
+        traits = store.traits
+        assert traits.path
+        assert not traits.path.endswith("/")
+        assert traits.path in store.uri
+        assert traits.remote == bool(traits.bucket)
+        assert not traits.on_disk or store.uri == traits.path
+        assert not traits.imports
+        again = pickle.loads(pickle.dumps(store))
+        assert (again.traits, again.access()) == (traits, store.access())
+        wrapped = ForwardingStore(store)
+        assert (wrapped.traits, wrapped.access()) == (traits, store.access())
+        assert store.folder("memory://elsewhere") is None
+
+    def test_leftovers_of_hadoop_are_removed(self, store: Store) -> None:
+        """ADD-5: removing a marker that is not there is fine, and removes no other object."""
+        store.put("data/x", b"x")
+        store.delete_folder_marker("data")
+        store.delete_folder_marker("data/none/")
+        assert [one.key for one in store.list_after("")] == ["data/x"]
+
     def test_arrow_reads_what_the_store_wrote(self, store: Store) -> None:
         """STO-10: two readers of one object are independent."""
         store.put("data/x", b"0123456789")
         store.sync(["data/x"])
         one, other = store.open_file("data/x"), store.open_file("data/x")
-        assert (one is None) == (other is None) == store.remote
+        assert (one is None) == (other is None) == store.traits.remote
         if one is None or other is None:
             return
         assert isinstance(_raised(store.open_file, "data/y"), KeyNotFoundError)

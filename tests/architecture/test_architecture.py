@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -384,6 +385,55 @@ def test_logging_is_silent_until_asked_for(capfd: pytest.CaptureFixture[str]) ->
     logger = logging.getLogger("tablefmt")
     assert [type(h) for h in logger.handlers] == [logging.NullHandler]
     assert logger.level == logging.NOTSET
+
+
+_STORE_CLASSES = {
+    "LocalStore", "MemoryStore", "RemoteStore", "S3Store", "CloudStore", "GcsStore", "AzureStore",
+    "ForwardingStore", "ReadOnlyStore", "CountingStore", "ImportingStore",
+}  # fmt: skip
+_ADDRESSES = {"uri", "identity", "probe_scope"}
+_OF_TEXT = {"startswith", "endswith", "partition", "rpartition", "split", "removeprefix", "find"}
+
+
+def _store_dispatch(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that ask for a store's class, its attributes or the text of its address."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        if isinstance(called, ast.Name) and called.id in ("hasattr", "getattr", "isinstance"):
+            subject, asked = ast.unparse(node.args[0]), ast.unparse(node.args[1])
+            of_store = subject.split(".")[-1].strip("_") in ("store", "inner")
+            named = set(re.findall(r"\w+", asked)) & _STORE_CLASSES
+            if named or (of_store and called.id != "isinstance"):
+                yield node.lineno
+        elif isinstance(called, ast.Attribute) and called.attr in _OF_TEXT:
+            text = called.value
+            if not isinstance(text, ast.Attribute) or text.attr not in _ADDRESSES:
+                continue
+            if ast.unparse(text.value).split(".")[-1].strip("_") in ("store", "inner"):
+                yield node.lineno
+
+
+def test_a_store_is_asked_for_its_traits() -> None:
+    """No code looks at the class of a store, at its attributes, or at its address."""
+    probe = ast.parse(
+        "isinstance(one, (str, LocalStore))\nhasattr(self.store, 'access')\n"
+        "store.uri.startswith('s3')\nself._store.identity.partition(':')\nstore.traits.scheme\n"
+    )
+    assert list(_store_dispatch(probe)) == [1, 2, 3, 4]
+    found = {name: lines for name, tree in TREES.items() if (lines := [*_store_dispatch(tree)])}
+    assert found == {}
+
+
+def test_the_schemes_of_stores_are_in_one_place() -> None:
+    """STO-11: Java asks Python, and Python reads a scheme in `store.location` alone."""
+    java = {
+        path.name
+        for path in (PACKAGE / "spark/jvm/java").glob("*.java")
+        if re.search(r'"(s3a?|gs|gcs|abfss?|az|memory)(:|://)?"', path.read_text("utf-8"))
+    }
+    assert java == set()
 
 
 def test_names_are_folded_in_one_place() -> None:

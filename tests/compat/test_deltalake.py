@@ -32,6 +32,8 @@ from tablefmt.compat.deltalake import (
     write_deltalake,
 )
 from tablefmt.compat.deltalake.deltalake_names import NAMES, ROWS
+from tablefmt.store.location import open_store
+from tablefmt.store.s3_access import S3Access
 
 CLASSES = {
     "DeltaTable": (peer.DeltaTable, deltalake.DeltaTable),
@@ -314,15 +316,17 @@ def test_maintenance(uri: str) -> None:
     assert rows(table) == [(1, "EU"), (2, "US"), (3, "EU")]
 
 
-def test_storage_options_of_object_store_are_translated() -> None:
+def test_storage_options_of_object_store_are_those_of_the_store() -> None:
+    """STO-27: the store reads the names of object_store; a few options are not needed."""
     given = {"AWS_ACCESS_KEY_ID": "a", "aws_secret_access_key": "b", "AWS_REGION": "eu",
-             "AWS_S3_ALLOW_UNSAFE_RENAME": "true", "AWS_ENDPOINT_URL": "http://x"}  # fmt: skip
-    assert deltalake.storage_keywords(given) == {
-        "key": "a", "secret": "b", "client_kwargs": {"region_name": "eu"},
-        "endpoint_url": "http://x",
-    }  # fmt: skip
-    with pytest.raises(errors.UnsupportedFeatureError, match="AWS_PROFILE"):
-        deltalake.storage_keywords({"AWS_PROFILE": "x"})
+             "AWS_S3_ALLOW_UNSAFE_RENAME": "true", "AWS_ENDPOINT_URL": "http://x",
+             "aws_conditional_put": "etag"}  # fmt: skip
+    store = open_store("s3://bucket/t", deltalake.storage_keywords(given))
+    assert store.access() == S3Access(
+        endpoint="http://x", region="eu", path_style=True, credentials="keys", key="a", secret="b"
+    )
+    with pytest.raises(errors.StoreError, match="aws_sse_kms"):
+        DeltaTable.is_deltatable("s3://bucket/t", {"aws_sse_kms": "x"})
 
 
 def test_folders_of_parquet_become_tables(tmp_path: Path) -> None:

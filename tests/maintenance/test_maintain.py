@@ -15,6 +15,7 @@ from tablefmt.cli.main import main
 from tablefmt.errors import InvalidRangeError, StoreError
 from tablefmt.maintenance.maintain import SCHEMA, WORK, due, maintain
 from tablefmt.store.object_store import Store, StoredObject
+from tablefmt.store.store_traits import Traits
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.tables import (
@@ -214,8 +215,8 @@ def test_what_cannot_be_asked_is_a_step_that_failed(
                 return "s3://bucket"
 
             @property
-            def remote(self) -> bool:
-                return True
+            def traits(self) -> Traits:
+                return Traits(scheme="s3", bucket="bucket", path="", remote=True)
 
         report = behind(table, Bucket(store)).maintain()
         failed = {"vacuum", "expire-log"}

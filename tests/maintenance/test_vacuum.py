@@ -28,6 +28,7 @@ from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.session import staging
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.object_store import Store
+from tablefmt.store.store_traits import Traits
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.s3server import S3Server
@@ -435,7 +436,13 @@ def test_a_folder_that_is_no_table_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "data" / ("a" * 32) / "0.parquet").exists()
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket", "/", "memory://"])
+WHOLE = {
+    "s3://bucket": Traits(scheme="s3", bucket="bucket", path="", remote=True),
+    "/": Traits(scheme="file", path="", on_disk=True),
+}
+
+
+@pytest.mark.parametrize("uri", WHOLE)
 def test_a_whole_bucket_is_refused(uri: str) -> None:
     """RET-6: everything else in it would be below the table."""
 
@@ -445,8 +452,8 @@ def test_a_whole_bucket_is_refused(uri: str) -> None:
             return uri
 
         @property
-        def remote(self) -> bool:
-            return uri.startswith("s3://")
+        def traits(self) -> Traits:
+            return WHOLE[uri]
 
     table, _, _ = overwritten([0, 0])
     other = behind(table, Root(table.context.store))

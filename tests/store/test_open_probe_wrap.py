@@ -287,7 +287,7 @@ def test_an_upload_is_given_up_by_its_id(s3_server: S3Server, s3_uri: str):
     store = open_store(s3_uri, s3_server.options)
 
     for _ in "12":
-        store.abort_upload("data/a", begun[0]["UploadId"])  # type: ignore[attr-defined]
+        store.abort_upload("data/a", begun[0]["UploadId"])
 
     left = client.list_multipart_uploads(Bucket=bucket)["Uploads"]
     assert [one["UploadId"] for one in left] == [begun[1]["UploadId"]]

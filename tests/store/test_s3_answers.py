@@ -471,7 +471,7 @@ def test_the_servers_clock_advances_between_requests(serve: Serve, monkeypatch: 
     date = {"Date": "Sat, 21 Nov 2026 09:00:00 GMT"}
     store, _ = serve(lambda index, request: Answer(200, headers=date))
     now = [100.0]
-    monkeypatch.setattr("tablefmt.store.s3_store.elapsed", lambda: now[0])
+    monkeypatch.setattr("tablefmt.store.remote_store.elapsed", lambda: now[0])
     store.put_if_absent("_log/0", b"body")
     now[0] += 3600.5
 

@@ -110,51 +110,23 @@ def commit_keywords(given: CommitProperties | None) -> CommitKeywords:
     return keywords
 
 
-STORAGE: Mapping[str, str | None] = {
-    "access_key_id": "key",
-    "secret_access_key": "secret",
-    "session_token": "token",
-    "token": "token",
-    "endpoint": "endpoint_url",
-    "endpoint_url": "endpoint_url",
-    "region": "region_name",
-    "default_region": "region_name",
-    "allow_http": None,
-    "conditional_put": None,
-    "copy_if_not_exists": None,
-    "s3_allow_unsafe_rename": None,
-    "s3_locking_provider": None,
-    "delta_dynamo_table_name": None,
-}
-"""Our storage option by the name of object_store without `aws_`. None: it is not needed."""
+NOT_NEEDED = frozenset(
+    {
+        "copy_if_not_exists",
+        "aws_copy_if_not_exists",
+        "aws_s3_allow_unsafe_rename",
+        "aws_s3_locking_provider",
+        "delta_dynamo_table_name",
+    }
+)
+"""Storage options of deltalake for stores without a conditional create."""
 
 
 def storage_keywords(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return storage options of object_store as those of s3fs. Others stay as they are.
-
-    Raises:
-        UnsupportedFeatureError: an option of object_store without a counterpart.
-    """
+    """Return the storage options that a store of tablefmt takes, which has the same names."""
     if given is None:
         return None
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        short = folded(name).removeprefix("aws_")
-        if short not in STORAGE:
-            if folded(name).startswith(("aws_", "google_", "azure_")):
-                raise UnsupportedFeatureError(
-                    f"deltalake: there is no counterpart of the storage option {name}; use the "
-                    "options of s3fs: key, secret, token, endpoint_url, client_kwargs",
-                    [f"compat:storage_options({name})"],
-                )
-            found[name] = value
-            continue
-        ours = STORAGE[short]
-        if ours == "region_name":
-            found["client_kwargs"] = {**found.get("client_kwargs", {}), ours: value}
-        elif ours is not None:
-            found[ours] = value
-    return found
+    return {name: value for name, value in given.items() if folded(name) not in NOT_NEEDED}
 
 
 def rows_of(data: Any) -> Any:

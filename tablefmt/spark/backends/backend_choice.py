@@ -15,7 +15,6 @@ from tablefmt.spark.backends.native.native_backend import NativeBackend
 from tablefmt.spark.backends.python_workers import check_workers
 from tablefmt.spark.jvm import java_classes
 from tablefmt.spark.pyspark_objects import Session, has_jvm
-from tablefmt.store.import_roots import has_imports
 from tablefmt.store.object_store import Store
 
 SETTING = "spark.tablefmt.backend"
@@ -72,7 +71,7 @@ def choose(spark: Session, store: Store) -> Choice:
     if asked == "arrow":
         return Choice("arrow", f"{SETTING} is arrow")
     choice = for_session(spark) or _for_store(spark, store)
-    if has_imports(store):
+    if store.traits.imports:
         choice = Choice("arrow", "the table has imported files (IMP-4)")
     if asked == "native":
         _check_native(choice)
@@ -129,11 +128,11 @@ def _check_native(choice: Choice) -> None:
 
 
 def _for_store(spark: Session, store: Store) -> Choice:
-    scheme = store.identity.partition(":")[0]
-    if scheme == "file":
+    traits = store.traits
+    if traits.on_disk:
         return Choice("native", "Hadoop opens local paths")
-    if scheme != "s3":
-        return Choice("arrow", f"Hadoop has no file system for {scheme}://")
+    if traits.scheme != "s3":
+        return Choice("arrow", f"Hadoop has no file system for {traits.scheme}://")
     problem = s3a.why_not(store)
     if problem:
         return fallback(problem)
@@ -148,7 +147,7 @@ def check_shared(store: Store) -> None:
     Raises:
         UnsupportedFeatureError: memory://, which exists in one process only.
     """
-    if store.identity.startswith("memory:"):
+    if not store.traits.shared:
         raise UnsupportedFeatureError(
             "a table at memory:// exists in one process only, and Spark's workers are other "
             "processes; use a local path or s3://, or read and write with tablefmt.open()",

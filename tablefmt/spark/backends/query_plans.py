@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.table_state import Snapshot
@@ -37,6 +36,7 @@ from tablefmt.spark.pyspark_objects import (
     connect_plan,
     java_rows_if_any,
 )
+from tablefmt.store.location import scheme_of
 from tablefmt.store.object_store import Store
 
 _READ = re.compile(r"\btablefmt_arrow_([0-9a-f]{32})_v(\d+)_")
@@ -47,7 +47,6 @@ _ON_TOP = frozenset({"SubqueryAlias", "ToDF", "ToSchema", "Repartition", "Limit"
 """Nodes of a Connect client's plan without expressions, and so without subqueries."""
 
 _SCAN = "scan "
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 def versions_read(store: Store, view: LogView, query: DataFrame) -> list[int]:
@@ -66,8 +65,8 @@ def versions_read(store: Store, view: LogView, query: DataFrame) -> list[int]:
     known = f"{snapshot_identity(store, view.head.table)}@"
     versions = [int(line.removeprefix(known)) for line in lines if line.startswith(known)]
     versions += _labelled(view, "\n".join(lines))
-    scheme = _scheme(store.identity)
-    if any(_scheme(line.removeprefix(_SCAN)) == scheme for line in lines if line.startswith(_SCAN)):
+    scanned = [line.removeprefix(_SCAN) for line in lines if line.startswith(_SCAN)]
+    if any(scheme_of(uri) == store.traits.scheme for uri in scanned):
         versions.append(view.head.version)
     return sorted(set(versions))
 
@@ -94,12 +93,6 @@ def _versions_in_text(view: LogView, query: DataFrame) -> list[int]:
 def _labelled(view: LogView, text: str) -> list[int]:
     """Return the versions of the table in labels of Arrow reads."""
     return [int(label[2]) for label in _READ.finditer(text) if label[1] == view.head.table]
-
-
-def _scheme(place: str) -> str:
-    given = _SCHEME.match(place)
-    scheme = folded(given[1]) if given else "file"
-    return {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
 
 
 def _is_local(query: DataFrame) -> bool:

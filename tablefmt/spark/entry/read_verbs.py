@@ -46,7 +46,7 @@ from tablefmt.spark.spark_options import (
 )
 from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.spark.statements.frame_reads import changes_frame
-from tablefmt.store.location import open_store
+from tablefmt.store.location import is_same_place, open_store
 from tablefmt.table import Table
 
 
@@ -194,6 +194,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     "exists": _exists,
     "partitions": _partitions,
     "reads_files": _reads_files,
+    "is_same_place": is_same_place,
 }
 """Handlers by the name that Java uses."""
 

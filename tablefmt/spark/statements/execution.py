@@ -92,8 +92,6 @@ def open_context_if_exists(store: Store) -> TableContext | None:
 
 def _key(store: Store) -> Hashable:
     """Return location and credentials as a cache key. None if they cannot be compared."""
-    if not hasattr(store, "access"):
-        return store.identity
     access = store.access()
     return None if access.untranslated else (store.identity, access)
 

@@ -211,7 +211,7 @@ def test_plans_and_settings_show_no_credentials(spark: Any, s3_server: S3Server,
     )
     assert "s3a-" in text
     assert [mark for mark in marks if mark in text] == []
-    assert "hidden" not in repr(open_store(root, options).access())  # type: ignore[attr-defined]
+    assert "hidden" not in repr(open_store(root, options).access())
 
 
 def test_a_session_without_the_jars_goes_through_arrow_and_says_what_to_do(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from tablefmt.data.file_checksum import END_BYTES
 from tablefmt.data.file_prefetch import GAP_BYTES, PART_BYTES, in_parts
 from tablefmt.errors import CommitRejectedError, CorruptDataError, StoreError
 from tablefmt.store.object_store import Range, Store
+from tablefmt.store.store_traits import Traits
 from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.s3server import S3Server
@@ -29,8 +31,8 @@ class Far(CountingStore):
     """A store as if over a network: no object is an open file, and ranges are recorded."""
 
     @property
-    def remote(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return replace(self.inner.traits, remote=True)
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)

@@ -393,14 +393,15 @@ def hadoop_root(store: Store) -> HadoopRoot:
     Raises:
         UnsupportedFeatureError: Hadoop cannot open the store.
     """
-    kind = store.identity.partition("://")[0]
-    if kind == "file":
-        return HadoopRoot("file", None, store.uri)
-    if kind == "s3":
+    traits = store.traits
+    if traits.on_disk:
+        return HadoopRoot("file", None, traits.path)
+    if traits.scheme == "s3":
         place = s3_place(store)
         return HadoopRoot(place.scheme, place.bucket, place.path, place.settings)
     raise UnsupportedFeatureError(
-        f"Hadoop has no file system for tables at {kind}://", [f"spark:{kind}"]
+        f"Spark does not open the files of tables at {traits.scheme}:// itself",
+        [f"spark:{traits.scheme}"],
     )
 
 

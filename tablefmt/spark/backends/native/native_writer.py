@@ -130,7 +130,7 @@ def write_files(
     Raises:
         As `Backend.write_rows`. Written files remain.
     """
-    if not store.remote:
+    if store.traits.on_disk:
         # Hadoop would follow a link in the path. The store rejects it (STO-2).
         next(iter(store.list_after(folder)), None)
     rows = _run(frame, store, folder, to, more, apart)
@@ -155,7 +155,7 @@ def _published(spark: Session, store: Store, folder: str) -> list[tuple[str, int
     notes = s3a.magic_folders(folder, (key for key, _ in listed))
     for one in notes:
         _delete(spark, store, one)
-    s3a.remove_markers(store, folder)
+    store.delete_folder_marker(folder)
     return [(key, size) for key, size in listed if not key.startswith(tuple(notes))]
 
 

@@ -168,13 +168,6 @@ def has_s3a(spark: Session) -> bool:
     return True
 
 
-def remove_markers(store: Store, folder: str) -> None:
-    """Delete the empty object that S3A's committer leaves in place of a folder."""
-    remove = getattr(store, "delete_folder_marker", None)
-    if remove is not None:
-        remove(folder)
-
-
 def magic_folders(folder: str, keys: Iterable[str]) -> set[str]:
     """Return the folders directly below `folder` that have records of S3A's committer."""
     parts = {key.removeprefix(folder).split("/")[0] for key in keys if key.startswith(folder)}
@@ -187,9 +180,6 @@ def abort_uploads(store: Store, folder: str) -> None:
     S3A would list the uploads below the folder. But some servers, such as MinIO, list uploads by
     exact key only, and so return none.
     """
-    abort = getattr(store, "abort_upload", None)
-    if abort is None:
-        return
     root = _address(store)[1].removeprefix("/")
     for one in list(store.list_after(folder)):
         notes = magic_folders(folder, [one.key]) and one.key.endswith((".pending", ".pendingset"))
@@ -197,7 +187,8 @@ def abort_uploads(store: Store, folder: str) -> None:
             pending = json.loads(store.get(one.key))
             for upload in pending.get("commits", [pending]):
                 key = str(upload["destinationKey"])
-                abort(key.removeprefix(f"{root}/") if root else key, str(upload["uploadId"]))
+                key = key.removeprefix(f"{root}/") if root else key
+                store.abort_upload(key, str(upload["uploadId"]))
 
 
 def _problem(bucket: str, access: S3Access) -> str:
@@ -210,15 +201,13 @@ def _problem(bucket: str, access: S3Access) -> str:
 
 
 def _address(store: Store) -> tuple[str, str]:
-    bucket, _, prefix = store.uri.removeprefix("s3://").partition("/")
+    bucket, prefix = store.traits.bucket, store.traits.path
     return bucket, f"/{prefix}" if prefix else ""
 
 
 def _access(store: Store) -> S3Access:
-    ask = getattr(store, "access", None)
-    if ask is None:
-        return S3Access(untranslated=(type(store).__name__,))
-    access: S3Access = ask()
+    access = store.access()
+    assert isinstance(access, S3Access)
     return access
 
 

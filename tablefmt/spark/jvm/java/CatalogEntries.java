@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
@@ -113,7 +112,8 @@ final class CatalogEntries {
 
   static void stays(Map properties, String there, String what) {
     Object given = properties.get(TableCatalog.PROP_LOCATION);
-    if (given != null && !same(given.toString(), there)) {
+    if (given != null && !Boolean.TRUE.equals(
+        Bridge.call("is_same_place", new Object[] {given.toString(), there}))) {
       Bridge.call("refuse", new Object[] {what + " with another LOCATION"});
     }
   }
@@ -124,17 +124,6 @@ final class CatalogEntries {
       Bridge.call("refuse", new Object[] {
           "CREATE TABLE with the relative path " + given, "use an absolute path or a URI"});
     }
-  }
-
-  private static boolean same(String given, String there) {
-    URI one = new Path(given).toUri();
-    URI two = new Path(there).toUri();
-    return one.getPath().equals(two.getPath()) && scheme(one).equals(scheme(two))
-        && String.valueOf(one.getAuthority()).equals(String.valueOf(two.getAuthority()));
-  }
-
-  private static String scheme(URI of) {
-    return of.getScheme() == null ? "file" : of.getScheme().equals("s3a") ? "s3" : of.getScheme();
   }
 
   static TableIdentifier name(Identifier ident) {

@@ -115,12 +115,8 @@ public class DefaultSource implements DataSourceRegister, TableProvider, Relatio
     return result;
   }
 
-  // Hadoop opens local paths. Python is asked only if the session selects a backend.
   private static boolean isNative(String path, Map options) {
-    boolean local = path == null || path.indexOf("://") < 0 || path.startsWith("file:");
-    String asked = SparkSettings.text("spark.tablefmt.backend", "auto");
-    return path == null || (local && asked.equalsIgnoreCase("auto"))
-        || Boolean.TRUE.equals(Bridge.call("reads_files", new Object[] {
+    return path == null || Boolean.TRUE.equals(Bridge.call("reads_files", new Object[] {
             SparkQueries.active(), path, new java.util.HashMap(options)}));
   }
 
