@@ -42,6 +42,12 @@ _EMULATOR_KEY = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 _CLIENTS = KeptClients(("AZURE_",))
+_CLIENT_VARIABLES = {
+    "AZURE_TENANT_ID": "tenant_id",
+    "AZURE_CLIENT_ID": "client_id",
+    "AZURE_CLIENT_SECRET": "client_secret",
+}
+"""Variables that azure-identity reads first."""
 _ONE_PUT_BYTES = 2 * ENTRY_BYTES_MAX
 """Every entry is one request: two requests of a create would not be one condition."""
 _ONE_GET_BYTES = 64 << 20
@@ -93,8 +99,15 @@ class AzureStore(CloudStore):
         return _reopen, (*place, self._given, self.unsafe_single_writer)
 
     def portable_options(self) -> dict[str, Any]:
-        """Return the options with what the environment of this process sets."""
-        return public_options(self._options, AZURE_OPTIONS)
+        """Return the options with what the environment of this process sets.
+
+        Roles of a machine are left to the process that runs there.
+        """
+        options = dict(self._options)
+        if not any(options.get(one) for one in AZURE_OPTIONS.logins):
+            known = {to: os.environ.get(name) for name, to in _CLIENT_VARIABLES.items()}
+            options |= known if all(known.values()) else {}
+        return public_options(options, AZURE_OPTIONS)
 
     def with_credentials(self) -> AzureStore:
         """Return this store with options that do not depend on this machine's environment."""

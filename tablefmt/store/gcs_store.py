@@ -30,14 +30,16 @@ from tablefmt.store.request_failures import Failure
 
 try:
     import requests
-    from google.auth import default, load_credentials_from_dict, load_credentials_from_file
+    from google.auth import default, load_credentials_from_dict
     from google.auth.exceptions import GoogleAuthError
     from google.auth.transport.requests import AuthorizedSession
+    from google.oauth2 import service_account
     from google.oauth2.credentials import Credentials
 except ImportError:
     requests = None
 
 _GOOGLE = "https://storage.googleapis.com"
+_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 _SCOPES = ("https://www.googleapis.com/auth/devstorage.read_write",)
 _CLIENTS = KeptClients(("GOOGLE_", "STORAGE_EMULATOR_HOST", "GCLOUD_", "CLOUDSDK_"))
 _FOUND: set[tuple[str, str]] = set()
@@ -95,8 +97,19 @@ class GcsStore(CloudStore):
         return _reopen, (self._bucket, self._prefix, self._given, self.unsafe_single_writer)
 
     def portable_options(self) -> dict[str, Any]:
-        """Return the options with what the environment of this process sets."""
-        return public_options(self._options, GOOGLE_OPTIONS)
+        """Return the options with what the environment of this process sets.
+
+        A file of credentials is carried as its text, because other machines do not have it. Roles
+        of a machine are left to the process that runs there.
+        """
+        options = dict(self._options)
+        path = options.get("account_file")
+        if path is None and not _has_login(options) and not _is_plain(self._endpoint):
+            path = os.environ.get(_VARIABLE) or _known_file()
+        if path is not None:
+            options.pop("account_file", None)
+            options["account_key"] = _text_of(path)
+        return public_options(options, GOOGLE_OPTIONS)
 
     def with_credentials(self) -> GcsStore:
         """Return this store with options that do not depend on this machine's environment."""
@@ -362,23 +375,55 @@ def _credentials(options: Mapping[str, Any]) -> Any:
         return Credentials(options["token"])
     try:
         if "account_key" in options:
-            found, _ = load_credentials_from_dict(
-                json.loads(options["account_key"]), scopes=_SCOPES
-            )
-            return found
+            return _loaded(json.loads(options["account_key"]))
         if "account_file" in options:
-            found, _ = load_credentials_from_file(options["account_file"], scopes=_SCOPES)
-            return found
+            return _loaded(json.loads(_text_of(options["account_file"])))
     except (ValueError, KeyError, TypeError, AttributeError, OSError, GoogleAuthError) as error:
         # The message may hold parts of the key.
         raise StoreError(
             f"the Google credentials cannot be read ({type(error).__name__}). Pass the JSON text "
             "as google_service_account_key, or its file as google_service_account."
         ) from None
-    if _address(options.get("endpoint")).lower().startswith("http://"):
+    if _is_plain(_address(options.get("endpoint"))):
         return None
     found, _ = default(scopes=_SCOPES)
     return found
+
+
+def _loaded(account: dict[str, Any]) -> Any:
+    if account.get("type") == "service_account":
+        return service_account.Credentials.from_service_account_info(account, scopes=_SCOPES)
+    if account.get("type") == "authorized_user":
+        return Credentials.from_authorized_user_info(account, scopes=_SCOPES)
+    # google-auth warns about kinds that read files or run programs of this machine.
+    found, _ = load_credentials_from_dict(account, scopes=_SCOPES)
+    return found
+
+
+def _has_login(options: Mapping[str, Any]) -> bool:
+    return any(options.get(one) for one in GOOGLE_OPTIONS.logins)
+
+
+def _is_plain(endpoint: str) -> bool:
+    return endpoint.lower().startswith("http://")
+
+
+def _known_file() -> str | None:
+    """Return the file of `gcloud auth application-default login`, if there is one."""
+    folder = os.environ.get("CLOUDSDK_CONFIG") or os.path.expanduser("~/.config/gcloud")
+    path = os.path.join(folder, "application_default_credentials.json")
+    return path if os.path.isfile(path) else None
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"the file of Google credentials cannot be read ({type(error).__name__}). Check "
+            f"google_service_account or {_VARIABLE}."
+        ) from None
 
 
 def _reopen(bucket: str, prefix: str, options: dict[str, Any], unsafe: bool) -> GcsStore:

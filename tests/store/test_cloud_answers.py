@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
 from tablefmt.store import azure_store, cloud_store, gcs_store
@@ -309,4 +312,74 @@ def test_an_endpoint_without_tls_gets_no_credentials_of_the_environment(
     monkeypatch.setenv("NETRC", str(netrc))
     server.play(lambda index, request: GOOD["gs"])
     assert open_store("gs://b/t").put_if_absent("_log/0", b"x") == Written()
-    assert "Authorization" not in server.seen[0].headers
+    assert "authorization" not in {name.lower() for name in server.seen[0].headers}
+
+
+def _account(token_uri: str) -> str:
+    """Return a file of a service account: its tokens come from `token_uri`."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    pem = key.private_bytes(*form, serialization.NoEncryption()).decode()
+    return json.dumps(
+        {
+            "type": "service_account",
+            "client_email": "robot@p.iam.gserviceaccount.com",
+            "private_key": pem,
+            "token_uri": token_uri,
+        }
+    )
+
+
+def test_a_file_of_google_credentials_is_carried_as_its_text(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """STO-13: another machine has neither the file nor the variable; no repr shows the key."""
+    path = tmp_path / "robot.json"
+    path.write_text(_account(f"{server.endpoint}/token"))
+
+    def script(index: int, request: Request) -> Answer:
+        token = b'{"access_token": "ticket", "expires_in": 3600, "token_type": "Bearer"}'
+        of_token = request.path == "/token"
+        return Answer(200, token, {"Content-Type": "application/json"}) if of_token else GOOD["gs"]
+
+    server.play(script)
+    options = {"endpoint": server.endpoint, "google_service_account": str(path)}
+    carried = open_store("gs://b/t", options).with_credentials()
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
+    by_variable = open_store("gs://b/t").portable_options()
+    assert list(by_variable.values()) == [path.read_text()]
+    # A stranger's endpoint gets no credentials of the environment, on any machine.
+    assert set(open_store("gs://b/t", {"endpoint": server.endpoint}).portable_options()) == {
+        "google_base_url"
+    }
+    path.unlink()
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
+    there = pickle.loads(pickle.dumps(carried))
+    assert there.put_if_absent("_log/0", b"x") == Written()
+    sent = {name.lower(): value for name, value in server.seen[-1].headers.items()}
+    assert sent["authorization"] == "Bearer ticket"
+    shown = repr(there) + repr(there.access()) + there.uri + there.identity
+    assert "PRIVATE" not in shown
+    with pytest.raises(StoreError, match="cannot be read"):
+        open_store("gs://b/t", options).with_credentials()
+
+
+def test_a_client_of_azure_is_carried(monkeypatch: pytest.MonkeyPatch):
+    """STO-13: what azure-identity would read from the environment; a key has priority."""
+    for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET"):
+        monkeypatch.setenv(f"AZURE_{name}", name)
+    uri = "abfss://c@acc.dfs.core.windows.net/t"
+    carried = open_store(uri).portable_options()
+    assert sorted(carried.values()) == ["CLIENT_ID", "CLIENT_SECRET", "TENANT_ID"]
+    assert open_store(uri, carried).portable_options() == carried
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", KEY)
+    assert list(open_store(uri).portable_options().values()) == [KEY]
+
+
+def test_two_sets_of_options_are_two_ways_to_a_bucket():
+    """Spark keeps a table's log by its place and by how it is reached."""
+    for uri, name in (("gs://b/t", "token"), ("abfss://c@acc.dfs.core.windows.net/t", "sas_token")):
+        one, same, other = (open_store(uri, {name: value}) for value in ("x", "x", "y"))
+        assert (one.identity, one.access()) == (same.identity, same.access())
+        assert (one.identity, hash(one.access())) == (other.identity, hash(one.access()))
+        assert one.access() != other.access()
