@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tablefmt
 from tests.places import ROOT
-from tests.scheduling import LONG, SHARES
+from tests.scheduling import LONG
 
 PACKAGE = Path(tablefmt.__file__).parent
 TESTS = ROOT / "tests"
@@ -32,12 +32,4 @@ def test_folders_of_tests_are_packages() -> None:
 
 
 def test_the_schedule_names_tests_that_exist() -> None:
-    """A renamed test would run with all its parameters again at every change."""
     assert [path for path in LONG if not (ROOT / path).exists()] == []
-    missing = [
-        f"{file}::{name}"
-        for file, functions in SHARES.items()
-        for name in functions
-        if f"def {name}(" not in (ROOT / file).read_text()
-    ]
-    assert missing == []

@@ -110,6 +110,7 @@ def test_the_planner_passes(checks: list[Check]) -> None:
         check()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", BAD)
 def test_a_planner_that_is_wrong_is_found_out(
     name: str, checks: list[Check], monkeypatch: pytest.MonkeyPatch

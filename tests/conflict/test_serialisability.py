@@ -43,6 +43,7 @@ def is_explained(history: History, level: Level) -> bool:
     return explained_in_some_order(history)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("isolation", [WRITES, SERIAL])
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 def test_every_history_has_a_serial_order(granularity: str, isolation: str) -> None:

@@ -53,6 +53,7 @@ def told(row: dict[str, Any]) -> str:
     return json.dumps(row, sort_keys=True)
 
 
+@pytest.mark.share(3)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("name", GOOD)
 def test_every_golden_table_has_its_rows(name: str, tmp_path: Path, connection: Any) -> None:

@@ -98,6 +98,7 @@ WIDENED = 2
 """The first version of `wider` with a wider type, which delta-rs does not read."""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", list(MAKERS))
 def test_every_version_has_its_rows(
     name: str, shapes: Callable[[str], tablefmt.Table], read: Read
@@ -648,6 +649,7 @@ REFUSED = {
 """Golden tables of which no copy can begin with the oldest version, and the error's class."""
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", [name for name in golden_tables() if name not in UNREADABLE])
 def test_golden_tables_read_right(case: str, tmp_path: Path, read: Read) -> None:
     """XPT-2: every kept version of every sound table."""

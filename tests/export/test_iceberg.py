@@ -134,6 +134,7 @@ SHAPES = {**shapes.MAKERS, "restored": restored, "many_commits": many_commits}
 SOAK = pytest.mark.soak
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("shape", "form"),
     [
@@ -199,6 +200,7 @@ def test_conditions_find_the_same_rows(
         assert found["id"].to_pylist() == wanted["id"].to_pylist(), condition
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", ["2", pytest.param("3", marks=SOAK)])
 def test_many_commits_read_right(made: Callable[[str, str], Table], read: Read, form: str) -> None:
     """XPT-25: manifests are merged, and written again without removed files."""

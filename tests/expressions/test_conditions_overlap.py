@@ -106,6 +106,7 @@ def some_row(one: Predicate, other: Predicate, names: Sequence[str]) -> bool:
     return any(holds(one, row) is True and holds(other, row) is True for row in pairs)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("names", [("i",), ("s",), ("b",), ("d",), ("n",), ("t",), ("x",)])
 @given(st.data())
 def test_what_a_row_makes_true_is_never_called_disjoint(

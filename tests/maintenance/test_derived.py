@@ -248,6 +248,7 @@ def test_a_writer_names_no_part_of_long_ago() -> None:
     assert {*parts_of(store, late.path)} <= {*parts_of(store, newest.path)}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("order", ["vacuum", "expiry"])
 def test_the_checkpoints_of_a_log_without_its_beginning_stay(order: str) -> None:
     """RET-10, ENT-13: they are no copies; blocks of what was removed go."""

@@ -142,6 +142,7 @@ def parts_of(store: Store, key: str) -> list[str]:
     return [part.path for part in (*root.segments, *root.deletes)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("damage", ["lost", "damaged"])
 def test_no_part_is_the_only_one(damage: str) -> None:
@@ -176,6 +177,7 @@ def test_no_part_is_the_only_one(damage: str) -> None:
     assert_sound(store)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("lost", ["hint", "first"])
 def test_a_log_without_its_beginning_is_opened(lost: str) -> None:
     """LOG-8, CKP-6: the log opens without a hint, and without one of the checkpoints."""

@@ -363,6 +363,7 @@ def test_requests_are_the_files_once_and_the_new_one() -> None:
     assert commit.metrics["numPutRequests"] == 2
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("verb", ["compact", "cluster"])
 def test_a_far_store_gets_a_long_file_in_parts(verb: str, s3_server: Any, s3_uri: str) -> None:
     """STO-7, ADD-5, ADD-7: row group by row group, by an upload of several parts."""

@@ -100,6 +100,7 @@ def killed_everywhere(run: Run, fault: Any) -> list[list[int]]:
     raise AssertionError("it never ends")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
 def test_killed_at_any_request_and_run_again(name: str, fault: Any) -> None:
@@ -320,6 +321,7 @@ def step(table: Table, chance: random.Random, fresh: Iterator[int]) -> None:
         table.restore(version=chance.randrange(max(0, table.version - 3), table.version + 1))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.soak) for n in range(3, 60))]
 )

@@ -160,6 +160,7 @@ def check_history(seed: int) -> None:
             assert (shown(there), there.refresh().version) == (before, version), (seed, step)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_run_ends_in_the_sources_rows_or_in_an_error(seed: int) -> None:
     """PIP-5."""

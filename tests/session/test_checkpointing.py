@@ -270,6 +270,7 @@ if sys.argv[3] == "fork":
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("how", ["plain", "fork"])
 def test_a_process_that_ends_at_once_leaves_a_whole_one(tmp_path: Path, how: str) -> None:
     """CKP-7, STO-21: it ends when the checkpoint is there; its forked child is not held up."""

@@ -52,6 +52,7 @@ def begun(mode: str) -> tuple[Store, Table, Transaction]:
     return store, table, work
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_says_that_its_version_was_given_up(verb: str, mode: str) -> None:

@@ -38,6 +38,7 @@ def written(store: Store, before: Known | None = None) -> Checkpoint:
     return checkpoint_of(LogView.open(store), SYSTEM.nonce, before)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(None, marks=pytest.mark.soak)])
 def test_a_checkpoint_and_a_tail_are_the_whole_log(
     seed: int | None, monkeypatch: pytest.MonkeyPatch
@@ -461,6 +462,7 @@ def bad_again(real: Any) -> Any:
     return again
 
 
+@pytest.mark.share(2)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize(
     ("place", "bad"),

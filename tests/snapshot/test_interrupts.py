@@ -108,6 +108,7 @@ def skip(store: Store) -> tuple[LogView, Callable[[], Any]]:
     return view, lambda: view.skip(bodies, decode(bodies[-1], 4))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("begin", [absorb, fold, catch_up, skip])
 def test_an_interrupt_at_any_line_leaves_a_view_that_can_go_on(

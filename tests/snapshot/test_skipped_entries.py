@@ -59,6 +59,7 @@ LOOKS: dict[str, Callable[[LogView], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kept", [1024, 3])
 @pytest.mark.parametrize("steps", [[11], [2, 3, 11], [5, 11]])
 @pytest.mark.parametrize("look", LOOKS)

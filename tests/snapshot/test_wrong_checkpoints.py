@@ -143,6 +143,7 @@ def some_of(made: list[Forgery], seed: int, count: int) -> list[Forgery]:
     return random.Random(seed).sample(made, min(count, len(made)))
 
 
+@pytest.mark.share(3)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize(("kind", "count"), [("rich", 160), ("plain", 60), ("expired", 40)])
 @pytest.mark.parametrize("of", [part_forgeries, root_forgeries])
@@ -172,6 +173,7 @@ def test_no_wrong_content_gives_any_wrong_answer(
             assert_same_or_refused(kind, forgery, name)
 
 
+@pytest.mark.share(2)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize(
     "change", ["path[0] is ..", "rows[0] is -1", "size missing", "id as string"]
@@ -189,6 +191,7 @@ def test_the_part_is_named_where_nothing_else_holds_the_state(change: str) -> No
     assert "tablefmt verify" in str(raised.value)
 
 
+@pytest.mark.share(2)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("what", [name for name in PATHS if name != "decomposed"])
 def test_no_engine_reads_a_path_that_is_none(what: str, tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ def test_an_append_by_a_stale_handle_goes_by_the_newest_schema(name: str, way: s
     assert_sound(store)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CASES)
 def test_every_other_write_by_a_stale_handle_goes_by_the_newest_schema(name: str) -> None:
     """CFL-5: they begin from the newest version."""

@@ -24,6 +24,7 @@ def plan_of(frame: Any) -> str:
     return str(frame._jdf.queryExecution().analyzed().toString())
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["native", "NATIVE", "arrow", "auto", None])
 def test_every_way_to_read_goes_by_it(
     spark: Any, uri: str, use_backend: Callable[..., None], name: str | None
@@ -63,6 +64,7 @@ def test_what_cannot_be_is_refused_by_name(
     assert not tablefmt.exists(uri)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("how", ["read by arrow", "source by arrow", "read by native"])
 def test_the_reads_of_a_query_are_known_with_each_backend(
     spark: Any, uri: str, use_backend: Callable[..., None], how: str

@@ -73,6 +73,7 @@ def test_tasks_write_what_one_process_would(
         assert found["id"].to_pylist() == rows
 
 
+@pytest.mark.share(2)
 def test_statements_keep_the_mode_of_the_table(
     spark: Any, table: tablefmt.Table, backend: str
 ) -> None:

@@ -62,6 +62,7 @@ def test_a_first_write_that_fails_leaves_no_table(spark: Any, uri: str) -> None:
     assert not tablefmt.exists(uri)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_write_that_fails_leaves_no_version_and_no_file(spark: Any, uri: str, mode: str) -> None:
     """F2: of one task; and of several, of which some may still run when the job has failed."""

@@ -40,6 +40,7 @@ KINDS: list[tuple[pa.DataType, list[Any]]] = [
 ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=[str(k) for k, _ in KINDS])
 def test_each_partition_value_is_exact_in_the_log(
     spark: Any, uri: str, kind: pa.DataType, values: list[Any]
@@ -117,6 +118,7 @@ def test_partitions_of_a_table_are_not_changed_by_a_write(spark: Any, uri: str) 
     assert tablefmt.open(uri).version == 2
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["native", "arrow"])
 def test_a_partition_value_that_files_lack_comes_from_the_entry(
     spark: Any, uri: str, use_backend: Any, backend: str
@@ -139,6 +141,7 @@ def test_a_partition_value_that_files_lack_comes_from_the_entry(
     assert rows_of(tablefmt.spark.read(spark, uri), table.schema) == rows_of(whole)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["native", "arrow"])
 def test_null_of_the_log_is_no_initial_value(
     spark: Any, uri: str, use_backend: Any, backend: str
@@ -167,6 +170,7 @@ def test_null_of_the_log_is_no_initial_value(
     assert changed.where("p IS NULL AND _change_type = 'delete'").select("x").collect() == [(2,)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("vectorized", ["true", "false"])
 def test_a_float_that_files_lack_is_refused_where_spark_reads_them(
     spark: Any, uri: str, use_backend: Any, vectorized: str

@@ -113,6 +113,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("vectorized", ["true", "false"])
 def test_conditions_mean_the_columns_of_the_table(
     spark: Any, uri: str, table: tablefmt.Table, vectorized: str

@@ -41,6 +41,7 @@ def changed(uri: str) -> tablefmt.Table:
     return table
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("backend", "limits"),
     [

@@ -309,6 +309,7 @@ def test_any_rows_of_any_types_come_back_from_each_backend(
     assert rows_of(tablefmt.spark.read(spark, uri), rows.schema) == wanted
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("vectorized", ["true", "false"])
 def test_values_come_back_from_every_encoding(spark: Any, uri: str, vectorized: str) -> None:
     """DAT-17: files of the Arrow backend, read with both readers, and with conditions."""

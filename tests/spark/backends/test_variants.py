@@ -89,6 +89,7 @@ def test_sql_asks_for_paths_inside_of_a_variant(spark: Any, uri: str) -> None:
     assert spark.sql(self_join).collect() == [(6,)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_rows_with_variants_are_deleted_updated_and_merged(spark: Any, uri: str, mode: str) -> None:
     """DAT-10, DEL-4: rows that stay keep their values when they are written again."""

@@ -55,6 +55,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_retry_is_known_and_another_condition_is_too(table: Any, name: str) -> None:
     """Columns as a condition and as a new value. Each change is applied once."""

@@ -86,6 +86,7 @@ WRITES: dict[str, Callable[[Any, Any, str], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("backend", "name"),
     [

@@ -51,6 +51,7 @@ def new_row(spark: Any, name: str) -> Any:
     return spark.createDataFrame([(name, LONG_BEFORE, 1)], DDL)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("backend", "kind"),
     [
@@ -84,6 +85,7 @@ def test_every_verb_takes_them_for_those_of_the_session(
     assert rows_of(uri) == expected
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", ["partition", pytest.param("unknown", marks=pytest.mark.soak)])
 def test_every_statement_takes_them_for_those_of_the_session(
     spark: Any, uri: str, kind: str

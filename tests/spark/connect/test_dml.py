@@ -76,6 +76,7 @@ CHANCE = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CHANCE)
 def test_a_condition_that_chance_decides_is_refused(connect: Any, table: Any, name: str) -> None:
     """The client has no plan to check, so the server gets a query that it must refuse."""

@@ -142,6 +142,7 @@ def test_a_table_of_a_newer_format_is_not_read(spark: Any, uri: str, read: Read,
     assert error.features
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("name", ["reader-feature", "newer-format", "writer-feature"])
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
@@ -265,6 +266,7 @@ def test_a_partition_column_that_is_not_there_is_named_in_sql(
 OURS = ["_change_type", "_commit_version", "_commit_timestamp", "_metadata", "__p", "_file_path"]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("write", WRITES)
 def test_columns_named_like_ours_hold_what_the_user_put_there(
     spark: Any, uri: str, write: Write
@@ -284,6 +286,7 @@ def test_columns_named_like_ours_hold_what_the_user_put_there(
             assert tuple(row) == (2, "v2")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("write", [to_format, to_catalog])
 def test_two_sessions_that_write_at_once_both_commit(spark: Any, uri: str, write: Write) -> None:
     """CMT-6."""

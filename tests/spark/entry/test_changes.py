@@ -27,6 +27,7 @@ def table(spark: Any, uri: str) -> tablefmt.spark.SparkTable:
     return table
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "bounds",
     [

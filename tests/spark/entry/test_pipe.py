@@ -125,6 +125,7 @@ def test_columns_that_become_others(spark: Any, uri: str, source: tablefmt.Table
     assert shown(chosen) == [(2, "b", "x")]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("keys", [None, "id"])
 def test_columns_called_like_those_of_a_feed(spark: Any, uri: str, keys: str | None) -> None:
     """PIP-4, PIP-5: they are columns like others, in first runs and later ones, in a condition."""
@@ -241,6 +242,7 @@ def test_with_keys_a_row_goes_through_the_function_once(
     assert (run.rows, calls.value, shown(target)) == (3, 3 + 4, shown(source))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("keys", [None, "id"])
 def test_rows_of_a_run_are_counted_alike(
     spark: Any, uri: str, source: tablefmt.Table, keys: str | None
@@ -292,6 +294,7 @@ def test_a_function_may_look_at_several_rows(spark: Any, uri: str, source: table
     assert shown(target) == [(30,), (6,)]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
 @pytest.mark.parametrize("keys", [None, "id"])
 def test_killed_at_the_commit_and_run_again(

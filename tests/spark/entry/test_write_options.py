@@ -179,6 +179,7 @@ def test_optimized_writes_gather_small_tasks_and_split_a_hot_partition(
     assert max(found) < 300_000
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("sort", ["global", "local"])
 def test_sorted_input_stays_sorted_inside_each_file(spark: Any, uri: str, sort: str) -> None:
     """Grouping rows by partition does not undo the order of the query."""
@@ -206,6 +207,7 @@ def test_a_partition_column_that_is_not_there_is_named(spark: Any, uri: str) -> 
 OURS = ["_change_type", "_commit_version", "_commit_timestamp", "_metadata", "__p"]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", OURS)
 def test_columns_named_like_ours_hold_what_the_user_put_there(
     spark: Any, uri: str, name: str

@@ -43,6 +43,7 @@ def made(uri: str, **properties: Any) -> None:
         table.append(pa.table({"id": ids, "v": [float(i) for i in ids]}))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("by", ["verbs", "SQL"])
 def test_every_step_of_a_statement_is_told(
     spark: Any, uri: str, by: str, caplog: pytest.LogCaptureFixture

@@ -54,6 +54,7 @@ def data_files(uri: str, options: dict[str, Any]) -> set[str]:
     }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("partition_by", [[], ["p"]])
 def test_a_table_is_written_in_place_and_read_back(
     spark: Any, s3_server: S3Server, root: str, options: dict[str, Any], partition_by: list[str]

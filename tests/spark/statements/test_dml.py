@@ -94,6 +94,7 @@ def test_delete_takes_out_the_rows_for_which_the_condition_is_true(
     assert done.metrics["numDeletedRows"] == len(gone)
 
 
+@pytest.mark.share(2)
 def test_filter_tuples_are_conditions_too(spark: Any, table: SparkTable) -> None:
     """They mean the same as in `Table`, and the entry has the same text.
 
@@ -208,6 +209,7 @@ def test_all_clauses_of_a_merge_apply_in_order(spark: Any, table: SparkTable) ->
     assert done.metrics["numSourceRows"] == 21
 
 
+@pytest.mark.share(2)
 def test_a_merge_of_keys_opens_the_files_that_can_hold_them(spark: Any, table: SparkTable) -> None:
     """MRG-3: the source's values decide. A range is enough for too many values."""
     merge = table.merge(source(spark, [(12, "m", 1.0), (77, "m", 2.0)]), "t.id = s.id")
@@ -217,6 +219,7 @@ def test_a_merge_of_keys_opens_the_files_that_can_hold_them(spark: Any, table: S
     same(table, [*live(lambda r: r[0] != 12), (12, "m", 1.0), (77, "m", 2.0)])
 
 
+@pytest.mark.share(2)
 def test_insert_only_and_delete_only_merges(spark: Any, table: SparkTable) -> None:
     rows = source(spark, [(5, "n", 0.0), (5, "n", 1.0), (99, "n", 2.0), (99, "n", 3.0)])
     table.merge(rows, "t.id = s.id").when_not_matched_insert_all().execute()
@@ -225,6 +228,7 @@ def test_insert_only_and_delete_only_merges(spark: Any, table: SparkTable) -> No
     same(table, live(lambda r: r[0] != 5))
 
 
+@pytest.mark.share(2)
 def test_several_source_rows_for_one_row_are_refused_by_their_keys(
     spark: Any, table: SparkTable
 ) -> None:
@@ -241,6 +245,7 @@ def test_several_source_rows_for_one_row_are_refused_by_their_keys(
     same(table, [(i, {7: "b", 8: "c"}.get(i, p), v) for i, p, v in live()])
 
 
+@pytest.mark.share(2)
 def test_a_source_that_chance_decides_is_read_once(spark: Any, table: SparkTable) -> None:
     """Every source row is matched or inserted, never both and never neither."""
     rows = spark.range(60).selectExpr(
@@ -253,6 +258,7 @@ def test_a_source_that_chance_decides_is_read_once(spark: Any, table: SparkTable
     assert len({i for i, _, _ in found}) == 60
 
 
+@pytest.mark.share(2)
 def test_the_source_may_be_the_table_at_another_version(table: SparkTable) -> None:
     table.update({"v": "-1"})
     old = table.to_df(version=5).where("id < 20")
@@ -260,6 +266,7 @@ def test_the_source_may_be_the_table_at_another_version(table: SparkTable) -> No
     same(table, [(i, p, v if i < 20 else -1.0) for i, p, v in live()])
 
 
+@pytest.mark.share(2)
 def test_null_keys_never_match_unless_they_are_asked_to(spark: Any, table: SparkTable) -> None:
     table.table.append(arrow([(None, "n", 0.0)]))
     rows = source(spark, [(None, "new", 1.0)])
@@ -292,6 +299,7 @@ def test_a_row_moves_to_the_partition_of_its_new_value(spark: Any, uri: str, bac
     same(table, [(i, "b" if i < 10 else p, v) for i, p, v in start() if i not in before])
 
 
+@pytest.mark.share(2)
 def test_copy_on_write_leaves_no_deletion_vector(spark: Any, uri: str, backend: str) -> None:
     tablefmt.create(uri, SCHEMA, properties={"deleteMode": "copy-on-write"}).append(arrow(start()))
     table = tablefmt.spark.open(spark, uri)
@@ -344,6 +352,7 @@ def flaky_delete(spark: Any, table: SparkTable) -> list[Row]:
     return live(lambda r: (r[0] + 1000) % 3 != 0)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("statement", "mode"),
     [
@@ -369,6 +378,7 @@ def test_a_task_that_fails_once_leaves_no_row_twice(
     assert table.table.verify(deep=True).ok
 
 
+@pytest.mark.share(2)
 def test_a_query_that_fails_leaves_the_table_and_no_file(spark: Any, table: SparkTable) -> None:
     before = data_files(table)
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
@@ -377,6 +387,7 @@ def test_a_query_that_fails_leaves_the_table_and_no_file(spark: Any, table: Spar
     assert data_files(table) == before
 
 
+@pytest.mark.share(2)
 def test_statements_on_other_rows_of_one_file_both_commit(spark: Any, table: SparkTable) -> None:
     """CFL-10: a change of other rows is rebased. A change of a row that was read is a conflict."""
     other = tablefmt.open(table.table.uri).transaction()
@@ -465,6 +476,7 @@ CHANCE = {
 """Statements with a condition, over a table and a source."""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CHANCE)
 def test_a_condition_that_chance_decides_is_refused(spark: Any, uri: str, name: str) -> None:
     tablefmt.create(uri, SCHEMA).append(arrow(start()))
@@ -490,6 +502,7 @@ def test_nothing_is_taken_out_of_a_table_that_only_grows(spark: Any, uri: str) -
     same(table, [*start(), (100, "x", 1.0)])
 
 
+@pytest.mark.share(2)
 def test_replace_where_replaces_rows_that_only_a_look_at_them_tells(
     spark: Any, table: SparkTable
 ) -> None:
@@ -585,6 +598,7 @@ def test_swapped_arguments_are_refused_with_what_was_expected(spark: Any, uri: s
     assert table.table.refresh().version == 0
 
 
+@pytest.mark.share(2)
 def test_columns_that_only_the_source_has_come_into_the_table(
     spark: Any, uri: str, backend: str
 ) -> None:

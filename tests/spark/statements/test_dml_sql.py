@@ -46,6 +46,7 @@ def told(spark: Any, text: str) -> dict[str, int]:
     return dict(row.asDict())
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("where", "gone"),
     [
@@ -157,6 +158,7 @@ def test_what_cannot_be_done_is_refused_by_name(spark: Any, t: str) -> None:
     assert len(ids(spark)) == 20
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("of_path", [False, True])
 @pytest.mark.parametrize(
     "statement",

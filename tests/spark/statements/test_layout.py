@@ -111,6 +111,7 @@ def test_deletes_that_came_meanwhile_survive(spark: Any, uri: str) -> None:
     assert set(tablefmt.open(uri).to_arrow()["id"].to_pylist()) == left
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("curve", ["zorder", "hilbert", "linear"])
 def test_a_clustering_by_spark_brings_rows_to_their_range(spark: Any, uri: str, curve: str) -> None:
     """CMP-5: no value of any type is lost, and a point is in fewer files than before."""
@@ -171,6 +172,7 @@ def _failing_first(store: Any) -> Any:
     return FailingFirst(store)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("verb", ["compact", "cluster"])
 def test_attempts_that_failed_leave_no_file(spark: Any, uri: str, verb: str) -> None:
     """F1: the files of every task's first attempt stay on disk till the job is done."""

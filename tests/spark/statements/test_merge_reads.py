@@ -47,6 +47,7 @@ def summed(spark: Any, uri: str, key: int, by: str) -> Any:
     return merge.when_matched_update({"v": SUM}).execute()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "by", ["SQL", pytest.param("verb", marks=pytest.mark.soak), "verb by Arrow"]
 )
@@ -80,6 +81,7 @@ CLAUSES = {
 }  # fmt: skip
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "name",
     [

@@ -132,6 +132,7 @@ EVERY = [
 """The statement, its call, and whether it names the table."""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("turned", [0, 3])
 def test_six_concurrent_statements_each_rebase_onto_all_before(
     spark: Any, sessions: list[Any], table: str, named: str, turned: int
@@ -189,6 +190,7 @@ def test_any_two_on_other_rows_of_one_file_both_commit(
 EVERYDAY = [("MERGE", "MERGE"), ("DELETE", "UPDATE"), ("UPDATE", "DELETE")]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "names", [pytest.param(p, marks=() if p in EVERYDAY else pytest.mark.soak) for p in PAIRS]
 )
@@ -202,6 +204,7 @@ def test_of_one_row_that_both_change_the_later_statement_of_sql_is_told(
     check_later_was_refused(table, names, ended, before)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["native", "arrow"])
 @pytest.mark.parametrize("names", [("UPDATE", "MERGE"), ("MERGE", "UPDATE")])
 def test_of_one_row_that_both_change_the_later_verb_is_told(

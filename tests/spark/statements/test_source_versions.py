@@ -59,6 +59,7 @@ QUERIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_of_rows_vacuumed_since_is_refused(spark: Any, t: str, name: str) -> None:
     """CFL-10: the row is in another file than those that the statement changes."""

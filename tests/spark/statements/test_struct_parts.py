@@ -57,6 +57,7 @@ def named(spark: Any, uri: str) -> None:
     spark.sql(f"CREATE TABLE t USING tablefmt OPTIONS (path '{uri}')")
 
 
+@pytest.mark.share(2)
 def test_parts_of_structs_are_set_and_the_others_stay(spark: Any, uri: str, backend: str) -> None:
     """SQL-5: all from the old row; a NULL struct becomes one; types by store assignment."""
     filled(uri)

@@ -58,6 +58,7 @@ def application_ids(uri: str) -> list[str]:
     return sorted(tablefmt.open(uri).context.view.head.applications)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["native", "arrow"])
 def test_every_batch_is_one_commit_under_the_id_of_the_query(
     feed: Feed, uri: str, use_backend: UseBackend, backend: str
@@ -289,6 +290,7 @@ def batch_of(spark: Any, uri: str, run: str, number: int, *ids: int, mode: str =
     return lambda: write(spark._jsparkSession, *arguments)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("first", [True, False], ids=["no table", "a table"])
 def test_of_two_runs_of_one_query_one_is_refused(spark: Any, uri: str, first: bool) -> None:
     """STR-12: the second run of a race is refused for any batch.
@@ -329,6 +331,7 @@ def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
     assert_no_other_files(uri)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("mode", ["append", "complete"])
 def test_what_a_batch_asks_of_the_log(
     spark: Any, uri: str, monkeypatch: pytest.MonkeyPatch, mode: str
@@ -375,6 +378,7 @@ def run_as(form: str, feed: Feed, uri: str, frame: Any = None) -> None:
     ended(lambda: writer.option("checkpointLocation", str(feed.checkpoint)).start())
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_another_batch_under_a_used_number_is_refused(
     feed: Feed, uri: str, tmp_path: Path, form: str
@@ -398,6 +402,7 @@ def test_another_batch_under_a_used_number_is_refused(
     assert_no_other_files(uri)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_batch_that_is_repeated_is_applied_already(feed: Feed, uri: str, form: str) -> None:
     """STR-11, STR-12: Spark was killed between our commit and its note; the source has grown."""

@@ -27,6 +27,7 @@ def place_of(spark: Any, name: str) -> str:
     return str(described["Location"]).removeprefix("file:")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("there", [True, False])
 def test_to_table_writes_a_table_of_the_catalog(feed: Feed, spark: Any, there: bool) -> None:
     """STR-10: one that is there, or one that Spark makes with the columns of the query."""

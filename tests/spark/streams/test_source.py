@@ -61,6 +61,7 @@ def test_a_stream_gives_what_is_there_and_then_what_comes(
     assert nothing == []
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -211,6 +212,7 @@ def test_a_stream_through_arrow_in_a_session_with_a_jvm(
     )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", [3, 8])
 def test_a_feed_of_a_random_history_is_that_of_the_model(
     load: Load, tmp_path: Path, uri: str, seed: int

@@ -57,6 +57,7 @@ def assert_whole(store: Store, work: Work) -> int:
     return version
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", WORKS)
 @pytest.mark.parametrize(
     "fault", ["kill_after", pytest.param("kill_before", marks=pytest.mark.soak)]

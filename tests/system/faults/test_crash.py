@@ -72,6 +72,7 @@ FAULTS = ["kill_after", pytest.param("kill_before", marks=pytest.mark.soak)]
 """Killed before a request is killed after the one before it, but for the first."""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_operation_killed_at_any_request_is_whole_or_absent(name: str, fault: Any) -> None:
@@ -142,6 +143,7 @@ class SelfKiller(FaultyStore):
             raise
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_sigkill_at_any_request_on_a_local_disk_leaves_all_or_nothing(

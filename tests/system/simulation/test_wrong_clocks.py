@@ -28,6 +28,7 @@ def test_nothing_acknowledged_is_lost_whatever_the_clocks_say() -> None:
     assert sum(len(world.rejected) for world in worlds) > 300
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", KNOWN_BAD)
 def test_a_known_bad_rule_is_caught(name: str) -> None:
     """RET-4, RET-6, RET-9: the model has teeth."""

@@ -80,6 +80,7 @@ def in_transaction(statement: Statement) -> Statement:
 ALL = {**STATEMENTS, **{f"txn {name}": in_transaction(each) for name, each in STATEMENTS.items()}}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", ALL)
 def test_rows_of_the_table_that_others_changed_since_are_no_source(name: str, level: str) -> None:
@@ -144,6 +145,7 @@ def test_an_unchanged_source_is_valid_after_other_commits(name: str) -> None:
     assert entry.entry.basis.blind is False
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ALL)
 def test_a_version_that_was_asked_for_is_a_constant(name: str) -> None:
     """CFL-22: the version is given by number or time, or belongs to another table."""

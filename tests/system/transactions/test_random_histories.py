@@ -58,6 +58,7 @@ def check_both(granularity: str, level: str, seeds: Sequence[int]) -> None:
         assert refused > 0.2 * len(some)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("level", [SERIAL, WRITES])
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 def test_random_histories_are_explained(granularity: str, level: str) -> None:
@@ -80,6 +81,7 @@ def test_thousands_of_histories_are_explained(
 QUIET = ("append", "delete", "delete", "update", "update", "copy", "minor", "minor", "major")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("level", [SERIAL, WRITES])
 def test_histories_of_many_transactions_are_explained(level: str, mode: str) -> None:
@@ -305,6 +307,7 @@ def goes_wrong(wrong: Wrong, seed: int) -> bool:
     return fault(history, wrong.level == SERIAL or wrong.granularity == "transaction") is not None
 
 
+@pytest.mark.share(2)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
 def test_a_broken_rule_is_caught(wrong: Wrong, monkeypatch: pytest.MonkeyPatch) -> None:
