@@ -26,12 +26,14 @@ from tablefmt.maintenance.retention import Retention
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.argument_checks import check_flags
+from tablefmt.model.clustering_columns import with_cluster_by
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.append import append
+from tablefmt.operations.automatic_compaction import watch
 from tablefmt.operations.cluster import Cluster, cluster
-from tablefmt.operations.compact import Compaction, Progress, compact, plan_of, watch
+from tablefmt.operations.compact import Compaction, Progress, compact, plan_of
 from tablefmt.operations.compact_plan import LayoutPlan
 from tablefmt.operations.create import create as create_table
 from tablefmt.operations.create import create_from, is_there
@@ -432,10 +434,10 @@ class Table(ReadableTable):
     @overload
     def cluster(
         self,
-        by: str | Sequence[str],
+        by: str | Sequence[str] | None = None,
         *,
         where: Condition = None,
-        curve: str = "zorder",
+        curve: str | None = None,
         target_file_size: int | None = None,
         dry_run: Literal[False] = False,
         commit_every: int | None = None,
@@ -446,10 +448,10 @@ class Table(ReadableTable):
     @overload
     def cluster(
         self,
-        by: str | Sequence[str],
+        by: str | Sequence[str] | None = None,
         *,
         where: Condition = None,
-        curve: str = "zorder",
+        curve: str | None = None,
         target_file_size: int | None = None,
         dry_run: Literal[True],
         commit_every: int | None = None,
@@ -459,10 +461,10 @@ class Table(ReadableTable):
 
     def cluster(
         self,
-        by: str | Sequence[str],
+        by: str | Sequence[str] | None = None,
         *,
         where: Condition = None,
-        curve: str = "zorder",
+        curve: str | None = None,
         target_file_size: int | None = None,
         dry_run: bool = False,
         commit_every: int | None = None,
@@ -471,22 +473,26 @@ class Table(ReadableTable):
     ) -> Commit | LayoutPlan:
         """Sort the rows of each partition, so that files have tight bounds (CMP-5).
 
+        Without columns, sort the files that need it in the order of the table (CMP-8).
+
         No query result changes except the order of rows. Memory holds, for each of a few parallel
         partitions, 128 MB of rows and a sorted range of 64 MB. Other rows wait in temporary files.
 
         Args:
             by: flat columns that do not partition the table; with one column, every curve is
-                `linear`.
+                `linear`. None: the columns of `alter.set_clustering`. The cost is then in
+                proportion to the rows that are new.
             where: as for `compact`.
             curve: "zorder" or "hilbert" treat all columns alike (hilbert keeps close points closer,
                 and takes longer); "linear" sorts by the first column, then the second, and so on.
+                None: zorder, and hilbert in the order of the table.
             target_file_size: as for `compact`, like `dry_run`, `commit_every` and `progress`; a
                 group is a partition.
             commit: see the class.
 
         Raises:
-            SchemaMismatchError: no column is named, or one is missing, nested, named twice, or a
-                partition column.
+            SchemaMismatchError: no column is named, and the table has no order; or a column is
+                missing, nested, named twice, or a partition column.
             InvalidArgumentError: an unknown curve; also as `compact`.
             ConcurrentDeleteDeleteException: a concurrent commit changed or removed rows (CFL-11).
             Other errors as `compact`.
@@ -684,6 +690,7 @@ def create(
     schema: Any,
     *,
     partition_by: str | Sequence[str] | None = (),
+    cluster_by: str | Sequence[str] | None = (),
     properties: Mapping[str, Any] | None = None,
     comment: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -698,6 +705,7 @@ def create(
             created.
         partition_by: names of top-level columns that are not nested, or one name. At least one
             column must remain.
+        cluster_by: columns of the clustering order, as in `alter.set_clustering` (CMP-8).
         properties: table properties by name.
         comment: of the table, up to 4,000 characters (ENT-11). For columns use `COMMENT '…'` in DDL
             text, or b"comment" in the metadata of a pyarrow field.
@@ -713,7 +721,8 @@ def create(
         UnsafeStoreError: STO-12.
         CommitRejectedError, CommitUnknownError: CMT-1.
     """
-    store, definition = open_store(uri, storage_options), (partition_by, properties, comment)
+    given = with_cluster_by(properties, cluster_by)
+    store, definition = open_store(uri, storage_options), (partition_by, given, comment)
     if is_schema(schema):
         return Table(create_table(store, schema, *definition, exist_ok=exist_ok))
     return Table(create_from(store, schema, *definition, exist_ok=exist_ok))

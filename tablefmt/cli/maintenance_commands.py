@@ -22,8 +22,7 @@ from tablefmt.cli.output import (
     records,
     status,
 )
-from tablefmt.data.clustering_order import CURVES, ZORDER
-from tablefmt.data.column_bounds import split_names
+from tablefmt.data.clustering_order import CURVES
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.export.export_check import copy_problems
 from tablefmt.export.table_export import TARGETS, Start
@@ -33,6 +32,7 @@ from tablefmt.maintenance.maintain import SECONDS
 from tablefmt.maintenance.maintain import maintain as run_maintenance
 from tablefmt.maintenance.vacuum import vacuum as run_vacuum
 from tablefmt.maintenance.verify import verify as verify_store
+from tablefmt.model.properties import split_names
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.operations.compact_plan import KINDS, MINOR, LayoutPlan
 from tablefmt.session.commit_result import Commit
@@ -197,14 +197,23 @@ def compact(uri: str, as_json: bool, options: Json, kind: str, dry_run: bool, **
 
 @click.command()
 @on_table
-@click.option("--by", required=True, help="Column names, separated by commas.")
-@click.option("--curve", type=click.Choice(CURVES), default=ZORDER, show_default=True)
+@click.option("--by", help="Column names, separated by commas; by default the table's order.")
+@click.option("--curve", type=click.Choice(CURVES), help="By default zorder, or hilbert.")
 @_of_layout
 def cluster(
-    uri: str, as_json: bool, options: Json, by: str, curve: str, dry_run: bool, **more: Any
+    uri: str,
+    as_json: bool,
+    options: Json,
+    by: str | None,
+    curve: str | None,
+    dry_run: bool,
+    **more: Any,
 ) -> None:
-    """Sort the rows of each partition, so that selective queries open fewer files."""
-    table, names = open_table(uri, options), split_names(by)
+    """Sort the rows of each partition, so that selective queries open fewer files.
+
+    Without --by, sort the files that need it in the clustering order of the table.
+    """
+    table, names = open_table(uri, options), None if by is None else split_names(by)
     try:
         if dry_run:
             _print_plan(table.cluster(names, curve=curve, dry_run=True, **more), as_json)

@@ -42,6 +42,7 @@ from tablefmt.cli.output import (
 from tablefmt.export.table_export import copies_of
 from tablefmt.expressions.ddl import CURRENT_DEFAULT, say_values, to_ddl, to_spark_json
 from tablefmt.maintenance.maintain import due
+from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.schema import Field
 from tablefmt.model.times import show_time
 from tablefmt.snapshot.file_columns import typed_bounds
@@ -78,6 +79,7 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         "sizeInBytes": size,
         "description": snapshot.metadata.comment,
         "partitionColumns": snapshot.metadata.partition_names,
+        "clusteringColumns": [field.name for field in clustering_of(snapshot.metadata)],
         "properties": dict(snapshot.metadata.properties),
         "constraints": {n: c.condition for n, c in snapshot.metadata.constraints.items()},
         "readerFeatures": list(head.protocol.reader),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import decimal
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,9 @@ import pyarrow.parquet as pq
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.ansi_comparisons import INTEGERS
 from tablefmt.model.arrow_types import FIELD_ID
+from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.log_entry import Metadata
+from tablefmt.model.properties import split_names
 from tablefmt.model.scalar_values import encode_value, lower_bound, upper_bound
 from tablefmt.model.schema import Decimal, Field, Schema, Type, is_float, is_nested, kind_name
 
@@ -28,7 +29,6 @@ STATS_COLUMNS = 32
 
 STATS_PROPERTY = "statsColumns"
 
-_NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^,]+))\s*(?:,|$)")
 _EXACT = decimal.Context(prec=80)
 _log = logging.getLogger(__name__)
 
@@ -66,12 +66,14 @@ def stats_of(metadata: Metadata) -> list[Field]:
     """Return the columns with bounds in files that are written under this metadata.
 
     An invalid property value is ignored (PTY-1). Earlier writers accepted such values, and the
-    table must stay writable.
+    table must stay writable. The columns of the clustering order always have bounds (CMP-8).
     """
     try:
-        return stats_columns(metadata.schema, metadata.properties.get(STATS_PROPERTY))
+        chosen = stats_columns(metadata.schema, metadata.properties.get(STATS_PROPERTY))
     except SchemaMismatchError:
-        return stats_columns(metadata.schema)
+        chosen = stats_columns(metadata.schema)
+    ids = {field.id for field in (*chosen, *clustering_of(metadata))}
+    return [field for field in metadata.schema.fields if field.id in ids]
 
 
 def stats_problem(schema: Schema, properties: Mapping[str, str]) -> SchemaMismatchError | None:
@@ -81,12 +83,6 @@ def stats_problem(schema: Schema, properties: Mapping[str, str]) -> SchemaMismat
     except SchemaMismatchError as error:
         return error
     return None
-
-
-def split_names(text: str) -> list[str]:
-    """Split a list of column names at commas. Backticks may enclose a name with a comma."""
-    names = [quoted.replace("``", "`") or plain.strip() for quoted, plain in _NAME.findall(text)]
-    return [name for name in names if name]
 
 
 def file_bounds(

@@ -34,13 +34,8 @@ from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import EXPIRY
 from tablefmt.model.log_entry import Totals
 from tablefmt.model.properties import get_property
-from tablefmt.operations.compact import (
-    Compaction,
-    compact_statement,
-    plan_of,
-    rewrite_here,
-    worthwhile,
-)
+from tablefmt.operations.automatic_compaction import layout_here, layout_of, worthwhile
+from tablefmt.operations.compact import plan_of
 from tablefmt.printable import printable_lines
 from tablefmt.session.checkpoint_writing import newest_checkpoint
 from tablefmt.session.commit_options import CommitOptions
@@ -79,7 +74,7 @@ def reason_for(context: TableContext, work: str) -> str | None:
 
 def _why_compact(context: TableContext) -> str | None:
     """Return why files should be compacted."""
-    plan = plan_of(context, Compaction().plan)
+    plan = plan_of(context, layout_of(context.view.head.metadata).plan)
     groups = worthwhile(plan, rows_deleted=True)
     if not groups:
         return None
@@ -348,14 +343,14 @@ def _outcome_of(report: VacuumReport | ExpiryReport) -> tuple[str, str]:
 
 def _compact(context: TableContext, end: float) -> tuple[str, str]:
     """Compact commit by commit until nothing is worth it or the time is over."""
-    asked, files, outputs, commits = Compaction(), 0, 0, 0
+    files, outputs, commits = 0, 0, 0
     while commits == 0 or context.environment.monotonic() < end:
-        plan = asked.plan(context.pin(context.begin().version))
+        asked = layout_of(context.begin().metadata)
+        plan = asked.plan(context.pin(context.view.head.version))
         groups = worthwhile(plan, rows_deleted=True)
         if not groups:
             break
-        statement = compact_statement(asked, rewrite_here(), groups)
-        if autocommit(context, statement, CommitOptions()).no_op:
+        if autocommit(context, layout_here(asked, groups), CommitOptions()).no_op:
             break
         commits += 1
         files += sum(len(group.files) for group in groups)

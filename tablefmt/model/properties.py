@@ -84,7 +84,13 @@ def _is_count(text: str) -> bool:
 
 
 STATS_COLUMNS = "statsColumns"
-"""Property that names columns."""
+"""Property that names the columns with bounds (PRN-11)."""
+
+CLUSTER_BY = "clusterBy"
+"""Property that names the columns of the clustering order (CMP-8)."""
+
+_NAMES = (STATS_COLUMNS, CLUSTER_BY)
+"""Properties that name columns."""
 
 DECISIVE = ("conflictGranularity", "isolationLevel", "deleteMode")
 """Properties that the conflict rules use, with their values at the transaction's read version."""
@@ -107,6 +113,7 @@ PROPERTIES: dict[str, Property] = {
     "export.iceberg.format": Property("auto", *_one_of("auto", "2", "3")),
     "export.iceberg.snapshots": Property("20", _is_count, "a whole number of snapshots"),
     STATS_COLUMNS: Property(None, lambda text: True, "column names, separated by commas"),
+    CLUSTER_BY: Property("", lambda text: True, "column names, separated by commas"),
 }
 
 USER_PREFIX = "user."
@@ -118,7 +125,7 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
 
     Args:
         properties: values by name: text, True or False, numbers; a timedelta for a duration; and
-            several names for `statsColumns`.
+            several names for `statsColumns` and `clusterBy`.
 
     Raises:
         SchemaMismatchError: an unknown name, or an invalid value.
@@ -149,14 +156,28 @@ def _text(name: str, given: Any) -> str:
         return str(given).lower()
     if isinstance(given, timedelta):
         return _duration_text(given)
-    if name == STATS_COLUMNS and isinstance(given, Iterable) and not isinstance(given, str | bytes):
-        return ", ".join(map(_listed, checked_names(given, name)))
+    if name in _NAMES and isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        return listed(checked_names(given, name))
     if isinstance(given, str) or not (given is None or isinstance(given, Iterable)):
         return str(given)
     raise SchemaMismatchError(
         f"property {name} is {given!r:.100}; expected text"
         + ("; to restore the default, call unset_properties()" if given is None else "")
     )
+
+
+_NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^,]+))\s*(?:,|$)")
+
+
+def split_names(text: str) -> list[str]:
+    """Split a list of column names at commas. Backticks may enclose a name with a comma."""
+    names = [quoted.replace("``", "`") or plain.strip() for quoted, plain in _NAME.findall(text)]
+    return [name for name in names if name]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return column names as the text that `split_names` reads."""
+    return ", ".join(map(_listed, names))
 
 
 def _listed(name: str) -> str:

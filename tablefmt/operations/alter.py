@@ -71,6 +71,23 @@ class Alter(Generic[Made]):
         """
         return self._apply(alterations.unset_properties(names), commit)
 
+    def set_clustering(
+        self, by: str | Sequence[str] | None, **commit: Unpack[CommitKeywords]
+    ) -> Made:
+        """Set the clustering order of the table (CMP-8). No file is rewritten now.
+
+        `OPTIMIZE`, `maintain` and automatic compaction then sort new files in this order.
+
+        Args:
+            by: flat columns that do not partition the table, or one of them; None or no columns
+                for no order.
+            commit: options of every commit.
+
+        Raises:
+            SchemaMismatchError: a column is missing, nested, named twice, or a partition column.
+        """
+        return self._apply(alterations.set_clustering(by), commit)
+
     def add_column(
         self,
         name: str,

@@ -104,6 +104,16 @@ def unset_properties(names: Sequence[str]) -> Alteration:
     return Alteration("UNSET TBLPROPERTIES", change, {"properties": given})
 
 
+def set_clustering(by: str | Sequence[str] | None) -> Alteration:
+    """Return the change of `Alter.set_clustering`."""
+    names = checked_names(by, "by")
+    return Alteration(
+        "CLUSTER BY",
+        lambda metadata: metadata_changes.with_clustering(metadata, names),
+        {"columns": names},
+    )
+
+
 def add_column(
     name: str,
     kind: Any,

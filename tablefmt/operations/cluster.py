@@ -1,6 +1,6 @@
 """CLUSTER: order rows of a partition by some columns, so that files have tight bounds.
 
-Spec: CMP-3 .. CMP-6, CFL-2, CFL-10, CFL-11.
+Spec: CMP-3 .. CMP-6, CMP-8, CFL-2, CFL-10, CFL-11.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.commit.transaction_plan import Staged
-from tablefmt.data.clustering_order import CURVES, LINEAR, ZORDER
+from tablefmt.data.clustering_order import CURVES, HILBERT, LINEAR, ZORDER
 from tablefmt.data.file_rewrite import Clustering
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidArgumentError, SchemaMismatchError
 from tablefmt.model.argument_checks import checked_names
+from tablefmt.model.clustering_columns import clustering_fields, clustering_of
 from tablefmt.model.log_entry import AddedFiles, Metadata, OperationClass
-from tablefmt.model.name_matching import there_are
-from tablefmt.model.schema import Field, is_nested
+from tablefmt.model.schema import Field
+from tablefmt.operations.clustering_plan import plan_clustering, plan_ordering
 from tablefmt.operations.compact import (
     Progress,
     check_target,
@@ -33,16 +34,13 @@ from tablefmt.operations.compact import (
     still_there,
     target_of,
 )
-from tablefmt.operations.compact_plan import LayoutPlan, PlannedGroup, plan_clustering
+from tablefmt.operations.compact_plan import LayoutPlan, PlannedGroup
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
-
-COLUMNS_MAX = 32
-"""Most columns of an order. With more, each would have less than two bits of a curve."""
 
 Rewrite = Callable[[TransactionSnapshot, "tuple[PlannedGroup, ...]", "Cluster"], Staged]
 """Rewrites groups, as in `compact`."""
@@ -52,23 +50,22 @@ Rewrite = Callable[[TransactionSnapshot, "tuple[PlannedGroup, ...]", "Cluster"],
 class Cluster:
     """A request to cluster, checked as far as possible without a table."""
 
-    by: str | Sequence[str]
-    """Names of columns, kept as a tuple."""
-    curve: str = ZORDER
+    by: str | Sequence[str] | None = None
+    """Names of columns, kept as a tuple. None: the clustering order of the table, applied to the
+    files that need it (CMP-8)."""
+    curve: str | None = None
+    """One of CURVES; None: zorder, and hilbert for the order of the table."""
     where: Condition = None
     target_file_size: int | None = None
     """Bytes; None: the table's property."""
 
     def __post_init__(self) -> None:
-        by = tuple(checked_names(self.by, "by"))
-        if not by:
-            raise SchemaMismatchError("no column to cluster by; name at least one")
-        if len(by) > COLUMNS_MAX:
-            raise SchemaMismatchError(
-                f"cannot cluster by {len(by)} columns; name at most {COLUMNS_MAX}"
-            )
-        object.__setattr__(self, "by", by)
-        if self.curve not in CURVES:
+        if self.by is not None:
+            by = tuple(checked_names(self.by, "by"))
+            if not by:
+                raise SchemaMismatchError("no column to cluster by; name at least one")
+            object.__setattr__(self, "by", by)
+        if self.curve is not None and self.curve not in CURVES:
             raise InvalidArgumentError(
                 f"curve {self.curve!r:.100} is not one of {', '.join(CURVES)}"
             )
@@ -78,43 +75,44 @@ class Cluster:
         """Return the columns to cluster by.
 
         Raises:
-            SchemaMismatchError: a column is missing, nested, named twice, or a partition column.
+            SchemaMismatchError: a column is missing, nested, named twice, or a partition column;
+                no columns were named, and the table has no order.
         """
-        fields: list[Field] = []
-        for name in self.by:
-            field = metadata.schema.find(name) if isinstance(name, str) else None
-            problem = _problem(str(name), field, metadata, fields)
-            if field is None or problem:
-                raise SchemaMismatchError(
-                    f"cannot cluster by {name!r:.100}: {problem}", [str(name)]
-                )
-            fields.append(field)
-        return tuple(fields)
+        if self.by is not None:
+            return clustering_fields(self.by, metadata.schema, metadata.partition_by)
+        fields = clustering_of(metadata)
+        if not fields:
+            raise SchemaMismatchError(
+                "the table has no clustering order; name the columns to cluster by, or set an "
+                "order with alter.set_clustering"
+            )
+        return fields
 
     def plan(self, txn: TransactionSnapshot) -> LayoutPlan:
         """Return the plan for a version. Raises as `fields` and `files_chosen`."""
-        self.fields(txn.metadata)
+        fields = self.fields(txn.metadata)
         files = files_chosen(txn, self.where)
         named = partition_columns(txn.metadata)
         target = target_of(self.target_file_size, txn)
-        return plan_clustering(files, named, txn.version, target)
+        if self.by is not None:
+            return plan_clustering(files, named, txn.version, target)
+        return plan_ordering(files, named, fields, txn.version, target)
+
+    @property
+    def curve_in_force(self) -> str:
+        """The given curve, or the default."""
+        return self.curve or (HILBERT if self.by is None else ZORDER)
 
     def parameters(self, txn: TransactionSnapshot) -> dict[str, str]:
         """Return the parameters for the history."""
         names = [field.name for field in self.fields(txn.metadata)]
         size = str(target_of(self.target_file_size, txn))
-        shown = {"clusterBy": ", ".join(names), "curve": self.curve, "targetFileSize": size}
+        shown = {
+            "clusterBy": ", ".join(names),
+            "curve": self.curve_in_force,
+            "targetFileSize": size,
+        }
         return {**shown, **shown_where(self.where, txn.metadata)}
-
-
-def _problem(given: str, field: Field | None, metadata: Metadata, chosen: Sequence[Field]) -> str:
-    if field is None:
-        return f"no such column; {there_are(given, metadata.schema.names)}"
-    if is_nested(field.type):
-        return "it is nested, so files have no bounds for it"
-    if field.id in metadata.partition_by:
-        return "it is a partition column, so all rows of a file have one value"
-    return "it is named twice" if field in chosen else ""
 
 
 def cluster(
@@ -145,9 +143,9 @@ def cluster_statement(
         return rewrite(txn, groups, asked)
 
     def text(metadata: Metadata) -> tuple[str, ...]:
-        asked.fields(metadata)
+        names = [field.name for field in asked.fields(metadata)] if asked.by is None else asked.by
         shown = shown_where(asked.where, metadata).get("predicate", "None")
-        return shown, str(asked.target_file_size), asked.curve, *asked.by
+        return shown, str(asked.target_file_size), asked.curve_in_force, *names
 
     return Statement(name="CLUSTER", stage=stage, text=text)
 
@@ -156,7 +154,7 @@ def clustering(txn: TransactionSnapshot, asked: Cluster) -> Clustering:
     """Return a writer that orders rows of the transaction snapshot."""
     fields = asked.fields(txn.metadata)
     # With one column, every curve is the same order.
-    curve = LINEAR if len(fields) == 1 else asked.curve
+    curve = LINEAR if len(fields) == 1 else asked.curve_in_force
     return Clustering(rewriting(txn), fields, curve)
 
 

@@ -4,25 +4,17 @@ Rows keep their order, and no query result changes. So there is no new time vers
 reads skip the commit. The entry maps old positions to new ones (LIN-1), so that concurrent changes
 of rows can be rebased. CLUSTER reorders rows, so its entry has no such map. Groups of files
 conflict independently.
-
-Tables with the property `autoCompact` are compacted in the background after writes. No write waits
-for such a compaction or fails by it.
-Spec: CMP-1 .. CMP-4, CMP-7, LIN-1, CFL-14 .. CFL-16.
+Spec: CMP-1 .. CMP-4, LIN-1, CFL-14 .. CFL-16.
 """
 
 from __future__ import annotations
 
-import logging
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.conflict.read_write_sets import Group, Ids, Run
@@ -34,23 +26,18 @@ from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidArgumentError, InvalidPredicateError
 from tablefmt.model.argument_checks import whole_number
 from tablefmt.model.log_entry import (
-    NOT_LOGICAL,
     AddedFiles,
-    Entry,
     Metadata,
     Operation,
     OperationClass,
 )
-from tablefmt.model.properties import get_property
 from tablefmt.operations.compact_plan import (
-    HOLES,
     KINDS,
     MINOR,
     LayoutPlan,
     PlannedGroup,
     plan_compaction,
 )
-from tablefmt.session.background_work import BackgroundWork
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.measurements import REWRITE
@@ -60,7 +47,6 @@ from tablefmt.session.statement import Statement
 from tablefmt.session.statement_scope import analyzed_condition, scope_of_files
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot, joined
-from tablefmt.snapshot.log_view import LogView
 
 NAMES = {
     OperationClass.MINOR_COMPACT: "COMPACT MINOR",
@@ -388,88 +374,3 @@ def shown_where(where: Condition, metadata: Metadata) -> dict[str, str]:
     if where is None:
         return {}
     return {"predicate": analyzed_condition(where, metadata.schema).text}
-
-
-logger = logging.getLogger(__name__)
-
-MORE_FILES = 50
-"""A writer plans a compaction when the table has this many more files than at its last plan."""
-
-GROUP_FILES = 10
-"""Least files of a group, so that no file is rewritten for a few rows."""
-
-MOST_BYTES = 1 << 30
-"""Most bytes in the files of one compaction, unless a single group has more."""
-
-
-@dataclass(eq=False)
-class _Watch:
-    """State of a process for one log."""
-
-    files: int = 0
-    """Number of files at the last plan."""
-    background: BackgroundWork = field(
-        default_factory=lambda: BackgroundWork("automatic compaction failed")
-    )
-
-
-_watches: WeakKeyDictionary[LogView, _Watch] = WeakKeyDictionary()
-
-
-def watch(context: TableContext) -> None:
-    """Start compactions after commits of this handle when they are due."""
-    context.afterwards = partial(_committed, context)
-
-
-def _committed(context: TableContext, entry: Entry) -> None:
-    properties, environment = context.view.head.metadata.properties, context.environment
-    if get_property(properties, "autoCompact") != "true":
-        return
-    # In this mode, a compaction would conflict with concurrent changes of rows.
-    if get_property(properties, "deleteMode") == "copy-on-write":
-        return
-    if entry.add is None or entry.operation.cls in NOT_LOGICAL:
-        return
-    known = _watches.get(context.view) or _watches.setdefault(context.view, _Watch())
-    known.files = min(known.files, entry.totals.files)
-    if entry.totals.files - known.files < MORE_FILES:
-        return
-    known.background.start(environment, lambda: _compact(context, known))
-
-
-def _compact(context: TableContext, known: _Watch) -> None:
-    # Use a separate handle, because the writer's handle stays at the version that it wrote.
-    own = TableContext(context.store, context.view, context.environment)
-    asked = Compaction()
-    plan = asked.plan(own.pin(own.begin().version))
-    groups, everything = worthwhile(plan), worthwhile(plan, most_bytes=math.inf)
-    if groups:
-        commit = autocommit(own, compact_statement(asked, rewrite_here(), groups), CommitOptions())
-        logger.info("version %d: %s", commit.version, commit.operation)
-    if len(groups) == len(everything):
-        known.files = own.view.head.totals.files
-
-
-def worthwhile(
-    plan: LayoutPlan, *, rows_deleted: bool = False, most_bytes: float | None = None
-) -> tuple[PlannedGroup, ...]:
-    """Return the groups of a plan that are large enough, up to a bound of bytes. Pure.
-
-    The first such group is included even if it is above the bound.
-
-    Args:
-        plan: of a MINOR compaction.
-        rows_deleted: include files with many deleted rows, whatever the size of their group.
-        most_bytes: the bound; None: MOST_BYTES.
-    """
-    of_groups = np.zeros(len(plan.groups))
-    grouped = plan.files.filter(plan.files["group"].is_valid())
-    numbers = grouped["group"].to_numpy()
-    np.add.at(of_groups, numbers, grouped["size"].to_numpy())
-    large = np.array([len(group.files) >= GROUP_FILES for group in plan.groups], bool)
-    if rows_deleted:
-        large[numbers[pc.equal(grouped["reason"], HOLES).to_numpy()]] = True
-    places = np.flatnonzero(large)
-    chosen, read = [plan.groups[at] for at in places], np.cumsum(of_groups[places])
-    most = MOST_BYTES if most_bytes is None else most_bytes
-    return tuple(chosen[: max(1, int(np.searchsorted(read, most, "right")))])

@@ -7,6 +7,7 @@ Spec: CMP-1 .. CMP-4.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,10 +32,10 @@ TOO_LARGE = 2
 DELETED = 0.05
 """Share of deleted rows above which a file is rewritten."""
 
-_Numbers = NDArray[np.int64]
-_Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
-SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED = (
+SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED, OVERLAPS, IN_ORDER = (
     "small",
     "many deleted rows",
     "its partition is rewritten",
@@ -42,11 +43,13 @@ SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED = (
     "small; no other file to combine with",
     "a base file",
     "its partition is clustered",
+    "its values overlap with those of other files",
+    "in order",
 )
-REASONS = (SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED)
+REASONS = (SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED, OVERLAPS, IN_ORDER)
 """Reasons why a file is rewritten or stays."""
 
-_CODE = {reason: code for code, reason in enumerate(REASONS)}
+CODE = {reason: code for code, reason in enumerate(REASONS)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,11 +131,11 @@ def plan_compaction(
         kind: one of KINDS.
         target: target size of a file in bytes, at least 1.
     """
-    table = _Files(files, list(partition))
+    table = FilesByPartition(files, list(partition))
     big = table.live_bytes >= LARGE * target
     holes = table.deleted > DELETED * table.rows
     chosen = ~big | holes | np.full(len(table), kind == MAJOR)
-    starts, places = _bins(table.partition, table.live_bytes, chosen, target)
+    starts, places = bins(table.partition, table.live_bytes, chosen, target)
     count = np.diff(np.append(starts, len(places)))
     group = np.full(len(table), -1, np.int64)
     group[places] = np.repeat(np.arange(len(starts)), count)
@@ -148,12 +151,12 @@ def plan_compaction(
     number = np.append(np.where(worth, np.cumsum(worth) - 1, -1), -1)
     group = number[group]
     if kind == MAJOR:
-        reasons = np.where(group >= 0, _CODE[PARTITION], _CODE[BASE])
+        reasons = np.where(group >= 0, CODE[PARTITION], CODE[BASE])
     else:
-        stays = np.where(big & ~holes, _CODE[ENOUGH], _CODE[ALONE])
-        reasons = np.where(group >= 0, np.where(holes, _CODE[HOLES], _CODE[SMALL]), stays)
+        stays = np.where(big & ~holes, CODE[ENOUGH], CODE[ALONE])
+        reasons = np.where(group >= 0, np.where(holes, CODE[HOLES], CODE[SMALL]), stays)
     groups = [
-        _group(table, places[start : start + n], target)
+        group_of(table, places[start : start + n], target)
         for start, n in zip(starts[worth].tolist(), count[worth].tolist(), strict=True)
     ]
     name = f"COMPACT {kind.upper()}"
@@ -161,29 +164,29 @@ def plan_compaction(
     return LayoutPlan(version, name, target, tuple(groups), shown)
 
 
-def plan_clustering(
-    files: pa.Table, partition: dict[str, str], version: int, target: int
-) -> LayoutPlan:
-    """Return a plan with every partition as one group (CMP-5). Arguments as in
-    `plan_compaction`."""
-    table = _Files(files, list(partition))
-    starts = np.flatnonzero(np.diff(table.partition, prepend=-1))
-    places = np.split(np.arange(len(table)), starts[1:]) if len(starts) else []
-    shown = table.shown(table.partition, np.full(len(table), _CODE[ORDERED]), partition)
-    groups = tuple(_group(table, each, target) for each in places)
-    return LayoutPlan(version, "CLUSTER", target, groups, shown)
+def group_of(
+    table: FilesByPartition,
+    places: NDArray[np.intp],
+    target: int,
+    files_for: Callable[[float], int] = math.ceil,
+) -> PlannedGroup:
+    """Return a group of the files at some places.
 
-
-def _group(table: _Files, places: NDArray[np.intp], target: int) -> PlannedGroup:
+    Args:
+        table: the files.
+        places: of the group's files, in the order of their rows.
+        target: target size of a file in bytes.
+        files_for: number of new files for a size, in multiples of the target.
+    """
     size = float(table.live_bytes[places].sum())
     rows = int((table.rows[places] - table.deleted[places]).sum())
-    outputs = max(1, min(rows, math.ceil(size / target)))
+    outputs = max(1, min(rows, files_for(size / target)))
     if outputs == 1:
         return PlannedGroup(table.ids[places])
     return PlannedGroup(table.ids[places], outputs, -(-rows // outputs))
 
 
-class _Files:
+class FilesByPartition:
     """Columns of files, sorted by partition and id."""
 
     def __init__(self, files: pa.Table, keys: list[str]) -> None:
@@ -196,11 +199,11 @@ class _Files:
         ids = files["id"].to_numpy()
         order = np.lexsort((ids, codes))
         self.table = files.take(pa.array(order))
-        self.partition: _Numbers = codes[order]
+        self.partition: Numbers = codes[order]
         self.ids: Ids = ids[order]
-        self.rows: _Numbers = self.table["rows"].to_numpy()
-        self.deleted: _Numbers = self.table["deleted"].to_numpy()
-        self.imported: _Mask = np.zeros(len(order), bool)
+        self.rows: Numbers = self.table["rows"].to_numpy()
+        self.deleted: Numbers = self.table["deleted"].to_numpy()
+        self.imported: Mask = np.zeros(len(order), bool)
         if NUMBER in self.table.column_names:
             self.imported = self.table[NUMBER].is_valid().to_numpy()
         left = 1 - self.deleted / np.maximum(self.rows, 1)
@@ -209,7 +212,7 @@ class _Files:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def shown(self, group: _Numbers, reasons: _Numbers, partition: dict[str, str]) -> pa.Table:
+    def shown(self, group: Numbers, reasons: Numbers, partition: dict[str, str]) -> pa.Table:
         """Return the table of `LayoutPlan.to_arrow`."""
         columns = {name: self.table[name] for name in ("id", "path", "size", "rows", "deleted")}
         if partition:
@@ -221,9 +224,9 @@ class _Files:
         return pa.table(columns)
 
 
-def _bins(
-    partition: _Numbers, sizes: NDArray[np.float64], chosen: _Mask, target: int
-) -> tuple[_Numbers, NDArray[np.intp]]:
+def bins(
+    partition: Numbers, sizes: NDArray[np.float64], chosen: Mask, target: int
+) -> tuple[Numbers, NDArray[np.intp]]:
     """Return the chosen files in runs of at most `target` bytes, each of one partition.
 
     Returns:

@@ -12,6 +12,7 @@ from tablefmt.log.compacted_log import read_entries
 from tablefmt.log.entry_json import derived_to_json
 from tablefmt.log.log_reader import kept_from
 from tablefmt.model.argument_checks import checked_limit
+from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.log_entry import Entry
 from tablefmt.session.table_context import TableContext
 
@@ -27,6 +28,7 @@ DETAIL_SCHEMA = pa.schema(
         ("createdAt", _TIME),
         ("lastModified", _TIME),
         ("partitionColumns", pa.list_(pa.string())),
+        ("clusteringColumns", pa.list_(pa.string())),
         ("numFiles", pa.int64()),
         ("sizeInBytes", pa.int64()),
         ("properties", _TEXT_MAP),
@@ -52,6 +54,7 @@ def detail(context: TableContext) -> pa.Table:
         "createdAt": context.view.created,
         "lastModified": snapshot.timestamp,
         "partitionColumns": snapshot.metadata.partition_names,
+        "clusteringColumns": [field.name for field in clustering_of(snapshot.metadata)],
         "numFiles": files,
         "sizeInBytes": size,
         "properties": sorted(snapshot.metadata.properties.items()),

@@ -205,10 +205,10 @@ class Transaction:
 
     def cluster(
         self,
-        by: str | Sequence[str],
+        by: str | Sequence[str] | None = None,
         *,
         where: Condition = None,
-        curve: str = "zorder",
+        curve: str | None = None,
         target_file_size: int | None = None,
     ) -> Transaction:
         """Stage a clustering of the read version. Arguments and errors as in `Table.cluster`."""

@@ -19,9 +19,11 @@ from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model import schema_evolution
 from tablefmt.model.argument_checks import checked_name, checked_names
+from tablefmt.model.clustering_columns import check_clustering, clustering_fields, clustering_of
 from tablefmt.model.defaults import default_of
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.name_matching import there_are
+from tablefmt.model.properties import CLUSTER_BY, listed
 from tablefmt.model.schema import Field, Schema, Type, fitted_default, is_nested, path_of
 from tablefmt.model.schema_evolution import merged_schema, replaced_schema
 from tablefmt.model.schema_rules import number_fields
@@ -102,11 +104,17 @@ def dropped(metadata: Metadata, name: str) -> Metadata:
     """Return the metadata without a column or field.
 
     Raises:
-        SchemaMismatchError: as for `alter`; a constraint uses the column, or it is a partition
-            column.
+        SchemaMismatchError: as for `alter`; a constraint uses the column, it is a partition
+            column, or the table is clustered by it.
     """
     _check_not_partition(metadata, name, "dropped")
     _check_unused(metadata, name, "dropped")
+    if metadata.schema.find(path_of(metadata.schema, name)[0]) in clustering_of(metadata):
+        raise SchemaMismatchError(
+            f"the table is clustered by {name!r}, so the column cannot be dropped; set another "
+            "order with alter.set_clustering first",
+            [name],
+        )
     return with_schema(metadata, schema_evolution.without_field(metadata.schema, name))
 
 
@@ -193,9 +201,11 @@ def replaced(
 
     Raises:
         SchemaMismatchError: SCH-2; a partition column is missing or nested; a constraint uses a
-            column that is removed, or gets another name or type.
+            column that is removed, or gets another name or type; a column of the clustering order
+            is missing, nested or a partition column.
     """
     schema = replaced_schema(metadata.schema, incoming)
+    order = [field.name for field in clustering_of(metadata)]
     staying = {f.id: f.name for f in schema.fields}
     for field in metadata.schema.fields:
         if staying.get(field.id) != field.name:
@@ -217,7 +227,10 @@ def replaced(
         raise SchemaMismatchError(
             "every column is a partition column; leave at least one for data", list(names)
         )
-    return with_schema(replace(metadata, partition_by=tuple(columns)), schema, metadata.schema)
+    clustering_fields(order, schema, columns)
+    changed = with_schema(replace(metadata, partition_by=tuple(columns)), schema, metadata.schema)
+    # A column with another type has another id, and stays in the order by its name.
+    return _with_order(changed, order) if order else changed
 
 
 def redefined(metadata: Metadata, definition: Metadata) -> Metadata:
@@ -264,7 +277,27 @@ def with_properties(metadata: Metadata, changed: Mapping[str, str]) -> Metadata:
     problem = stats_problem(metadata.schema, changed)
     if problem is not None:
         raise problem
-    return replace(metadata, properties={**metadata.properties, **changed})
+    result = replace(metadata, properties={**metadata.properties, **changed})
+    if CLUSTER_BY in changed:
+        check_clustering(result)
+    return result
+
+
+def with_clustering(metadata: Metadata, names: Sequence[str]) -> Metadata:
+    """Return the metadata with another clustering order; without an order for no names.
+
+    Raises:
+        SchemaMismatchError: as `clustering_fields`.
+    """
+    clustering_fields(names, metadata.schema, metadata.partition_by)
+    return _with_order(metadata, names)
+
+
+def _with_order(metadata: Metadata, names: Sequence[str]) -> Metadata:
+    properties = {n: text for n, text in metadata.properties.items() if n != CLUSTER_BY}
+    if names:
+        properties[CLUSTER_BY] = listed(names)
+    return replace(metadata, properties=properties)
 
 
 def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None) -> Metadata:
@@ -274,15 +307,26 @@ def with_schema(metadata: Metadata, schema: Schema, before: Schema | None = None
         return metadata
     check_columns_stay(metadata.constraints, before, schema)
     changed = replace(metadata, schema=schema)
-    kept = metadata.properties.get(STATS_PROPERTY)
-    if kept is None or stats_problem(before, metadata.properties) is not None:
+    ordered = clustering_of(replace(metadata, schema=before))
+    staying = {f.id: f.name for f in schema.fields if not is_nested(f.type)}
+    order = [staying[f.id] for f in ordered if f.id in staying]
+    if order != [f.name for f in ordered]:
+        changed = _with_order(changed, order)
+    return _with_stats(changed, before)
+
+
+def _with_stats(changed: Metadata, before: Schema) -> Metadata:
+    """Return the metadata with the new names of columns in `statsColumns`."""
+    schema = changed.schema
+    kept = changed.properties.get(STATS_PROPERTY)
+    if kept is None or stats_problem(before, changed.properties) is not None:
         return changed
     names = {f.id: f.name for f in schema.fields if not is_nested(f.type)}
     stats = stats_columns(before, kept)
     if all(names.get(f.id) == f.name for f in stats):
         return changed
     text = ", ".join(quote_name(names[f.id]) for f in stats if f.id in names)
-    return replace(changed, properties={**metadata.properties, STATS_PROPERTY: text})
+    return replace(changed, properties={**changed.properties, STATS_PROPERTY: text})
 
 
 def rebound(added: AddedFiles, before: Schema, after: Schema) -> AddedFiles:

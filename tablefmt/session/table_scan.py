@@ -29,6 +29,7 @@ from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.argument_checks import checked_limit
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.cached_property import cached_property
+from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.times import Time
 from tablefmt.session.table_context import TableContext
@@ -258,6 +259,11 @@ class ReadableTable:
     def partition_by(self) -> list[str]:
         """Names of the partition columns, in order."""
         return self._metadata.partition_names
+
+    @property
+    def cluster_by(self) -> list[str]:
+        """Names of the columns of the clustering order; none without an order (CMP-8)."""
+        return [field.name for field in clustering_of(self._metadata)]
 
     @property
     def properties(self) -> dict[str, str]:

@@ -373,7 +373,8 @@ def check_not_clustered(options: Mapping[str, Any]) -> None:
     """Check that `clusterBy` was not used. Raises UnsupportedFeatureError."""
     if CLUSTERING_COLUMNS in options:
         raise UnsupportedFeatureError(
-            "clusterBy is not supported on tablefmt tables; use cluster() to sort a table's rows",
+            "clusterBy is not supported where a path is written; use saveAsTable, or set the order "
+            "of the table with alter.set_clustering or CLUSTER BY",
             ["spark:clusterBy"],
         )
 

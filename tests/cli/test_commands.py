@@ -156,6 +156,7 @@ def test_describe_at_the_head_and_as_of(table: tablefmt.Table, uri: str) -> None
             "sizeInBytes": sums[version]["bytes"],
             "description": None,
             "partitionColumns": ["part"],
+            "clusteringColumns": [],
             "properties": {"user.owner": "me"},
             "constraints": {},
             "readerFeatures": [],

@@ -12,7 +12,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import StoreError
-from tablefmt.operations import compact
+from tablefmt.operations import automatic_compaction
 from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import ForwardingStore
 from tablefmt.table import Table, open_at
@@ -62,7 +62,7 @@ def test_a_few_files_are_left_and_so_is_what_is_beyond_the_bound(
     store = memory()
     new_table(store, partitioned=True, autoCompact="true")
     table = inline(store)
-    monkeypatch.setattr(compact, "MOST_BYTES", 1)
+    monkeypatch.setattr(automatic_compaction, "MOST_BYTES", 1)
     for n in range(50):
         table.append(rows(n, p="few" if n % 10 == 0 else "many" if n % 2 else "more"))
     counts = handle(store).scan().files()["partition"].to_pylist()
@@ -80,7 +80,7 @@ def test_what_is_beyond_the_bound_is_looked_at_after_the_next_write(
     writer = open_at(store, idle)
     for n in range(90):
         writer.append(rows(n, p="abc"[n % 3]))
-    monkeypatch.setattr(compact, "MOST_BYTES", 1)
+    monkeypatch.setattr(automatic_compaction, "MOST_BYTES", 1)
     table = inline(store)
     counts = []
     for n in range(90, 93):

@@ -126,7 +126,12 @@ OF_THE_TREE: dict[str, tuple[type[Exception], str, Call]] = {
     "options of a pipe": (
         STORE, "storage_options", lambda t: tablefmt.pipe(t).into("memory://no", **options(5))
     ),
-    "cluster by nothing": (MISFIT, "at least", lambda t: t.cluster(None)),
+    "cluster by nothing": (MISFIT, "at least", lambda t: t.cluster([])),
+    "cluster without an order": (MISFIT, "no clustering order", lambda t: t.cluster()),
+    "an order of a number": (MISFIT, "by=5", lambda t: t.alter.set_clustering(5)),
+    "an order twice": (
+        MISFIT, "one of them", lambda t: made(cluster_by="id", properties={"clusterBy": "id"})
+    ),
     "cluster by a number": (MISFIT, "by=5", lambda t: t.cluster(5)),
     "a column": (MISFIT, "not a column name", lambda t: t.alter.add_column(None, "INT")),
     "a wider column": (MISFIT, "not a column name", lambda t: t.alter.widen_column(None, "INT")),

@@ -135,7 +135,9 @@ class DeltaOptimizeBuilder(Translated):
         return DeltaOptimizeBuilder(self._table, both)
 
     def executeCompaction(self) -> DataFrame:
-        """Compact small files. Return the place and the numbers of files."""
+        """Compact small files, or cluster new ones. Return the place and the numbers of files."""
+        if self._table.table.cluster_by:
+            return self._answer(self._table.cluster(where=self._where).metrics)
         return self._answer(self._table.compact(where=self._where).metrics)
 
     def executeZOrderBy(self, *cols: str | Iterable[str]) -> DataFrame:
@@ -170,6 +172,7 @@ class DeltaTableBuilder(Translated):
         self._fields: list[dict[str, Any]] = []
         self._types: list[str] = []
         self._partitions: list[str] = []
+        self._clustering: list[str] = []
         self._properties: dict[str, str] = {}
 
     @translated(NAMES, "DeltaTableBuilder.tableName")
@@ -226,6 +229,12 @@ class DeltaTableBuilder(Translated):
         self._partitions = names_of(cols)
         return self
 
+    @translated(NAMES, "DeltaTableBuilder.clusterBy")
+    def clusterBy(self, *cols: str | Iterable[str]) -> DeltaTableBuilder:
+        """Set the columns of the clustering order."""
+        self._clustering = names_of(cols)
+        return self
+
     @translated(NAMES, "DeltaTableBuilder.property")
     def property(self, key: str, value: str) -> DeltaTableBuilder:
         """Set a property. Names that start with `delta.` become ours, or are refused."""
@@ -257,6 +266,7 @@ class DeltaTableBuilder(Translated):
             self._location,
             self._schema(),
             partition_by=self._partitions,
+            cluster_by=self._clustering,
             properties=self._properties,
             exist_ok="IF NOT EXISTS" in self._statement,
         )
@@ -287,6 +297,8 @@ class DeltaTableBuilder(Translated):
             parts.append(f"OPTIONS (path {_text(self._location)})")
         if self._partitions:
             parts.append(f"PARTITIONED BY ({', '.join(map(_quoted, self._partitions))})")
+        if self._clustering:
+            parts.append(f"CLUSTER BY ({', '.join(map(_quoted, self._clustering))})")
         if self._comment is not None:
             parts.append(f"COMMENT {_text(self._comment)}")
         if self._properties:

@@ -68,7 +68,7 @@ _BUILDERS = (
     ),
     same("DeltaTableBuilder.addColumns", "the schema as StructType"),
     same("DeltaTableBuilder.partitionedBy", "partition_by="),
-    refused("DeltaTableBuilder.clusterBy", "sort the rows with optimize().executeZOrderBy()"),
+    same("DeltaTableBuilder.clusterBy", "cluster_by="),
     same("DeltaTableBuilder.property", "properties=", "`delta.` names are translated or refused"),
     same("DeltaTableBuilder.execute", "tablefmt.spark.create(spark, path, schema)"),
     same("DeltaOptimizeBuilder.where", "compact(where=)"),

@@ -418,10 +418,10 @@ class SparkTable:
     @overload
     def cluster(
         self,
-        by: str | Sequence[str],
+        by: str | Sequence[str] | None = None,
         *,
         where: str | Filters | None = None,
-        curve: str = "zorder",
+        curve: str | None = None,
         target_file_size: int | None = None,
         dry_run: Literal[False] = False,
         commit_every: int | None = None,
@@ -431,10 +431,10 @@ class SparkTable:
     @overload
     def cluster(
         self,
-        by: str | Sequence[str],
+        by: str | Sequence[str] | None = None,
         *,
         where: str | Filters | None = None,
-        curve: str = "zorder",
+        curve: str | None = None,
         target_file_size: int | None = None,
         dry_run: Literal[True],
         commit_every: int | None = None,
@@ -443,10 +443,10 @@ class SparkTable:
 
     def cluster(
         self,
-        by: str | Sequence[str],
+        by: str | Sequence[str] | None = None,
         *,
         where: str | Filters | None = None,
-        curve: str = "zorder",
+        curve: str | None = None,
         target_file_size: int | None = None,
         dry_run: bool = False,
         commit_every: int | None = None,
@@ -514,6 +514,7 @@ def create(
     schema: Any,
     *,
     partition_by: Sequence[str] = (),
+    cluster_by: str | Sequence[str] | None = (),
     properties: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     exist_ok: bool = False,
@@ -523,6 +524,7 @@ def create(
         uri,
         schema,
         partition_by=partition_by,
+        cluster_by=cluster_by,
         properties={**default_properties(spark), **(properties or {})} or None,
         storage_options=storage_options,
         exist_ok=exist_ok,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
 from tablefmt.expressions.table_statements import TableStatement, read_statement
 from tablefmt.maintenance.removal_plan import CANDIDATES
 from tablefmt.model.times import from_micros
@@ -55,8 +55,14 @@ def _detail(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Tabl
 
 
 def _optimize(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
-    if asked.by:
-        return _committed(table, table.cluster(asked.by, where=asked.where))
+    order = table.table.cluster_by
+    if asked.by and order:
+        raise InvalidArgumentError(
+            f"the table is clustered by {', '.join(order)}, so OPTIMIZE does not take ZORDER BY; "
+            "leave it out, or remove the order with ALTER TABLE … CLUSTER BY NONE"
+        )
+    if asked.by or order:
+        return _committed(table, table.cluster(asked.by or None, where=asked.where))
     return _committed(table, table.compact(where=asked.where))
 
 

@@ -16,6 +16,7 @@ from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.check_constraints import with_constraint
 from tablefmt.expressions.ddl import schema_from
+from tablefmt.model.clustering_columns import with_cluster_by
 from tablefmt.model.delta_properties import translate_properties
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
@@ -54,6 +55,8 @@ class Statement:
     columns: Mapping[str, Any]
     """Spark's JSON form. Without fields if the statement names no columns."""
     partition_by: Sequence[str]
+    cluster_by: Sequence[str]
+    """Columns of CLUSTER BY."""
     given: Mapping[str, str]
     """Properties of the statement, and those that Spark adds."""
     options: Mapping[str, str]
@@ -71,6 +74,7 @@ class Statement:
         return cls(
             json.loads(given["columns"]),
             given["partitionBy"],
+            given["clusterBy"],
             given["properties"],
             options,
             given["constraints"],
@@ -82,9 +86,10 @@ class Statement:
         """Table properties, without those that Spark adds, and with Delta's translated.
 
         Raises:
-            SchemaMismatchError: one of Delta's properties that tablefmt tables cannot have.
+            SchemaMismatchError: one of Delta's properties that tablefmt tables cannot have; CLUSTER
+                BY beside the property `clusterBy`.
         """
-        return translate_properties(
+        given = translate_properties(
             {
                 name: value
                 for name, value in self.given.items()
@@ -94,6 +99,7 @@ class Statement:
                 and not name.startswith("option.")
             }
         )
+        return with_cluster_by(given, self.cluster_by)
 
     @property
     def comment(self) -> str | None:

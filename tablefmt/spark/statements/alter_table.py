@@ -188,6 +188,10 @@ def _add_constraint(spark: Session, metadata: Metadata, change: Change) -> Alter
     return alterations.add_constraint(*check_of(change["constraint"]))
 
 
+def _cluster_by(spark: Session, metadata: Metadata, change: Change) -> Alteration:
+    return alterations.set_clustering(change["columns"])
+
+
 def check_of(constraint: Mapping[str, Any]) -> tuple[str, str]:
     """Return the name and the condition of a CHECK that a statement adds.
 
@@ -256,6 +260,7 @@ _KINDS: Mapping[str, Callable[[Any, Metadata, Change], Alteration]] = {
     "UpdateColumnComment": _comment,
     "AddConstraint": _add_constraint,
     "DropConstraint": _drop_constraint,
+    "ClusterBy": _cluster_by,
     "SetProperty": _property,
     "RemoveProperty": _property,
 }

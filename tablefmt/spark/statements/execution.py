@@ -29,7 +29,7 @@ from tablefmt.errors import CorruptTableError, TableNotFoundError
 from tablefmt.log.codec import digest
 from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import Metadata
-from tablefmt.operations.compact import watch
+from tablefmt.operations.automatic_compaction import watch
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.input_rows import check_unchanged, read_of_all, with_reads
 from tablefmt.session.staging import autocommit

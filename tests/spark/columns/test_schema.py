@@ -16,7 +16,6 @@ import tablefmt.spark
 from tablefmt.errors import (
     InvalidRangeError,
     SchemaMismatchError,
-    UnsupportedFeatureError,
 )
 
 COLUMNS = (
@@ -308,7 +307,6 @@ def test_what_alter_table_cannot_do_is_refused_by_name(spark: Any, t: str) -> No
         ("ADD COLUMN bad INTERVAL DAY", SchemaMismatchError),
         ("ADD COLUMN bad BINARY DEFAULT X'00'", SchemaMismatchError),
         ("ALTER COLUMN id TYPE STRING", SchemaMismatchError),
-        ("CLUSTER BY (id)", UnsupportedFeatureError),
         ("SET TBLPROPERTIES ('isolationLevel' = 'None')", SchemaMismatchError),
     ):
         with pytest.raises(error):

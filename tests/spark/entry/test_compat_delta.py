@@ -121,8 +121,6 @@ def test_tables_are_built_by_name(spark: Any, catalog: None, tmp_path: Path) -> 
         DeltaTable.forName(spark, "nothing")
     with pytest.raises(errors.SchemaMismatchError, match="statsColumns"):
         DeltaTable.create(spark).property("delta.dataSkippingNumIndexedCols", "3")
-    with pytest.raises(errors.UnsupportedFeatureError, match="clusterBy"):
-        DeltaTable.create(spark).clusterBy("id")
     with pytest.raises(errors.UnsupportedFeatureError, match="generatedAlwaysAs"):
         DeltaTable.create(spark).addColumn("d", "DATE", generatedAlwaysAs="cast(ts AS DATE)")
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tablefmt
 import tablefmt.spark
+from tablefmt.compat.delta import DeltaTable
 from tablefmt.errors import (
+    InvalidArgumentError,
     InvalidRangeError,
     SchemaMismatchError,
     TableNotFoundError,
@@ -322,3 +325,44 @@ def test_a_log_that_was_read_is_not_read_again(
     monkeypatch.setattr(kind, "get_many", get_many)
     spark.sql("DESCRIBE DETAIL t")
     assert keys == [f"_log/{version:020d}.json" for version in (4, 5, 5)]
+
+
+def test_a_clustering_order_is_a_setting_of_the_table(spark: Any, tmp_path: Path) -> None:
+    """CMP-8: CLUSTER BY in CREATE and ALTER TABLE, of a query and a writer, and OPTIMIZE."""
+    place = str(tmp_path / "ordered")
+    spark.sql(
+        "CREATE TABLE ordered (id BIGINT, `b, c` STRING, n INT) USING tablefmt "
+        f"CLUSTER BY (`b, c`, id) LOCATION '{place}'"
+    )
+    table = tablefmt.open(place)
+    assert table.cluster_by == ["b, c", "id"]
+    spark.sql("ALTER TABLE ordered CLUSTER BY (id)")
+    (detail,) = spark.sql("DESCRIBE DETAIL ordered").collect()
+    assert (detail.clusteringColumns, detail.properties) == (["id"], {"clusterBy": "id"})
+    for start in (5, 1):
+        spark.sql(f"INSERT INTO ordered SELECT id, 'x', 1 FROM range({start}, 100, 7)")
+    expected = sorted(row.id for row in spark.table("ordered").collect())
+    (done,) = spark.sql("OPTIMIZE ordered").collect()
+    assert (done.metrics["numRemovedFiles"] >= 2, done.metrics["numAddedFiles"]) == (True, 1)
+    assert [row.id for row in spark.table("ordered").collect()] == expected
+    assert spark.sql("OPTIMIZE ordered").first().version == done.version
+    with pytest.raises(InvalidArgumentError, match="CLUSTER BY NONE"):
+        spark.sql("OPTIMIZE ordered ZORDER BY (n)")
+    with pytest.raises(SchemaMismatchError, match="clustered by"):
+        spark.sql("ALTER TABLE ordered DROP COLUMN id")
+    spark.sql("ALTER TABLE ordered CLUSTER BY NONE")
+    assert tablefmt.open(place).cluster_by == []
+    other = str(tmp_path / "other")
+    spark.sql(
+        f"CREATE TABLE other USING tablefmt CLUSTER BY (id) LOCATION '{other}' AS TABLE ordered"
+    )
+    assert (tablefmt.open(other).cluster_by, tablefmt.open(other).count()) == (
+        ["id"],
+        len(expected),
+    )
+    spark.table("ordered").write.format("tablefmt").clusterBy("n").saveAsTable("saved")
+    assert tablefmt.spark.open(spark, "saved").table.cluster_by == ["n"]
+    DeltaTable.create(spark).tableName("built").addColumn("x", "INT").clusterBy("x").execute()
+    assert tablefmt.spark.open(spark, "built").table.cluster_by == ["x"]
+    for name in ("ordered", "other", "saved", "built"):
+        spark.sql(f"DROP TABLE {name}")

@@ -34,6 +34,7 @@ GOOD: dict[str, Any] = {
     "statement": {
         "columns": "{}",
         "partitionBy": [],
+        "clusterBy": ["x"],
         "properties": {},
         "constraints": [CONSTRAINT],
     },

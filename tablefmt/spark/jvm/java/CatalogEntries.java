@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -27,16 +28,39 @@ import org.apache.spark.sql.types.StructType;
 final class CatalogEntries {
   private CatalogEntries() {}
 
+  private static final String CLUSTER_BY = "cluster_by";
+
+  /** Returns the partition columns. */
   static String[] names(Transform[] partitioning) {
-    String[] result = new String[partitioning.length];
-    for (int i = 0; i < result.length; i++) {
+    List result = new ArrayList();
+    for (int i = 0; i < partitioning.length; i++) {
+      if (partitioning[i].name().equals(CLUSTER_BY)) {
+        continue;
+      }
       if (!partitioning[i].name().equals("identity")) {
-        String said = partitioning[i].name().equals("cluster_by")
-            ? "CLUSTER BY" : "PARTITIONED BY " + partitioning[i].describe();
-        Bridge.call("refuse", new Object[] {said});
+        Bridge.call("refuse", new Object[] {"PARTITIONED BY " + partitioning[i].describe()});
       }
       String[] parts = partitioning[i].references()[0].fieldNames();
-      result[i] = parts[parts.length - 1];
+      result.add(parts[parts.length - 1]);
+    }
+    return (String[]) result.toArray(new String[result.size()]);
+  }
+
+  /** Returns the columns of CLUSTER BY. */
+  static String[] clustering(Transform[] partitioning) {
+    for (int i = 0; i < partitioning.length; i++) {
+      if (partitioning[i].name().equals(CLUSTER_BY)) {
+        return names(partitioning[i].references());
+      }
+    }
+    return new String[0];
+  }
+
+  /** Returns columns by their paths, with dots. */
+  static String[] names(NamedReference[] columns) {
+    String[] result = new String[columns.length];
+    for (int i = 0; i < result.length; i++) {
+      result[i] = String.join(".", columns[i].fieldNames());
     }
     return result;
   }

@@ -29,6 +29,7 @@ final class TableChanges {
     Map result = new HashMap();
     result.put("columns", CatalogV2Util.v2ColumnsToStructType(columns).json());
     result.put("partitionBy", CatalogEntries.names(partitioning));
+    result.put("clusterBy", CatalogEntries.clustering(partitioning));
     result.put("properties", new HashMap(properties));
     List checks = new ArrayList();
     for (int i = 0; constraints != null && i < constraints.length; i++) {
@@ -89,6 +90,9 @@ final class TableChanges {
       result.put("value", null);
     } else if (change instanceof TableChange.AddConstraint) {
       result.put("constraint", constraint(((TableChange.AddConstraint) change).constraint()));
+    } else if (change instanceof TableChange.ClusterBy) {
+      result.put("columns",
+          CatalogEntries.names(((TableChange.ClusterBy) change).clusteringColumns()));
     } else if (change instanceof TableChange.DropConstraint) {
       result.put("name", ((TableChange.DropConstraint) change).name());
       result.put("ifExists", Boolean.valueOf(((TableChange.DropConstraint) change).ifExists()));
