@@ -79,9 +79,14 @@ def typed_partitions(
 def guessed_type(texts: Sequence[str | None]) -> Type:
     """Return the type of a partition column: long, date or string."""
     there = {text for text in texts if text is not None}
-    for pattern, kind in ((_WHOLE, "long"), (_DATE, "date")):
-        if there and all(pattern.fullmatch(text) for text in there):
-            return Primitive(kind)
+    if there and all(_WHOLE.fullmatch(text) for text in there):
+        return Primitive("long")
+    if there and all(_DATE.fullmatch(text) for text in there):
+        try:
+            pa.array(there, pa.string()).cast(pa.date32())
+            return Primitive("date")
+        except pa.ArrowInvalid:  # such as February 30
+            pass
     return Primitive("string")
 
 

@@ -126,6 +126,17 @@ def test_the_folder_wins_over_the_column_in_a_file(tmp_path: Path) -> None:
     assert alike(table.to_arrow()) == expected
 
 
+def test_partition_values_that_are_no_dates_are_text(tmp_path: Path) -> None:
+    """IMP-5: a column is `date` if all of its values are dates of the calendar."""
+    for name, days, kind in (("t", ["2020-02-28", "2020-02-30"], "string"),
+                             ("u", ["2020-02-29", "9999-12-31"], "date32[day]")):  # fmt: skip
+        for day in days:
+            write(tmp_path / name / f"d={day}" / "a.parquet", {"x": [1]})
+        found = tablefmt.import_table(tmp_path / name).to_arrow()
+        assert str(found["d"].type) == kind
+        assert sorted(map(str, found["d"].to_pylist())) == days
+
+
 def test_a_file_without_page_checksums_has_a_digest(tmp_path: Path) -> None:
     """IMP-6: one flipped bit in a large file is found by a deep verification."""
     big = pa.table({"x": pa.array([i * 2654435761 % 2**40 for i in range(40_000)])})
