@@ -54,13 +54,18 @@ def backend_for(spark: Session, store: Store) -> Backend:
     check_shared(store)
     choice = choose(spark, store)
     if choice.name == "native":
-        return NativeBackend(spark, store, lambda: _arrow(spark, store))
+        return NativeBackend(spark, store, lambda: arrow_backend(spark, store))
     level = logging.WARNING if choice.lacking else logging.INFO
     _log.log(level, "%s goes through Arrow, not Spark's own files: %s", store.uri, choice.reason)
-    return _arrow(spark, store)
+    return arrow_backend(spark, store)
 
 
-def _arrow(spark: Session, store: Store) -> Backend:
+def arrow_backend(spark: Session, store: Store) -> Backend:
+    """Return the Arrow backend, whatever the session's setting is.
+
+    Raises:
+        UnsupportedFeatureError: Spark's workers lack tablefmt.
+    """
     check_workers(spark)
     return ArrowBackend(spark, store)
 

@@ -1,7 +1,8 @@
 """Tables in Spark's query plans: the relation that SQL reads, and the versions that a query reads.
 
 SQL resolves names to a relation before an execution backend can be chosen, and Spark itself reads
-that relation. So the backend setting does not affect a SELECT.
+that relation. So the backend setting does not affect a SELECT. Imported files with names of their
+own are an exception (IMP-4): the optimizer replaces their relation with a read through Arrow.
 
 With a JVM, SourceVersions.java finds the versions that a query reads. Over Connect there is only
 the text of a plan. In both cases, labels of Arrow reads of `tablefmt.spark.read` contain the table
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +24,7 @@ import pyarrow.compute as pc
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.table_state import Snapshot
+from tablefmt.spark.backends.backend_choice import arrow_backend
 from tablefmt.spark.backends.native.native_relation import (
     kept_relation,
     snapshot_files,
@@ -125,7 +128,12 @@ def sql_relation(
     Raises:
         UnsupportedFeatureError: Hadoop has no file system for the store.
     """
-    return kept_relation(spark, store, snapshot_files(store, snapshot, asked=asked), uri, storage)
+
+    def otherwise() -> DataFrame:
+        return arrow_backend(spark, store).read_snapshot(snapshot, asked=asked)
+
+    files = replace(snapshot_files(store, snapshot, asked=asked), otherwise=otherwise)
+    return kept_relation(spark, store, files, uri, storage)
 
 
 def live_partitions(files: pa.Table, schema: Schema, partition_by: Sequence[int]) -> str | None:

@@ -71,6 +71,9 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
                 f"{shown(ours)}; leave schema() out, and choose columns with select()",
                 different(ours, theirs),
             )
+    rows = relation.rows()
+    if rows is not None:
+        return java_classes.new_instance(session_of(session), "ChangesRelation", rows)
     return relation
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 
 import tablefmt
 import tablefmt.spark
@@ -15,9 +14,14 @@ from tablefmt.errors import (
     InvalidArgumentError,
     TableExistsError,
     TableNotFoundError,
-    UnsupportedFeatureError,
 )
 from tests.imports.sources import alike, hive, write
+
+
+def rows(source: Any) -> list[tuple[Any, ...]]:
+    """Return the rows of a DataFrame or a table, sorted by their text."""
+    found = source.toArrow() if hasattr(source, "toArrow") else source.to_arrow()
+    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
 
 
 def test_hive_folders_are_read_and_changed_natively(spark: Any, tmp_path: Path) -> None:
@@ -34,18 +38,38 @@ def test_hive_folders_are_read_and_changed_natively(spark: Any, tmp_path: Path) 
 
 
 def test_names_of_their_own_are_read_through_arrow(spark: Any, tmp_path: Path) -> None:
-    """IMP-4: Spark's own reader refuses these files by name; SparkTable maps them."""
+    """IMP-4: by path and by name, in joins, subqueries and views, of old versions; and DML."""
     tablefmt.spark.register(spark)
     path = tmp_path / "t"
-    write(path / "a.parquet", {"A": pa.array([1], pa.int32())})
-    write(path / "b.parquet", {"a": [1.5]})
+    write(path / "a.parquet", {"A": pa.array([1, 2], pa.int32()), "s": ["x", "y"]})
+    write(path / "b.parquet", {"a": [1.5, None], "s": ["x", None]})
     tablefmt.import_table(path)
     table = tablefmt.spark.open(spark, str(path))
-    assert sorted(row.A for row in table.to_df().collect()) == [1.0, 1.5]
-    with pytest.raises((UnsupportedFeatureError, PySparkException), match="IMP-4"):
-        spark.read.format("tablefmt").load(str(path)).collect()
+    assert sorted(row.A for row in table.to_df().where("A > 0").collect()) == [1.0, 1.5, 2.0]
+    frame = spark.read.format("tablefmt").load(str(path))
+    assert frame.columns == ["A", "s"]
+    expected = [(1.0, "x"), (1.5, "x"), (2.0, "y"), (None, None)]
+    assert rows(frame) == rows(table.to_df()) == sorted(expected, key=repr)
+    name = f"tablefmt.`{path}`"
+    assert rows(spark.sql(f"SELECT s, A + 1 AS b FROM {name} WHERE A > 1 AND s = 'x'")) == [
+        ("x", 2.5)
+    ]
+    counted = spark.sql(f"SELECT s, count(*) n, max(A) m FROM {name} GROUP BY s")
+    assert rows(counted) == sorted([("x", 2, 1.5), ("y", 1, 2.0), (None, 1, None)], key=repr)
+    joined = f"SELECT l.A, r.A AS B FROM {name} l JOIN {name} r ON l.s = r.s AND l.A < r.A"
+    assert rows(spark.sql(joined)) == [(1.0, 1.5)]
+    inside = f"SELECT count(*) FROM range(3) WHERE id IN (SELECT A FROM {name})"
+    assert spark.sql(inside).first()[0] == 2
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW imported AS SELECT * FROM {name} VERSION AS OF 1")
+    spark.sql(f"DELETE FROM {name} WHERE A = 1.5")
+    spark.sql(f"UPDATE {name} SET s = 'z' WHERE A = 2")
+    spark.sql(f"INSERT INTO {name} VALUES (7, 'new')")
+    assert rows(spark.table("imported")) == sorted(expected, key=repr)
+    now = [(1.0, "x"), (2.0, "z"), (7.0, "new"), (None, None)]
+    assert rows(spark.sql(f"SELECT * FROM {name}")) == sorted(now, key=repr)
+    assert rows(tablefmt.open(path)) == sorted(now, key=repr)
     table.compact("major")
-    assert spark.read.format("tablefmt").load(str(path)).count() == 2
+    assert rows(spark.read.format("tablefmt").load(str(path))) == sorted(now, key=repr)
 
 
 def test_import_and_export_of_a_session(spark: Any, tmp_path: Path) -> None:

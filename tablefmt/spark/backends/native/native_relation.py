@@ -43,6 +43,7 @@ from tablefmt.spark.pyspark_objects import (
     JavaObject,
     Session,
     SessionCache,
+    java_rows,
     java_session,
     jvm_of,
 )
@@ -140,6 +141,9 @@ class Files:
     """True adds column POSITION, the row's position in its file."""
     of_statement: bool = False
     """True for a scan by a statement that changes rows: Spark generates code for it only once."""
+    otherwise: Callable[[], DataFrame] | None = None
+    """Returns the rows of files that Spark's reader cannot map (IMP-4), for reads of table names.
+    """
 
 
 def snapshot_files(store: Store, snapshot: Snapshot, *, asked: bool = False) -> Files:
@@ -212,16 +216,12 @@ def to_relation(
 
     Raises: as `to_dataframe`.
     """
-    _check_plain(store, files)
+    plain = not has_own_names(files.columns)
+    if not plain and files.otherwise is None:
+        raise _not_plain(store)
     root = hadoop_root(store)
     _check_names(files.schema)
-    given = None
-    if storage is not None:
-        given = java_classes.cached_in_jvm(
-            spark, "HashMap", lambda: jvm_of(spark).java.util.HashMap
-        )()
-        for name, text in storage.items():
-            given.put(name, text)
+    given = None if storage is None else _java_map(spark, storage)
     # Without the rule, Spark does not push conditions that mix partition and other columns.
     java_classes.add_rule(spark)
     connect_plain_files(spark)
@@ -243,13 +243,14 @@ def to_relation(
         columns,
         partitions,
     )
-    index.setSurvivors(java_classes.callback(spark, survivors(files)))
+    if plain:
+        index.setSurvivors(java_classes.callback(spark, survivors(files)))
     _leave_out(spark, index, files)
     if files.of_statement:
         index.setOfStatement()
     if files.positions:
         columns = columns.add(POSITION, "long", True)
-    return java_classes.new_instance(
+    relation = java_classes.new_instance(
         spark,
         "SnapshotRelation",
         index,
@@ -262,17 +263,26 @@ def to_relation(
         java_classes.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
         _with_defaults(spark, files.schema, columns),
     )
+    if not plain and files.otherwise is not None:
+        relation.setRows(java_rows(files.otherwise()))
+    return relation
 
 
-def _check_plain(store: Store, files: Files) -> None:
-    """Refuse imported files, whose columns Spark's own reader does not map (IMP-4)."""
-    if has_own_names(files.columns):
-        raise UnsupportedFeatureError(
-            f"the table at {store.uri} has imported files with column names of their own, or "
-            "outside its folder, which Spark's reader cannot map (rule IMP-4). Set "
-            "spark.tablefmt.backend to arrow.",
-            ["spark:imported"],
-        )
+def _java_map(spark: Session, texts: Mapping[str, str]) -> JavaObject:
+    held = java_classes.cached_in_jvm(spark, "HashMap", lambda: jvm_of(spark).java.util.HashMap)()
+    for name, text in texts.items():
+        held.put(name, text)
+    return held
+
+
+def _not_plain(store: Store) -> UnsupportedFeatureError:
+    """Return the error for imported files whose columns Spark's own reader does not map (IMP-4)."""
+    return UnsupportedFeatureError(
+        f"the table at {store.uri} has imported files with column names of their own, or outside "
+        "its folder, which Spark's reader cannot map (rule IMP-4). Set spark.tablefmt.backend to "
+        "arrow.",
+        ["spark:imported"],
+    )
 
 
 def _check_names(schema: Schema) -> None:

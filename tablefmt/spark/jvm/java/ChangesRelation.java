@@ -21,6 +21,24 @@ public class ChangesRelation extends BaseRelation {
     this.rows = rows;
   }
 
+  /** Returns a query's columns, by their names, as the output of a scan that it replaces. */
+  static LogicalPlan selected(LogicalPlan query, scala.collection.immutable.Seq output) {
+    Object[] columns = new Object[output.size()];
+    for (int i = 0; i < columns.length; i++) {
+      Attribute wanted = (Attribute) output.apply(i);
+      for (int c = 0; c < query.output().size(); c++) {
+        Attribute found = (Attribute) query.output().apply(c);
+        if (found.name().equals(wanted.name())) {
+          columns[i] = SparkExpressions.named(found, wanted);
+        }
+      }
+      if (columns[i] == null) {
+        throw new IllegalStateException("no column " + wanted.name());
+      }
+    }
+    return new Project(ScalaValues.seq(columns), query);
+  }
+
   public SQLContext sqlContext() {
     return rows.sparkSession().sqlContext();
   }

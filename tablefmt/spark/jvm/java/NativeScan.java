@@ -66,6 +66,10 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
       }
       SnapshotScan asked = SparkScans.scan(node);
       SnapshotRelation whole = asked.relation();
+      if (whole.rows() != null) {
+        return ChangesRelation.selected(
+            SparkQueries.optimized(whole.rows()), ((LogicalPlan) node).output());
+      }
       return SparkScans.ofFiles(node, SparkScans.with(whole, whole.index(), asked.readSchema()));
     }
   }

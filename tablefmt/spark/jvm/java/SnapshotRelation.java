@@ -25,6 +25,7 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
   private final String[] partitionBy;
   private final StructType written;
   private volatile String described;
+  private volatile Dataset rows;
 
   /**
    * @param format the format that reads the files
@@ -72,6 +73,16 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
     } catch (java.io.IOException e) {
       throw new IllegalStateException(e);
     }
+  }
+
+  /** Sets a query that returns the rows, for files that Spark's own reader cannot read. */
+  public void setRows(Dataset rows) {
+    this.rows = rows;
+  }
+
+  /** Returns the query that returns the rows; null: Spark's own reader reads the files. */
+  public Dataset rows() {
+    return rows;
   }
 
   public SnapshotFileIndex index() {
