@@ -18,6 +18,7 @@ from tablefmt.expressions.ddl import is_schema
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import Expression
 from tablefmt.imports.import_table import import_source
+from tablefmt.imports.parquet_source import folders_above
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.log_expiry import ExpiryReport, expire_log
 from tablefmt.maintenance.maintain import SECONDS, MaintenanceReport, maintain
@@ -822,7 +823,8 @@ def import_table(
     if into is not None:
         roots = {**(storage_options or {}), "import_roots": [source.uri]}
         target = open_store(into, roots)
-    return Table(import_source(source, target, format, adopt=adopt))
+    above = (open_store(one, storage_options) for one in folders_above(source.uri))
+    return Table(import_source(source, target, format, adopt=adopt, above=above))
 
 
 def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> bool:

@@ -8,7 +8,7 @@ Spec: IMP-1 .. IMP-7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from pyroaring import BitMap64
 
@@ -23,7 +23,7 @@ from tablefmt.errors import (
 )
 from tablefmt.imports.delta_source import delta_source
 from tablefmt.imports.iceberg_source import iceberg_source
-from tablefmt.imports.parquet_source import parquet_source
+from tablefmt.imports.parquet_source import parquet_source, refuse_inside
 from tablefmt.imports.source import FORMATS, Source, refused
 from tablefmt.imports.source_description import Described, describe_source
 from tablefmt.log.metadata_json import metadata_to_json
@@ -55,6 +55,7 @@ def import_source(
     format: str | None = None,
     *,
     adopt: bool = False,
+    above: Iterable[Store] = (),
 ) -> TableContext:
     """Make a table of the files of another format's table.
 
@@ -63,6 +64,7 @@ def import_source(
         target: of the new table; None: the table is in the source's folder.
         format: parquet, delta or iceberg; None: found out by the source's files.
         adopt: vacuum and drop may remove the files once the table does not need them.
+        above: of the folders above the source, to find a table that it is a part of.
 
     Raises:
         InvalidArgumentError: an unknown format; `adopt` with another folder.
@@ -77,6 +79,7 @@ def import_source(
         raise InvalidArgumentError(
             "adopt=True needs the table in the source's folder. Leave `into` out, or `adopt`."
         )
+    refuse_inside(source_store.uri, above)
     place = target or source_store
     begun = _begun(place)
     source = source_of(source_store, format, resumes=begun is not None and target is None)

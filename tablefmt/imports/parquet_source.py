@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import islice
 
-from tablefmt.errors import TableNotFoundError
+from tablefmt.errors import StoreError, TableNotFoundError
 from tablefmt.imports.partition_values import folder_values
 from tablefmt.imports.source import Source, refused
 from tablefmt.log.object_names import imported_path_problem
@@ -72,6 +75,48 @@ def table_below(key: str) -> tuple[str, str] | None:
     if match is None:
         return None
     return match["folder"], str(match.lastgroup)
+
+
+_TABLE_ABOVE = re.compile(
+    r"(?P<tablefmt>_log/[0-9]{20}\.json)|(?P<Delta>_delta_log/.+)|(?P<Hudi>\.hoodie/.+)"
+    r"|(?P<Iceberg>metadata/(?:[^/]+\.metadata\.json(?:\.gz)?|version-hint\.text))"
+)
+"""A key that shows a table in the folder itself."""
+
+_LOOKED_AT = 1000
+"""Keys of a metadata folder to examine: one page of a listing."""
+
+
+def folders_above(uri: str) -> list[str]:
+    """Return the addresses of the folders above one, nearest first, without a disk's root. Pure."""
+    scheme, mark, path = uri.rpartition("://")
+    parts = path.rstrip("/").split("/")
+    above = ["/".join(parts[:stop]) for stop in range(len(parts) - 1, 0, -1)]
+    return [f"{scheme}{mark}{one}" for one in above if one]
+
+
+def refuse_inside(source: str, above: Iterable[Store]) -> None:
+    """Refuse a source in the folder of a table: its files may have rows that the table deleted.
+
+    Args:
+        source: its address, for the message.
+        above: stores of the folders above it, nearest first. An unreadable one is skipped.
+
+    Raises:
+        UnsupportedFeatureError: IMP-7.
+    """
+    for store in above:
+        for prefix in ("_log/", "_delta_log/", "metadata/", ".hoodie/"):
+            with suppress(StoreError):
+                keys = (one.key for one in islice(store.list_after(prefix), _LOOKED_AT))
+                match = next((m for m in map(_TABLE_ABOVE.fullmatch, keys) if m), None)
+                if match is not None:
+                    raise refused(
+                        f"{source:.300} lies in a {match.lastgroup} table at {store.uri:.300} "
+                        f"({match[0]:.200}), and not all of its files are rows (rule IMP-7)",
+                        "import:table",
+                        advice=f"Read or import the table at {store.uri:.300} instead.",
+                    )
 
 
 def _listing(store: Store, *, refuse_tables: bool = False) -> _Listing:

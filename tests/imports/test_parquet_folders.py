@@ -21,6 +21,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.imports import parquet_source
+from tablefmt.imports.parquet_source import folders_above
 from tablefmt.model.log_entry import OverflowFile
 from tests.imports.sources import alike, contents, hive, write
 
@@ -389,6 +390,39 @@ def test_a_table_below_the_folder_is_refused_by_name(
     assert "Import each table by itself" in str(error.value)
     assert error.value.features == ["import:table"]
     assert contents(source) == before
+
+
+@pytest.mark.parametrize(("format", "key"), BELOW.items())
+def test_a_source_inside_a_table_is_refused_by_name(tmp_path: Path, format: str, key: str) -> None:
+    """IMP-7: at any depth, in place and elsewhere, from each format of a source."""
+    table, source = tmp_path / "t", tmp_path / "t" / "data" / "region=EU"
+    write(source / "a.parquet", {"id": [1]})
+    (table / key).parent.mkdir(parents=True)
+    (table / key).write_bytes(b"x")
+    before = contents(tmp_path)
+    for into in (None, tmp_path / "new"):
+        with pytest.raises(UnsupportedFeatureError) as error:
+            tablefmt.import_table(source, "parquet", into=into)
+        assert f"{source} lies in a {format} table at {table}" in str(error.value)
+        assert error.value.features == ["import:table"]
+    assert contents(tmp_path) == before
+
+
+def test_deleted_rows_of_a_tables_files_do_not_come_back(tmp_path: Path) -> None:
+    """IMP-7: a real table, and one of memory."""
+    for uri in (str(tmp_path / "t"), "memory://an-import/t"):
+        table = tablefmt.create(uri, pa.table({"id": [1, 2]}))
+        table.delete("id = 1")
+        with pytest.raises(UnsupportedFeatureError, match=r"lies in a tablefmt table"):
+            tablefmt.import_table(f"{uri}/data")
+
+
+def test_folders_above_an_address() -> None:
+    """IMP-7: not the root of a disk, but the bucket."""
+    assert folders_above("/a/b/c") == ["/a/b", "/a"]
+    assert folders_above("/a") == []
+    assert folders_above("s3://bucket/a/b") == ["s3://bucket/a", "s3://bucket"]
+    assert folders_above("s3://bucket") == []
 
 
 def test_rows_deleted_in_a_nested_table_do_not_come_back(tmp_path: Path) -> None:
