@@ -9,7 +9,9 @@ Spec: IMP-1 .. IMP-7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
 
+import orjson
 from pyroaring import BitMap64
 
 from tablefmt.commit.environment import SYSTEM
@@ -17,6 +19,7 @@ from tablefmt.commit.transaction_plan import Staged
 from tablefmt.conflict.read_write_sets import own_file
 from tablefmt.errors import (
     CommitRejectedError,
+    IdempotenceError,
     InvalidArgumentError,
     TableExistsError,
     TableNotFoundError,
@@ -30,12 +33,19 @@ from tablefmt.log.metadata_json import metadata_to_json
 from tablefmt.log.object_names import LOG
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import IMPORTED
-from tablefmt.model.log_entry import Import, Metadata, Operation, OperationClass, ProtocolFeatures
+from tablefmt.model.log_entry import (
+    AddedFiles,
+    Import,
+    Metadata,
+    Operation,
+    OperationClass,
+    ProtocolFeatures,
+)
 from tablefmt.model.positions import Marks
 from tablefmt.operations.create import create_as, is_there, open_if_exists, prepare
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import autocommit
-from tablefmt.session.statement import EngineRows, Statement
+from tablefmt.session.statement import Statement
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
 from tablefmt.store.location_checks import ensure_safe
@@ -173,10 +183,27 @@ def _commit_files(context: TableContext, source: Source, described: Described) -
             deletes=deletes,
         )
 
-    statement = Statement(name=NAME, stage=stage, engine=EngineRows(digest=None))
-    commit = autocommit(context, statement, CommitOptions(application=_APPLICATION))
+    assert described.add is not None
+    text = _text(described.add, deletes)
+    statement = Statement(name=NAME, stage=stage, text=lambda _: text)
+    try:
+        commit = autocommit(context, statement, CommitOptions(application=_APPLICATION))
+    except IdempotenceError:
+        raise CommitRejectedError(
+            f"another importer of {source.format} files made the table at {context.store.uri} of "
+            "other files, because the source changed; drop the table, and import again when "
+            "nobody writes to the source"
+        ) from None
     if commit.already_applied:
         context.refresh()
+
+
+def _text(add: AddedFiles, deletes: Mapping[int, Marks]) -> tuple[str, ...]:
+    """Return what identifies the files and their deleted rows, in the commit's digest (CFL-6)."""
+    vectors = sorted(deletes.items())
+    gone = (f"{file}:{sha256(marks.deleted.serialize()).hexdigest()}" for file, marks in vectors)
+    columns = sorted(add.columns.items())
+    return (*(f"{name}:{sha256(orjson.dumps(held)).hexdigest()}" for name, held in columns), *gone)
 
 
 def source_of(store: Store, format: str | None, *, resumes: bool = False) -> Source:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import tablefmt
-from tablefmt.errors import TableExistsError, TablefmtError
+from tablefmt.errors import CommitRejectedError, TableExistsError, TablefmtError
 from tablefmt.imports import import_table
 from tablefmt.imports.import_table import import_source
 from tablefmt.log.object_names import entry_key
 from tablefmt.store.local_store import LocalStore
 from tablefmt.testing.faults import Fault, FaultyStore, Killed
-from tests.imports.sources import alike, contents, hive
+from tests.imports.sources import alike, contents, hive, write
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -78,6 +78,26 @@ def test_two_importers_that_finish_the_same_import_add_each_row_once(
     assert mine.version == 1
     for table in (mine, tablefmt.open(tmp_path / "t")):
         assert alike(table.to_arrow()) == alike(rows)
+
+
+def test_an_importer_of_other_files_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IMP-5, CFL-7: the source got a file between the two, and the other importer saw it."""
+    write(tmp_path / "t" / "a.parquet", {"x": [1]})
+    real = import_table._commit_files
+
+    def behind(*arguments: object) -> None:
+        monkeypatch.setattr(import_table, "_commit_files", real)
+        write(tmp_path / "t" / "b.parquet", {"x": [2]})
+        tablefmt.import_table(tmp_path / "t")
+        real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(import_table, "_commit_files", behind)
+    with pytest.raises(CommitRejectedError, match="other files"):
+        tablefmt.import_table(tmp_path / "t")
+    table = tablefmt.open(tmp_path / "t")
+    assert (table.version, sorted(table.to_arrow()["x"].to_pylist())) == (1, [1, 2])
 
 
 def test_another_unfinished_import_is_not_finished(tmp_path: Path) -> None:
