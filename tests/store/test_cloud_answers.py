@@ -365,7 +365,7 @@ def test_a_file_of_google_credentials_is_carried_as_its_text(
 
 
 def test_a_client_of_azure_is_carried(monkeypatch: pytest.MonkeyPatch):
-    """STO-13: what azure-identity would read from the environment; a key has priority."""
+    """STO-13: with the variables that azure-identity reads; a key has priority."""
     for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET"):
         monkeypatch.setenv(f"AZURE_{name}", name)
     uri = "abfss://c@acc.dfs.core.windows.net/t"

@@ -10,7 +10,7 @@ from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.model.name_matching import folded
 from tablefmt.spark.backends.arrow.arrow_backend import ArrowBackend
 from tablefmt.spark.backends.backend_protocol import Backend
-from tablefmt.spark.backends.native import s3a
+from tablefmt.spark.backends.native import gcs_connector, s3a
 from tablefmt.spark.backends.native.native_backend import NativeBackend
 from tablefmt.spark.backends.python_workers import check_workers
 from tablefmt.spark.jvm import java_classes
@@ -29,6 +29,8 @@ NO_JARS = (
 )
 
 _log = logging.getLogger("tablefmt.spark")
+_SAID: set[tuple[str, Choice]] = set()
+"""Tables and reasons that were logged. A few hundred bytes for each table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Choice:
 def backend_for(spark: Session, store: Store) -> Backend:
     """Return the backend for a table.
 
-    Logs if the backend is arrow: as WARNING if native lacks something, else as INFO.
+    Logs once for a table if the backend is arrow: as WARNING if native lacks something, else as
+    INFO.
 
     Raises:
         UnsupportedFeatureError: memory://, which no backend can reach; `SETTING` is native, but
@@ -56,7 +59,11 @@ def backend_for(spark: Session, store: Store) -> Backend:
     if choice.name == "native":
         return NativeBackend(spark, store, lambda: arrow_backend(spark, store))
     level = logging.WARNING if choice.lacking else logging.INFO
-    _log.log(level, "%s goes through Arrow, not Spark's own files: %s", store.uri, choice.reason)
+    if (store.uri, choice) not in _SAID:
+        _SAID.add((store.uri, choice))
+        _log.log(
+            level, "%s goes through Arrow, not Spark's own files: %s", store.uri, choice.reason
+        )
     return arrow_backend(spark, store)
 
 
@@ -136,6 +143,15 @@ def _for_store(spark: Session, store: Store) -> Choice:
     traits = store.traits
     if traits.on_disk:
         return Choice("native", "Hadoop opens local paths")
+    if traits.scheme == "gs":
+        settings = gcs_connector.gcs_settings(store)
+        if isinstance(settings, str):
+            return fallback(settings)
+        if not gcs_connector.has_connector(spark):
+            return fallback(gcs_connector.NO_JAR)
+        return Choice("native", "Hadoop opens the bucket with Google's connector")
+    if traits.scheme == "az":
+        return fallback("tables on Azure always do, with Hadoop's connector too")
     if traits.scheme != "s3":
         return Choice("arrow", f"Hadoop has no file system for {traits.scheme}://")
     problem = s3a.why_not(store)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -30,13 +30,13 @@ from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Schema, physical
 from tablefmt.session.transaction_snapshot import live_rows
 from tablefmt.snapshot.table_state import Snapshot
+from tablefmt.spark.backends.native.hadoop_root import hadoop_root
 from tablefmt.spark.backends.native.relation_columns import (
     Groups,
     partition_groups,
     replaced_name,
     without_variables,
 )
-from tablefmt.spark.backends.native.s3a import s3_place
 from tablefmt.spark.jvm import java_classes
 from tablefmt.spark.pyspark_objects import (
     DataFrame,
@@ -190,7 +190,7 @@ def kept_relation(
     storage: Mapping[str, str] | None = None,
 ) -> JavaObject:
     """Return `to_relation`, cached while it is among the last RELATIONS_KEPT used."""
-    root = hadoop_root(store)
+    root = hadoop_root(spark, store)
     # The scheme of a bucket identifies its credentials.
     place = (root.scheme, root.authority, root.path)
     given = json.dumps(storage, sort_keys=True)
@@ -219,7 +219,7 @@ def to_relation(
     plain = not has_own_names(files.columns)
     if not plain and files.otherwise is None:
         raise _not_plain(store)
-    root = hadoop_root(store)
+    root = hadoop_root(spark, store)
     _check_names(files.schema)
     given = None if storage is None else _java_map(spark, storage)
     # Without the rule, Spark does not push conditions that mix partition and other columns.
@@ -377,42 +377,6 @@ def _format(spark: Session, files: Files, columns: JavaObject) -> JavaObject:
             one["metadata"][_IN_EVERY_FILE] = True
     inside = java_classes.java_schema(spark, json.dumps(described))
     return java_classes.new_instance(spark, "SnapshotFormat", columns, inside)
-
-
-@dataclass(frozen=True, slots=True)
-class HadoopRoot:
-    """Root of a table for Hadoop, with nothing escaped."""
-
-    scheme: str
-    authority: str | None
-    """The bucket. None on a local disk."""
-    path: str
-    """An absolute path."""
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Hadoop settings of a scan or a write, possibly with credentials."""
-
-    def __truediv__(self, below: str) -> str:
-        """Return a path below the root as text that Hadoop reads without unescaping."""
-        place = f"//{self.authority}" if self.authority else ""
-        return f"{self.scheme}:{place}{self.path}/{below}"
-
-
-def hadoop_root(store: Store) -> HadoopRoot:
-    """Return the root of the table for Hadoop.
-
-    Raises:
-        UnsupportedFeatureError: Hadoop cannot open the store.
-    """
-    traits = store.traits
-    if traits.on_disk:
-        return HadoopRoot("file", None, traits.path)
-    if traits.scheme == "s3":
-        place = s3_place(store)
-        return HadoopRoot(place.scheme, place.bucket, place.path, place.settings)
-    raise UnsupportedFeatureError(
-        f"Spark does not open the files of tables at {traits.scheme}:// itself",
-        [f"spark:{traits.scheme}"],
-    )
 
 
 def group_columns(files: Files) -> str:

@@ -35,7 +35,7 @@ from tablefmt.spark.backends.backend_protocol import (
     spark_fields,
 )
 from tablefmt.spark.backends.native import s3a
-from tablefmt.spark.backends.native.native_relation import HadoopRoot, hadoop_root
+from tablefmt.spark.backends.native.hadoop_root import HadoopRoot, hadoop_root
 from tablefmt.spark.columns.projection import alignment, guard, misfit
 from tablefmt.spark.jvm import java_classes
 from tablefmt.spark.pyspark_objects import DataFrame, Session, java_rows, java_session, jvm_of
@@ -76,12 +76,6 @@ POSITION_OPTIONS = {"parquet.writer.version": "v2"}
 This writer version stores ascending numbers as differences, which take almost no space. It applies
 to integer columns of the table, too.
 """
-
-LOCAL_OPTIONS = {
-    # The default local file system writes a hidden checksum file beside every file.
-    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "fs.file.impl.disable.cache": "true",
-}
 
 OPTIMIZED_CONF = {
     "spark.sql.adaptive.enabled": "true",
@@ -190,7 +184,7 @@ class NativeFiles(TransactionFiles):
 
 def _delete(spark: Session, store: Store, folder: str) -> None:
     """Delete a folder and its content with Hadoop, which deletes many objects per request."""
-    root = hadoop_root(store)
+    root = hadoop_root(spark, store)
     conf = java_session(spark).sessionState().newHadoopConf()
     for name, value in root.settings.items():
         conf.set(name, value)
@@ -232,7 +226,7 @@ def _run(
     metadata, layout = to.metadata, to.layout
     check = guard(metadata)
     steps = alignment(frame, metadata.schema, more, named=check is not None)
-    root = hadoop_root(store)
+    root = hadoop_root(frame.sparkSession, store)
     settings, options = _settings(root, layout)
     if more:
         options.update(POSITION_OPTIONS)
@@ -275,12 +269,8 @@ def _settings(root: HadoopRoot, layout: Layout) -> tuple[dict[str, str], dict[st
         options["maxRecordsPerFile"] = str(layout.rows_max)
     if layout.shuffle_bytes is not None:
         settings.update(OPTIMIZED_CONF)
-    if root.scheme == "file":
-        options.update(LOCAL_OPTIONS)
-    else:
-        settings.update(s3a.SESSION_CONF)
-        options.update(s3a.WRITE_OPTIONS)
-        options.update(root.settings)
+    settings.update(root.session_conf)
+    options.update({**root.write_options, **root.settings})
     return settings, options
 
 

@@ -156,12 +156,17 @@ def bucket_settings(bucket: str, access: S3Access) -> dict[str, str]:
 
 def has_s3a(spark: Session) -> bool:
     """Return whether the JVM of a classic session has all of `CLASSES`."""
+    return has_classes(spark, CLASSES)
+
+
+def has_classes(spark: Session, names: Iterable[str]) -> bool:
+    """Return whether the JVM of a classic session has these classes."""
     from py4j.protocol import Py4JError
 
     jvm = jvm_of(spark)
     try:
         loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-        for name in CLASSES:
+        for name in names:
             jvm.java.lang.Class.forName(name, False, loader)
     except (Py4JError, TypeError):
         return False
