@@ -376,7 +376,10 @@ class Store(Protocol):
         """Abort an unfinished upload of another program by its id, where the store has those."""
 
     def delete_folder_marker(self, folder: str) -> None:
-        """Remove the empty object `folder/` that Hadoop leaves. It is no key and never listed."""
+        """Remove the empty object `folder/` that Hadoop leaves. It is no key and never listed.
+
+        Never raises for the store, because a marker that stays does no harm.
+        """
 
     def with_credentials(self) -> Store:
         """Return this store for another machine, with the credentials that this process resolved.

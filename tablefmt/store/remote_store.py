@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from math import inf
 from typing import IO, Protocol, cast
 
@@ -177,9 +177,13 @@ class RemoteStore(ABC):
         return in_order(self._listed(check_prefix(prefix), after), after, self.uri)
 
     def delete_folder_marker(self, folder: str) -> None:
-        """Send one DELETE. An absent marker is fine."""
+        """Send one DELETE. A marker that is absent, or that stays, does no harm.
+
+        Servers over a file system, such as versitygw, refuse it while the folder has objects.
+        """
         check_key(folder.rstrip("/"))
-        self._remove_marker(folder)
+        with suppress(StoreError):
+            self._remove_marker(folder)
 
     # What no bucket has
 
