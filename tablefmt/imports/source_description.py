@@ -71,7 +71,7 @@ def describe_source(store: Store, source: Source) -> Described:
         CorruptDataError: a file is missing, is no Parquet, or is damaged.
     """
     columns = _Columns(source)
-    looks = list(_in_parallel(lambda at: _look(store, source, at), range(len(source.paths))))
+    looks = list(_in_parallel(lambda at: _look(store, source, at), len(source.paths)))
     for at, look in enumerate(looks):
         columns.take(source.paths[at], look)
     schema, partition_by, values = columns.finished()
@@ -116,9 +116,16 @@ class _Look:
     digest: str | None
 
 
-def _in_parallel(work: Callable[[int], _Look], places: Sequence[int]) -> Iterator[_Look]:
+def _in_parallel(work: Callable[[int], _Look], count: int) -> Iterator[_Look]:
+    # A task costs as much as a small footer on a local disk, so many files share one.
+    step = max(1, min(16, count // (8 * THREADS)))
+
+    def some(start: int) -> list[_Look]:
+        return [work(at) for at in range(start, min(start + step, count))]
+
     with ThreadPoolExecutor(THREADS) as pool:
-        yield from pool.map(work, places)
+        for looks in pool.map(some, range(0, count, step)):
+            yield from looks
 
 
 def _look(store: Store, source: Source, at: int) -> _Look:
