@@ -17,6 +17,7 @@ from tablefmt.export.table_export import ExportReport, Start, export_table
 from tablefmt.expressions.ddl import is_schema
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import Expression
+from tablefmt.imports.iceberg_source import metadata_named
 from tablefmt.imports.import_table import import_source
 from tablefmt.imports.parquet_source import folders_above
 from tablefmt.maintenance.drop import drop_at
@@ -800,7 +801,8 @@ def import_table(
     The source stays readable. Later commits write only files of their own.
 
     Args:
-        uri: the folder of the source.
+        uri: the folder of the source. For Iceberg also the address of a metadata file, as a
+            catalog names it: `…/metadata/00003-….metadata.json`.
         format: "parquet" (a folder of Parquet files, perhaps in hive folders such as `day=1`),
             "delta" or "iceberg"; None: found out by the files in the folder.
         into: the place of the new table; None: the source's folder. The returned handle may read
@@ -818,13 +820,14 @@ def import_table(
         CorruptDataError: a file of the source is missing, is not Parquet, or is damaged.
         CommitRejectedError: the source changed meanwhile.
     """
-    source = open_store(uri, storage_options)
+    folder, metadata = metadata_named(uri)
+    source = open_store(folder, storage_options)
     target = None
     if into is not None:
         roots = {**(storage_options or {}), "import_roots": [source.uri]}
         target = open_store(into, roots)
     above = (open_store(one, storage_options) for one in folders_above(source.uri))
-    return Table(import_source(source, target, format, adopt=adopt, above=above))
+    return Table(import_source(source, target, format, adopt=adopt, above=above, metadata=metadata))
 
 
 def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> bool:

@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,19 +54,32 @@ POSITIONS = 1 << 16
 _NAME = re.compile(r"(?:v([0-9]{1,19})|([0-9]{1,19})-[0-9a-zA-Z-]+)\.metadata\.json")
 
 
-def iceberg_source(store: Store) -> Source:
+_METADATA_FILE = re.compile(r"(.*[^/])/metadata/([^/]+\.metadata\.json)")
+
+
+def metadata_named(uri: Any) -> tuple[Any, str | None]:
+    """Return the folder of a table, and the metadata file that an address names, if any. Pure."""
+    match = _METADATA_FILE.fullmatch(str(uri)) if isinstance(uri, str | PurePath) else None
+    return (uri, None) if match is None else (match[1], match[2])
+
+
+def iceberg_source(store: Store, named: str | None = None) -> Source:
     """Return the files of the current snapshot of an Iceberg table.
+
+    Args:
+        store: of the table's folder.
+        named: the metadata file to read, as a catalog names it; None: the newest by its number.
 
     Raises:
         TableNotFoundError: there is no Iceberg table.
         UnsupportedFeatureError: IMP-7; or PyIceberg is not installed.
         SchemaMismatchError: IMP-7. CorruptTableError, CorruptDataError: damaged metadata.
     """
-    name = newest_metadata(store)
+    name = newest_metadata(store) if named is None else named
     folder = _Folder(store)
     table = _opened(folder, name)
     try:
-        return _source(store, folder, table, name)
+        return _source(store, folder, table, None if named else name)
     except TablefmtError:
         raise
     except Exception as error:
@@ -96,7 +110,7 @@ def newest_metadata(store: Store) -> str:
         raise refused(
             f"two metadata files have the newest number: {', '.join(sorted(newest))!r:.300}",
             "import:iceberg",
-            advice="Remove the one that the catalog does not name.",
+            advice="Import the one that the catalog names by its address.",
         )
     return newest[0]
 
@@ -216,7 +230,8 @@ class _Input:
             ) from None
 
 
-def _source(store: Store, folder: _Folder, table: Table, name: str) -> Source:
+def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> Source:
+    """Return the source. `newest`: the newest metadata file; None: another one is read."""
     fields = tuple(_field(f, top=True) for f in table.schema().fields)
     try:
         schema = check_new_names(Schema(fields, table.metadata.last_column_id))
@@ -249,8 +264,10 @@ def _source(store: Store, folder: _Folder, table: Table, name: str) -> Source:
     snapshot = table.current_snapshot()
 
     def changed() -> str | None:
+        if newest is None:
+            return None
         now = newest_metadata(store)
-        return None if now == name else f"its newest metadata is {now!r} now"
+        return None if now == newest else f"its newest metadata is {now!r} now"
 
     return Source(
         format="iceberg",

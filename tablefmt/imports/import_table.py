@@ -66,6 +66,7 @@ def import_source(
     *,
     adopt: bool = False,
     above: Iterable[Store] = (),
+    metadata: str | None = None,
 ) -> TableContext:
     """Make a table of the files of another format's table.
 
@@ -75,6 +76,7 @@ def import_source(
         format: parquet, delta or iceberg; None: found out by the source's files.
         adopt: vacuum and drop may remove the files once the table does not need them.
         above: of the folders above the source, to find a table that it is a part of.
+        metadata: name of the metadata file of an Iceberg table; None: the newest one.
 
     Raises:
         InvalidArgumentError: an unknown format; `adopt` with another folder.
@@ -92,10 +94,11 @@ def import_source(
     refuse_inside(source_store.uri, above)
     place = target or source_store
     begun = _begun(place)
-    source = source_of(source_store, format, resumes=begun is not None and target is None)
+    resumes = begun is not None and target is None
+    source = source_of(source_store, format, resumes=resumes, metadata=metadata)
     described = describe_source(source_store, source)
     imports = _imports(source, described, source_store.uri, target is not None, adopt)
-    metadata = Metadata(described.schema, described.partition_by, imports=imports)
+    made = Metadata(described.schema, described.partition_by, imports=imports)
     change = source.changed()
     if change is not None:
         raise CommitRejectedError(
@@ -103,14 +106,14 @@ def import_source(
             "again when nobody writes to it"
         )
     if begun is not None:
-        _check_same(begun, metadata, described)
+        _check_same(begun, made, described)
         _commit_files(begun, source, described)
         return begun
     if target is None:
         ensure_safe(place, SYSTEM.nonce(), SYSTEM.sleep)
     else:
         prepare(place)
-    context = create_as(place, metadata, checked=True, protocol=_FEATURES)
+    context = create_as(place, made, checked=True, protocol=_FEATURES)
     if described.add is not None:
         _commit_files(context, source, described)
     return context
@@ -206,7 +209,9 @@ def _text(add: AddedFiles, deletes: Mapping[int, Marks]) -> tuple[str, ...]:
     return (*(f"{name}:{sha256(orjson.dumps(held)).hexdigest()}" for name, held in columns), *gone)
 
 
-def source_of(store: Store, format: str | None, *, resumes: bool = False) -> Source:
+def source_of(
+    store: Store, format: str | None, *, resumes: bool = False, metadata: str | None = None
+) -> Source:
     """Return the source in a folder. Arguments and errors as `import_source`.
 
     `resumes` means that the log of the new table may be there.
@@ -225,6 +230,13 @@ def source_of(store: Store, format: str | None, *, resumes: bool = False) -> Sou
                 advice=f"Import it with format={found!r}.",
             )
         raise TableNotFoundError(store.uri, f"it is a table of the format {found}, not {format}")
+    if metadata is not None:
+        if format != "iceberg":
+            raise InvalidArgumentError(
+                f"format={format!r:.100} with the metadata file {metadata!r:.200}: expected "
+                "iceberg. Name the folder of a table of another format."
+            )
+        return iceberg_source(store, metadata)
     return _READERS[format](store)
 
 

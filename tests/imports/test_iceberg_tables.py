@@ -195,3 +195,25 @@ def test_positional_deletes_and_vectors() -> None:
         deletes.of(puffin(("/u/data/a.parquet", vector(1))), "PUFFIN")
     with pytest.raises(UnsupportedFeatureError, match="is AVRO"):
         deletes.of(b"Obj1", "AVRO")
+
+
+def test_a_metadata_file_that_a_catalog_names(tmp_path: Path) -> None:
+    """IMP-5: as the newest one, and an older one; a catalog's location is an address."""
+    rows = pa.table({"id": pa.array(range(4), pa.int64())})
+    ice = made(tmp_path, rows.slice(0, 2))
+    older, first = ice.metadata_location, ice.scan().to_arrow()
+    ice.append(rows.slice(2))
+    newest = Path(ice.metadata_location.removeprefix("file://"))
+    table = tablefmt.import_table(older, into=tmp_path / "old")
+    assert alike(table.to_arrow()) == alike(first)
+    for name in ("00009-one.metadata.json", "00009-two.metadata.json"):
+        shutil.copy(newest, newest.with_name(name))
+    with pytest.raises(UnsupportedFeatureError, match="by its address"):
+        tablefmt.import_table(tmp_path / "db" / "t")
+    with pytest.raises(UnsupportedFeatureError, match="format='iceberg'"):
+        tablefmt.import_table(newest, "parquet")
+    with pytest.raises(CorruptDataError, match="missing"):
+        tablefmt.import_table(newest.with_name("00010-none.metadata.json"))
+    table = tablefmt.import_table(newest)
+    assert table.uri == str(tmp_path / "db" / "t")
+    assert alike(table.to_arrow()) == alike(ice.scan().to_arrow()) == alike(rows)

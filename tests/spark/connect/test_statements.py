@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.spark.entry.pyspark_wrappers import CALLS
+from tests.imports.sources import write
 from tests.spark.connect.conftest import new_session
 
 
@@ -71,3 +74,19 @@ def test_spark_statements_and_unknown_ones_are_unchanged(session: Any) -> None:
     for text in ("OPTIMIZE", "VACUUM t DRY", "SELECT (1"):
         with pytest.raises(ParseException):
             session.sql(text)
+
+
+def test_imports_and_exports_over_connect(session: Any, tmp_path: Path) -> None:
+    """IMP-4, XPT-1: the client imports and exports; the server's workers read the files."""
+    write(tmp_path / "s" / "p=1" / "a.parquet", {"A": pa.array([1, 2], pa.int32())})
+    write(tmp_path / "s" / "p=2" / "b.parquet", {"a": [3.5]})
+    table = tablefmt.spark.import_table(session, str(tmp_path / "s"))
+    assert sorted(table.to_df().collect()) == [(1.0, 1), (2.0, 1), (3.5, 2)]
+    table.delete("A = 2")
+    assert sorted(row.A for row in table.to_df().collect()) == [1.0, 3.5]
+    loaded = session.read.format("tablefmt").load(str(tmp_path / "s"))
+    assert sorted(row.A for row in loaded.collect()) == [1.0, 3.5]
+    plain = tablefmt.create(str(tmp_path / "t"), {"id": [1, 2]})
+    report = tablefmt.spark.open(session, plain.uri).export("delta")
+    assert (report.exported, report.held) == (1, None)
+    assert pa.table(deltalake.DeltaTable(plain.uri).scan())["id"].to_pylist() == [1, 2]

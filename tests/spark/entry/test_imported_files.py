@@ -16,6 +16,7 @@ from tablefmt.errors import (
     TableNotFoundError,
 )
 from tests.imports.sources import alike, hive, write
+from tests.imports.test_iceberg_tables import made
 
 
 def rows(source: Any) -> list[tuple[Any, ...]]:
@@ -128,5 +129,12 @@ def test_convert_in_sql(spark: Any, tmp_path: Path) -> None:
         spark.sql(f"CONVERT TO tablefmt iceberg.`{delta}`")
     assert spark.sql(f"CONVERT TO tablefmt delta.`{delta}`").first().numFiles == 1
     assert alike(tablefmt.open(str(delta)).to_arrow()) == alike(rows.select(["id", "n"]))
+    pytest.importorskip("pyiceberg.catalog.sql")
+    ice = made(tmp_path / "i", rows.select(["id", "n"]))
+    assert spark.sql(f"CONVERT TO tablefmt iceberg.`{ice.metadata_location}`").first().version == 1
+    found = spark.sql(f"SELECT * FROM tablefmt.`{tmp_path / 'i' / 'db' / 't'}`")
+    assert alike(found.toArrow().cast(pa.schema({"id": pa.int64(), "n": pa.int64()}))) == alike(
+        rows.select(["id", "n"])
+    )
     with pytest.raises(ParseException):
         spark.sql(f"CONVERT TO DELTA parquet.`{delta}`")
