@@ -24,11 +24,11 @@ from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.log_expiry import ExpiryReport, expire_log
 from tablefmt.maintenance.maintain import SECONDS, MaintenanceReport, maintain
 from tablefmt.maintenance.manual_checkpoint import CheckpointReport, checkpoint
-from tablefmt.maintenance.retention import Retention
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.clustering_columns import with_cluster_by
+from tablefmt.model.properties import Retention
 from tablefmt.model.times import Time, from_micros, show_time
 from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
@@ -47,6 +47,7 @@ from tablefmt.operations.overwrite import overwrite, truncate
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.restore import restore
 from tablefmt.operations.save_modes import write as write_rows
+from tablefmt.operations.tag_listing import tag_rows
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
 from tablefmt.pipes.replication_lag import LagReport, Source, lag
@@ -266,7 +267,17 @@ class Table(ReadableTable):
     def _alter(self, alteration: Alteration, commit: CommitKeywords) -> Commit:
         return alter(self.context, alteration, commit_options(commit))
 
-    def transaction(self, *, read_version: int | None = None) -> Transaction:
+    def tags(self) -> pa.Table:
+        """Return the tags of the table, one row each, in the order of names (TAG-1).
+
+        The columns are name, version, `retain_until` and `can_be_read`. `retain_until` is the time
+        after which a vacuum may remove the version, and NULL if it stays with the tag.
+        """
+        self.context.view.refresh()
+        head = self.context.view.head
+        return tag_rows(head.metadata, head.totals.oldest)
+
+    def transaction(self, *, read_version: int | str | None = None) -> Transaction:
         """Begin a transaction that reads one version, by default the newest in the store.
 
         Raises:
@@ -278,11 +289,11 @@ class Table(ReadableTable):
     def changes(
         self,
         *,
-        starting_version: int | None = None,
-        after_version: int | None = None,
+        starting_version: int | str | None = None,
+        after_version: int | str | None = None,
         starting_timestamp: Time | None = None,
         after_timestamp: Time | None = None,
-        ending_version: int | None = None,
+        ending_version: int | str | None = None,
         ending_timestamp: Time | None = None,
         content: str = "changes",
         schema: str = "end",
@@ -576,7 +587,7 @@ class Table(ReadableTable):
 
     def restore(
         self,
-        version: int | None = None,
+        version: int | str | None = None,
         *,
         timestamp: Time | None = None,
         **commit: Unpack[CommitKeywords],

@@ -20,6 +20,7 @@ from logdump.text import compact
 
 import tablefmt
 from tablefmt.errors import TableNotFoundError
+from tablefmt.model.tags import tags_of
 from tablefmt.snapshot.log_view import cursors_at
 
 Json = dict[str, Any]
@@ -97,6 +98,10 @@ def _shown(table: Any) -> Json:
         "timestamp": table.timestamp,
         "partition_by": list(table.partition_by),
         "properties": dict(table.properties),
+        "tags": {
+            name: {"version": tag.version, **({} if tag.until is None else {"until": tag.until})}
+            for name, tag in tags_of(table.context.view.metadata_at(table.version)).items()
+        },
         "constraints": dict(table.constraints),
         "files": [_shown_file(table, file) for file in table.scan().files().to_pylist()],
         "written": _written(table),
@@ -159,6 +164,7 @@ def _expected(document: Json) -> Json:
         "timestamp": _instant(state["timestamp"]),
         "partition_by": state["partition_by"],
         "properties": state["properties"],
+        "tags": state["tags"],
         "constraints": {n: each["condition"] for n, each in state["constraints"].items()},
         "files": [_expected_file(file) for file in state["files"]],
         "written": [file["written"] for file in state["files"]],

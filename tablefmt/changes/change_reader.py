@@ -23,7 +23,14 @@ from tablefmt.changes.change_schema import (
 from tablefmt.changes.changed_rows import RowReader, difference, lost_of, may_cancel, together
 from tablefmt.changes.commit_rows import INSERT, FileChanges
 from tablefmt.changes.feed_plan import known_content, planned
-from tablefmt.changes.version_range import Bounds, Followed, covered, poll_seconds, with_cursors
+from tablefmt.changes.version_range import (
+    Bounds,
+    Followed,
+    covered,
+    poll_seconds,
+    with_cursors,
+    with_numbers,
+)
 from tablefmt.commit.environment import Environment
 from tablefmt.data.arrow_results import BatchSource
 from tablefmt.data.matching_rows import RowFilter
@@ -35,6 +42,7 @@ from tablefmt.model.cached_property import cached_property
 from tablefmt.model.schema import Field, Schema
 from tablefmt.session.table_scan import explain_given_up_version
 from tablefmt.snapshot.file_columns import typed_bounds
+from tablefmt.snapshot.head import tagged_at
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 
@@ -155,6 +163,7 @@ class Changes(BatchSource):
         if refresh:
             view.refresh()
         self.view = view
+        bounds = with_numbers(bounds, partial(tagged_at, view.head))
         now = environment.now_us()
         if bounds.ending_timestamp is not None:
             # This machine's clock may be ahead of the clock of a network disk.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.model.argument_checks import version_number
+from tablefmt.model.tags import version_or_tag
 from tablefmt.model.times import Time, show_time, to_micros
 from tablefmt.snapshot.version_history import Timeline
 
@@ -29,12 +30,33 @@ SETTLE_US = 600_000_000
 class Bounds:
     """Bounds as a caller gives them: exactly one begin, at most one end."""
 
-    starting_version: int | None = None
-    after_version: int | None = None
+    starting_version: int | str | None = None
+    after_version: int | str | None = None
     starting_timestamp: Time | None = None
     after_timestamp: Time | None = None
-    ending_version: int | None = None
+    ending_version: int | str | None = None
     ending_timestamp: Time | None = None
+
+
+def with_numbers(bounds: Bounds, tagged: Callable[[str], int]) -> Bounds:
+    """Return the bounds with versions in place of the names of tags (TAG-1).
+
+    Raises:
+        InvalidRangeError: a bound is no version.
+    """
+
+    def known(version: int | str | None) -> int | None:
+        if version is None:
+            return None
+        number = version_or_tag(version)
+        return tagged(number) if isinstance(number, str) else number
+
+    return replace(
+        bounds,
+        starting_version=known(bounds.starting_version),
+        after_version=known(bounds.after_version),
+        ending_version=known(bounds.ending_version),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,18 @@ def print_entry(record: Json) -> None:
 
 @click.command()
 @on_table
+def tags(uri: str, as_json: bool, options: Json) -> None:
+    """Print the tags: names of versions that stay readable."""
+    rows = records(open_table(uri, options).tags())
+    if as_json:
+        print_document(rows)
+    else:
+        names = ("name", "version", "retain_until", "can_be_read")
+        print_table(names, [[row[name] for name in names] for row in rows])
+
+
+@click.command()
+@on_table
 @click.option("--limit", type=click.IntRange(min=0), help="Print the newest N versions.")
 def history(uri: str, as_json: bool, options: Json, limit: int | None) -> None:
     """Print the commits, newest first, with Delta's column names."""

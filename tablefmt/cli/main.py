@@ -19,7 +19,7 @@ import click
 
 import tablefmt
 from tablefmt.cli.command_options import debug_option, storage_option
-from tablefmt.cli.log_commands import dump, history, log, show
+from tablefmt.cli.log_commands import dump, history, log, show, tags
 from tablefmt.cli.maintenance_commands import (
     checkpoint,
     cluster,
@@ -223,6 +223,7 @@ for command in (
     describe,
     schema,
     files,
+    tags,
     partitions,
     changes,
     diff,

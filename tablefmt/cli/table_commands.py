@@ -44,6 +44,7 @@ from tablefmt.expressions.ddl import CURRENT_DEFAULT, say_values, to_ddl, to_spa
 from tablefmt.maintenance.maintain import due
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.schema import Field
+from tablefmt.model.tags import without_tags
 from tablefmt.model.times import show_time
 from tablefmt.snapshot.file_columns import typed_bounds
 from tablefmt.snapshot.log_view import cursors_at
@@ -80,7 +81,7 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         "description": snapshot.metadata.comment,
         "partitionColumns": snapshot.metadata.partition_names,
         "clusteringColumns": [field.name for field in clustering_of(snapshot.metadata)],
-        "properties": dict(snapshot.metadata.properties),
+        "properties": without_tags(snapshot.metadata.properties),
         "constraints": {n: c.condition for n, c in snapshot.metadata.constraints.items()},
         "readerFeatures": list(head.protocol.reader),
         "writerFeatures": list(head.protocol.writer),

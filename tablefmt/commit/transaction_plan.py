@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tablefmt.commit.restore_plan import Restoring
+from tablefmt.commit.restore_plan import Restoring, check_kept
 from tablefmt.conflict.read_write_sets import (
     NO_IDS,
     Group,
@@ -105,6 +105,8 @@ class Staged:
     protocol: ProtocolFeatures | None = None
     metadata: Metadata | None = None
     """The table's new metadata, under which the files were written. None: unchanged."""
+    keeps: int | None = None
+    """A version that a tag of the new metadata names. It must be kept on every parent (TAG-2)."""
     adds_constraints: bool = False
     """See `PendingCommit.adds_constraints`."""
     replaces: bool = False
@@ -155,6 +157,7 @@ def pending_of(
         groups=staged.groups,
         copied=staged.copied,
         adds_constraints=staged.adds_constraints,
+        defines=staged.metadata is not None or staged.horizon is not None,
         replaces=staged.replaces,
     )
 
@@ -237,6 +240,8 @@ def entry_on(
         now_us: the writer's clock.
     """
     version = 0 if parent is None else parent.version + 1
+    if plan.staged.keeps is not None and parent is not None:
+        check_kept(plan.staged.keeps, parent.totals.oldest, parent.version)
     before = parent.totals if parent else _EMPTY
     add, names = _added(plan, pending, before.next_id)
     deletes = row_deletes({names.get(file, file): marks for file, marks in pending.deletes.items()})

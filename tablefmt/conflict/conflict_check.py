@@ -52,6 +52,7 @@ from tablefmt.model.log_entry import NOT_LOGICAL, Metadata, OperationClass
 from tablefmt.model.name_matching import folded
 from tablefmt.model.properties import DECISIVE, get_property
 from tablefmt.model.schema import Field
+from tablefmt.model.tags import is_tagging
 
 RUN_AGAIN = "Run the pipe again: it resumes from the cursor of the other run."
 
@@ -105,6 +106,10 @@ def replaces_table(concurrent: ConcurrentCommit) -> bool:
 
 def _metadata(concurrent: ConcurrentCommit, pending: PendingCommit) -> Verdict:
     if concurrent.entry.metadata is None:
+        return None
+    before = None if pending.defines else pending.metadata
+    if before is not None and is_tagging(before, concurrent.entry.metadata):
+        # Only tags changed, and they concern no row (CFL-5).
         return None
     if pending.floating and pending.metadata is not None:
         misfit = misfit_of(pending.metadata, concurrent.entry.metadata)

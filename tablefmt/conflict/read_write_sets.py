@@ -139,6 +139,8 @@ class PendingCommit:
     """True for a METADATA change with added constraints (CHECK, NOT NULL) that every row must
     meet.
     """
+    defines: bool = False
+    """It changes the metadata or the horizon, so a concurrent change of tags conflicts (TAG-2)."""
     replaces: bool = False
     """True if the commit replaces the whole table with another one: new metadata and new rows
     (CFL-4).

@@ -39,7 +39,7 @@ def relation(
     uri: Uri | ReadableTable,
     *,
     connection: Any = None,
-    version: int | None = None,
+    version: int | str | None = None,
     timestamp: Time | None = None,
     storage_options: dict[str, Any] | None = None,
     columns: Sequence[str] | None = None,
@@ -54,7 +54,7 @@ def relation(
     Args:
         uri: as for `tablefmt.open`; or an open table, for its version.
         connection: a DuckDB connection; None: the default one. Only it can use the relation.
-        version: a whole number; None: the newest.
+        version: a whole number, or the name of a tag; None: the newest.
         timestamp: alternative to `version`: the time as of which to read (TIM-4).
         storage_options: as for `tablefmt.open`.
         columns: one or more names, in the order of the result; None: all.
@@ -95,7 +95,7 @@ def attach(
     name: str,
     uri: Uri | ReadableTable,
     *,
-    version: int | None = None,
+    version: int | str | None = None,
     timestamp: Time | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> None:

@@ -138,7 +138,7 @@ SCAN_TASK_BYTES = 256 << 20
 def scan(
     uri: Uri | ReadableTable,
     *,
-    version: int | None = None,
+    version: int | str | None = None,
     timestamp: Time | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> polars.LazyFrame:
@@ -149,7 +149,7 @@ def scan(
 
     Args:
         uri: as for `tablefmt.open`; or an open table, for its version.
-        version: a whole number; None: the newest.
+        version: a whole number, or the name of a tag; None: the newest.
         timestamp: alternative to `version`: the time as of which to read (TIM-4).
         storage_options: as for `tablefmt.open`.
 

@@ -34,7 +34,7 @@ _FORMS = tuple(
         rf"(?P<verb>VACUUM)\s+{_NAME}"
         r"(?:\s+RETAIN\s+(?P<hours>\d{1,18}(?:\.\d{1,18})?)\s+HOURS?)?(?P<dry>\s+DRY\s+RUN)?",
         rf"(?P<verb>RESTORE)\s+(?:TABLE\s+)?{_NAME}\s+(?:TO\s+)?"
-        r"(?:VERSION\s+AS\s+OF\s+(?P<version>\d{1,18})"
+        rf"(?:VERSION\s+AS\s+OF\s+(?:(?P<version>\d{{1,18}})|(?P<tag>'{_HIDDEN}*'))"
         rf"|TIMESTAMP\s+AS\s+OF\s+(?P<timestamp>'{_HIDDEN}*'))",
     )
 )
@@ -73,6 +73,8 @@ class TableStatement:
     hours: float | None = None
     dry_run: bool = False
     version: int | None = None
+    tag: str | None = None
+    """Name of a tag instead of a version."""
     timestamp: str | None = None
     """Quoted text of a time."""
     format: str | None = None
@@ -109,9 +111,17 @@ def read_statement(text: str) -> TableStatement | None:
         hours=float(part["hours"]) if part.get("hours") else None,
         dry_run=bool(part.get("dry")),
         timestamp=part.get("timestamp"),
+        tag=_text(part["tag"]) if "tag" in part else None,
         format=part["format"].lower() if "format" in part else None,
         **number,
     )
+
+
+def _text(quoted: str) -> str:
+    try:
+        return literal_text(quoted)
+    except InvalidPredicateError:
+        return quoted
 
 
 def _path_name(quoted: str) -> str | None:

@@ -18,7 +18,6 @@ from tablefmt.log.log_reader import FIRST_WINDOW, unbroken_from
 from tablefmt.log.object_names import CHECKPOINTS, LOG, entry_version
 from tablefmt.maintenance.manual_checkpoint import verified
 from tablefmt.maintenance.retention import (
-    Retention,
     before_us,
     commit_horizon,
     kept_by_log,
@@ -26,7 +25,6 @@ from tablefmt.maintenance.retention import (
     last_old,
     log_seconds,
     now_of,
-    retention_seconds,
     whole_view,
 )
 from tablefmt.maintenance.stored_objects import bytes_of
@@ -41,6 +39,8 @@ from tablefmt.model.log_entry import (
     OperationClass,
     ProtocolFeatures,
 )
+from tablefmt.model.properties import Retention, retention_seconds
+from tablefmt.model.tags import kept_for_tags
 from tablefmt.printable import printable_lines
 from tablefmt.session.checkpoint_writing import checkpoint_at
 from tablefmt.session.staging import commit_with_retries
@@ -136,6 +136,7 @@ def expire_log(
     start = _start(view, listed, now_of(context), seconds)
     if start > 0:
         start = kept_for_exports(context, start, catch_up=not dry_run)
+        start = kept_for_tags(view.head.metadata, now_of(context), start)
     oldest = max(view.head.totals.oldest, start)
     entries = _going(listed, start, _needed(view, oldest) if start > 0 else frozenset())
     report = ExpiryReport(

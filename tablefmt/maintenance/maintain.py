@@ -34,6 +34,7 @@ from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import EXPIRY
 from tablefmt.model.log_entry import Totals
 from tablefmt.model.properties import get_property
+from tablefmt.model.tags import kept_for_tags
 from tablefmt.operations.automatic_compaction import layout_here, layout_of, worthwhile
 from tablefmt.operations.compact import plan_of
 from tablefmt.printable import printable_lines
@@ -101,7 +102,7 @@ def _why_vacuum(context: TableContext) -> str | None:
     view, name = context.view, "deletedFileRetentionDuration"
     seconds, oldest = kept_seconds(view.head.metadata, name), view.head.totals.oldest
     now_us = now_of(context)
-    kept = kept_by_log(view, now_us, seconds)
+    kept = kept_for_tags(view.head.metadata, now_us, kept_by_log(view, now_us, seconds))
     files = 0
     if kept > oldest:
         files = _removed_of(view.totals_at(kept)) - _removed_of(view.totals_at(oldest))
@@ -129,7 +130,7 @@ def _why_expire(context: TableContext) -> str | None:
     seconds = log_seconds(view.head.metadata)
     # Entry 0 stays, so entry 1 is the first candidate.
     now_us = now_of(context)
-    going = kept_by_log(view, now_us, seconds) > 1
+    going = kept_for_tags(view.head.metadata, now_us, kept_by_log(view, now_us, seconds)) > 1
     going = going and kept_by_store(context.store, 0, 2, now_us, seconds) > 1
     return f"entries are older than {name}" if going else None
 

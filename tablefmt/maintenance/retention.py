@@ -6,13 +6,11 @@ a table keeps. Spec: RET-4, RET-5, RET-6, ENT-13, HIS-2.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
-from typing import Any, Union
+from typing import Any
 
 from tablefmt.commit.transaction_plan import Staged
-from tablefmt.errors import InvalidRangeError
+from tablefmt.errors import CommitRejectedError
 from tablefmt.export.table_export import kept_for_copies
 from tablefmt.log.object_names import ENTRIES, entry_key, entry_version
 from tablefmt.model.log_entry import (
@@ -24,6 +22,7 @@ from tablefmt.model.log_entry import (
     PartitionScope,
 )
 from tablefmt.model.properties import duration_seconds, get_property, transaction_seconds
+from tablefmt.model.tags import kept_for_tags
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.staging import commit_with_retries
 from tablefmt.session.table_context import TableContext
@@ -33,38 +32,7 @@ from tablefmt.snapshot.log_opening import check_not_ended, open_log
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 
-Retention = Union[str, timedelta, int, float]  # noqa: UP007 - run time
-"""A duration: text by PTY-3 ("7 days"), a timedelta, or seconds."""
-
 _MICROS = 1_000_000
-
-
-def retention_seconds(given: Retention) -> float:
-    """Return a retention in seconds.
-
-    Raises:
-        InvalidRangeError: it is not a duration, or it is negative.
-    """
-    seconds: float | None = None
-    if isinstance(given, timedelta):
-        seconds = given.total_seconds()
-    elif isinstance(given, str):
-        try:
-            seconds = float(duration_seconds(given.strip()))
-        except ValueError:
-            seconds = None
-    elif isinstance(given, int | float) and not isinstance(given, bool):
-        seconds = float(given)
-    if seconds is None or not math.isfinite(seconds):
-        raise InvalidRangeError(
-            f"retention {given!r:.100} is not a duration. Pass a timedelta, seconds, or text "
-            "such as '7 days' or '12 hours'."
-        )
-    if seconds < 0:
-        raise InvalidRangeError(
-            f"retention {given!r:.100} is negative. Pass a duration of 0 or more."
-        )
-    return seconds
 
 
 def kept_seconds(metadata: Metadata, name: str) -> float:
@@ -194,6 +162,7 @@ def commit_horizon(
     Raises:
         CommitRejectedError, CommitUnknownError, ConcurrentModificationException: CMT-1.
     """
+    now_us = now_of(context)
     operation = Operation(
         name=name,
         cls=OperationClass.MINOR_COMPACT,
@@ -201,14 +170,21 @@ def commit_horizon(
         metrics=dict(metrics),
     )
 
-    def stage(_: Head, txn: TransactionSnapshot) -> Staged:
+    def stage(head: Head, txn: TransactionSnapshot) -> Staged:
+        # A tag that was set since the plan was made conflicts with this commit, so it is seen here.
+        least = kept_for_tags(head.metadata, now_us, oldest)
+        if log is not None and least < oldest:
+            raise CommitRejectedError(
+                f"a tag that was set meanwhile keeps version {least}, so no entry was removed; run "
+                "the expiry again"
+            )
         return Staged(
             transaction=txn.transaction,
             operation=operation,
             scope=PartitionScope(()),
             written_under=txn.metadata,
             read_version=txn.version,
-            horizon=Horizon(oldest, log) if oldest > 0 else None,
+            horizon=Horizon(least, log) if least > 0 else None,
             recorded=True,
         )
 

@@ -31,7 +31,6 @@ from tablefmt.maintenance.removal_plan import (
     vacuum_candidates,
 )
 from tablefmt.maintenance.retention import (
-    Retention,
     before_us,
     commit_horizon,
     kept_by_log,
@@ -39,13 +38,13 @@ from tablefmt.maintenance.retention import (
     kept_for_exports,
     kept_seconds,
     now_of,
-    retention_seconds,
     whole_view,
 )
 from tablefmt.maintenance.stored_objects import Named, bytes_of, listed
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.log_entry import Metadata
-from tablefmt.model.properties import transaction_seconds
+from tablefmt.model.properties import Retention, retention_seconds, transaction_seconds
+from tablefmt.model.tags import kept_for_tags
 from tablefmt.printable import printable_lines
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.checkpoint_root import decode_root
@@ -238,6 +237,7 @@ def vacuum(
     # Refresh, so that concurrently committed files in the listing do not count as left over.
     view.refresh()
     kept = _kept_with_copies(context, view, now_us, seconds, catch_up=not dry_run)
+    kept = max(view.head.totals.oldest, kept_for_tags(view.head.metadata, now_us, kept))
     limits = RetentionLimits(oldest=kept, now_us=now_us, unnamed_seconds=unnamed, adopted=adopted)
     named = Named(view)
     files = _plan(view, listing, named, limits)

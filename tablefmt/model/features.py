@@ -45,6 +45,9 @@ EXPIRY = "logExpiry"
 IMPORTED = "importedFiles"
 """Files of another format's table are files of this table, where they are (IMP-1)."""
 
+TAGS = "tags"
+"""Tags keep versions: a writer that does not know them must not vacuum (TAG-2)."""
+
 FEATURES: Mapping[str, Feature] = MappingProxyType(
     {
         "groupCommit": Feature(
@@ -70,6 +73,13 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             support=Support.KNOWN,
             fields=frozenset({"horizon.log"}),
             rules=("KEY-1", "ENT-13", "LOG-2", "LOG-5", "LOG-8", "RPL-1", "RET-9"),
+        ),
+        TAGS: Feature(
+            reader=False,
+            writer=True,
+            since=1,
+            support=Support.KNOWN,
+            rules=("PTY-1", "ENT-13", "RET-4", "RET-9"),
         ),
     }
 )

@@ -5,15 +5,16 @@ One literal is both the parser and the documentation. Names are Delta's where De
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
-from tablefmt.errors import SchemaMismatchError
+from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.model.argument_checks import checked_mapping, checked_names
 from tablefmt.model.name_matching import did_you_mean
 
@@ -45,6 +46,38 @@ def duration_seconds(text: str) -> int:
     if match is None:
         raise ValueError(text)
     return int(match[1]) * _UNIT_SECONDS[match[2].lower()]
+
+
+Retention = Union[str, timedelta, int, float]  # noqa: UP007 - run time
+"""A duration: text by PTY-3 ("7 days"), a timedelta, or seconds."""
+
+
+def retention_seconds(given: Retention) -> float:
+    """Return a retention in seconds.
+
+    Raises:
+        InvalidRangeError: it is not a duration, or it is negative.
+    """
+    seconds: float | None = None
+    if isinstance(given, timedelta):
+        seconds = given.total_seconds()
+    elif isinstance(given, str):
+        try:
+            seconds = float(duration_seconds(given.strip()))
+        except ValueError:
+            seconds = None
+    elif isinstance(given, int | float) and not isinstance(given, bool):
+        seconds = float(given)
+    if seconds is None or not math.isfinite(seconds):
+        raise InvalidRangeError(
+            f"retention {given!r:.100} is not a duration. Pass a timedelta, seconds, or text "
+            "such as '7 days' or '12 hours'."
+        )
+    if seconds < 0:
+        raise InvalidRangeError(
+            f"retention {given!r:.100} is negative. Pass a duration of 0 or more."
+        )
+    return seconds
 
 
 TRANSACTION_SECONDS_MIN = 3600.0

@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.export.export_refusals import check_exports
 from tablefmt.expressions.check_constraints import shown_columns
-from tablefmt.model.log_entry import Operation, OperationClass
+from tablefmt.model.features import TAGS
+from tablefmt.model.log_entry import Operation, OperationClass, ProtocolFeatures
+from tablefmt.model.properties import Retention, retention_seconds
 from tablefmt.model.scalar_values import shown_value
+from tablefmt.model.tags import Tag, with_tag
+from tablefmt.model.times import MICROS_MAX
 from tablefmt.operations import alterations
-from tablefmt.operations.alterations import Alteration, Row
+from tablefmt.operations.alterations import Alteration, Row, TagRequest
 from tablefmt.session.commit_options import CommitKeywords, CommitOptions
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.staging import autocommit
@@ -25,6 +29,7 @@ from tablefmt.session.statement import Statement
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.table_scan import Scan
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
+from tablefmt.snapshot.head import tagged_at
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -87,6 +92,44 @@ class Alter(Generic[Made]):
             SchemaMismatchError: a column is missing, nested, named twice, or a partition column.
         """
         return self._apply(alterations.set_clustering(by), commit)
+
+    def set_tag(
+        self,
+        name: str,
+        *,
+        version: int | str | None = None,
+        retain: Retention | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Made:
+        """Name a version, and keep it readable. A tag of that name moves to the version (TAG-1).
+
+        Vacuum and log expiry keep the version, and every later one, while the tag keeps it.
+
+        Args:
+            name: 1 to 128 printable characters, which are no number: "2026-Q3".
+            version: an ID version, or the name of another tag; None: the newest version.
+            retain: how long the version stays at least, as text ("90 days"), a timedelta, or
+                seconds. After that the tag stays, and a vacuum may remove the version. None: the
+                version stays until the tag is dropped.
+            commit: options of every commit.
+
+        Raises:
+            InvalidArgumentError: an invalid name.
+            InvalidRangeError: an invalid version or duration.
+            VersionNotFoundError: the version does not exist, or a vacuum gave it up.
+            MetadataChangedException: a concurrent commit set a tag, or changed the metadata.
+            ProtocolChangedException: a concurrent commit set the first tag of the table.
+        """
+        seconds = None if retain is None else retention_seconds(retain)
+        return self._apply(alterations.set_tag(name, version, seconds), commit)
+
+    def drop_tag(self, name: str, **commit: Unpack[CommitKeywords]) -> Made:
+        """Drop a tag. Its version is kept no longer than others.
+
+        Raises:
+            InvalidArgumentError: there is no such tag.
+        """
+        return self._apply(alterations.drop_tag(name), commit)
 
     def add_column(
         self,
@@ -301,7 +344,11 @@ def stage_alter(txn: TransactionSnapshot, alteration: Alteration, find: Find = f
 
     Raises: as `alter`, except for errors of the commit.
     """
-    changed = alteration.change(txn.metadata)
+    changed, keeps, protocol = alteration.change(txn.metadata), None, None
+    if alteration.tag is not None:
+        tag = tag_at(txn, alteration.tag)
+        changed, keeps = with_tag(txn.metadata, alteration.tag.name, tag), tag.version
+        protocol = _with_feature(txn.view.head.protocol)
     same = changed == txn.metadata
     if not same and not alteration.force:
         check_exports(txn.view, txn.version, txn.metadata, changed)
@@ -313,11 +360,37 @@ def stage_alter(txn: TransactionSnapshot, alteration: Alteration, find: Find = f
         transaction=txn.transaction,
         operation=Operation(
             name=alteration.name,
-            cls=OperationClass.METADATA,
+            cls=OperationClass.METADATA if protocol is None else OperationClass.PROTOCOL,
             parameters=dict(alteration.parameters),
         ),
         written_under=txn.metadata,
         read_version=txn.version,
+        protocol=protocol,
+        keeps=keeps,
         metadata=None if same else changed,
         adds_constraints=alteration.adds_constraints and not same,
     )
+
+
+def tag_at(txn: TransactionSnapshot, asked: TagRequest) -> Tag:
+    """Return the tag that a request means on a transaction snapshot.
+
+    Raises:
+        VersionNotFoundError: the version does not exist, or is not kept.
+    """
+    head, version = txn.view.head, asked.version
+    if isinstance(version, str):
+        version = tagged_at(head, version)
+    number = txn.view.check_version(txn.version if version is None else version)
+    if asked.seconds is None:
+        return Tag(number)
+    # Times of a log may be ahead of this clock.
+    now_us = max(txn.measured.began.wall_us, head.timestamp)
+    return Tag(number, min(now_us + round(min(asked.seconds, 1e12) * 1e6), MICROS_MAX))
+
+
+def _with_feature(known: ProtocolFeatures) -> ProtocolFeatures | None:
+    """Return the features with `tags`; None if the table has it (VER-4)."""
+    if TAGS in known.writer:
+        return None
+    return replace(known, writer=tuple(sorted({*known.writer, TAGS})))

@@ -30,6 +30,7 @@ from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
 from tablefmt.model.scalar_values import shown_value
 from tablefmt.model.schema import Schema, path_of
 from tablefmt.model.schema_rules import checked_comment
+from tablefmt.model.tags import checked_tag_name, version_or_tag, without_tag
 from tablefmt.session import metadata_changes
 
 Row = Mapping[str, Any]
@@ -47,6 +48,17 @@ class AddedConstraint:
 
 
 @dataclass(frozen=True, slots=True)
+class TagRequest:
+    """A tag to set (TAG-1)."""
+
+    name: str
+    version: int | str | None
+    """A version, or the name of another tag; None: the version that the transaction reads."""
+    seconds: float | None
+    """Seconds for which the version stays at least; None: as long as the tag."""
+
+
+@dataclass(frozen=True, slots=True)
 class Alteration:
     """One change of the metadata."""
 
@@ -58,6 +70,9 @@ class Alteration:
     """The constraint that it adds. Concurrent appends conflict with it."""
     force: bool = False
     """True to let the copies of the property `export` hold, if they cannot show it (XPT-12)."""
+
+    tag: TagRequest | None = None
+    """A tag to set. Its version is that of the transaction snapshot, unless it names one."""
 
     @property
     def adds_constraints(self) -> bool:
@@ -112,6 +127,24 @@ def set_clustering(by: str | Sequence[str] | None) -> Alteration:
         lambda metadata: metadata_changes.with_clustering(metadata, names),
         {"columns": names},
     )
+
+
+def set_tag(name: str, version: int | str | None, seconds: float | None) -> Alteration:
+    """Return the change of `Alter.set_tag`. Its metadata depends on the transaction snapshot."""
+    known = checked_tag_name(name)
+    asked = None if version is None else version_or_tag(version)
+    return Alteration(
+        "SET TAG",
+        lambda metadata: metadata,
+        {"tag": known, "version": asked, "retainSeconds": seconds},
+        tag=TagRequest(known, asked, seconds),
+    )
+
+
+def drop_tag(name: str) -> Alteration:
+    """Return the change of `Alter.drop_tag`."""
+    known = checked_tag_name(name)
+    return Alteration("DROP TAG", lambda metadata: without_tag(metadata, known), {"tag": known})
 
 
 def add_column(

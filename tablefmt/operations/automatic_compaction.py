@@ -1,4 +1,4 @@
-"""Which compaction or clustering a table needs now, and automatic compaction after writes.
+"""Choice of the compaction or clustering that a table needs, and automatic compaction after writes.
 
 A table with a clustering order is clustered, every other table is compacted.
 

@@ -2,7 +2,7 @@
 
 A clustering by named columns sorts every partition whole. A clustering in the table's own order
 sorts the new files, and leaves files that are in order. The files that one version added to a
-partition are a run. A sorted run is found by the bounds of its files, whoever wrote them. As in a
+partition are a run. A sorted run is found by the bounds of its files, of any writer. As in a
 log-structured merge tree, runs of about the same size are merged when there are several of them,
 so each row is rewritten a logarithmic number of times. Spec: CMP-5, CMP-8.
 """

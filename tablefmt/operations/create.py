@@ -40,6 +40,7 @@ from tablefmt.model.name_matching import folded, there_are
 from tablefmt.model.properties import check_properties
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.model.schema_rules import check_comments, check_new_names, checked_comment
+from tablefmt.model.tags import without_tags
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit, commit_result
@@ -213,7 +214,7 @@ def _join_existing(existing: TableContext, metadata: Metadata, exist_ok: bool) -
     same = (
         _shape(defined.schema) == _shape(metadata.schema)
         and defined.partition_names == metadata.partition_names
-        and dict(defined.properties) == dict(metadata.properties)
+        and without_tags(defined.properties) == dict(metadata.properties)
         and _conditions(defined) == _conditions(metadata)
     )
     if not same:

@@ -14,6 +14,7 @@ from tablefmt.log.log_reader import kept_from
 from tablefmt.model.argument_checks import checked_limit
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.log_entry import Entry
+from tablefmt.model.tags import without_tags
 from tablefmt.session.table_context import TableContext
 
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
@@ -57,7 +58,7 @@ def detail(context: TableContext) -> pa.Table:
         "clusteringColumns": [field.name for field in clustering_of(snapshot.metadata)],
         "numFiles": files,
         "sizeInBytes": size,
-        "properties": sorted(snapshot.metadata.properties.items()),
+        "properties": sorted(without_tags(snapshot.metadata.properties).items()),
         "tableFeatures": sorted({*head.protocol.reader, *head.protocol.writer}),
         "numRows": rows,
         "version": snapshot.version,

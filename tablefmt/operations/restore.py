@@ -12,10 +12,10 @@ from typing import Any
 from tablefmt.commit.restore_plan import Restoring
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import InvalidRangeError
-from tablefmt.model.argument_checks import version_number
 from tablefmt.model.log_entry import Metadata, Operation, OperationClass
 from tablefmt.model.schema import id_places
 from tablefmt.model.schema_rules import dropped_names, dropped_roots
+from tablefmt.model.tags import version_or_tag
 from tablefmt.model.times import Time, show_time, to_micros
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
@@ -24,13 +24,14 @@ from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot, check_may_remove
+from tablefmt.snapshot.head import tagged_at
 from tablefmt.snapshot.log_view import cursors_at
 
 NAME = "RESTORE"
 
 
 def restore(
-    context: TableContext, version: int | None, timestamp: Time | None, options: CommitOptions
+    context: TableContext, version: int | str | None, timestamp: Time | None, options: CommitOptions
 ) -> Commit:
     """Restore an older version in one commit.
 
@@ -39,7 +40,7 @@ def restore(
 
     Args:
         context: the table.
-        version: an ID version.
+        version: an ID version, or the name of a tag.
         timestamp: restore the version at this time (TIM-4) instead.
         options: of the commit.
 
@@ -54,7 +55,7 @@ def restore(
     return autocommit(context, restore_statement(version, timestamp), options)
 
 
-def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
+def restore_statement(version: int | str | None, timestamp: Time | None) -> Statement:
     """Return the statement of a restore. Arguments as in `restore`.
 
     Raises:
@@ -62,7 +63,7 @@ def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
     """
     if (version is None) == (timestamp is None):
         raise InvalidRangeError("give a version or a timestamp to restore: exactly one of them")
-    number = None if version is None else version_number(version)
+    number = None if version is None else version_or_tag(version)
     micros = None if timestamp is None else to_micros(timestamp)
     time = None if micros is None else show_time(micros)
     asked: dict[str, Any] = {"version": number} if time is None else {"timestamp": time}
@@ -79,11 +80,16 @@ def restore_statement(version: int | None, timestamp: Time | None) -> Statement:
 
 
 def stage_restore(
-    txn: TransactionSnapshot, version: int | None, micros: int | None, parameters: dict[str, Any]
+    txn: TransactionSnapshot,
+    version: int | str | None,
+    micros: int | None,
+    parameters: dict[str, Any],
 ) -> Staged:
     """Stage the restore on the transaction snapshot. Raises as `restore`, except for the commit."""
     view = txn.view
     at = view.timeline.version_at(micros) if micros is not None else version
+    if isinstance(at, str):
+        at = tagged_at(view.head, at)
     assert at is not None
     snapshot = view.snapshot(view.check_version(at))
     txn.target = restored_metadata(txn.metadata, snapshot.metadata)

@@ -49,6 +49,15 @@ if TYPE_CHECKING:
 _COMMITTED, _ABORTED, _REJECTED, _UNKNOWN = "committed", "aborted", "rejected", "unknown"
 
 
+def _number(context: TableContext, read_version: int | str) -> int:
+    if isinstance(read_version, str):
+        return context.version_of(read_version)
+    version = whole_number(read_version)
+    if version is None:
+        raise InvalidRangeError(f"read_version {read_version!r:.100} is not a whole number")
+    return version
+
+
 class Transaction:
     """Work on one version of a table that becomes one commit, or nothing.
 
@@ -60,12 +69,10 @@ class Transaction:
     operation already. A method that fails keeps the earlier staged work.
     """
 
-    def __init__(self, context: TableContext, read_version: int | None = None) -> None:
+    def __init__(self, context: TableContext, read_version: int | str | None = None) -> None:
         measured = context.measure()
         head = context.begin()
-        version = head.version if read_version is None else whole_number(read_version)
-        if version is None:
-            raise InvalidRangeError(f"read_version {read_version!r:.100} is not a whole number")
+        version = head.version if read_version is None else _number(context, read_version)
         context.view.check_version(version)
         self._context = context
         self._work = OpenTransaction(context, context.pin(version, measured=measured))
@@ -152,7 +159,9 @@ class Transaction:
         """Stage the removal of rows. Raises as `Table.truncate`, except for the commit."""
         return self._execute_alone(truncate_statement(where))
 
-    def restore(self, version: int | None = None, *, timestamp: Time | None = None) -> Transaction:
+    def restore(
+        self, version: int | str | None = None, *, timestamp: Time | None = None
+    ) -> Transaction:
         """Stage the restore of an older version. Raises as `Table.restore`, except for the
         commit."""
         return self._execute_alone(restore_statement(version, timestamp))

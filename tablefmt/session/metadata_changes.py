@@ -27,6 +27,7 @@ from tablefmt.model.properties import CLUSTER_BY, listed
 from tablefmt.model.schema import Field, Schema, Type, fitted_default, is_nested, path_of
 from tablefmt.model.schema_evolution import merged_schema, replaced_schema
 from tablefmt.model.schema_rules import number_fields
+from tablefmt.model.tags import only_tags, without_tags
 
 
 def column_of(name: str, kind: Any, default: Any = None, *, required: bool = False) -> Field:
@@ -244,13 +245,15 @@ def redefined(metadata: Metadata, definition: Metadata) -> Metadata:
         SchemaMismatchError: SCH-2.
     """
     schema = replaced_schema(metadata.schema, definition.schema, whole=True)
-    return _renumbered(definition, schema)
+    tagged = {**without_tags(definition.properties), **only_tags(metadata.properties)}
+    return _renumbered(replace(definition, properties=tagged), schema)
 
 
 def for_new_table(metadata: Metadata) -> Metadata:
     """Return the same definition for another table, without a history."""
     fields = [replace(field, initial=None) for field in metadata.schema.fields]
-    return _renumbered(metadata, number_fields(fields))
+    bare = replace(metadata, properties=without_tags(metadata.properties))
+    return _renumbered(bare, number_fields(fields))
 
 
 def _renumbered(metadata: Metadata, schema: Schema) -> Metadata:

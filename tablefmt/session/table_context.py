@@ -10,10 +10,10 @@ from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.transaction_plan import Plan
 from tablefmt.errors import IdempotenceError, InvalidRangeError, VersionNotFoundError
 from tablefmt.export.table_export import follow_commit
-from tablefmt.model.argument_checks import version_number
 from tablefmt.model.content_hashes import advice_for, differ
 from tablefmt.model.log_entry import Entry
 from tablefmt.model.schema import Schema
+from tablefmt.model.tags import version_or_tag
 from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.session.checkpoint_writing import Checkpointer
 from tablefmt.session.commit_options import CommitOptions
@@ -24,7 +24,7 @@ from tablefmt.session.transaction_snapshot import (
     TransactionSnapshot,
     remove_leftovers,
 )
-from tablefmt.snapshot.head import Head, check_writable, dropped
+from tablefmt.snapshot.head import Head, check_writable, dropped, tagged_at
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.forks import ForkedLock
 from tablefmt.store.import_roots import with_imports
@@ -87,8 +87,25 @@ class TableContext:
         check_writable(head)
         return head
 
-    def resolve_point(self, version: int | None = None, timestamp: Time | None = None) -> int:
+    def version_of(self, version: int | str) -> int:
+        """Return a version that is given as a number, or as the name of a tag (TAG-1).
+
+        Raises:
+            InvalidRangeError: it is neither.
+            VersionNotFoundError: there is no such tag.
+        """
+        known = version_or_tag(version)
+        if isinstance(known, int):
+            return known
+        self.view.refresh()
+        return tagged_at(self.view.head, known)
+
+    def resolve_point(self, version: int | str | None = None, timestamp: Time | None = None) -> int:
         """Return the version to read; by default the handle's own.
+
+        Args:
+            version: an ID version, or the name of a tag.
+            timestamp: alternative to `version`: a time (TIM-4).
 
         Raises:
             InvalidRangeError: both arguments are given, or one is invalid.
@@ -102,7 +119,7 @@ class TableContext:
             return self.view.timeline.version_at(micros)
         if version is None:
             return self.version
-        number = version_number(version)
+        number = self.version_of(version)
         if number > self.view.head.version:
             self.view.refresh()
         return self.view.check_version(number)

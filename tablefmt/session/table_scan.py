@@ -31,6 +31,7 @@ from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.log_entry import Metadata
+from tablefmt.model.tags import without_tags
 from tablefmt.model.times import Time
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.log_view import LogView
@@ -210,7 +211,7 @@ class RowKeywords(TypedDict, total=False):
 
     columns: Sequence[str] | None
     where: Condition
-    version: int | None
+    version: int | str | None
     timestamp: Time | None
 
 
@@ -268,7 +269,7 @@ class ReadableTable:
     @property
     def properties(self) -> dict[str, str]:
         """The table properties that are set."""
-        return dict(self._metadata.properties)
+        return without_tags(self._metadata.properties)
 
     @property
     def comment(self) -> str | None:
@@ -289,7 +290,7 @@ class ReadableTable:
         *,
         columns: Sequence[str] | None = None,
         where: Condition = None,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: Time | None = None,
         limit: int | None = None,
     ) -> Scan:
@@ -299,7 +300,7 @@ class ReadableTable:
             columns: names of top-level columns, in the order of the result; None: all.
             where: rows for which it is TRUE. SQL text (PRN-3); filter tuples as in pyarrow.parquet:
                 `[("id", ">", 1)]`; or a pyarrow expression (PRN-15).
-            version: the ID version.
+            version: the ID version, or the name of a tag (TAG-1).
             timestamp: read the newest version at this time instead (TIM-4). An aware datetime, or
                 ISO 8601 text, UTC without a zone.
             limit: most rows, at least 0.

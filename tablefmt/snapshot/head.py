@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from tablefmt.errors import CorruptEntryError, TableReplacedError, UnsupportedFeatureError
+from tablefmt.errors import (
+    CorruptEntryError,
+    TableReplacedError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from tablefmt.log.object_names import VERSION_MAX, entry_key
 from tablefmt.model.features import EXPIRY, IMPORTED, READER_FEATURES, WRITER_FEATURES, needs_newer
 from tablefmt.model.log_entry import (
@@ -29,6 +34,7 @@ from tablefmt.model.name_matching import folded
 from tablefmt.model.scalar_values import decode, has_negative_zero
 from tablefmt.model.schema import Schema, all_fields, all_ids, id_places, id_types
 from tablefmt.model.schema_rules import dropped_roots
+from tablefmt.model.tags import tags_of
 from tablefmt.model.times import next_time
 from tablefmt.model.type_widening import is_widening, same_kind, share_origin
 from tablefmt.snapshot.cursors import NO_CURSORS, Cursors, moved
@@ -178,6 +184,19 @@ def same_table(head: Head, stored: StoredEntry) -> None:
 def dropped(version: int) -> TableReplacedError:
     """Return the error for a handle of a table that was dropped since."""
     return TableReplacedError(f"the table was dropped, by version {version}", rule="ENT-14")
+
+
+def tagged_at(head: Head, name: str) -> int:
+    """Return the version that a tag names (TAG-1).
+
+    Raises:
+        VersionNotFoundError: there is no such tag.
+    """
+    tag = tags_of(head.metadata).get(name)
+    if tag is None:
+        asked = f"version {name!r:.200}, which is no tag (pass a time as a timestamp),"
+        raise VersionNotFoundError(asked, head.totals.oldest, head.version)
+    return tag.version
 
 
 def check_writable(head: Head) -> None:

@@ -84,11 +84,11 @@ assert list(NamedOptions.__annotations__) == list(OPTIONS), "every option needs 
 class RangeKeywords(TypedDict, total=False):
     """Keywords of `Table.changes`."""
 
-    starting_version: int | None
-    after_version: int | None
+    starting_version: int | str | None
+    after_version: int | str | None
     starting_timestamp: Time | None
     after_timestamp: Time | None
-    ending_version: int | None
+    ending_version: int | str | None
     ending_timestamp: Time | None
     content: str
     schema: str
@@ -111,7 +111,7 @@ CHANGE_OPTIONS = {
 """Options of a range of changes. They need readChangeFeed."""
 
 READ_OPTIONS = {
-    "versionAsOf": "the ID version to read",
+    "versionAsOf": "the ID version or the tag to read",
     "timestampAsOf": "a point in time instead, ISO 8601; text without a zone is in the session's "
     "time zone (TIM-5)",
     "readChangeFeed": "true: read the row changes of a range instead of the rows of a version",
@@ -213,7 +213,7 @@ class ReadOptions:
     """Checked options of a read."""
 
     path: str | None = None
-    version: int | None = None
+    version: int | str | None = None
     timestamp: str | None = None
     changes: RangeKeywords | None = None
     """Row changes to read. None: read the rows of a version."""
@@ -254,17 +254,20 @@ def parse_read_options(given: Mapping[str, Any], zone: str | None) -> ReadOption
     )
 
 
-def _version(values: Mapping[str, Any], name: str) -> int | None:
+def _version(values: Mapping[str, Any], name: str) -> int | str | None:
+    """Return a version: a number, or the name of a tag (TAG-1)."""
     if name not in values:
         return None
     number = number_in_text(values[name])
-    if number is None:
-        raise InvalidRangeError(f"{name} is {values[name]!r}; expected a whole number")
-    return number
+    return str(values[name]) if number is None else number
 
 
-def _version_before(end: int) -> int:
+def _version_before(end: int | str) -> int:
     """Return the last version of a range that excludes its end. Raises InvalidRangeError."""
+    if isinstance(end, str):
+        raise InvalidRangeError(
+            f"endingVersion={end!r} and endingBoundInclusive=false: give the version as a number"
+        )
     if end == 0:
         raise InvalidRangeError("endingVersion=0 and endingBoundInclusive=false leave no version")
     return end - 1

@@ -118,7 +118,7 @@ RANGES: list[tuple[dict[str, int], Any]] = [
 @pytest.mark.parametrize(("given", "expected"), RANGES, ids=str)
 def test_every_kind_of_range_covers_what_it_says(given: dict[str, Any], expected: Any) -> None:
     """INC-1, INC-2."""
-    bounds = Bounds(**{k: at(v) if "time" in k else v for k, v in given.items()})  # type: ignore[arg-type]
+    bounds = Bounds(**{k: at(v) if "time" in k else v for k, v in given.items()})
     if isinstance(expected, type):
         with pytest.raises(expected):
             covered(bounds, line(), 10**12)

@@ -326,6 +326,7 @@ def test_verify_of_a_sound_table(table: tablefmt.Table, uri: str) -> None:
         ["log"],
         ["show", "3"],
         ["history"],
+        ["tags"],
         ["describe"],
         ["schema"],
         ["files"],
@@ -435,3 +436,12 @@ def test_compact_and_cluster_say_what_they_would_do_and_do_it(
         assert run("compact", uri, *wrong).code == 2
     assert run("cluster", uri).code == 2
     assert run("compact", uri, "--where", "length(part) = 1").code == 2
+
+
+def test_tags_are_listed(table: tablefmt.Table, uri: str) -> None:
+    """TAG-1."""
+    assert run("tags", uri, "--json").document == []
+    table.alter.set_tag("2026-Q3", version=1)
+    assert run("tags", uri, "--json").document == [
+        {"name": "2026-Q3", "version": 1, "retain_until": None, "can_be_read": True}
+    ]

@@ -40,6 +40,10 @@ from tablefmt.expressions.table_statements import TableStatement, read_statement
             TableStatement(verb="RESTORE", table="t", version=12),
         ),
         (
+            "RESTORE t TO VERSION AS OF '2026-Q3'",
+            TableStatement(verb="RESTORE", table="t", tag="2026-Q3"),
+        ),
+        (
             "RESTORE t TIMESTAMP AS OF '2024-01-01 00:00:00'",
             TableStatement(verb="RESTORE", table="t", timestamp="'2024-01-01 00:00:00'"),
         ),

@@ -297,13 +297,13 @@ def test_nothing_to_do_makes_no_version_unless_it_carries_an_application_version
 def test_a_long_argument_is_cut_in_the_message() -> None:
     """The message stays readable."""
     table = new_table()
-    for call in (
-        lambda: table.transaction(read_version="x" * 10_000),  # type: ignore[arg-type]
-        lambda: table.resolve("0" * 32, "x" * 10_000),  # type: ignore[arg-type]
+    for call, error in (
+        (lambda: table.transaction(read_version="x" * 10_000), VersionNotFoundError),
+        (lambda: table.resolve("0" * 32, "x" * 10_000), InvalidRangeError),  # type: ignore[arg-type]
     ):
-        with pytest.raises(InvalidRangeError, match="is not a whole number") as caught:
+        with pytest.raises(error, match=r"is not a whole number|is no tag") as caught:
             call()
-        assert len(str(caught.value)) < 300
+        assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("granularity", ["row", "transaction"])

@@ -15,9 +15,9 @@ import pytest
 import tablefmt
 from tablefmt.errors import (
     InvalidPredicateError,
-    InvalidRangeError,
     SchemaMismatchError,
     TablefmtError,
+    VersionNotFoundError,
 )
 from tests.places import ROOT
 
@@ -86,9 +86,9 @@ WRONG: dict[str, tuple[Wrong, type[TablefmtError], str]] = {
         "WHEN MATCHED THEN DELETE is .* got dict",
     ),
     "restore": (
-        lambda t: t.restore("2024-01-01"),  # type: ignore[arg-type]
-        InvalidRangeError,
-        "'2024-01-01' is not a whole number; pass a time as a timestamp",
+        lambda t: t.restore("2024-01-01"),
+        VersionNotFoundError,
+        r"'2024-01-01', which is no tag \(pass a time as a timestamp\)",
     ),
 }
 

@@ -38,6 +38,7 @@ from golden.newer import dropped, horizons, newer_writers
 from golden.rows import row_cases
 from golden.rules import single_rules
 from golden.schemas import bad_schemas, commented, evolved, kept_ids, repartitioned, restored
+from golden.tagged import tagged
 
 
 def cases() -> Iterator[Maker]:
@@ -78,6 +79,7 @@ def cases() -> Iterator[Maker]:
     yield from contradictions()
     yield from blocks()
     yield from imports()
+    yield from tagged()
 
 
 def plain_tables() -> Iterator[Maker]:

@@ -33,6 +33,7 @@ from logdump.rules import (
 )
 from logdump.schemas import check_metadata
 from logdump.shapes import LAST_MICRO, Json, Refusal, require
+from logdump.tags import tags_in
 from logdump.text import EPOCH, document_lines, printable
 
 # --- replay (LOG, RPL, TIM) ----------------------------------------------------------------------
@@ -223,13 +224,15 @@ class Replay:
             {**file, "partition": dict(zip(by, file["partition"].values(), strict=True))}
             for _, file in sorted(self.files.items())
         ]
+        properties = self.metadata["properties"]
         return {
             "version": self.version,
             **{key: self.entry[key] for key in ("timestamp", "time_version", "table", "totals")},
             "oldest": self.entry["totals"].get("oldest", 0),
             "schema": self.metadata["schema"],
             "partition_by": by,
-            "properties": self.metadata["properties"],
+            "properties": {k: v for k, v in properties.items() if not k.startswith("tag.")},
+            "tags": tags_in(properties),
             "constraints": self.metadata.get("constraints", {}),
             "comment": self.metadata.get("comment"),
             "protocol": self.protocol,

@@ -62,7 +62,7 @@ def read(
     spark: Session,
     uri: str,
     *,
-    version: int | None = None,
+    version: int | str | None = None,
     timestamp: Time | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:

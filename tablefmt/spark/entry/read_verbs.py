@@ -9,12 +9,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.argument_checks import number_in_text
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
+from tablefmt.model.tags import without_tags
 from tablefmt.model.times import Time, from_micros, show_time, to_micros
 from tablefmt.spark.backends.backend_choice import spark_reads_files
 from tablefmt.spark.backends.query_plans import live_partitions, sql_relation
@@ -136,7 +137,7 @@ def _relation(
     session: JavaObject,
     uri: str,
     storage: Mapping[str, Any],
-    version: int | None,
+    version: int | str | None,
     at: Time | None,
 ) -> JavaObject:
     spark = session_of(session)
@@ -156,7 +157,7 @@ def _described(metadata: Metadata) -> dict[str, Any]:
     """Return the properties and constraints that SHOW and DESCRIBE show of a table."""
     checks = {name: each.condition for name, each in metadata.constraints.items()}
     comment = {} if metadata.comment is None else {"comment": metadata.comment}
-    return {"properties": {**metadata.properties, **comment}, "constraints": checks}
+    return {"properties": {**without_tags(metadata.properties), **comment}, "constraints": checks}
 
 
 def _partitions(session: JavaObject, uri: str, storage: str) -> str | None:
@@ -183,11 +184,10 @@ def _reads_files(session: JavaObject, path: str, given: str) -> bool:
     return spark_reads_files(session_of(session), open_store(path, storage))
 
 
-def _version(text: str | None) -> int | None:
+def _version(text: str | None) -> int | str | None:
+    """Return the version of VERSION AS OF: a number, or the name of a tag (TAG-1)."""
     number = None if text is None else number_in_text(text)
-    if number is None and text is not None:
-        raise InvalidRangeError(f"VERSION AS OF {text!r}: expected a whole number")
-    return number
+    return text if number is None else number
 
 
 VERBS: Mapping[str, Callable[..., Any]] = {

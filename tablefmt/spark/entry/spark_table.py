@@ -13,9 +13,9 @@ from tablefmt.expressions.literals import in_session
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import assigned
 from tablefmt.maintenance.log_expiry import ExpiryReport
-from tablefmt.maintenance.retention import Retention
 from tablefmt.maintenance.vacuum import VacuumReport
 from tablefmt.model.argument_checks import check_flags, check_set
+from tablefmt.model.properties import Retention
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter
@@ -93,7 +93,7 @@ class SparkTable:
     def __repr__(self) -> str:
         return f"Spark{self.table!r}"
 
-    def to_df(self, version: int | None = None, timestamp: Time | None = None) -> DataFrame:
+    def to_df(self, version: int | str | None = None, timestamp: Time | None = None) -> DataFrame:
         """Return the table as a DataFrame at a fixed version. Default: the newest version.
 
         Raises:
@@ -167,7 +167,7 @@ class SparkTable:
 
     def restore(
         self,
-        version: int | None = None,
+        version: int | str | None = None,
         *,
         timestamp: Time | None = None,
         **commit: Unpack[CommitKeywords],

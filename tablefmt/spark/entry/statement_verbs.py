@@ -81,7 +81,8 @@ def _vacuum(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Tabl
 
 def _restore(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
     if asked.timestamp is None:
-        return _committed(table, table.restore(version=asked.version))
+        version = asked.version if asked.tag is None else asked.tag
+        return _committed(table, table.restore(version=version))
     # Spark evaluates its own literals, in the session's time zone.
     query = f"SELECT unix_micros(CAST({asked.timestamp} AS TIMESTAMP))"
     (micros,) = spark.sql(query).collect()[0]

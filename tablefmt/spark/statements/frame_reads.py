@@ -60,7 +60,7 @@ def shown_rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 def read_at(
-    spark: Session, context: TableContext, version: int | None, timestamp: Time | None
+    spark: Session, context: TableContext, version: int | str | None, timestamp: Time | None
 ) -> DataFrame:
     """Return a version of an open table. Default: the newest known version. Raises as `read`."""
     if timestamp is not None:

@@ -366,3 +366,31 @@ def test_a_clustering_order_is_a_setting_of_the_table(spark: Any, tmp_path: Path
     assert tablefmt.spark.open(spark, "built").table.cluster_by == ["x"]
     for name in ("ordered", "other", "saved", "built"):
         spark.sql(f"DROP TABLE {name}")
+
+
+def test_a_tag_is_read_by_its_name(spark: Any, t: str) -> None:
+    """TAG-1: by name and by path, in SQL, options and functions; RESTORE too."""
+    tablefmt.open(t).alter.set_tag("2026 \u00c4", version=2)
+    expected = list(range(20))
+    queries = (
+        "SELECT id FROM t VERSION AS OF '2026 \u00c4'",
+        f"SELECT id FROM tablefmt.`{t}` VERSION AS OF '2026 \u00c4'",
+    )
+    frames = [
+        *map(spark.sql, queries),
+        spark.read.format("tablefmt").option("versionAsOf", "2026 \u00c4").load(t),
+        spark.read.option("versionAsOf", "2026 \u00c4").table("t"),
+        tablefmt.spark.read(spark, t, version="2026 \u00c4"),
+        tablefmt.spark.open(spark, "t").to_df(version="2026 \u00c4"),
+    ]
+    for frame in frames:
+        assert sorted(row.id for row in frame.collect()) == expected
+    options = {"readChangeFeed": "true", "startingVersion": "0", "endingVersion": "2026 \u00c4"}
+    assert spark.read.format("tablefmt").options(**options).load(t).count() == 20
+    with pytest.raises(VersionNotFoundError, match="no tag"):
+        spark.sql("SELECT id FROM t VERSION AS OF 'nothing'").collect()
+    shown = [row.key for row in spark.sql("SHOW TBLPROPERTIES t").collect()]
+    assert not [key for key in shown if key.startswith("tag.")]
+    spark.sql("RESTORE TABLE t TO VERSION AS OF '2026 \u00c4'")
+    assert ids(spark) == expected
+    assert tablefmt.open(t).tags()["version"].to_pylist() == [2]
