@@ -53,6 +53,13 @@ class TablefmtError(Exception):
         return printable(super().__str__())
 
 
+_TAKE_OVER = (
+    "To use files of a Delta table, an Iceberg table or a Parquet folder where they are, call "
+    "tablefmt.import_table(). To copy the rows, read them with a reader of that format and pass "
+    "them to tablefmt.write(), with a folder of its own for the new table."
+)
+
+
 class TableNotFoundError(TablefmtError):
     """There is no table at this place, or it was dropped. `found` describes what is there
     instead."""
@@ -64,10 +71,7 @@ class TableNotFoundError(TablefmtError):
         advice = "Check the path, or create a table with tablefmt.create()."
         if found:
             extra = f": {found}" + extra
-            advice = (
-                "To import it, read it with a reader of that format and pass the rows to "
-                "tablefmt.write(), with a folder of its own for the new table."
-            )
+            advice = _TAKE_OVER
         super().__init__(f"no table at {uri}{extra}. {advice}")
         self.uri = uri
         self.found = found
@@ -101,9 +105,7 @@ class ForeignTableError(TableExistsError):
         TablefmtError.__init__(
             self,
             f"cannot create a table at {uri}: {found} ({where}). The program that owns these files "
-            "may delete those of a table beside them. Create the table in a folder of its own. To "
-            "copy the rows, read them with a reader of that format and pass them to "
-            "tablefmt.write().",
+            f"may delete those of a table beside them. {_TAKE_OVER}",
         )
         self.uri = uri
         self.found = found

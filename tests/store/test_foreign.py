@@ -81,7 +81,9 @@ def test_what_is_there_is_named(tmp_path: Path, found: str) -> None:
     with pytest.raises(TableNotFoundError, match=found) as caught:
         tablefmt.open(tmp_path)
     assert caught.value.found == found
-    assert "tablefmt.write()" in str(caught.value)
+    for error in (refused.value, caught.value):
+        assert "tablefmt.import_table()" in str(error)
+        assert "tablefmt.write()" in str(error)
     assert not tablefmt.exists(tmp_path)
 
 
