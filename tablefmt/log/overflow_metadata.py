@@ -149,13 +149,13 @@ def _packed(columns: pa.Table, compression: str) -> bytes:
 
 
 _LEVEL = 9
-"""Of Zstandard, for columns of imported files: an entry is written once and read often."""
+"""The level of Zstandard for columns of imported files: an entry is written once, read often."""
 
 
 def _deltas(columns: pa.Table) -> dict[str, str]:
     """Return the encodings of paths, and of numbers that rarely repeat.
 
-    The differences between neighbours take less space than the values.
+    The differences between adjacent values take less space than the values.
     """
     found = {"path": "DELTA_BYTE_ARRAY"}
     for name in columns.column_names:

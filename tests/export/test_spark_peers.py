@@ -119,7 +119,7 @@ def test_every_version_has_its_rows(work: Any, name: str, to: str) -> None:
     assert seen
 
 
-def test_nobody_harms_a_table(work: Any) -> None:
+def test_no_program_harms_a_table(work: Any) -> None:
     """XPT-6, XPT-24: each statement is refused, and no object of the table changed."""
     for (sql, why), error in zip(HARM.items(), work["harm"], strict=True):
         assert why in error, (sql, error)

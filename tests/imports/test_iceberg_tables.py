@@ -198,7 +198,7 @@ def test_positional_deletes_and_vectors() -> None:
 
 
 def test_a_metadata_file_that_a_catalog_names(tmp_path: Path) -> None:
-    """IMP-5: as the newest one, and an older one; a catalog's location is an address."""
+    """IMP-5: the newest one and an older one are imported; a catalog's location is an address."""
     rows = pa.table({"id": pa.array(range(4), pa.int64())})
     ice = made(tmp_path, rows.slice(0, 2))
     older, first = ice.metadata_location, ice.scan().to_arrow()

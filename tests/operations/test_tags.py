@@ -305,7 +305,7 @@ def test_a_property_of_another_form_is_no_tag(text: str) -> None:
     assert [kept_for_tags(metadata, now, 9) for now in (4, 5)] == [1, 9]
 
 
-def test_a_large_race_has_one_winner_for_each_version() -> None:
+def test_of_many_tags_set_at_once_one_is_committed() -> None:
     """TAG-2: every tag that was set is there, or its writer got an error."""
     store, _ = tagged()
     made = []
