@@ -7,6 +7,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,13 @@ MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Return the syntax trees of all modules. No process that only collects tests makes them."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
 
 LINES = [
     ["printable"],
@@ -115,7 +122,7 @@ def spark_package(module: str) -> str:
 
 def imports(name: str) -> Iterator[tuple[str, int]]:
     """Full names of what a module imports, anywhere in it, with the line."""
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(trees()[name]):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -177,7 +184,7 @@ def test_statements_and_entry_do_not_know_the_backends() -> None:
     }
     named = [
         f"{name}:{node.lineno}: {node.value}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         if spark_package(name) in ("statements", "entry")
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value in ("native", "arrow")
@@ -198,7 +205,7 @@ COMMIT_STEPS = frozenset(
 def test_spark_commits_only_by_autocommit() -> None:
     """Only `autocommit` begins, pins, finishes or discards a transaction in `spark`."""
     steps, drivers, doors = [], [], set()
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if package(name) != "spark":
             continue
         for node in ast.walk(tree):
@@ -298,7 +305,7 @@ def code_lines(name: str) -> int:
     """Lines of a module that are neither empty, nor a comment, nor in a docstring."""
     lines = MODULES[name].read_text(encoding="utf-8").splitlines()
     code = {at for at, line in enumerate(lines, 1) if line.strip() and line.strip()[0] != "#"}
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(trees()[name]):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             code -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(code)
@@ -307,7 +314,7 @@ def code_lines(name: str) -> int:
 def test_modules_and_functions_are_short() -> None:
     """450 lines of code a module, 70 lines a function."""
     long = [name for name in MODULES if code_lines(name) > 450]
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         long += [
             f"{name}.{f.name}"
             for f in functions(tree)
@@ -319,7 +326,7 @@ def test_modules_and_functions_are_short() -> None:
 def test_everything_public_is_described() -> None:
     """Modules, classes, functions and methods whose names do not begin with _."""
     bare = []
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if ast.get_docstring(tree) is None:
             bare.append(name)
         stack: list[tuple[str, ast.AST]] = [(name, tree)]
@@ -341,7 +348,7 @@ def test_everything_public_is_described() -> None:
 def test_no_pickle_and_no_print() -> None:
     """Bytes of a table never become code; a library has nothing to print."""
     wrong = []
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if package(name) == "testing":
             continue
         wrong += [
@@ -422,7 +429,7 @@ def test_a_store_is_asked_for_its_traits() -> None:
         "store.uri.startswith('s3')\nself._store.identity.partition(':')\nstore.traits.scheme\n"
     )
     assert list(_store_dispatch(probe)) == [1, 2, 3, 4]
-    found = {name: lines for name, tree in TREES.items() if (lines := [*_store_dispatch(tree)])}
+    found = {name: lines for name, tree in trees().items() if (lines := [*_store_dispatch(tree)])}
     assert found == {}
 
 
@@ -440,7 +447,7 @@ def test_names_are_folded_in_one_place() -> None:
     """SCH-2: `str.casefold` answers by the version of Python; `folded` does not."""
     bare = [
         f"{name}:{node.lineno}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "casefold"
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tablefmt.spark.backends.native.native_writer import SESSION_CONF
-from tests.architecture.test_architecture import MODULES, PACKAGE, TREES, package
+from tests.architecture.test_architecture import MODULES, PACKAGE, package, trees
 
 GATE = "tablefmt.spark.runtime.sql_text"
 
@@ -53,7 +53,7 @@ def test_spark_parses_text_of_ours_at_the_gate_alone() -> None:
     for name in MODULES:
         if package(name) != "spark" or name == GATE:
             continue
-        for node in ast.walk(TREES[name]):
+        for node in ast.walk(trees()[name]):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             called, given = node.func.attr, node.args

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tablefmt.spark.jvm import java_classes, spark_internals
-from tests.architecture.test_architecture import TREES, package
+from tests.architecture.test_architecture import package, trees
 from tests.places import ROOT
 
 SOURCES = {
@@ -99,7 +99,7 @@ PRIVATE = re.compile(
 
 def test_private_parts_of_pyspark_have_one_module() -> None:
     found: dict[str, set[str]] = {}
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if package(name) != "spark" or name.endswith(".pyspark_objects"):
             continue
         for node in ast.walk(tree):
