@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 import tablefmt
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.arrow_types import from_arrow
+
+Case = TypeVar("Case")
+Way = TypeVar("Way")
+
+
+def in_turn(cases: Sequence[Case], ways: Sequence[Way]) -> Iterator[tuple[Case, Way]]:
+    """Pair each case with one of several ways that shall do the same, and each way with a case."""
+    return islice(zip(cycle(cases), cycle(ways)), max(len(cases), len(ways)))
 
 
 def frame_from(spark: Any, given: pa.Table) -> Any:

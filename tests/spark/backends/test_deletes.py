@@ -85,35 +85,35 @@ def test_every_way_in_gives_the_rows_that_are_left_at_every_version(
     total = [(len(rows), sum(v for _, v in rows))]
     for frame in ways(spark, named, uri):
         assert pairs(frame) == rows
-        assert frame.count() == len(rows)
-        assert pairs(frame.selectExpr("count(*)", "sum(v)")) == total
-        assert pairs(frame.where("v = 3 or id = 0")) == [r for r in rows if r[1] == 3]
-        # The row with 0 is deleted, so it must not be divided by.
-        assert pairs(frame.where("10 / id > 2.1")) == [r for r in rows if r[0] <= 4]
+    assert frame.count() == len(rows)
+    assert pairs(frame.selectExpr("count(*)", "sum(v)")) == total
+    assert pairs(frame.where("v = 3 or id = 0")) == [r for r in rows if r[1] == 3]
+    # The row with 0 is deleted, so it must not be divided by.
+    assert pairs(frame.where("10 / id > 2.1")) == [r for r in rows if r[0] <= 4]
 
 
 def test_rows_go_to_joins_sub_queries_views_and_caches_without_those_deleted(
     spark: Any, staged: StagedTable, named: Callable[[str], Any]
 ) -> None:
     rows = sorted(staged.versions[-1])
-    for frame in ways(spark, named, staged.table.uri)[1:]:
-        frame.createOrReplaceTempView("seen")
-        joined = frame.alias("a").join(frame.alias("b"), "id").selectExpr("id", "a.v + b.v")
-        assert pairs(joined) == [(i, 2 * v) for i, v in rows]
-        inner = spark.sql("SELECT * FROM seen WHERE v IN (SELECT max(v) FROM seen)")
-        assert pairs(inner) == [(5, 9)]
-        scalar = spark.sql("SELECT id FROM seen WHERE v = (SELECT min(v) FROM seen) AND id < 20")
-        assert pairs(scalar) == [(4,)]
-        outer = spark.range(30).selectExpr("id AS i").where("i NOT IN (SELECT id FROM seen)")
-        assert {row.i for row in outer.collect()} == set(range(30)) - {i for i, _ in rows}
-        assert spark.sql("WITH c AS (SELECT * FROM seen) SELECT * FROM c, c d").count() == (
-            len(rows) ** 2
-        )
-        cached = frame.where("id > 3").cache()
-        assert pairs(cached) == [r for r in rows if r[0] > 3]
-        cached.unpersist()
-        numbered = frame.selectExpr("id", "monotonically_increasing_id() AS n").collect()
-        assert len({row.n for row in numbered}) == len(rows)
+    frame = named(staged.table.uri)
+    frame.createOrReplaceTempView("seen")
+    joined = frame.alias("a").join(frame.alias("b"), "id").selectExpr("id", "a.v + b.v")
+    assert pairs(joined) == [(i, 2 * v) for i, v in rows]
+    inner = spark.sql("SELECT * FROM seen WHERE v IN (SELECT max(v) FROM seen)")
+    assert pairs(inner) == [(5, 9)]
+    scalar = spark.sql("SELECT id FROM seen WHERE v = (SELECT min(v) FROM seen) AND id < 20")
+    assert pairs(scalar) == [(4,)]
+    outer = spark.range(30).selectExpr("id AS i").where("i NOT IN (SELECT id FROM seen)")
+    assert {row.i for row in outer.collect()} == set(range(30)) - {i for i, _ in rows}
+    assert spark.sql("WITH c AS (SELECT * FROM seen) SELECT * FROM c, c d").count() == (
+        len(rows) ** 2
+    )
+    cached = frame.where("id > 3").cache()
+    assert pairs(cached) == [r for r in rows if r[0] > 3]
+    cached.unpersist()
+    numbered = frame.selectExpr("id", "monotonically_increasing_id() AS n").collect()
+    assert len({row.n for row in numbered}) == len(rows)
 
 
 def test_positions_are_read_where_a_file_with_deleted_rows_is_and_nowhere_else(
@@ -232,16 +232,16 @@ def test_partitions_prune_a_table_with_deleted_rows(
     for frame in ways(spark, named, uri):
         assert pairs(frame.select("id")) == [(i,) for i in left]
         assert pairs(frame.where("p = 2").select("id", "p")) == [(i, 2) for i in left if i % 6 == 2]
-        (scan,) = scans(frame.where("p = 2"))
-        assert int(scan.selectedPartitions().totalNumberOfFiles()) == 1
-        joined = frame.join(few, frame.p == few.d).select("id", "s")
-        assert pairs(joined) == [(i, f"s{i}") for i in left if i % 3 == 2]
-        scanned = [
-            int(leaf.metrics().apply("numFiles").value())
-            for leaf in _executed(joined)
-            if leaf.relation().partitionSchema().length() > 0
-        ]
-        assert sorted(scanned) == [2]
+    (scan,) = scans(frame.where("p = 2"))
+    assert int(scan.selectedPartitions().totalNumberOfFiles()) == 1
+    joined = frame.join(few, frame.p == few.d).select("id", "s")
+    assert pairs(joined) == [(i, f"s{i}") for i in left if i % 3 == 2]
+    scanned = [
+        int(leaf.metrics().apply("numFiles").value())
+        for leaf in _executed(joined)
+        if leaf.relation().partitionSchema().length() > 0
+    ]
+    assert sorted(scanned) == [2]
     spark.conf.set("spark.sql.adaptive.enabled", "true")
     try:
         adaptive = frame.join(few, frame.p == few.d).groupBy("k").agg({"id": "sum"})

@@ -18,7 +18,7 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.schema import Array, Field, Map, Primitive, Schema, Struct
-from tests.spark.looking import data_files, rows_of, scanned_files
+from tests.spark.looking import data_files, in_turn, rows_of, scanned_files
 
 LONG, TEXT = Primitive("long"), Primitive("string")
 
@@ -125,13 +125,10 @@ def test_conditions_mean_the_columns_of_the_table(
     for key in keys:
         spark.conf.set(key, vectorized)
     try:
-        frames = list(ways(spark, uri))
-        for condition, files in CONDITIONS:
-            expected = rows_of(everything.where(condition))
-            for frame in frames:
-                found = frame.where(condition)
-                assert rows_of(found) == expected, condition
-                assert scanned_files(found) <= files, condition
+        for (condition, files), frame in in_turn(CONDITIONS, list(ways(spark, uri))):
+            found = frame.where(condition)
+            assert rows_of(found) == rows_of(everything.where(condition)), condition
+            assert scanned_files(found) <= files, condition
     finally:
         for key in keys:
             spark.conf.unset(key)
@@ -193,7 +190,7 @@ def test_partitions_are_known_by_their_names(spark: Any, uri: str) -> None:
 NAMES = ["a", "b", "c", "A b", "d.e"]
 
 
-@hypothesis.settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis.settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @hypothesis.given(
     files=st.permutations(NAMES), asked=st.sampled_from(NAMES), value=st.integers(0, 9)
 )

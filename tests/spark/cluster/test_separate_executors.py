@@ -52,6 +52,7 @@ def clustered(tmp_path_factory: pytest.TempPathFactory, forked_python: Path) -> 
     return answers(start(LOCAL_CLUSTER, folder, *names, python=str(forked_python)))
 
 
+@pytest.mark.soak
 def test_an_executor_killed_while_a_source_is_read_gives_no_key_twice(
     clustered: dict[str, Any],
 ) -> None:
@@ -69,6 +70,7 @@ STOPPED = {
 }
 
 
+@pytest.mark.soak
 def test_a_session_stopped_in_a_write_leaves_no_version(clustered: dict[str, Any]) -> None:
     """The writer gets an error and does not hang. No entry names the files that stay."""
     assert clustered["stopped_session"] == STOPPED
