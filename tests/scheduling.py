@@ -65,20 +65,29 @@ class OneSession(LoadFileScheduling):  # type: ignore[misc, unused-ignore]
         return CONNECT if path.startswith(CONNECT) else path
 
 
+NO_ORACLE = pytest.StashKey[bool]()
+"""True for a test whose tables the oracle does not read."""
+ORACLE_SHARE = 4
+
+
 def leave_to_the_soak(items: list[pytest.Item]) -> None:
     """Mark the parameters that only the soak runs: all but one in n, where a test has `share(n)`.
 
-    The choice is by a hash: it is the same in every run. Each function keeps at least one.
+    The choice is by a hash: it is the same in every run. Each function keeps at least one. Of the
+    parameters that run, the oracle reads the tables of one in `ORACLE_SHARE`.
     """
     functions = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("share") and not item.get_closest_marker("soak"):
+        if not item.get_closest_marker("soak"):
             functions[item.nodeid.partition("[")[0]].append(item)
     for of_one in functions.values():
-        (share,) = of_one[0].get_closest_marker("share").args
         of_one.sort(key=lambda item: crc32(item.nodeid.encode()))
-        for item in of_one[-(-len(of_one) // share) :]:
+        mark = of_one[0].get_closest_marker("share")
+        kept = -(-len(of_one) // mark.args[0]) if mark else len(of_one)
+        for item in of_one[kept:]:
             item.add_marker("soak")
+        for item in of_one[-(-kept // ORACLE_SHARE) : kept]:
+            item.stash[NO_ORACLE] = True
 
 
 def without_address(value: object) -> str:
