@@ -52,7 +52,7 @@ from tablefmt.model.log_entry import NOT_LOGICAL, Metadata
 from tablefmt.model.schema import id_types
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.table_state import Snapshot
-from tablefmt.store.object_store import Exists, KeyNotFoundError, Store, Written
+from tablefmt.store.object_store import Exists, KeyNotFoundError, Store, Written, most_of
 
 LOG = "_delta_log/"
 LAST_CHECKPOINT = f"{LOG}_last_checkpoint"
@@ -256,6 +256,9 @@ class DeltaTarget:
             mark.table, view.created, metadata, state.features, state.changes
         )
         body = checkpoint_bytes(protocol_action(state.features), described, actions, state.time)
+        if len(body) > most_of(checkpoint_key(mark.version)):
+            # Readers would refuse it (STO-24). Commits have all that it says.
+            return 0
         reply = store.put_if_absent(checkpoint_key(mark.version), body)
         if not isinstance(reply, Written | Exists):
             return 0

@@ -25,7 +25,14 @@ from tablefmt.model.log_entry import StoredEntry
 from tablefmt.snapshot.checkpoint_base import NOTHING as NO_BASE
 from tablefmt.snapshot.checkpoint_reader import usable_bases
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.store.object_store import KeyNotFoundError, NoAnswer, Refused, Store, Written
+from tablefmt.store.object_store import (
+    KeyNotFoundError,
+    NoAnswer,
+    Refused,
+    Store,
+    Written,
+    most_of,
+)
 
 ATTEMPTS = 4
 """Times that a put without an answer is sent. The bytes are the same each time (STO-5)."""
@@ -224,7 +231,14 @@ class Exporter:
 
         Raises:
             StoreError: the store refused, or gave no answer repeatedly.
+            UnsupportedFeatureError: STO-24, readers would refuse an object of this length.
         """
+        if len(body) > most_of(key):
+            raise UnsupportedFeatureError(
+                f"the copy's object {key} would have {len(body)} bytes; at most {most_of(key)} are "
+                "allowed (rule STO-24). Combine small files with Table.compact() first.",
+                [f"export:{self.target.name}"],
+            )
         reason = ""
         for attempt in range(ATTEMPTS):
             reply = self.store.put_if_absent(key, body)

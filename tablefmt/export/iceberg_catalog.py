@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from tablefmt.data.arrow_results import missing_extra
-from tablefmt.errors import ExportBlockedError, InvalidArgumentError
-from tablefmt.export.iceberg_metadata import TABLE, VERSION
+from tablefmt.errors import (
+    ExportBlockedError,
+    InvalidArgumentError,
+    StoreError,
+    TablefmtError,
+)
+from tablefmt.export.export_target import Mark, checked_version
+from tablefmt.export.iceberg_metadata import PROPERTIES, TABLE, VERSION
 
 
 def open_catalog(catalog: Any) -> Any:
@@ -41,30 +45,74 @@ def open_catalog(catalog: Any) -> Any:
         ) from None
 
 
-def register(catalog: Any, name: str, metadata: str, body: bytes, uri: str) -> str:
+def register(catalog: Any, name: str, metadata: str, mark: Mark, uri: str) -> str:
     """Let a name in a catalog point at a metadata file, unless it points at a newer one.
 
     Args:
         catalog: of PyIceberg.
         name: namespace and table, joined by dots. A missing namespace is created.
         metadata: address of the metadata file.
-        body: its content.
+        mark: mark of that file, with its document.
         uri: address of the table, for errors.
 
     Returns:
         The address that the catalog has now.
 
     Raises:
-        ExportBlockedError: the name belongs to another table.
+        ExportBlockedError: the name belongs to another table, or the file says what no exporter
+            writes.
         InvalidArgumentError: the name has no namespace.
+        StoreError: the catalog cannot do it.
     """
-    from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
-
     namespace, _, table = name.rpartition(".")
     if not namespace or not table:
         raise InvalidArgumentError(
             f"table is {name!r}; expected a namespace and a name, such as 'sales.orders'"
         )
+    problem = obeyed_problem(mark.state["document"], metadata)
+    if problem:
+        raise ExportBlockedError(uri, "iceberg", metadata, problem)
+    try:
+        return _registered(catalog, namespace, name, metadata, mark, uri)
+    except TablefmtError:
+        raise
+    except Exception as error:
+        # Catalogs raise errors of many libraries.
+        raise StoreError(
+            f"the copy at {metadata} is written, but the catalog could not register it as "
+            f"{name!r}: {type(error).__name__}: {error!s:.300}. Export again to repeat that."
+        ) from error
+
+
+def obeyed_problem(document: Any, metadata: str) -> str:
+    """Return what a metadata file says that no exporter writes, and readers would obey; "" for
+    nothing. Pure. Spec: XPT-28.
+
+    Args:
+        document: its content, which anybody may have written.
+        metadata: its address.
+    """
+    folder = metadata.rpartition("/")[0]
+    location = folder.rpartition("/")[0]
+    try:
+        if document["location"] != location:
+            return f"its location is {document['location']!r:.200}"
+        if foreign := sorted(set(document["properties"]) - PROPERTIES):
+            return f"it has the property {foreign[0]!r:.200}"
+        for snapshot in document["snapshots"]:
+            place = snapshot["manifest-list"]
+            if not place.startswith(folder + "/") or ".." in place[len(location) :].split("/"):
+                return f"a snapshot names {place!r:.200}"
+    except (AttributeError, LookupError, TypeError) as error:
+        return f"it has another shape: {error!r:.200}"
+    return ""
+
+
+def _registered(
+    catalog: Any, namespace: str, name: str, metadata: str, mark: Mark, uri: str
+) -> str:
+    from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
+
     try:
         catalog.create_namespace(namespace)
     except NamespaceAlreadyExistsError:
@@ -73,12 +121,11 @@ def register(catalog: Any, name: str, metadata: str, body: bytes, uri: str) -> s
         known = catalog.load_table(name)
     except NoSuchTableError:
         return str(catalog.register_table(name, metadata).metadata_location)
-    properties = orjson.loads(body)["properties"]
-    if known.properties.get(TABLE) != properties[TABLE]:
+    if known.properties.get(TABLE) != mark.table:
         why = f"{name} is another table in the catalog"
         raise ExportBlockedError(uri, "iceberg", known.metadata_location, why)
     here = known.metadata_location.rpartition("/")[0] == metadata.rpartition("/")[0]
-    if here and int(known.properties.get(VERSION, -1)) >= int(properties[VERSION]):
+    if here and checked_version(known.properties.get(VERSION, "0")) >= mark.version:
         return str(known.metadata_location)
     return _moved(catalog, name, metadata, known.metadata_location)
 

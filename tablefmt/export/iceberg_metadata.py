@@ -29,6 +29,11 @@ TABLE, VERSION, ENTRY, SHOWN, NEXT_ID = (
 )
 """Properties of the metadata file that name the entry it was made from. Spec: XPT-3."""
 
+NAMES = "schema.name-mapping.default"
+
+PROPERTIES = frozenset({TABLE, VERSION, ENTRY, SHOWN, NEXT_ID, NAMES, "gc.enabled", "comment"})
+"""All properties that an exporter writes."""
+
 HINT = FOLDER + "version-hint.text"
 
 
@@ -211,7 +216,7 @@ def _properties(stored: StoredEntry, metadata: Metadata) -> dict[str, str]:
         **_marks(stored, stored.version),
         NEXT_ID: str(stored.entry.totals.next_id),
         "gc.enabled": "false",
-        "schema.name-mapping.default": orjson.dumps(name_mapping(metadata.schema)).decode(),
+        NAMES: orjson.dumps(name_mapping(metadata.schema)).decode(),
     }
     return made | ({"comment": metadata.comment} if metadata.comment else {})
 

@@ -176,7 +176,7 @@ def export_table(
     if opened is not None:
         assert table is not None
         address = f"{location_of(store.uri)}/{done.place}"
-        register(opened, table, address, store.get(done.place), store.uri)
+        register(opened, table, address, mark, store.uri)
     return ExportReport(
         uri=store.uri,
         to=to,

@@ -17,12 +17,9 @@ from tablefmt.errors import CorruptTableError, TableNotFoundError
 from tablefmt.imports.source import refused
 from tablefmt.log.bounded_records import records_of
 from tablefmt.log.strict_json import json_lines
-from tablefmt.store.object_store import KeyNotFoundError, Store
+from tablefmt.store.object_store import COPY_BYTES_MAX, KeyNotFoundError, Store
 
 LOG = "_delta_log/"
-
-OBJECT_BYTES_MAX = 1 << 30
-"""Most bytes of one commit or of one part of a checkpoint."""
 
 KNOWN = frozenset(
     {
@@ -166,8 +163,8 @@ def _damaged(key: str, problem: str) -> CorruptTableError:
 def _body(store: Store, key: str) -> bytes:
     try:
         size = store.size(key)
-        if size > OBJECT_BYTES_MAX:
-            raise _damaged(key, f"it has {size} bytes; at most {OBJECT_BYTES_MAX} are read")
+        if size > COPY_BYTES_MAX:
+            raise _damaged(key, f"it has {size} bytes; at most {COPY_BYTES_MAX} are read")
         return store.get_range(key, 0, size)
     except KeyNotFoundError:
         raise _damaged(key, "it is missing") from None

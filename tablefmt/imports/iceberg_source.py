@@ -38,15 +38,12 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.scalar_values import encode
 from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, Type
 from tablefmt.model.schema_rules import check_new_names
-from tablefmt.store.object_store import KeyNotFoundError, Store
+from tablefmt.store.object_store import COPY_BYTES_MAX, KeyNotFoundError, Store
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
 
 METADATA = "metadata/"
-
-OBJECT_BYTES_MAX = 1 << 30
-"""Most bytes of one object of metadata or deletes."""
 
 POSITIONS = 1 << 16
 """Deleted positions that are read at once."""
@@ -142,8 +139,9 @@ class _Folder:
         """Return the bytes of an object. Raises CorruptDataError."""
         try:
             size = self.store.size(key)
-            if size > OBJECT_BYTES_MAX:
-                raise CorruptDataError(f"it has {size} bytes", key=key, rule="IMP-5")
+            if size > COPY_BYTES_MAX:
+                message = f"it has {size} bytes; at most {COPY_BYTES_MAX} are read"
+                raise CorruptDataError(message, key=key, rule="IMP-5")
             return self.store.get_range(key, 0, size)
         except KeyNotFoundError:
             raise CorruptDataError("it is missing", key=key, rule="IMP-5") from None

@@ -46,6 +46,9 @@ ENTRY_BYTES_MAX = 64 * _MIB
 ROOT_BYTES_MAX = 256 * _MIB
 BLOCK_BYTES_MAX = 65 * _MIB
 PARQUET_BYTES_MAX = 2048 * _MIB
+COPY_HINT_BYTES_MAX = 1 << 16
+COPY_BYTES_MAX = 1024 * _MIB
+"""Also the longest object of metadata or deletes that an import reads."""
 
 KINDS = (
     Kind("hint", r"_log/hint\.json", HINT_BYTES_MAX, "two names and a number"),
@@ -75,6 +78,24 @@ KINDS = (
         "ADD-6, DEL-3: a commit of millions of files",
     ),
     Kind("other name below _log", r"_log/.*", ENTRY_BYTES_MAX, "none is longer than an entry"),
+    Kind(
+        "hint of a copy",
+        r"_delta_log/_last_checkpoint|metadata/version-hint\.text",
+        COPY_HINT_BYTES_MAX,
+        "a number, and what other programs add",
+    ),
+    Kind(
+        "metadata of a copy",
+        r"_delta_log/_tablefmt_start\.json|metadata/.*\.json",
+        ROOT_BYTES_MAX,
+        "XPT-22: snapshots may be many",
+    ),
+    Kind(
+        "other object of a copy",
+        r"(?:_delta_log|metadata)/.*",
+        COPY_BYTES_MAX,
+        "XPT-1: a line, or a record, for each of millions of files",
+    ),
     Kind(
         "other object", r".*", PARQUET_BYTES_MAX, "the footer of a data file, in memory as a whole"
     ),

@@ -12,13 +12,21 @@ import orjson
 import pytest
 from pyroaring import BitMap64
 
-from tablefmt.errors import CorruptTableError, ExportBlockedError, TablefmtError
-from tablefmt.export.delta_target import LAST_CHECKPOINT
+from tablefmt.errors import (
+    CorruptTableError,
+    ExportBlockedError,
+    TablefmtError,
+    UnsupportedFeatureError,
+)
+from tablefmt.export import export_run
+from tablefmt.export.delta_target import LAST_CHECKPOINT, MARK_BYTES
 from tablefmt.export.delta_vectors import VectorFile, vector_bytes
 from tablefmt.export.iceberg_metadata import HINT
 from tablefmt.export.table_export import target_of
 from tablefmt.log.bounded_avro import long_bytes
+from tablefmt.store import memory_store
 from tablefmt.store.memory_store import MemoryStore
+from tablefmt.store.object_store import most_of
 from tests.system.fuzzed_copies import avro_file
 from tests.tables import handle, memory, new_table, rows
 
@@ -104,6 +112,27 @@ def test_hints_of_copies_are_only_hints(body: bytes) -> None:
         handle(store).append(rows(9))
         assert handle(store).export(to).version == 3
         assert handle(store).verify().ok
+
+
+@pytest.mark.parametrize("to", ["delta", "iceberg"])
+def test_objects_that_are_too_long_are_not_read(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """STO-24: a hint is skipped, the newest commit blocks the export; and none is written."""
+    store = copied(to)
+    hint = LAST_CHECKPOINT if to == "delta" else HINT
+    store.put(hint, b" " * (most_of(hint) + 1))
+    handle(store).append(rows(8))
+    assert handle(store).export(to).exported == 3
+    monkeypatch.setattr(export_run, "most_of", lambda key: 100)
+    table = handle(store)
+    table.append(rows(10))
+    before = sorted(one.key for one in store.list_after(""))
+    with pytest.raises(UnsupportedFeatureError, match=r"at most 100 are allowed \(rule STO-24\)"):
+        table.export(to)
+    assert sorted(one.key for one in store.list_after("")) == before
+    key, _ = target_of(to).newest(store) or ("", b"")
+    monkeypatch.setattr(memory_store, "most_of", lambda key: MARK_BYTES)
+    store.put(key, b" " * (MARK_BYTES + 1))
+    assert isinstance(goes_on(store, to), ExportBlockedError)
 
 
 @pytest.mark.parametrize("name", ["schemas", "snapshots", "partition-specs", "snapshot-log"])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 import tablefmt
 from tablefmt.cli.main import main
-from tablefmt.errors import ExportBlockedError, InvalidArgumentError
+from tablefmt.errors import ExportBlockedError, InvalidArgumentError, StoreError
+from tablefmt.export.table_export import target_of
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
@@ -64,9 +67,10 @@ def test_a_newer_copy_stays_registered(catalog: Any, tmp_path: Path) -> None:
     older = table.export("iceberg", catalog=catalog, table="ns.t").place
     table.append(pa.table({"id": [1]}))
     table.export("iceberg", catalog=catalog, table="ns.t")
-    body = (tmp_path / "t" / older).read_bytes()
+    mark = target_of("iceberg").read_mark((tmp_path / "t" / older).read_bytes())
+    assert mark is not None
     address = f"file://{tmp_path}/t/{older}"
-    assert register(catalog, "ns.t", address, body, table.uri) != address
+    assert register(catalog, "ns.t", address, mark, table.uri) != address
     assert ids(catalog, "ns.t") == [1]
 
 
@@ -82,6 +86,63 @@ def test_another_table_is_not_replaced(catalog: Any, tmp_path: Path) -> None:
     table.export("iceberg", catalog=catalog, table="ns.t")
     with pytest.raises(ExportBlockedError, match=r"ns\.t is another table"):
         other.export("iceberg", catalog=catalog, table="ns.t")
+
+
+def elsewhere(document: dict[str, Any]) -> None:
+    document["snapshots"][0]["manifest-list"] = "s3://theirs/metadata/snap-1.avro"
+
+
+def above(document: dict[str, Any]) -> None:
+    place = f"{document['location']}/metadata/../../u/snap-1.avro"
+    document["snapshots"][0]["manifest-list"] = place
+
+
+HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "class": (lambda d: d["properties"].update({"py-io-impl": "theirs.IO"}), "'py-io-impl'"),
+    "endpoint": (lambda d: d["properties"].update({"s3.endpoint": "http://h"}), r"'s3\.endpoint'"),
+    "location": (lambda d: d.update({"location": "s3://theirs"}), "'s3://theirs'"),
+    "snapshot": (elsewhere, "'s3://theirs/metadata/snap-1.avro'"),
+    "above": (above, r"/metadata/\.\./\.\./u/"),
+    "shape": (lambda d: d["snapshots"].insert(0, 7), "another shape"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_metadata_that_readers_would_obey_is_not_registered(
+    catalog: Any, tmp_path: Path, kind: str
+) -> None:
+    """XPT-28: the newest metadata file has a right mark, and somebody changed the rest of it."""
+    change, said = HOSTILE[kind]
+    table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
+    table.append(pa.table({"id": [1]}))
+    file = tmp_path / "t" / table.export("iceberg").place
+    document = orjson.loads(file.read_bytes())
+    change(document)
+    file.write_bytes(orjson.dumps(document))
+    with pytest.raises(ExportBlockedError, match=said):
+        tablefmt.open(table.uri).export("iceberg", catalog=catalog, table="ns.t")
+    assert not catalog.table_exists("ns.t")
+
+
+def test_an_error_of_a_catalog_names_what_is_done(catalog: Any, tmp_path: Path) -> None:
+    """XPT-28: errors of many libraries become one, in one line."""
+
+    class Broken:
+        def create_namespace(self, name: str) -> None:
+            raise RuntimeError("no \x1b[31m answer\nat all")
+
+        register_table = create_namespace
+
+    table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
+    with pytest.raises(StoreError) as caught:
+        table.export("iceberg", catalog=Broken(), table="ns.t")
+    assert str(caught.value) == (
+        f"the copy at file://{table.uri}/metadata/v1.metadata.json is written, but the catalog "
+        "could not register it as 'ns.t': RuntimeError: no \\u001b[31m answer\\u000aat all. "
+        "Export again to repeat that."
+    )
+    table.export("iceberg", catalog=catalog, table="ns.t")
+    assert ids(catalog, "ns.t") == []
 
 
 @pytest.mark.parametrize(

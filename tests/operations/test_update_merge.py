@@ -764,3 +764,23 @@ def test_a_double_beyond_an_int_is_named(beyond: float) -> None:
         {"id": 2, "n": 0},
         {"id": 3, "n": 0},
     ]
+
+
+def test_a_value_too_large_for_its_column_is_named_by_every_clause() -> None:
+    """SQL-3, MRG-2: from the source, from an expression, and on both sides of a MERGE."""
+    table = new([(1, "a", 1)])
+    source = pa.table({"id": [1, 2], "v": ["b", "c"], "n": [2**40, 2**40]})
+    same, none = "t.id = s.id", "t.id = s.id + 9"
+    clauses: list[tuple[str, Callable[[MergeBuilder], MergeBuilder]]] = [
+        (same, lambda m: m.when_matched_update_all()),
+        (same, lambda m: m.when_not_matched_insert_all()),
+        (same, lambda m: m.when_matched_update({"n": "s.n + 1"})),
+        (same, lambda m: m.when_matched_update({"n": "t.n + 3000000000"})),
+        (same, lambda m: m.when_not_matched_insert({"id": "s.id", "n": "s.n"})),
+        (none, lambda m: m.when_not_matched_by_source_update({"n": "t.n + 3000000000"})),
+    ]
+    for on, clause in clauses:
+        with pytest.raises(SchemaMismatchError, match="column 'n': a value of type") as caught:
+            clause(table.merge(source, on)).execute()
+        assert caught.value.columns == ["n"]
+    assert (table.refresh().version, sorted_rows(table)) == (1, [(1, "a", 1)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +269,32 @@ def test_a_key_that_does_not_fit_a_column_is_refused() -> None:
     part[0] = 0
     pipe.into(there, keys="k")
     assert [v for _, v in sorted_rows(there)] == ["a", "c"]
+
+
+@pytest.mark.parametrize("keys", [None, "id"])
+@pytest.mark.parametrize(
+    ("wide", "narrow", "value"),
+    [
+        ("BIGINT", "INT", 2**40),
+        ("DOUBLE", "BIGINT", 1e300),
+        ("DECIMAL(20, 2)", "DECIMAL(5, 2)", Decimal("1234567.89")),
+        ("ARRAY<BIGINT>", "ARRAY<INT>", [2**40]),
+    ],
+)
+def test_a_value_too_large_for_its_column_names_the_column(
+    keys: str | None, wide: str, narrow: str, value: Any
+) -> None:
+    """SCH-5, SQL-3: with and without keys, in the first run and later; nothing is committed."""
+    here = tablefmt.create(place(), f"id BIGINT, v {wide}")
+    there = tablefmt.create(place(), f"id BIGINT, v {narrow}")
+    here.append([{"id": 1, "v": None}])
+    tablefmt.pipe(here).into(there, keys=keys)
+    here.append([{"id": 2, "v": value}])
+    for pipe in (tablefmt.pipe(here), tablefmt.pipe(here, name="other")):
+        with pytest.raises(SchemaMismatchError, match="column 'v': a value of type") as caught:
+            pipe.into(there, keys=keys)
+        assert caught.value.columns == ["v"]
+    assert (there.refresh().version, sorted_rows(there)) == (1, [(1, None)])
 
 
 def test_keys_that_go_and_that_no_row_can_have() -> None:

@@ -555,8 +555,12 @@ def test_an_empty_frame_replaces_no_partition_dynamically(
     same(table, start())
 
 
-def test_a_value_beyond_its_column_is_refused_by_every_statement(spark: Any, uri: str) -> None:
-    """SQL-3, DAT-2."""
+@pytest.mark.parametrize("plane", ["native", pytest.param("arrow", marks=pytest.mark.soak)])
+def test_a_value_beyond_its_column_is_refused_by_every_statement(
+    spark: Any, uri: str, plane: str, use_backend: Any
+) -> None:
+    """SQL-3, DAT-2: UPDATE, MERGE, and a pipe with keys."""
+    use_backend(plane)
     tablefmt.spark.register(spark)
     table = tablefmt.create(uri, "id BIGINT, n INT")
     table.append(pa.table({"id": [1], "n": pa.array([1], pa.int32())}))
@@ -564,10 +568,14 @@ def test_a_value_beyond_its_column_is_refused_by_every_statement(spark: Any, uri
     opened = tablefmt.spark.open(spark, uri)
     source = spark.range(1, 2).selectExpr("id", "id + 3000000000 AS n")
     spark.sql(f"CREATE TABLE beyond USING tablefmt OPTIONS (path '{uri}')")
+    wide = tablefmt.create(f"{uri}-source", "id BIGINT, n BIGINT")
+    wide.append({"id": [2], "n": [2**40]})
+    pipe = tablefmt.spark.pipe(spark, wide)
     for change in (
         lambda: opened.update({"n": "n + 3000000000"}),
         lambda: opened.merge(source, "t.id = s.id").when_matched_update_all().execute(),
         lambda: spark.sql("UPDATE beyond SET n = n + 3000000000").collect(),
+        lambda: pipe.into(uri, keys="id"),
     ):
         with pytest.raises(SchemaMismatchError, match="does not fit column 'n'") as caught:
             change()
