@@ -107,9 +107,11 @@ def replaces_table(concurrent: ConcurrentCommit) -> bool:
 def _metadata(concurrent: ConcurrentCommit, pending: PendingCommit) -> Verdict:
     if concurrent.entry.metadata is None:
         return None
-    before = None if pending.defines else pending.metadata
-    if before is not None and is_tagging(before, concurrent.entry.metadata):
-        # Only tags changed, and they concern no row (CFL-5).
+    before = None if pending.defines or pending.replaces else pending.metadata
+    alters = concurrent.entry.operation.cls is OperationClass.METADATA
+    if alters and before is not None and is_tagging(before, concurrent.entry.metadata):
+        # Only tags changed, and they concern no row (CFL-5). An entry of another class may have
+        # replaced the rows under the same definition.
         return None
     if pending.floating and pending.metadata is not None:
         misfit = misfit_of(pending.metadata, concurrent.entry.metadata)

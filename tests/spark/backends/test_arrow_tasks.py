@@ -131,7 +131,6 @@ def test_read_options_go_by_name_and_ignore_case() -> None:
     ("options", "kind", "word"),
     [
         ({"versionAsOf": "1", "timestampasof": "2024"}, InvalidRangeError, "both"),
-        ({"versionAsOf": "one"}, InvalidRangeError, "one"),
         ({"storage.a": "x", "storage.a.b": "y"}, InvalidRangeError, "a.b is both"),
         ({"storage.a.b": "y", "storage.a": "x"}, InvalidRangeError, "a is both"),
         ({"storage.a..b": "y"}, InvalidRangeError, "empty"),
