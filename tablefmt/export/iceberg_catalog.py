@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tablefmt.data.arrow_results import missing_extra
@@ -13,6 +14,9 @@ from tablefmt.errors import (
 )
 from tablefmt.export.export_target import Mark, checked_version
 from tablefmt.export.iceberg_metadata import PROPERTIES, TABLE, VERSION
+
+_NAME = re.compile(r"[0-9A-Za-z-]+\.avro")
+"""Name of a manifest list. It has no slash, and nothing that a reader may decode."""
 
 
 def open_catalog(catalog: Any) -> Any:
@@ -101,7 +105,7 @@ def obeyed_problem(document: Any, metadata: str) -> str:
             return f"it has the property {foreign[0]!r:.200}"
         for snapshot in document["snapshots"]:
             place = snapshot["manifest-list"]
-            if not place.startswith(folder + "/") or ".." in place[len(location) :].split("/"):
+            if not place.startswith(f"{folder}/") or not _NAME.fullmatch(place, len(folder) + 1):
                 return f"a snapshot names {place!r:.200}"
     except (AttributeError, LookupError, TypeError) as error:
         return f"it has another shape: {error!r:.200}"

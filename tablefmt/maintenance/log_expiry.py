@@ -136,7 +136,7 @@ def expire_log(
     start = _start(view, listed, now_of(context), seconds)
     if start > 0:
         start = kept_for_exports(context, start, catch_up=not dry_run)
-        start = kept_for_tags(view.head.metadata, now_of(context), start)
+        start = kept_for_tags(view.head.metadata, now_of(context), start, view.head.totals.oldest)
     oldest = max(view.head.totals.oldest, start)
     entries = _going(listed, start, _needed(view, oldest) if start > 0 else frozenset())
     report = ExpiryReport(

@@ -102,7 +102,7 @@ def _why_vacuum(context: TableContext) -> str | None:
     view, name = context.view, "deletedFileRetentionDuration"
     seconds, oldest = kept_seconds(view.head.metadata, name), view.head.totals.oldest
     now_us = now_of(context)
-    kept = kept_for_tags(view.head.metadata, now_us, kept_by_log(view, now_us, seconds))
+    kept = kept_for_tags(view.head.metadata, now_us, kept_by_log(view, now_us, seconds), oldest)
     files = 0
     if kept > oldest:
         files = _removed_of(view.totals_at(kept)) - _removed_of(view.totals_at(oldest))
@@ -130,7 +130,8 @@ def _why_expire(context: TableContext) -> str | None:
     seconds = log_seconds(view.head.metadata)
     # Entry 0 stays, so entry 1 is the first candidate.
     now_us = now_of(context)
-    going = kept_for_tags(view.head.metadata, now_us, kept_by_log(view, now_us, seconds)) > 1
+    kept, oldest = kept_by_log(view, now_us, seconds), view.head.totals.oldest
+    going = kept_for_tags(view.head.metadata, now_us, kept, oldest) > 1
     going = going and kept_by_store(context.store, 0, 2, now_us, seconds) > 1
     return f"entries are older than {name}" if going else None
 

@@ -172,7 +172,7 @@ def commit_horizon(
 
     def stage(head: Head, txn: TransactionSnapshot) -> Staged:
         # A tag that was set since the plan was made conflicts with this commit, so it is seen here.
-        least = kept_for_tags(head.metadata, now_us, oldest)
+        least = kept_for_tags(head.metadata, now_us, oldest, head.totals.oldest)
         if log is not None and least < oldest:
             raise CommitRejectedError(
                 f"a tag that was set meanwhile keeps version {least}, so no entry was removed; run "

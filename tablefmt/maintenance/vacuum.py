@@ -236,8 +236,7 @@ def vacuum(
     listing = listed(store, _folders(adopted))
     # Refresh, so that concurrently committed files in the listing do not count as left over.
     view.refresh()
-    kept = _kept_with_copies(context, view, now_us, seconds, catch_up=not dry_run)
-    kept = max(view.head.totals.oldest, kept_for_tags(view.head.metadata, now_us, kept))
+    kept = _oldest_kept(context, view, now_us, seconds, catch_up=not dry_run)
     limits = RetentionLimits(oldest=kept, now_us=now_us, unnamed_seconds=unnamed, adopted=adopted)
     named = Named(view)
     files = _plan(view, listing, named, limits)
@@ -270,15 +269,18 @@ def vacuum(
     )
 
 
-def _kept_with_copies(
+def _oldest_kept(
     context: TableContext, view: LogView, now_us: int, seconds: float, *, catch_up: bool
 ) -> int:
-    """Return the oldest version that stays, also for the copies in other formats (XPT-12)."""
+    """Return the oldest version that stays, also for tags and for copies in other formats.
+
+    Spec: RET-4, TAG-2, XPT-12.
+    """
     oldest = view.head.totals.oldest
     kept = oldest_kept_version(view, now_us, seconds)
-    if kept <= oldest:
-        return kept
-    return max(oldest, kept_for_exports(context, kept, catch_up=catch_up))
+    if kept > oldest:
+        kept = kept_for_exports(context, kept, catch_up=catch_up)
+    return max(oldest, kept_for_tags(view.head.metadata, now_us, kept, oldest))
 
 
 def _folders(adopted: frozenset[int]) -> Sequence[str]:

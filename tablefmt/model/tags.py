@@ -131,9 +131,17 @@ def version_or_tag(version: Any) -> int | str:
     return str(version) if is_name else version_number(version)
 
 
-def kept_for_tags(metadata: Metadata, now_us: int, kept: int) -> int:
-    """Return the earliest version that must stay, at most `kept`: one that a tag keeps (TAG-2)."""
-    tagged = (tag.version for tag in tags_of(metadata).values() if tag.keeps(now_us))
+def kept_for_tags(metadata: Metadata, now_us: int, kept: int, oldest: int) -> int:
+    """Return the earliest version that must stay, at most `kept`: one that a tag keeps (TAG-2).
+
+    Args:
+        metadata: of the newest version.
+        now_us: the writer's clock.
+        kept: the earliest version that must stay without tags.
+        oldest: the earliest version that can be read. A tag of an earlier one keeps nothing.
+    """
+    tags = tags_of(metadata).values()
+    tagged = (tag.version for tag in tags if tag.keeps(now_us) and tag.version >= oldest)
     return min((kept, *tagged))
 
 

@@ -31,19 +31,6 @@ from tablefmt.session.statement import Statement
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.log_view import LogView
 
-
-def layout_of(metadata: Metadata, where: Condition = None) -> Compaction | Cluster:
-    """Return the compaction of a table, or the clustering if the table has an order (CMP-8)."""
-    return Cluster(where=where) if clustering_of(metadata) else Compaction(where=where)
-
-
-def layout_here(asked: Compaction | Cluster, groups: tuple[PlannedGroup, ...]) -> Statement:
-    """Return the statement that rewrites planned groups in threads of this process."""
-    if isinstance(asked, Cluster):
-        return cluster_statement(asked, order_here(), groups)
-    return compact_statement(asked, rewrite_here(), groups)
-
-
 logger = logging.getLogger(__name__)
 
 MORE_FILES = 50
@@ -68,6 +55,18 @@ class _Watch:
 
 
 _watches: WeakKeyDictionary[LogView, _Watch] = WeakKeyDictionary()
+
+
+def layout_of(metadata: Metadata, where: Condition = None) -> Compaction | Cluster:
+    """Return the compaction of a table, or the clustering if the table has an order (CMP-8)."""
+    return Cluster(where=where) if clustering_of(metadata) else Compaction(where=where)
+
+
+def layout_here(asked: Compaction | Cluster, groups: tuple[PlannedGroup, ...]) -> Statement:
+    """Return the statement that rewrites planned groups in threads of this process."""
+    if isinstance(asked, Cluster):
+        return cluster_statement(asked, order_here(), groups)
+    return compact_statement(asked, rewrite_here(), groups)
 
 
 def watch(context: TableContext) -> None:
@@ -98,10 +97,8 @@ def _compact(context: TableContext, known: _Watch) -> None:
     plan = asked.plan(own.pin(own.view.head.version))
     # A clustering may merge files of any size. In the background, it is bounded.
     most = MOST_BYTES if isinstance(asked, Cluster) else math.inf
-    groups, everything = (
-        worthwhile(plan, largest=most),
-        worthwhile(plan, largest=most, most_bytes=math.inf),
-    )
+    groups = worthwhile(plan, largest=most)
+    everything = worthwhile(plan, largest=most, most_bytes=math.inf)
     if groups:
         commit = autocommit(own, layout_here(asked, groups), CommitOptions())
         logger.info("version %d: %s", commit.version, commit.operation)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.data.clustering_order import sort_places, sortable
+from tablefmt.model.scalar_values import BOUND_LENGTH_MAX
 from tablefmt.model.schema import Field
 from tablefmt.operations.compact_plan import (
     CODE,
@@ -145,7 +146,9 @@ def _bounds(files: pa.Table, field: Field) -> _Bounds:
     unknown = pc.or_(lower.is_null(), upper.is_null())
     if pa.types.is_string(lower.type) or pa.types.is_binary(lower.type):
         length = pc.utf8_length if pa.types.is_string(lower.type) else pc.binary_length
-        unknown = pc.or_(unknown, pc.greater_equal(length(lower), CUT).fill_null(False))
+        unknown = pc.or_(
+            unknown, pc.greater_equal(length(lower), BOUND_LENGTH_MAX).fill_null(False)
+        )
     nothing = np.zeros(count, bool)
     if f"nulls.{field.id}" in files.column_names:
         nothing = _mask(pc.equal(files[f"nulls.{field.id}"], files["rows"]).combine_chunks())
@@ -248,7 +251,3 @@ def _groups(
         group[places] = len(groups)
         groups.append(group_of(table, places, target, round))
     return tuple(groups), group
-
-
-CUT = 32
-"""Characters or bytes from which on a bound may be cut (PRN-13)."""

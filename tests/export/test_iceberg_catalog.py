@@ -97,12 +97,18 @@ def above(document: dict[str, Any]) -> None:
     document["snapshots"][0]["manifest-list"] = place
 
 
+def decoded(document: dict[str, Any]) -> None:
+    place = f"{document['location']}/metadata/%2e%2e%2f%2e%2e%2fu.avro"
+    document["snapshots"][0]["manifest-list"] = place
+
+
 HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "class": (lambda d: d["properties"].update({"py-io-impl": "theirs.IO"}), "'py-io-impl'"),
     "endpoint": (lambda d: d["properties"].update({"s3.endpoint": "http://h"}), r"'s3\.endpoint'"),
     "location": (lambda d: d.update({"location": "s3://theirs"}), "'s3://theirs'"),
     "snapshot": (elsewhere, "'s3://theirs/metadata/snap-1.avro'"),
     "above": (above, r"/metadata/\.\./\.\./u/"),
+    "decoded": (decoded, "%2e%2e%2f"),
     "shape": (lambda d: d["snapshots"].insert(0, 7), "another shape"),
 }
 

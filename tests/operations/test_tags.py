@@ -13,6 +13,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import (
+    CommitRejectedError,
     ConcurrentModificationException,
     InvalidArgumentError,
     InvalidRangeError,
@@ -162,15 +163,42 @@ def test_vacuum_and_log_expiry_keep_a_tagged_version_until_its_time() -> None:
     assert_sound(store)
 
 
-def test_a_tag_that_is_set_while_a_vacuum_plans_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TAG-2: the horizon is decided again after the conflict, and an expiry gives up."""
+def test_a_tag_of_a_version_below_the_horizon_keeps_nothing() -> None:
+    """TAG-2: a horizon stays where it is for a writer whose clock is behind."""
     clock = Clock()
+    store, table = tagged(clock)
+    table.alter.drop_tag("2026-Q3")
+    table.alter.set_tag("short", version=1, retain=timedelta(days=10))
+    table.overwrite(rows(100))
+    clock.micros += 8 * DAY
+    for n in (101, 102):
+        table.overwrite(rows(n))
+    clock.micros += 3 * DAY
+    forced: Any = {"breaks_running_transactions": True, "dry_run": False}
+    oldest = handle(store, clock).vacuum(retention=timedelta(days=4), **forced).oldest
+    assert 1 < oldest < table.version
+    clock.micros -= 2 * DAY
+    assert handle(store, clock).vacuum(retention=0, **forced).oldest > oldest
+    assert handle(store, clock).expire_log(retention=0, **forced).log_start > 1
+    assert ids(handle(store, clock)) == by_hand(store) == [102]
+    assert_sound(store)
+
+
+def with_old_files(clock: Clock) -> tuple[Any, Any]:
+    """A table without tags, whose five first files a vacuum removes."""
     store, table = tagged(clock)
     table.alter.drop_tag("2026-Q3")
     table.overwrite(rows(100))
     clock.micros += 50 * DAY
     table.append(rows(101))
     clock.micros += 1 * DAY
+    return store, table
+
+
+def test_a_tag_that_is_set_while_a_vacuum_plans_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TAG-2: the horizon is decided again after the conflict, and an expiry gives up."""
+    clock = Clock()
+    store, _ = with_old_files(clock)
     other = handle(store, clock)
     plain, meanwhile = commit_with_retries, [lambda: other.alter.set_tag("t", version=3)]
 
@@ -187,18 +215,18 @@ def test_a_tag_that_is_set_while_a_vacuum_plans_is_kept(monkeypatch: pytest.Monk
     report = handle(store, clock).vacuum(dry_run=False)
     assert report.oldest <= 3
     assert handle(store, clock).count(version="t") == 3
+    other.alter.drop_tag("t")
+    meanwhile.append(lambda: other.alter.set_tag("t", version=3))
+    with pytest.raises(CommitRejectedError, match="keeps version 3"):
+        handle(store, clock).expire_log(dry_run=False)
+    assert handle(store, clock).count(version="t") == 3
     assert_sound(store)
 
 
 def test_a_vacuum_that_was_first_makes_a_tag_fail() -> None:
     """TAG-2: the version is checked on the parent."""
     clock = Clock()
-    store, table = tagged(clock)
-    table.alter.drop_tag("2026-Q3")
-    table.overwrite(rows(100))
-    clock.micros += 50 * DAY
-    table.append(rows(101))
-    clock.micros += 1 * DAY
+    store, _ = with_old_files(clock)
     staged = handle(store, clock).transaction().alter.set_tag("t", version=3)
     assert handle(store, clock).vacuum(dry_run=False).deleted == 5
     version = handle(store, clock).version
@@ -258,19 +286,24 @@ def test_changes_of_metadata_and_tags_conflict() -> None:
 
 def test_a_writer_that_does_not_know_tags_must_not_vacuum(monkeypatch: pytest.MonkeyPatch) -> None:
     """TAG-3, ENT-7: it reads, and refuses to write, to vacuum and to expire entries."""
-    store, _ = tagged()
+    clock = Clock()
+    store, _ = with_old_files(clock)
     old = frozenset(features.WRITER_FEATURES - {"tags"})
     monkeypatch.setattr(head, "WRITER_FEATURES", old)
-    table = handle(store)
-    assert ids(table) == [0, 1, 2, 3, 4]
+    table = handle(store, clock)
+    files = len(list(store.list_after("")))
+    assert ids(table) == [100, 101]
     assert table.count(version=2) == 2
     for work in (
         lambda: table.append(rows(9)),
         lambda: table.alter.set_properties({"user.a": "b"}),
         lambda: table.restore(version=1),
+        lambda: table.vacuum(dry_run=False),
+        lambda: table.expire_log(dry_run=False),
     ):
         with pytest.raises(UnsupportedFeatureError, match="tags"):
             work()
+    assert len(list(store.list_after(""))) == files
 
 
 def test_a_replaced_table_keeps_its_tags_and_a_copied_definition_has_none() -> None:
@@ -300,9 +333,10 @@ def test_a_property_of_another_form_is_no_tag(text: str) -> None:
     good = {"tag.a": '{"version":1,"until":5}', "tag.b": '{"version":0}', "user.tag.c": "x"}
     metadata = Metadata(Schema((), 0), properties={**good, "tag.bad": text})
     assert tags_of(metadata) == {"a": Tag(1, 5), "b": Tag(0)}
-    assert [kept_for_tags(metadata, now, 9) for now in (4, 5)] == [0, 0]
+    assert [kept_for_tags(metadata, now, 9, 0) for now in (4, 5)] == [0, 0]
     metadata = Metadata(Schema((), 0), properties={"tag.a": good["tag.a"], "tag.bad": text})
-    assert [kept_for_tags(metadata, now, 9) for now in (4, 5)] == [1, 9]
+    assert [kept_for_tags(metadata, now, 9, 0) for now in (4, 5)] == [1, 9]
+    assert [kept_for_tags(metadata, 4, 9, oldest) for oldest in (1, 2)] == [1, 9]
 
 
 def test_of_many_tags_set_at_once_one_is_committed() -> None:

@@ -153,14 +153,9 @@ def kinds_of_entries() -> Maker:
     maker.commit("OVERWRITE", "WRITE", (kept,), (9,), delete={13: ([1], [])}, told=told)
 
     some = maker.file(_rows((0, "a"), (7, "a")))
-    maker.commit(
-        "UPDATE",
-        "WRITE",
-        (kept, some),
-        (13,),
-        delete={14: ([0, 1, 2], [])},
-        lineage=lineage_of((1, 13, 0, 3, [1])),
-    )
+    moved_again = lineage_of((1, 13, 0, 3, [1]))
+    again: dict[int, Any] = {14: ([0, 1, 2], [])}
+    maker.commit("UPDATE", "WRITE", (kept, some), (13,), delete=again, lineage=moved_again)
     _ask_of_every_kind(maker)
     return maker.finish(
         "The row changes of every kind of entry: deletion vectors, lineage, removed files, equal "
