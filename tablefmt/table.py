@@ -43,11 +43,11 @@ from tablefmt.operations.delete import delete
 from tablefmt.operations.describe import history
 from tablefmt.operations.merge import explain_merge, merge
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
+from tablefmt.operations.metadata_tables import snapshots, tags
 from tablefmt.operations.overwrite import overwrite, truncate
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.restore import restore
 from tablefmt.operations.save_modes import write as write_rows
-from tablefmt.operations.tag_listing import tag_rows
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
 from tablefmt.pipes.replication_lag import LagReport, Source, lag
@@ -273,9 +273,16 @@ class Table(ReadableTable):
         The columns are name, version, `retain_until` and `can_be_read`. `retain_until` is the time
         after which a vacuum may remove the version, and NULL if it stays with the tag.
         """
-        self.context.view.refresh()
-        head = self.context.view.head
-        return tag_rows(head.metadata, head.totals.oldest)
+        return tags(self.context)
+
+    def snapshots(self) -> pa.Table:
+        """Return one row for each version that can be read, oldest first, with Iceberg's column
+        names.
+
+        The columns are `committed_at`, `snapshot_id` (the version), `parent_id`, operation and
+        summary (the metrics of the commit).
+        """
+        return snapshots(self.context)
 
     def transaction(self, *, read_version: int | str | None = None) -> Transaction:
         """Begin a transaction that reads one version, by default the newest in the store.

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.changes.change_reader import Changes
@@ -46,6 +45,7 @@ from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.schema import Field
 from tablefmt.model.tags import without_tags
 from tablefmt.model.times import show_time
+from tablefmt.session.table_scan import partition_listing
 from tablefmt.snapshot.file_columns import typed_bounds
 from tablefmt.snapshot.log_view import cursors_at
 from tablefmt.snapshot.table_state import Snapshot
@@ -166,27 +166,10 @@ def partition_records(snapshot: Snapshot) -> list[Json]:
     """Return values by name, files, rows and bytes of each partition; one record if
     unpartitioned.
     """
-    keys = [f"partition.{i}" for i in snapshot.metadata.partition_by]
-    live = snapshot.files.select([*keys, "rows", "deleted", "size"])
-    if keys:
-        live = live.sort_by([(key, "ascending") for key in keys])
-    return _summed(live, keys, snapshot.metadata.partition_names)
-
-
-def _summed(live: pa.Table, keys: list[str], names: list[str]) -> list[Json]:
-    by_values: dict[str, Any] = {}
-    columns = [plain_column(live[key]) for key in keys]
-    rows = pc.subtract(live["rows"], live["deleted"]).to_pylist()
-    sizes = live["size"].to_pylist()
-    for at in range(live.num_rows):
-        values = {name: column[at] for name, column in zip(names, columns, strict=True)}
-        record = by_values.setdefault(
-            json_text(values), {"values": values, "files": 0, "rows": 0, "bytes": 0}
-        )
-        record["files"] += 1
-        record["rows"] += rows[at]
-        record["bytes"] += sizes[at]
-    return list(by_values.values())
+    found = partition_listing(snapshot.files, snapshot)
+    values = plain_column(found["partition"]) if "partition" in found.column_names else None
+    sums = found.select(["files", "rows", "bytes"]).to_pylist()
+    return [{"values": values[at] if values else {}, **each} for at, each in enumerate(sums)]
 
 
 ROWS_AT_ONCE = 1000

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.errors import VersionNotFoundError
 from tablefmt.log.compacted_log import read_entries
@@ -114,6 +115,36 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
         entries = read_entries(context.store, kept_from(context.store, last), last, base)
     oldest = context.view.head.totals.oldest
     return pa.Table.from_pylist([_row(s.entry, oldest) for s in reversed(entries)], HISTORY_SCHEMA)
+
+
+SNAPSHOT_SCHEMA = pa.schema(
+    [
+        ("committed_at", _TIME),
+        ("snapshot_id", pa.int64()),
+        ("parent_id", pa.int64()),
+        ("operation", pa.string()),
+        ("summary", _TEXT_MAP),
+    ]
+)
+"""Columns of the versions that can be read, with Iceberg's names. An id is a version."""
+
+
+def snapshot_rows(versions: pa.Table) -> pa.Table:
+    """Return one row for each version that can be read, oldest first. Pure.
+
+    Args:
+        versions: rows of `history`.
+    """
+    kept = versions.filter(versions["canBeRead"]).sort_by("version")
+    parent = pc.subtract(kept["version"], 1)
+    columns = [
+        kept["timestamp"],
+        kept["version"],
+        pc.if_else(pc.equal(kept["version"], 0), None, parent),
+        kept["operation"],
+        kept["operationMetrics"],
+    ]
+    return pa.Table.from_arrays(columns, schema=SNAPSHOT_SCHEMA)
 
 
 def _row(entry: Entry, oldest: int) -> dict[str, Any]:

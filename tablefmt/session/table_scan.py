@@ -126,6 +126,14 @@ class Scan(BatchSource):
         """
         return file_listing(self.survivors, self.snapshot)
 
+    def partitions(self) -> pa.Table:
+        """Return the partitions of the files to read: partition, files, rows, bytes.
+
+        `partition` is a struct of the partition columns, absent without partitioning. `rows` does
+        not count deleted rows. Rows are in the order of the values, NULL last.
+        """
+        return partition_listing(self.survivors, self.snapshot)
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield batches in the order of the files' ids, with at most `limit` rows in all."""
         return self._batches()
@@ -200,10 +208,31 @@ def file_listing(files: pa.Table, snapshot: Snapshot) -> pa.Table:
     columns = {name: files[name] for name in ("id", "path", "size", "rows", "deleted")}
     columns["version"] = files["added"]
     if snapshot.metadata.partition_by:
-        values = [files[f"partition.{i}"].combine_chunks() for i in snapshot.metadata.partition_by]
-        names = snapshot.metadata.partition_names
-        columns["partition"] = pa.StructArray.from_arrays(values, names=names)
+        columns["partition"] = _partition_values(files, snapshot)
     return pa.table(columns)
+
+
+def partition_listing(files: pa.Table, snapshot: Snapshot) -> pa.Table:
+    """Return the partitions of files in the form of `Scan.partitions`."""
+    keys = [f"partition.{i}" for i in snapshot.metadata.partition_by]
+    live = files.select([*keys, "size"])
+    live = live.append_column("live", pc.subtract(files["rows"], files["deleted"]))
+    sums: list[Any] = [("live", "count"), ("live", "sum"), ("size", "sum")]
+    found = live.group_by(keys).aggregate(sums)
+    if files.num_rows == 0:
+        found = found.slice(0, 0)
+    if keys:
+        found = found.sort_by([(key, "ascending") for key in keys])
+    names = {"files": "live_count", "rows": "live_sum", "bytes": "size_sum"}
+    columns = {name: found[of] for name, of in names.items()}
+    if keys:
+        columns = {"partition": _partition_values(found, snapshot), **columns}
+    return pa.table(columns)
+
+
+def _partition_values(files: pa.Table, snapshot: Snapshot) -> pa.StructArray:
+    values = [files[f"partition.{i}"].combine_chunks() for i in snapshot.metadata.partition_by]
+    return pa.StructArray.from_arrays(values, names=snapshot.metadata.partition_names)
 
 
 class RowKeywords(TypedDict, total=False):

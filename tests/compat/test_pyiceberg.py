@@ -174,6 +174,7 @@ def test_history_and_metadata_tables(table: Any) -> None:
     assert table.inspect.history()["snapshot_id"].to_pylist() == [1, 2]
     assert table.inspect.files(1).num_rows == 1
     assert table.inspect.data_files().num_rows == 2
+    assert table.inspect.partitions(1, "id > 0").num_rows == 1
     now = table.current_snapshot()
     assert (now.snapshot_id, table.snapshot_by_id(9)) == (2, None)
     assert table.snapshot_as_of_timestamp(now.timestamp_ms).snapshot_id == 2

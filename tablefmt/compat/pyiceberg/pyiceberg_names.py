@@ -133,10 +133,12 @@ _SCAN = (
 )
 
 _INSPECT = (
-    same("InspectTable.snapshots", "Table.history()"),
+    same("InspectTable.snapshots", "Table.snapshots()", "without version 0"),
     same("InspectTable.history", "Table.history()"),
     same("InspectTable.files", "scan(version=).files()", "with tablefmt's columns"),
     same("InspectTable.data_files", "scan(version=).files()", "with tablefmt's columns"),
+    same("InspectTable.partitions", "scan(version=).partitions()", "with tablefmt's columns"),
+    refused("InspectTable.partitions(case_sensitive)", _CASE),
     *(
         refused(f"InspectTable.{name}", _MANIFESTS)
         for name in (
@@ -144,7 +146,6 @@ _INSPECT = (
             *("entries", "manifests", "metadata_log_entries"),
         )
     ),
-    refused("InspectTable.partitions", "use `tablefmt partitions`, or inspect.files()"),
     refused("InspectTable.refs", "a table has one line of versions"),
 )
 

@@ -153,6 +153,21 @@ class InspectTable(Translated):
         """Return the files of a version, as `files` does."""
         return self.files(snapshot_id)
 
+    @translated(NAMES, "InspectTable.partitions")
+    def partitions(
+        self,
+        snapshot_id: int | None = None,
+        row_filter: Any = None,
+        case_sensitive: bool = True,
+    ) -> pa.Table:
+        """Return the partitions of a version, with tablefmt's columns.
+
+        With a filter, these are the partitions of files that may hold rows of it.
+        """
+        check_snapshot(snapshot_id)
+        where = where_of(row_filter)
+        return self._table.refresh().scan(version=snapshot_id, where=where).partitions()
+
 
 class UpdateSchema:
     """Changes of columns, made when the `with` block ends, each by a commit."""

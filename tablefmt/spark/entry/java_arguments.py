@@ -12,6 +12,7 @@ from typing import Any
 from tablefmt.errors import InvalidArgumentError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.argument_checks import number_in_text
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Schema
 from tablefmt.session.table_context import TableContext
@@ -168,6 +169,31 @@ def is_view(spark: Session, name: str) -> bool:
     if not catalog.tableExists(identifier):
         return False
     return bool(catalog.getTableMetadata(identifier).tableType().name() == "VIEW")
+
+
+def is_taken(spark: Session, words: Sequence[str]) -> bool:
+    """Return whether Spark finds a table or view by a name, or finds it in another catalog.
+
+    Args:
+        spark: a classic session.
+        words: the parts of the name, at least two.
+    """
+    state = java_session(spark).sessionState()
+    catalogs, catalog = state.catalogManager(), state.catalog()
+    if len(words) > 2:
+        return folded(words[0]) != "spark_catalog" and bool(catalogs.isCatalogRegistered(words[0]))
+    if not _in_session_catalog(catalogs, words):
+        return True
+    identifier = _identifier(spark, ".".join(map(quote_name, words)))
+    if catalog.isTempView(identifier):
+        return True
+    return bool(catalog.databaseExists(words[0]) and catalog.tableExists(identifier))
+
+
+def version_or_tag(text: str | None) -> int | str | None:
+    """Return the version of VERSION AS OF: a number, or the name of a tag (TAG-1)."""
+    number = None if text is None else number_in_text(text)
+    return text if number is None else number
 
 
 def name_parts(spark: Session, name: str) -> list[str]:

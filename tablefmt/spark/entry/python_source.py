@@ -51,6 +51,8 @@ from tablefmt.spark.backends.arrow.arrow_tasks import (
 )
 from tablefmt.spark.backends.python_workers import for_workers
 from tablefmt.spark.entry import pyspark_wrappers
+from tablefmt.spark.entry.metadata_frames import metadata_at, read_metadata, spark_schema
+from tablefmt.spark.entry.metadata_source import MetadataReader
 from tablefmt.spark.entry.pyspark_wrappers import READ_STREAM, SESSION_ZONE
 from tablefmt.spark.entry.python_writer import (
     TablefmtStreamWriter,
@@ -353,6 +355,9 @@ class TablefmtDataSource(DataSource):
         return columns
 
     def _columns(self) -> StructType:
+        metadata = self._metadata()
+        if metadata is not None:
+            return spark_schema(metadata)
         changes = self._changes()
         if changes is not None:
             self.schema_version = changes.last_version
@@ -361,9 +366,12 @@ class TablefmtDataSource(DataSource):
         self.schema_version = snapshot.version
         return StructType.fromJson(to_spark_json(snapshot.schema))
 
-    def reader(self, schema: StructType) -> TablefmtReader | ChangesReader:
+    def reader(self, schema: StructType) -> TablefmtReader | ChangesReader | MetadataReader:
         """Return a reader at the fixed version; for a catalog table, at the newest version."""
         with carrying():
+            metadata = self._metadata()
+            if metadata is not None:
+                return MetadataReader(metadata)
             changes = self._changes()
             if changes is not None:
                 return ChangesReader(changes)
@@ -385,6 +393,16 @@ class TablefmtDataSource(DataSource):
         """Return a writer of one batch. Spark asks for a second one to commit the batch."""
         with carrying():
             return make_stream_writer(dict(self.options), schema, overwrite=overwrite)
+
+    def _metadata(self) -> pa.Table | None:
+        """Return the rows of a metadata table; None: the path is not one."""
+        options = parse_read_options(self.options, self.zone)
+        found = metadata_at(options.path, options.storage_options)
+        if found is None:
+            return None
+        path, kind = found
+        context = open_context(source_store(path, options.storage_options))
+        return read_metadata(context, kind, options)
 
     def _changes(self) -> Changes | None:
         """Return the requested row changes, if any, up to the fixed version once there is one."""

@@ -12,7 +12,6 @@ from typing import Any
 from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.argument_checks import number_in_text
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.tags import without_tags
@@ -33,10 +32,12 @@ from tablefmt.spark.entry.java_arguments import (
     place,
     session_of,
     storage_texts,
+    version_or_tag,
 )
+from tablefmt.spark.entry.metadata_frames import metadata_at, metadata_frame
 from tablefmt.spark.entry.pyspark_wrappers import SESSION_ZONE
 from tablefmt.spark.jvm import java_classes
-from tablefmt.spark.pyspark_objects import JavaObject, Session, java_rows, java_session
+from tablefmt.spark.pyspark_objects import DataFrame, JavaObject, Session, java_rows, java_session
 from tablefmt.spark.spark_options import (
     OF_STREAMS,
     READ_OPTIONS,
@@ -61,6 +62,10 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
     asked.pop(SESSION_ZONE, None)
     options = parse_read_options(asked, session_zone(session_of(session)))
     uri = path_of(options.path)
+    metadata = metadata_at(uri, options.storage_options)
+    if metadata is not None:
+        rows = metadata_frame(session_of(session), *metadata, options)
+        return _query(session_of(session), rows, columns)
     if options.changes is not None:
         return _row_changes(session, uri, options, columns)
     relation = _relation(session, uri, options.storage_options, options.version, options.timestamp)
@@ -85,11 +90,15 @@ def _row_changes(
     spark = session_of(session)
     table = Table(open_context(open_store(uri, options.storage_options)))
     assert options.changes is not None
-    frame = changes_frame(spark, table.changes(**options.changes))
+    return _query(spark, changes_frame(spark, table.changes(**options.changes)), columns)
+
+
+def _query(spark: Session, frame: DataFrame, columns: str | None) -> JavaObject:
+    """Return a relation for a query, and check the schema that the caller gave."""
     if columns is not None and declared(columns) != declared(java_rows(frame).schema().json()):
         raise SchemaMismatchError(
-            "the reader's schema is not that of the changes; leave schema() out, and choose "
-            "columns with select()",
+            "the reader's schema is not that of the rows; leave schema() out, and choose columns "
+            "with select()",
             [],
         )
     return java_classes.new_instance(spark, "ChangesRelation", java_rows(frame))
@@ -112,7 +121,7 @@ def _open(
     uri = place(uri)
     options = parse_read_options({**json.loads(storage), "path": uri}, None)
     at = None if micros is None else from_micros(micros)
-    relation = _relation(session, uri, options.storage_options, _version(version), at)
+    relation = _relation(session, uri, options.storage_options, version_or_tag(version), at)
     if columns is None:
         return relation
     ours, theirs = declared(relation.schema().json()), declared(columns)
@@ -182,12 +191,6 @@ def _reads_files(session: JavaObject, path: str, given: str) -> bool:
     stored = {k: v for k, v in json.loads(given).items() if folded(k).startswith("storage")}
     storage = parse_read_options(stored, None).storage_options
     return spark_reads_files(session_of(session), open_store(path, storage))
-
-
-def _version(text: str | None) -> int | str | None:
-    """Return the version of VERSION AS OF: a number, or the name of a tag (TAG-1)."""
-    number = None if text is None else number_in_text(text)
-    return text if number is None else number
 
 
 VERBS: Mapping[str, Callable[..., Any]] = {

@@ -24,6 +24,7 @@ from tablefmt.errors import (
 from tablefmt.spark.backends import backend_choice
 from tablefmt.spark.columns.row_conditions import several_rows_error
 from tablefmt.spark.entry import (
+    inspection_verbs,
     java_arguments,
     pyspark_wrappers,
     read_verbs,
@@ -129,6 +130,7 @@ REFUSALS: Mapping[str, Callable[..., Any]] = {
 VERBS: Mapping[str, Callable[..., Any]] = {
     **read_verbs.VERBS,
     **read_verbs.NAMED_READ_VERBS,
+    **inspection_verbs.VERBS,
     **write_verbs.VERBS,
     **table_definition.VERBS,
     **statement_verbs.VERBS,

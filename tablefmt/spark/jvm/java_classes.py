@@ -21,6 +21,7 @@ from importlib import resources
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.operations.metadata_tables import KNOWN_NAMES
 from tablefmt.spark.jvm import callbacks, spark_internals
 from tablefmt.spark.pyspark_objects import (
     JavaObject,
@@ -48,6 +49,7 @@ SOURCES = (
     "LiveRows",
     "MergeEvolution",
     "Messages",
+    "MetadataReads",
     "NamedReads",
     "NativeScan",
     "NativeWrite",
@@ -205,7 +207,8 @@ def _add_analyzer_rule(spark: Session) -> None:
     from py4j.protocol import Py4JError
 
     try:
-        new_instance(spark, "RowCommands").install(java_session(spark))
+        metadata = string_array(spark, KNOWN_NAMES)
+        new_instance(spark, "RowCommands").install(java_session(spark), metadata)
     except Py4JError as error:
         # NativeScan handles the statements later.
         _log.warning("DELETE, UPDATE and MERGE in SQL return no row counts: %s", error)

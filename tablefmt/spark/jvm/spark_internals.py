@@ -247,7 +247,7 @@ INTERNALS = (
     ),
     Internal(
         _CATALYST + "catalog.SessionCatalog",
-        ("alterTableSchema", "isTempView", "tableExists", "getTableMetadata"),
+        ("alterTableSchema", "isTempView", "databaseExists", "tableExists", "getTableMetadata"),
         "tablefmt.spark.entry.java_arguments",
         "catalog tables cannot be opened by name",
     ),

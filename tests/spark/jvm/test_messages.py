@@ -31,6 +31,7 @@ GOOD: dict[str, Any] = {
     "texts": {"path": "/t"},
     "names": ["a", "b"],
     "text_or_null": None,
+    "constants": [{"kind": "version", "value": "3"}],
     "statement": {
         "columns": "{}",
         "partitionBy": [],

@@ -45,8 +45,8 @@ public class NamedReads extends org.apache.spark.sql.catalyst.rules.Rule {
       }
       UnresolvedRelation read = (UnresolvedRelation) node;
       Object answer = Bridge.call("named", new Object[] {
-          session, texts(read.multipartIdentifier()),
-          texts(AnalysisContext$.MODULE$.get().catalogAndNamespace()),
+          session, MetadataReads.texts(read.multipartIdentifier()),
+          MetadataReads.texts(AnalysisContext$.MODULE$.get().catalogAndNamespace()),
           new HashMap(read.options().asCaseSensitiveMap()), Boolean.valueOf(read.isStreaming())});
       return answer == null ? read : with(read, Messages.answer("named", answer));
     }
@@ -57,16 +57,21 @@ public class NamedReads extends org.apache.spark.sql.catalyst.rules.Rule {
       return new UnresolvedRelation(read.multipartIdentifier(),
           new CaseInsensitiveStringMap(map(said.get("options"))), false);
     }
-    BaseRelation rows = (BaseRelation) Bridge.call(
-        "load", new Object[] {session, map(said.get("load")), null});
     JsonNode name = (JsonNode) said.get("alias");
     Object[] alias = new Object[name.size()];
     for (int i = 0; i < alias.length; i++) {
       JsonNode part = (JsonNode) name.get(i);
       alias[i] = part.asText();
     }
-    return SubqueryAlias$.MODULE$.apply(ScalaValues.seq(alias),
-        session.baseRelationToDataFrame(rows).queryExecution().logical());
+    return SubqueryAlias$.MODULE$.apply(
+        ScalaValues.seq(alias), loaded(session, said.get("load")));
+  }
+
+  /** Returns the plan of a read by path. */
+  static LogicalPlan loaded(SparkSession session, Object options) {
+    BaseRelation rows = (BaseRelation) Bridge.call(
+        "load", new Object[] {session, map((JsonNode) options), null});
+    return session.baseRelationToDataFrame(rows).queryExecution().logical();
   }
 
   private static Map map(JsonNode said) {
@@ -76,14 +81,6 @@ public class NamedReads extends org.apache.spark.sql.catalyst.rules.Rule {
       String name = (String) names.next();
       JsonNode value = (JsonNode) said.get(name);
       result.put(name, value.asText());
-    }
-    return result;
-  }
-
-  private static String[] texts(scala.collection.immutable.Seq given) {
-    String[] result = new String[given.size()];
-    for (int i = 0; i < result.length; i++) {
-      result[i] = (String) given.apply(i);
     }
     return result;
   }

@@ -25,12 +25,15 @@ public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
    * this session already exists. Without this rule the optimizer rule does the same, but commands
    * return no row counts, because their columns are fixed by the analyzer. Without the other rules,
    * MERGE WITH SCHEMA EVOLUTION, statements in a session that is not ANSI, and reads of changes by
-   * name are refused.
+   * name are refused, and there are no metadata tables.
+   *
+   * @param metadata the last words of names that may be metadata tables
    */
-  public void install(SparkSession session) {
+  public void install(SparkSession session, String[] metadata) {
     SparkFields.addRule(session, "postHocResolutionRules", this);
     SparkFields.addRule(session, "hintResolutionRules", new MergeEvolution(session));
     SparkFields.addRule(session, "hintResolutionRules", new NamedReads(session));
+    SparkFields.addRule(session, "hintResolutionRules", new MetadataReads(session, metadata));
     SparkFields.addRule(session, "hintResolutionRules", new Ansi(session));
   }
 }

@@ -131,6 +131,11 @@ final class SparkExpressions {
     return new Cast(value, DataTypes.IntegerType, NONE);
   }
 
+  /** Returns a value as a point in time, in the session's time zone. */
+  static Expression time(Expression value) {
+    return new Cast(value, DataTypes.TimestampType, NONE);
+  }
+
   static Expression equal(Expression left, Expression right) {
     return new EqualTo(left, right);
   }

@@ -1,10 +1,19 @@
 package tablefmt;
 
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.classic.SparkSession$;
+import org.apache.spark.sql.types.DataTypes;
 
 /**
  * Access to Spark's internals: sessions and queries of Spark Classic, behind the public Dataset and
@@ -45,6 +54,39 @@ final class SparkQueries {
   /** Returns a plan with resolved names. */
   static LogicalPlan resolved(SparkSession session, LogicalPlan plan) {
     return (LogicalPlan) session.sessionState().analyzer().execute(plan);
+  }
+
+  /**
+   * Returns the values of expressions as literals; null if one of them is no constant. Runs no job.
+   *
+   * @param asTimes true to convert each value to a point in time; false: only dates and local times
+   */
+  static List constants(
+      SparkSession session, scala.collection.immutable.Seq expressions, boolean asTimes) {
+    Object[] values = new Object[expressions.size()];
+    for (int i = 0; i < values.length; i++) {
+      values[i] = SparkExpressions.named((Expression) expressions.apply(i), "v" + i);
+    }
+    LogicalPlan plan = resolved(
+        session, new Project(ScalaValues.seq(values), new OneRowRelation()));
+    if (!plan.resolved()) {
+      return null;
+    }
+    for (int i = 0; i < values.length; i++) {
+      Attribute value = (Attribute) plan.output().apply(i);
+      boolean isTime = asTimes || value.dataType().equals(DataTypes.DateType)
+          || value.dataType().equals(DataTypes.TimestampNTZType);
+      values[i] = SparkExpressions.named(isTime ? SparkExpressions.time(value) : value, "v" + i);
+    }
+    LogicalPlan found = optimized(of(session, new Project(ScalaValues.seq(values), plan)));
+    List result = new ArrayList();
+    for (int i = 0; found instanceof Project && i < values.length; i++) {
+      Object value = ((Project) found).projectList().apply(i);
+      if (value instanceof Alias && ((Alias) value).child() instanceof Literal) {
+        result.add(((Alias) value).child());
+      }
+    }
+    return result.size() == values.length ? result : null;
   }
 
   /** Returns the rows of an already planned query as another query. */

@@ -1,0 +1,143 @@
+"""The metadata tables of a table, as Arrow rows: `t.history`, `t.files` and so on in Spark's SQL.
+
+Each has the rows of a method of `Table` or `Scan`. One table lists them for every interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
+from tablefmt.model.name_matching import folded
+from tablefmt.model.times import Time
+from tablefmt.operations.describe import history, snapshot_rows
+from tablefmt.operations.tag_listing import tag_rows
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.table_scan import file_listing, partition_listing
+from tablefmt.snapshot.table_state import Snapshot
+
+
+def tags(context: TableContext) -> pa.Table:
+    """Return `tag_rows` of the newest version."""
+    context.view.refresh()
+    head = context.view.head
+    return tag_rows(head.metadata, head.totals.oldest)
+
+
+def snapshots(context: TableContext) -> pa.Table:
+    """Return `snapshot_rows` of the newest version."""
+    return snapshot_rows(history(context))
+
+
+def _files(snapshot: Snapshot) -> pa.Table:
+    return file_listing(snapshot.files_with(("path", "size", "rows")), snapshot)
+
+
+def _partitions(snapshot: Snapshot) -> pa.Table:
+    return partition_listing(snapshot.files_with(("size", "rows")), snapshot)
+
+
+OF_A_TABLE: Mapping[str, Callable[[TableContext], pa.Table]] = {
+    "history": history,
+    "snapshots": snapshots,
+    "tags": tags,
+}
+"""Metadata tables about all versions."""
+
+OF_A_VERSION: Mapping[str, Callable[[Snapshot], pa.Table]] = {
+    "files": _files,
+    "partitions": _partitions,
+}
+"""Metadata tables about one version."""
+
+NAMES = (*OF_A_TABLE, *OF_A_VERSION)
+"""Names of the metadata tables."""
+
+REFUSED: Mapping[str, str] = {
+    "refs": "use tags, or snapshots for the versions",
+    "data_files": "use files",
+    "all_files": "use files, with VERSION AS OF for older versions",
+    "all_data_files": "use files, with VERSION AS OF for older versions",
+    "delete_files": "files has the number of deleted rows of each file",
+    "all_delete_files": "files has the number of deleted rows of each file",
+    "position_deletes": "files has the number of deleted rows of each file",
+    "manifests": "the log has no manifests; use files",
+    "all_manifests": "the log has no manifests; use files",
+    "entries": "use files, or table_changes for the rows of a commit",
+    "all_entries": "use files, or table_changes for the rows of a commit",
+    "metadata_log_entries": "use history",
+    "changes": "use table_changes('t', first_version)",
+}
+"""Metadata tables of Iceberg without a counterpart, and what to use."""
+
+KNOWN_NAMES = (*NAMES, *REFUSED)
+
+_MARK = "#"
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataName:
+    """The name of a metadata table."""
+
+    table: tuple[str, ...]
+    """The parts of the table's own name."""
+    kind: str
+    """One of `KNOWN_NAMES`."""
+
+
+def metadata_name(words: tuple[str, ...]) -> MetadataName | None:
+    """Return the metadata table that a name may stand for. None if it has no such ending. Pure.
+
+    Args:
+        words: the parts of a name in SQL, without quotes: `t.files`, or `tablefmt` and a path,
+            which may end in `#files`.
+    """
+    *first, last = words
+    if first and folded(last) in KNOWN_NAMES:
+        return MetadataName(tuple(first), folded(last))
+    path = metadata_path(last) if len(first) == 1 and folded(first[0]) == "tablefmt" else None
+    return None if path is None else MetadataName((first[0], path[0]), path[1])
+
+
+def metadata_path(path: str) -> tuple[str, str] | None:
+    """Return the path of the table and the kind for a path such as `/t#files`. Else None. Pure."""
+    table, _, kind = path.rpartition(_MARK)
+    return (table, folded(kind)) if table and folded(kind) in KNOWN_NAMES else None
+
+
+def metadata_rows(
+    context: TableContext,
+    kind: str,
+    version: int | str | None = None,
+    timestamp: Time | None = None,
+) -> pa.Table:
+    """Return the rows of a metadata table.
+
+    Args:
+        context: the table, at its newest version.
+        kind: one of `KNOWN_NAMES`.
+        version: the ID version or tag of `files` and `partitions`. Default: the newest version.
+        timestamp: alternative to `version`: a time (TIM-4).
+
+    Raises:
+        VersionNotFoundError, InvalidRangeError: as `resolve_point`.
+        InvalidRangeError: a version of a metadata table about all versions.
+        UnsupportedFeatureError: one of `REFUSED`.
+    """
+    if kind in REFUSED:
+        raise UnsupportedFeatureError(
+            f"there is no metadata table {kind}; {REFUSED[kind]}. A table has {', '.join(NAMES)}",
+            [f"sql:{kind}"],
+        )
+    if kind in OF_A_VERSION:
+        point = context.resolve_point(version, timestamp)
+        return OF_A_VERSION[kind](context.view.snapshot(point))
+    if version is not None or timestamp is not None:
+        raise InvalidRangeError(
+            f"{kind} is about all versions of the table, so it is not read at one of them. Leave "
+            f"the version out, and filter the rows. Only {' and '.join(OF_A_VERSION)} have versions"
+        )
+    return OF_A_TABLE[kind](context)
