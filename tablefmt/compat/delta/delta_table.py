@@ -23,9 +23,9 @@ from tablefmt.model.argument_checks import whole_number
 from tablefmt.model.delta_properties import DELTA_FEATURES
 from tablefmt.operations.describe import detail
 from tablefmt.spark import SparkTable
+from tablefmt.spark.entry.catalog_locations import catalog_table_or_none
 from tablefmt.spark.entry.delta_settings import may_break_transactions
-from tablefmt.spark.entry.java_arguments import catalog_table_or_none
-from tablefmt.spark.pyspark_objects import DataFrame, Session, active_session, alias_of, has_jvm
+from tablefmt.spark.pyspark_objects import DataFrame, Session, active_session, alias_of
 from tablefmt.table import exists, import_table
 
 _PLACE = re.compile(r"\s*(\w+)\.`((?:[^`]|``)+)`\s*")
@@ -91,16 +91,10 @@ class DeltaTable(Translated):
 
         Raises:
             TableNotFoundError: the catalog has no such tablefmt table.
-            UnsupportedFeatureError: Spark Connect, which gives no access to the catalog.
         """
         place = _place(tableOrViewName)
         if place is not None:
             return cls.forPath(sparkSession, place)
-        if not has_jvm(sparkSession):
-            raise UnsupportedFeatureError(
-                f"delta: on Spark Connect, open {tableOrViewName} with forPath, or use SQL",
-                ["compat:DeltaTable.forName"],
-            )
         if catalog_table_or_none(sparkSession, tableOrViewName) is None:
             raise TableNotFoundError(
                 f"the catalog has no tablefmt table {tableOrViewName}; use forPath for a path"

@@ -22,7 +22,6 @@ from tablefmt.spark.pyspark_objects import (
     JavaObject,
     Session,
     frame_from,
-    has_jvm,
     java_session,
     jvm_of,
     session_from,
@@ -129,21 +128,6 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
     uri = place(jvm_of(spark).org.apache.hadoop.fs.Path(entry.location()).toString())
     storage = parse_options(options).storage_options
     return CatalogTable(uri, storage, entry.identifier().quotedString())
-
-
-def catalog_table_or_none(spark: Session, given: object) -> CatalogTable | None:
-    """Return the tablefmt table that a text names in a classic session. None if it is a place."""
-    from pyspark.errors import ParseException
-
-    if not isinstance(given, str) or not has_jvm(spark):
-        return None
-    if "/" in given and not folded(given).startswith("tablefmt.`"):
-        return None
-    try:
-        return catalog_table(spark, given)
-    except ParseException:
-        # SQL cannot parse the name: a folder's name that would need backticks.
-        return None
 
 
 def check_no_folder(name: str, table: CatalogTable) -> None:

@@ -23,6 +23,7 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.table_statements import read_statement
 from tablefmt.model.name_matching import folded
 from tablefmt.spark.columns.row_conditions import session_zone
+from tablefmt.spark.entry.catalog_locations import check_inspection
 from tablefmt.spark.entry.java_arguments import catalog_table
 from tablefmt.spark.entry.spark_session import is_connect
 from tablefmt.spark.pyspark_objects import Session, java_reader, java_writer
@@ -238,9 +239,12 @@ def install_statement_hints(spark: Session) -> None:
         try:
             return original(sqlQuery, *arguments, **named)
         except AnalysisException as error:
-            asked = read_statement(sqlQuery)
-            if asked is None or not _is_unknown(error, asked.verb):
+            asked, problem = read_statement(sqlQuery), error
+            if asked is not None and not _is_unknown(error, asked.verb):
                 raise
+        if asked is None:
+            check_inspection(original, problem)
+            raise problem
         raise UnsupportedFeatureError(
             f"this session's Spark cannot run {asked.verb} on a table; for a tablefmt table, "
             f"call {CALLS[asked.verb]}",

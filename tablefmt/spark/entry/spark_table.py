@@ -41,6 +41,7 @@ from tablefmt.spark.columns.row_conditions import (
     without_filters,
 )
 from tablefmt.spark.columns.store_assignment import new_column
+from tablefmt.spark.entry.catalog_locations import catalog_table_or_none
 from tablefmt.spark.entry.dataframe_io import append_rows, overwrite_rows
 from tablefmt.spark.entry.delta_settings import (
     check_settings,
@@ -48,7 +49,7 @@ from tablefmt.spark.entry.delta_settings import (
     merges_schemas,
     with_settings,
 )
-from tablefmt.spark.entry.java_arguments import catalog_table_or_none, check_no_folder
+from tablefmt.spark.entry.java_arguments import check_no_folder
 from tablefmt.spark.pyspark_objects import Column, DataFrame, Session, functions_of
 from tablefmt.spark.runtime.failures import statement_errors
 from tablefmt.spark.spark_options import (
@@ -493,9 +494,10 @@ def open(
 
     Args:
         spark: a session, classic or Connect.
-        uri: the location of the table; or, in a classic session, its SQL name in Spark's catalog.
-            Text with a slash is a location, as is the name of a local folder that is a table.
-        storage_options: as `tablefmt.open`. For a name, they are added to the catalog's options.
+        uri: the location of the table, or its SQL name in Spark's catalog. Text with a slash is a
+            location, as is the name of a local folder that is a table.
+        storage_options: as `tablefmt.open`. For a name in a classic session, they are added to the
+            catalog's options. Over Connect, a name gives the location only.
 
     Raises:
         InvalidRangeError: a local folder and a table of the catalog both have this name.

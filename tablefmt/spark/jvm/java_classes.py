@@ -43,6 +43,7 @@ SOURCES = (
     "DefaultSource",
     "DeletedRows",
     "FileList",
+    "FileTimes",
     "GroupValues",
     "InsertEvolution",
     "LiteralsByReference",

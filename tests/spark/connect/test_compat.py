@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tablefmt
+import tablefmt.spark
 from tablefmt import errors
 from tablefmt.compat.delta import DeltaTable
 
@@ -26,5 +27,12 @@ def test_a_program_of_delta_runs_over_connect(connect: Any, tmp_path: Path) -> N
     assert sorted(map(tuple, table.toDF().collect())) == [(2, "B"), (3, "z"), (4, "d")]
     assert table.history(1).first().operation == "MERGE"
     assert table.detail().first().format == "tablefmt"
-    with pytest.raises(errors.UnsupportedFeatureError, match="forPath"):
+    connect.sql(f"CREATE TABLE compat_t (id BIGINT) USING tablefmt LOCATION '{place}'")
+    try:
+        named = DeltaTable.forName(connect, "spark_catalog.default.`compat_t`")
+        assert named.detail().first().location == place
+        assert tablefmt.spark.open(connect, "COMPAT_T").to_df().count() == 3
+    finally:
+        connect.sql("DROP TABLE compat_t")
+    with pytest.raises(errors.TableNotFoundError, match="no tablefmt table"):
         DeltaTable.forName(connect, "db.t")

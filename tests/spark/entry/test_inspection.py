@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
@@ -22,7 +23,7 @@ from tablefmt.errors import (
 )
 from tablefmt.operations.metadata_tables import OF_A_TABLE, metadata_rows
 from tests.spark.conftest import ZONE
-from tests.spark.looking import rows_of, selected
+from tests.spark.looking import rows_of, scanned_files, selected
 
 
 @pytest.fixture(scope="module")
@@ -309,3 +310,62 @@ def test_after_restore_vacuum_and_drop(spark: Any, t: tablefmt.Table, tmp_path: 
         spark.sql("SELECT * FROM inspected.r.files")
     with pytest.raises(TableNotFoundError):
         spark.sql("SELECT * FROM table_changes('inspected.r', 1)")
+
+
+def test_file_metadata_has_the_same_values_by_name_and_by_path(
+    spark: Any, t: tablefmt.Table, uri: str
+) -> None:
+    """`_metadata` of live rows: paths, sizes and times of the files, and positions in them."""
+    table = tablefmt.create(uri, "id BIGINT, p STRING, s STRUCT<a: INT>", partition_by=["p"])
+    table.append([{"id": at, "p": "ab"[at % 2], "s": {"a": at}} for at in range(6)])
+    table.delete("id = 1")
+    table.append([{"id": 6, "p": "b", "s": None}])
+    table.alter.rename_column("id", "number")
+    expected = []
+    for file in table.refresh().scan().files().to_pylist():
+        path = Path(uri) / file["path"]
+        stat = path.stat()
+        # Spark shows times in the zone of this process.
+        when = datetime.fromtimestamp(stat.st_mtime_ns // 1_000_000 / 1000)
+        ids = pq.read_table(path).column(0).to_pylist()
+        for at, each in enumerate(ids):
+            if each != 1:
+                expected.append((each, path.name, stat.st_size, when, at, each >= 3))
+    query = (
+        "SELECT number, _metadata.file_name, _metadata.file_size, "
+        "_metadata.file_modification_time, _metadata.row_index, "
+        "url_decode(_metadata.file_path) LIKE '%/' || _metadata.file_name AND number >= 3 FROM "
+    )
+    spark.sql(f"CREATE TABLE inspected.m USING tablefmt OPTIONS (path '{uri}')")
+    assert len(expected) == 6
+    for name in ("inspected.m", f"tablefmt.`{uri}`", "inspected.m VERSION AS OF 4"):
+        assert selected(spark, query + name) == sorted(expected, key=repr)
+    loaded = spark.read.format("tablefmt").load(uri)
+    paths = {row[0] for row in loaded.select("_metadata.file_path").distinct().collect()}
+    for name in ("inspected.m", f"tablefmt.`{uri}`"):
+        found = spark.sql(f"SELECT DISTINCT x.m.file_path FROM (SELECT _metadata m FROM {name}) x")
+        assert {row[0] for row in found.collect()} == paths
+        chosen = (
+            f"SELECT number FROM {name} WHERE _metadata.row_index = 0 AND p = 'b' AND s.a IS NULL"
+        )
+        assert selected(spark, chosen) == [(6,)]
+    assert len(paths) == 3
+    assert (
+        scanned_files(spark.sql("SELECT _metadata.file_name FROM inspected.m WHERE p = 'a'")) == 1
+    )
+    pairs = "inspected.m a JOIN inspected.m b ON a._metadata.file_path = b._metadata.file_path"
+    assert selected(spark, f"SELECT count(*) FROM {pairs}") == [(9 + 4 + 1,)]
+    for text in (
+        "DELETE FROM inspected.m WHERE _metadata.row_index = 0",
+        "UPDATE inspected.m SET number = _metadata.row_index",
+        "MERGE INTO inspected.m t USING (SELECT 1 AS n) s ON t._metadata.row_index = s.n "
+        "WHEN MATCHED THEN DELETE",
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="_metadata of the table that DELETE"):
+            spark.sql(text)
+    spark.sql(
+        "MERGE INTO inspected.m t "
+        "USING (SELECT number, _metadata.row_index AS r FROM inspected.m) s "
+        "ON t.number = s.number AND s.r = 2 WHEN MATCHED THEN UPDATE SET p = 'z'"
+    )
+    assert selected(spark, "SELECT number FROM inspected.m WHERE p = 'z'") == [(4,), (5,)]

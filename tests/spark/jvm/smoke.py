@@ -74,3 +74,18 @@ def test_changes_are_read_by_path_and_by_name(spark: Any, uri: str) -> None:
         spark.read.options(**options).table("t"),
     ):
         assert sorted(map(tuple, frame.select("id", "_change_type").collect())) == deleted
+
+
+def test_metadata_is_read_in_sql(spark: Any, uri: str) -> None:
+    """Metadata tables, `table_changes` with folded arguments, and `_metadata` by name."""
+    spark.sql(f"CREATE TABLE t (id BIGINT) USING tablefmt OPTIONS (path '{uri}')")
+    spark.sql("INSERT INTO t SELECT /*+ COALESCE(1) */ id FROM range(5)")
+    spark.sql("DELETE FROM t WHERE id = 1")
+    assert selected(spark, "SELECT rows, deleted FROM t.files") == [(5, 1)]
+    old = "SELECT deleted FROM default.t.files TIMESTAMP AS OF current_timestamp()"
+    assert selected(spark, old) == [(1,)]
+    assert selected(spark, f"SELECT max(version) FROM tablefmt.`{uri}`.history") == [(2,)]
+    assert selected(spark, "SELECT id FROM table_changes('t', 1 + 1) c") == [(1,)]
+    assert selected(spark, "SELECT _metadata.row_index, id FROM t") == [
+        (at, at) for at in (0, 2, 3, 4)
+    ]

@@ -93,6 +93,33 @@ def test_input_files_are_named_by_the_bucket_and_the_key(
     assert paths == {f"{root.removeprefix('s3://')}/{key}" for key in data_files(root, options)}
 
 
+def test_times_of_files_cost_a_request_each_only_if_a_query_uses_them(
+    spark: Any, s3_server: S3Server, options: dict[str, Any]
+) -> None:
+    bucket = s3_server.new_bucket()
+    root = f"s3://{bucket}/t"
+    tablefmt.spark.write(spark.range(0, 6, 1, 2), root, storage_options=options)
+    tablefmt.open(root, storage_options=options).delete("id = 1")
+    rows = tablefmt.spark.read(spark, root, storage_options=options)
+    files = {f"t/{key}" for key in data_files(root, options)}
+    heads = [s3_server.client().head_object(Bucket=bucket, Key=key) for key in files]
+    modified = {one["LastModified"].timestamp() for one in heads}
+
+    def asked() -> list[str]:
+        paths = [one.path for one in s3_server.seen if one.method == "HEAD"]
+        return sorted(path for path in paths if path.removeprefix(f"/{bucket}/") in files)
+
+    s3_server.seen.clear()
+    named = rows.where("_metadata.file_size > 0").select("_metadata.file_name")
+    assert len(named.collect()) == 5
+    opened = asked()
+    s3_server.seen.clear()
+    found = rows.selectExpr("_metadata.file_modification_time AS t").collect()
+    assert {row.t.timestamp() for row in found} == modified
+    assert len(found) == 5
+    assert asked() == sorted([*opened, *(f"/{bucket}/{key}" for key in files)])
+
+
 def test_a_task_that_fails_once_leaves_nothing_behind(
     spark: Any, s3_server: S3Server, root: str, options: dict[str, Any]
 ) -> None:

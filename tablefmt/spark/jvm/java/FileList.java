@@ -113,15 +113,14 @@ final class FileList {
   List directories(boolean[] marked, SnapshotFileIndex index) {
     List[] found = new List[values.length];
     PlainFiles plain = index.plainFiles();
+    long[] times = index.fileTimes() == null ? null : times(marked, index);
     for (int i = 0; i < names.length; i++) {
       if (marked[groups[i]]) {
-        if (plain != null) {
-          plain.check(names[i]);
-        }
+        long modified = plain != null ? plain.check(names[i]) : times != null ? times[i] : 0L;
         if (found[groups[i]] == null) {
           found[groups[i]] = new ArrayList();
         }
-        found[groups[i]].add(status(i, index));
+        found[groups[i]].add(status(i, modified, index));
       }
     }
     List directories = new ArrayList();
@@ -134,9 +133,18 @@ final class FileList {
     return directories;
   }
 
-  private Object status(int i, SnapshotFileIndex index) {
+  /** Asks the store for the times of the files of the marked groups. */
+  private long[] times(boolean[] marked, SnapshotFileIndex index) {
+    Path[] paths = new Path[names.length];
+    for (int i = 0; i < names.length; i++) {
+      paths[i] = marked[groups[i]] ? index.path(names[i]) : null;
+    }
+    return index.fileTimes().of(paths);
+  }
+
+  private Object status(int i, long modified, SnapshotFileIndex index) {
     Path path = index.path(names[i]);
-    FileStatus status = new FileStatus(sizes[i], false, 1, 134217728L, 0L, path);
+    FileStatus status = new FileStatus(sizes[i], false, 1, 134217728L, modified, path);
     return new FileStatusWithMetadata(
         status, (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty());
   }

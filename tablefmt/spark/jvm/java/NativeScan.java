@@ -25,8 +25,9 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
     LogicalPlan wanted = plan instanceof OverwritePartitionsDynamic
         ? insertion((OverwritePartitionsDynamic) plan) : (LogicalPlan) plan;
     wanted = (LogicalPlan) wanted.transformUpWithSubqueries(new ChangesRelation.Unfolding(true));
-    return ((LogicalPlan) wanted.transformUpWithSubqueries(new Swap()))
-        .transformUpWithSubqueries(new LiveRows());
+    wanted = (LogicalPlan) wanted.transformUpWithSubqueries(new Swap());
+    wanted = (LogicalPlan) wanted.transformUp(new FileTimes.Use(wanted));
+    return wanted.transformUpWithSubqueries(new LiveRows());
   }
 
   // Spark passes a dynamic overwrite only to writers in tasks, but an append also to a relation. So
@@ -70,7 +71,7 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
         return ChangesRelation.selected(
             SparkQueries.optimized(whole.rows()), ((LogicalPlan) node).output());
       }
-      return SparkScans.ofFiles(node, SparkScans.with(whole, whole.index(), asked.readSchema()));
+      return SparkScans.ofFiles(node, SparkScans.with(whole, whole.index(), asked.fileSchema()));
     }
   }
 }

@@ -24,6 +24,7 @@ public final class PlainFiles {
 
   private final String root;
   private final Map folders = new HashMap();
+  private long modified;
 
   /** Used only for `connect`. */
   public PlainFiles() {
@@ -44,11 +45,17 @@ public final class PlainFiles {
     python = answer;
   }
 
-  /** Refuses a path below the root that is not a regular file, or that goes through a link. */
-  void check(String name) {
+  /**
+   * Refuses a path below the root that is not a regular file, or that goes through a link.
+   *
+   * @return the time in ms at which the file was written; 0 for a missing file
+   */
+  long check(String name) {
+    modified = 0L;
     if (!isPlain(name)) {
       Bridge.checked(python.apply(new Object[] {root, name}));
     }
+    return modified;
   }
 
   // Spark reports a missing file: its version may have expired meanwhile.
@@ -74,6 +81,7 @@ public final class PlainFiles {
   private boolean is(String name, boolean folder) {
     try {
       BasicFileAttributes found = attributes(name);
+      modified = found.lastModifiedTime().toMillis();
       return folder ? found.isDirectory() : found.isRegularFile();
     } catch (NoSuchFileException missing) {
       return true;

@@ -55,6 +55,11 @@ public class RowCommand extends SaveIntoDataSourceCommand {
     if (table != null && !RowTarget.isWhole(target)) {
       RowTarget.refuseView(table.name());
     }
+    if (table != null && RowTarget.usesMetadata(target, table)) {
+      Bridge.call("refuse", new Object[] {
+          SparkScans.metadata() + " of the table that DELETE, UPDATE or MERGE changes",
+          "find the values of columns with a query first, and use them in the condition"});
+    }
     if (table != null && !SparkSettings.isAnsi()) {
       Bridge.call("lenient", new Object[0]);
     }

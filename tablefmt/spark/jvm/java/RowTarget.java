@@ -51,6 +51,17 @@ final class RowTarget {
     return true;
   }
 
+  /** Returns true if a statement names _metadata of its target, which is no column of the table. */
+  static boolean usesMetadata(LogicalPlan target, SnapshotTable table) {
+    LogicalPlan leaf = (LogicalPlan) target.collectLeaves().head();
+    for (int i = 0; i < leaf.output().size(); i++) {
+      if (((Attribute) leaf.output().apply(i)).name().equals(SparkScans.metadata())) {
+        return !table.schema().getFieldIndex(SparkScans.metadata()).isDefined();
+      }
+    }
+    return false;
+  }
+
   /** @param of the table under the view; null if only its path is known */
   static void refuseView(String of) {
     Bridge.call("view", new Object[] {of});

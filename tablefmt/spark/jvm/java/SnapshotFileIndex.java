@@ -56,6 +56,9 @@ public class SnapshotFileIndex implements FileIndex {
   private final boolean guarded;
   private final String first;
 
+  // Asks for the times of files; null: no scan uses them, or the check of local files has them.
+  private final FileTimes times;
+
   /**
    * @param identity two indexes of the same identity hold the same files
    * @param scheme of the file system, without a colon
@@ -84,10 +87,11 @@ public class SnapshotFileIndex implements FileIndex {
     this.note = "";
     this.guarded = false;
     this.first = null;
+    this.times = null;
   }
 
   private SnapshotFileIndex(SnapshotFileIndex of, Set conditions, FileList left, String note,
-      boolean guarded, String first) {
+      boolean guarded, String first, FileTimes times) {
     this.identity = of.snapshot() + note;
     this.scheme = of.scheme;
     this.authority = of.authority;
@@ -106,6 +110,7 @@ public class SnapshotFileIndex implements FileIndex {
     this.note = note;
     this.guarded = guarded;
     this.first = first;
+    this.times = times;
   }
 
   /**
@@ -151,7 +156,7 @@ public class SnapshotFileIndex implements FileIndex {
         && (ConditionText.has(columns, name) || ConditionText.has(partitions, name))) {
       name += "_";
     }
-    return new SnapshotFileIndex(this, conditions, left, note, true, name);
+    return new SnapshotFileIndex(this, conditions, left, note, true, name, times);
   }
 
   /** Returns the files that may have matching rows. */
@@ -162,9 +167,25 @@ public class SnapshotFileIndex implements FileIndex {
     FileList found = texts.isEmpty() ? null : asked(texts);
     if (found == null) {
       String why = ", no condition prunes files";
-      return guarded ? this : new SnapshotFileIndex(this, conditions, left, why, false, null);
+      return guarded ? this : new SnapshotFileIndex(this, conditions, left, why, false, null, times);
     }
-    return new SnapshotFileIndex(this, texts, found, ", by " + joined(texts), guarded, first);
+    return new SnapshotFileIndex(
+        this, texts, found, ", by " + joined(texts), guarded, first, times);
+  }
+
+  /** Returns the same files for a scan that uses the times at which they were written, or not. */
+  SnapshotFileIndex timed(FileTimes asked) {
+    return new SnapshotFileIndex(this, conditions, left, note, guarded, first, asked);
+  }
+
+  /** Returns what asks for the times of files; null: nothing does. */
+  FileTimes fileTimes() {
+    return times;
+  }
+
+  /** Returns true if only requests to the store tell when a file was written. */
+  boolean isRemote() {
+    return !"file".equals(scheme);
   }
 
   public boolean isNarrowed() {
@@ -347,7 +368,8 @@ public class SnapshotFileIndex implements FileIndex {
   public boolean equals(Object other) {
     return other instanceof SnapshotFileIndex
         && identity.equals(((SnapshotFileIndex) other).identity)
-        && guarded == ((SnapshotFileIndex) other).guarded;
+        && guarded == ((SnapshotFileIndex) other).guarded
+        && times == ((SnapshotFileIndex) other).times;
   }
 
   public int hashCode() {

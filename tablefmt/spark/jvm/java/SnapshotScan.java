@@ -30,9 +30,19 @@ public class SnapshotScan implements ScanBuilder, Scan, SupportsPushDownRequired
     this.columns = columns;
   }
 
-  /** Keeps partition columns: they cost nothing, and a scan of files has all of them. */
+  /**
+   * Keeps partition columns: they cost nothing, and a scan of files has all of them. Keeps
+   * _metadata as a whole, because the replacing scan has all of its fields.
+   */
   public void pruneColumns(StructType required) {
     List kept = new ArrayList(java.util.Arrays.asList(required.fields()));
+    for (int i = 0; i < kept.size(); i++) {
+      StructField field = (StructField) kept.get(i);
+      if (isMetadata(field.name())) {
+        kept.set(i, new StructField(
+            field.name(), SparkScans.metadata(relation), field.nullable(), field.metadata()));
+      }
+    }
     StructField[] partitions = relation.partitionSchema().fields();
     for (int i = 0; i < partitions.length; i++) {
       boolean has = false;
@@ -75,6 +85,22 @@ public class SnapshotScan implements ScanBuilder, Scan, SupportsPushDownRequired
 
   public StructType readSchema() {
     return columns;
+  }
+
+  /** Returns the columns to read from the files. */
+  StructType fileSchema() {
+    List kept = new ArrayList();
+    StructField[] fields = columns.fields();
+    for (int i = 0; i < fields.length; i++) {
+      if (!isMetadata(fields[i].name())) {
+        kept.add(fields[i]);
+      }
+    }
+    return new StructType((StructField[]) kept.toArray(new StructField[0]));
+  }
+
+  private boolean isMetadata(String name) {
+    return name.equals(SparkScans.metadata()) && !relation.schema().getFieldIndex(name).isDefined();
   }
 
   public SnapshotRelation relation() {

@@ -13,6 +13,8 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -24,6 +26,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -35,7 +38,7 @@ import org.apache.spark.unsafe.Platform;
  * Janino compiles this: no lambdas, no generic inference.
  */
 public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTable,
-    SupportsAtomicPartitionManagement, V2TableWithV1Fallback {
+    SupportsAtomicPartitionManagement, SupportsMetadataColumns, V2TableWithV1Fallback {
   protected final String name;
   protected final String uri;
   protected final Object storage;
@@ -88,6 +91,36 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
 
   public Transform[] partitioning() {
     return partitioning;
+  }
+
+  /** Returns _metadata with facts of a row's file, as in reads by path. */
+  public MetadataColumn[] metadataColumns() {
+    DataType type = relation == null || relation.rows() != null
+        ? null : SparkScans.metadata(relation);
+    return type == null
+        ? new MetadataColumn[0] : new MetadataColumn[] {new OfFile(SparkScans.metadata(), type)};
+  }
+
+  private static final class OfFile implements MetadataColumn {
+    private final String name;
+    private final DataType type;
+
+    OfFile(String name, DataType type) {
+      this.name = name;
+      this.type = type;
+    }
+
+    public String name() {
+      return name;
+    }
+
+    public DataType dataType() {
+      return type;
+    }
+
+    public boolean isNullable() {
+      return false;
+    }
   }
 
   public Map properties() {

@@ -1,11 +1,20 @@
 package tablefmt;
 
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.FileSourceMetadataAttribute$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
+import org.apache.spark.sql.execution.datasources.FileFormat$;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -27,6 +36,36 @@ final class SparkScans {
   /** Returns the column that Spark's Parquet reader fills with a row's position in its file. */
   static String rowIndex() {
     return ParquetFileFormat$.MODULE$.ROW_INDEX_TEMPORARY_COLUMN_NAME();
+  }
+
+  /** Returns the name of the column with facts of a row's file. */
+  static String metadata() {
+    return FileFormat$.MODULE$.METADATA_NAME();
+  }
+
+  /** Returns the field of that column with the time at which a file was written. */
+  static String modificationTime() {
+    return FileFormat$.MODULE$.FILE_MODIFICATION_TIME();
+  }
+
+  /** Returns that column of a scan of files; null if the scan has none. */
+  static AttributeReference metadata(LogicalPlan scan) {
+    for (int i = 0; i < scan.output().size(); i++) {
+      AttributeReference column = (AttributeReference) scan.output().apply(i);
+      if (FileSourceMetadataAttribute$.MODULE$.isValid(column.metadata())
+          && column.dataType() instanceof StructType) {
+        return column;
+      }
+    }
+    return null;
+  }
+
+  /** Returns the type of that column of a relation; null if the table has its own of the name. */
+  static DataType metadata(HadoopFsRelation relation) {
+    LogicalRelation scan = new LogicalRelation(
+        relation, DataTypeUtils$.MODULE$.toAttributes(relation.schema()), NONE, false, NONE);
+    AttributeReference found = metadata(scan.withMetadataColumns());
+    return found != null && found.name().equals(metadata()) ? found.dataType() : null;
   }
 
   /** Returns the relation of files that a leaf reads; null: none. */
@@ -84,9 +123,26 @@ final class SparkScans {
   }
 
   /** Returns a scan by Spark's own reader that replaces the scan of a catalog table. */
-  static LogicalRelation ofFiles(Object node, HadoopFsRelation files) {
-    return new LogicalRelation(
-        files, ((DataSourceV2ScanRelation) node).output(), NONE, false, NONE);
+  static LogicalPlan ofFiles(Object node, HadoopFsRelation files) {
+    scala.collection.immutable.Seq output = ((DataSourceV2ScanRelation) node).output();
+    List columns = new ArrayList();
+    for (int i = 0; i < output.size(); i++) {
+      if (files.schema().getFieldIndex(((Attribute) output.apply(i)).name()).isDefined()) {
+        columns.add(output.apply(i));
+      }
+    }
+    if (columns.size() == output.size()) {
+      return new LogicalRelation(files, output, NONE, false, NONE);
+    }
+    // The other column is that of metadata().
+    LogicalPlan scan = new LogicalRelation(
+        files, ScalaValues.seq(columns.toArray()), NONE, false, NONE).withMetadataColumns();
+    Object[] named = new Object[output.size()];
+    for (int i = 0; i < named.length; i++) {
+      named[i] = columns.contains(output.apply(i)) ? output.apply(i)
+          : SparkExpressions.named(metadata(scan), (Attribute) output.apply(i));
+    }
+    return new Project(ScalaValues.seq(named), scan);
   }
 
   /** Returns the same scan of a relation with another index or other columns. */
