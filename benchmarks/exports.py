@@ -22,11 +22,11 @@ from benchmarks.checkpoints import build
 from benchmarks.harness import machine, save
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.export.export_run import Exporter
-from tablefmt.export.table_export import target_of
+from tablefmt.export.table_export import TargetName, target_of
 from tablefmt.store.object_store import Request
 
 
-def run(to: str, files: int, commits: int) -> dict[str, float]:
+def run(to: TargetName, files: int, commits: int) -> dict[str, float]:
     """Build a table, export it step by step, and return the figures of one round."""
     folder = Path(tempfile.mkdtemp())
     try:

@@ -6,6 +6,7 @@ TablefmtError
 ├── ExportBlockedError                another program writes where the copy of the table is
 ├── InvalidRangeError (a ValueError)  an invalid version, time or range
 │   └── InvalidArgumentError          another invalid argument or option
+│       └── UnknownArgumentError (a TypeError)  an argument that the function does not take
 ├── ConcurrentModificationException   nothing was committed: read again, run again
 │   ├── ConcurrentAppendException  ConcurrentDeleteReadException
 │   │   ConcurrentDeleteDeleteException  ConcurrentWriteException
@@ -186,6 +187,12 @@ class InvalidArgumentError(InvalidRangeError):
     """
 
     kind = "invalid_argument"
+
+
+class UnknownArgumentError(InvalidArgumentError, TypeError):
+    """An argument that the function does not take. Also a TypeError, as Python raises it."""
+
+    kind = "unknown_argument"
 
 
 class ConcurrentModificationException(TablefmtError):

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import pyarrow as pa
 
 from tablefmt.changes.change_reader import Changes
+from tablefmt.changes.feed_plan import Contents
 from tablefmt.changes.version_range import Bounds
 from tablefmt.commit.environment import SYSTEM, Environment
+from tablefmt.data.clustering_order import Curve
 from tablefmt.data.selection import Condition
 from tablefmt.data.sql_evaluation import MEMORY_BYTES
-from tablefmt.export.table_export import ExportReport, Start, export_table
+from tablefmt.export.table_export import ExportReport, Start, TargetName, export_table
 from tablefmt.expressions.ddl import is_schema
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import Expression
 from tablefmt.imports.iceberg_source import metadata_named
 from tablefmt.imports.import_table import import_source
 from tablefmt.imports.parquet_source import folders_above
+from tablefmt.imports.source import Format
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.log_expiry import ExpiryReport, expire_log
 from tablefmt.maintenance.maintain import SECONDS, MaintenanceReport, maintain
@@ -27,6 +30,7 @@ from tablefmt.maintenance.manual_checkpoint import CheckpointReport, checkpoint
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.argument_checks import check_flags
+from tablefmt.model.argument_names import check_method_names, check_names
 from tablefmt.model.clustering_columns import with_cluster_by
 from tablefmt.model.properties import Retention
 from tablefmt.model.times import Time, from_micros, show_time
@@ -36,7 +40,7 @@ from tablefmt.operations.append import append
 from tablefmt.operations.automatic_compaction import watch
 from tablefmt.operations.cluster import Cluster, cluster
 from tablefmt.operations.compact import Compaction, Progress, compact, plan_of
-from tablefmt.operations.compact_plan import LayoutPlan
+from tablefmt.operations.compact_plan import Kind, LayoutPlan
 from tablefmt.operations.create import create as create_table
 from tablefmt.operations.create import create_from, is_there
 from tablefmt.operations.delete import delete
@@ -47,6 +51,7 @@ from tablefmt.operations.metadata_tables import snapshots, tags
 from tablefmt.operations.overwrite import overwrite, truncate
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.restore import restore
+from tablefmt.operations.save_modes import Mode
 from tablefmt.operations.save_modes import write as write_rows
 from tablefmt.operations.transaction import Transaction
 from tablefmt.operations.update import update
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@check_method_names
 class Table(ReadableTable):
     """A handle on one table at one version.
 
@@ -302,9 +308,9 @@ class Table(ReadableTable):
         after_timestamp: Time | None = None,
         ending_version: int | str | None = None,
         ending_timestamp: Time | None = None,
-        content: str = "changes",
-        schema: str = "end",
-        expired: str = "error",
+        content: Contents = "changes",
+        schema: Literal["end", "start"] = "end",
+        expired: Literal["error", "snapshot"] = "error",
         columns: Sequence[str] | None = None,
         where: Condition = None,
     ) -> Changes:
@@ -384,7 +390,7 @@ class Table(ReadableTable):
     @overload
     def compact(
         self,
-        kind: str = "minor",
+        kind: Kind = "minor",
         *,
         where: Condition = None,
         target_file_size: int | None = None,
@@ -397,7 +403,7 @@ class Table(ReadableTable):
     @overload
     def compact(
         self,
-        kind: str = "minor",
+        kind: Kind = "minor",
         *,
         where: Condition = None,
         target_file_size: int | None = None,
@@ -409,7 +415,7 @@ class Table(ReadableTable):
 
     def compact(
         self,
-        kind: str = "minor",
+        kind: Kind = "minor",
         *,
         where: Condition = None,
         target_file_size: int | None = None,
@@ -457,7 +463,7 @@ class Table(ReadableTable):
         by: str | Sequence[str] | None = None,
         *,
         where: Condition = None,
-        curve: str | None = None,
+        curve: Curve | None = None,
         target_file_size: int | None = None,
         dry_run: Literal[False] = False,
         commit_every: int | None = None,
@@ -471,7 +477,7 @@ class Table(ReadableTable):
         by: str | Sequence[str] | None = None,
         *,
         where: Condition = None,
-        curve: str | None = None,
+        curve: Curve | None = None,
         target_file_size: int | None = None,
         dry_run: Literal[True],
         commit_every: int | None = None,
@@ -484,7 +490,7 @@ class Table(ReadableTable):
         by: str | Sequence[str] | None = None,
         *,
         where: Condition = None,
-        curve: str | None = None,
+        curve: Curve | None = None,
         target_file_size: int | None = None,
         dry_run: bool = False,
         commit_every: int | None = None,
@@ -537,7 +543,7 @@ class Table(ReadableTable):
 
     def export(
         self,
-        to: str,
+        to: TargetName,
         *,
         start: Start = "head",
         catalog: Any = None,
@@ -705,6 +711,7 @@ class Table(ReadableTable):
         return lag(self.context, sources, storage_options)
 
 
+@check_names
 def create(
     uri: Uri,
     schema: Any,
@@ -748,11 +755,12 @@ def create(
     return Table(create_from(store, schema, *definition, exist_ok=exist_ok))
 
 
+@check_names
 def write(
     data: Any,
     uri: Uri,
     *,
-    mode: str = "append",
+    mode: Mode = "append",
     partition_by: Sequence[str] | str | None = None,
     merge_schema: bool = False,
     overwrite_schema: bool = False,
@@ -789,6 +797,7 @@ def write(
     )
 
 
+@check_names
 def open(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> Table:
     """Open the table at `uri` at its newest version.
 
@@ -806,9 +815,10 @@ def open_at(store: Store, environment: Environment = SYSTEM) -> Table:
     return Table(TableContext(store, LogView.open(store), environment))
 
 
+@check_names
 def import_table(
     uri: Uri,
-    format: str | None = None,
+    format: Format | None = None,
     *,
     into: Uri | None = None,
     adopt: bool = False,
@@ -848,6 +858,7 @@ def import_table(
     return Table(import_source(source, target, format, adopt=adopt, above=above, metadata=metadata))
 
 
+@check_names
 def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Return whether there is a table at `uri`: it has a version 0 (LOG-7), and was not dropped.
 
@@ -857,6 +868,7 @@ def exists(uri: Uri, *, storage_options: Mapping[str, Any] | None = None) -> boo
     return is_there(open_store(uri, storage_options))
 
 
+@check_names
 def drop(
     uri: Uri,
     *,

@@ -36,6 +36,7 @@ MADE: list[TablefmtError] = [
     errors.ChangesExpiredError(1, 4, "Start at 4."),
     errors.InvalidRangeError("3 to 2"),
     errors.InvalidArgumentError("mode 'x'"),
+    errors.UnknownArgumentError("no 'x'"),
     errors.ConcurrentModificationException("a reason", **CONFLICT),  # type: ignore[arg-type]
     errors.ConcurrentAppendException("a reason", **CONFLICT),  # type: ignore[arg-type]
     errors.ConcurrentDeleteReadException("a reason", **CONFLICT),  # type: ignore[arg-type]
@@ -77,6 +78,7 @@ KINDS = {
     "changes_expired": "ChangesExpiredError",
     "invalid_range": "InvalidRangeError",
     "invalid_argument": "InvalidArgumentError",
+    "unknown_argument": "UnknownArgumentError",
     "concurrent_modification": "ConcurrentModificationException",
     "concurrent_append": "ConcurrentAppendException",
     "concurrent_delete_read": "ConcurrentDeleteReadException",
@@ -205,7 +207,7 @@ def test_arguments_and_ranges_are_told_apart_and_caught_together() -> None:
     assert issubclass(errors.InvalidArgumentError, errors.InvalidRangeError)
     assert issubclass(errors.InvalidArgumentError, ValueError)
     with pytest.raises(errors.InvalidRangeError) as argument:
-        tablefmt.write({"id": [1]}, "memory://errors", mode="upsert")
+        tablefmt.write({"id": [1]}, "memory://errors", mode="upsert")  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidRangeError) as range_:
         tablefmt.create("memory://errors", "id BIGINT").changes()
     assert [type(e.value) for e in (argument, range_)] == [

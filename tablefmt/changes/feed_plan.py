@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -142,7 +143,8 @@ def _entry(stored: StoredEntry) -> Entry:
     return stored.entry
 
 
-CONTENTS = ("changes", "net", "append")
+Contents = Literal["changes", "net", "append"]
+CONTENTS = get_args(Contents)
 
 
 def known_content(content: str) -> str:

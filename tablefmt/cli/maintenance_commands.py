@@ -22,11 +22,11 @@ from tablefmt.cli.output import (
     records,
     status,
 )
-from tablefmt.data.clustering_order import CURVES
+from tablefmt.data.clustering_order import CURVES, Curve
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.export.export_check import copy_problems
-from tablefmt.export.table_export import TARGETS, Start
-from tablefmt.imports.source import FORMATS
+from tablefmt.export.table_export import TARGETS, Start, TargetName
+from tablefmt.imports.source import FORMATS, Format
 from tablefmt.maintenance.log_expiry import expire_log as run_expiry
 from tablefmt.maintenance.maintain import SECONDS
 from tablefmt.maintenance.maintain import maintain as run_maintenance
@@ -34,7 +34,7 @@ from tablefmt.maintenance.vacuum import vacuum as run_vacuum
 from tablefmt.maintenance.verify import verify as verify_store
 from tablefmt.model.properties import split_names
 from tablefmt.model.times import show_time, to_micros
-from tablefmt.operations.compact_plan import KINDS, MINOR, LayoutPlan
+from tablefmt.operations.compact_plan import KINDS, MINOR, Kind, LayoutPlan
 from tablefmt.session.commit_result import Commit
 from tablefmt.table import import_table
 
@@ -180,7 +180,7 @@ def _of_layout(command: Command) -> Command:
 @on_table
 @click.option("--kind", type=click.Choice(KINDS), default=MINOR, show_default=True)
 @_of_layout
-def compact(uri: str, as_json: bool, options: Json, kind: str, dry_run: bool, **more: Any) -> None:
+def compact(uri: str, as_json: bool, options: Json, kind: Kind, dry_run: bool, **more: Any) -> None:
     """Compact small files, and drop deleted rows. No query result changes.
 
     minor selects small files and files with many deleted rows. major selects all files of
@@ -205,7 +205,7 @@ def cluster(
     as_json: bool,
     options: Json,
     by: str | None,
-    curve: str | None,
+    curve: Curve | None,
     dry_run: bool,
     **more: Any,
 ) -> None:
@@ -253,7 +253,12 @@ def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
 @click.option("--into", help="Place of the new table; by default the source's folder.")
 @click.option("--adopt", is_flag=True, help="Let vacuum and drop remove the source's files.")
 def import_(
-    uri: str, as_json: bool, options: Json, format_name: str | None, into: str | None, adopt: bool
+    uri: str,
+    as_json: bool,
+    options: Json,
+    format_name: Format | None,
+    into: str | None,
+    adopt: bool,
 ) -> None:
     """Make a table of the files of a Parquet folder, a Delta or an Iceberg table.
 
@@ -291,7 +296,7 @@ def export_command(
     uri: str,
     as_json: bool,
     options: Json,
-    to: str,
+    to: TargetName,
     start: int | None,
     check: bool,
     catalog: str | None,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -192,7 +192,8 @@ def key_columns(rows: Any, by: Sequence[Field]) -> list[pa.Array]:
 
 
 ZORDER, HILBERT, LINEAR = "zorder", "hilbert", "linear"
-CURVES = (ZORDER, HILBERT, LINEAR)
+Curve = Literal["zorder", "hilbert", "linear"]
+CURVES = get_args(Curve)
 
 SAMPLE_ROWS = 200_000
 """Approximate limit of the rows in a sample."""

@@ -23,6 +23,7 @@ from tablefmt.errors import (
 from tablefmt.expressions.predicate import fields
 from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate_condition
+from tablefmt.model.argument_names import check_names
 from tablefmt.model.schema import Field
 from tablefmt.model.schema_rules import is_unicode
 from tablefmt.model.times import Time
@@ -35,6 +36,7 @@ _BITS = "tablefmt_bits"
 """Name of the deleted rows in a relation's query."""
 
 
+@check_names
 def relation(
     uri: Uri | ReadableTable,
     *,
@@ -90,6 +92,7 @@ def _as_bits(table: str) -> str:
     return f"SELECT branch, file, CAST(bits AS BIT) AS bits FROM {table}"
 
 
+@check_names
 def attach(
     connection: Any,
     name: str,

@@ -26,6 +26,7 @@ from tablefmt.engines.table_argument import opened
 from tablefmt.errors import CorruptDataError, UnsupportedFeatureError
 from tablefmt.expressions.polars_to_predicate import implied_by, is_conjunction, is_passing_hint
 from tablefmt.expressions.predicate import Predicate, all_of
+from tablefmt.model.argument_names import check_names
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Array, Decimal, Field, Map, Struct, Type
@@ -135,6 +136,7 @@ SCAN_TASK_BYTES = 256 << 20
 """Bytes of files that are read at once, before any row is returned."""
 
 
+@check_names
 def scan(
     uri: Uri | ReadableTable,
     *,

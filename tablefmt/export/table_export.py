@@ -33,6 +33,7 @@ from tablefmt.store.object_store import Store
 
 logger = logging.getLogger(__name__)
 
+TargetName = Literal["delta", "iceberg"]
 TARGETS: dict[str, Callable[[], Target]] = {"delta": DeltaTarget, "iceberg": IcebergTarget}
 """All targets by name."""
 

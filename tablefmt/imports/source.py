@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pyroaring import BitMap64
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.schema import Schema
 
-FORMATS = ("parquet", "delta", "iceberg")
+Format = Literal["parquet", "delta", "iceberg"]
+FORMATS = get_args(Format)
 """Formats that can be imported."""
 
 

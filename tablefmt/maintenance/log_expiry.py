@@ -5,6 +5,7 @@ Spec: ENT-13, RET-4, RET-9, LOG-8.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -49,6 +50,9 @@ from tablefmt.session.transaction_snapshot import TransactionSnapshot
 from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store, StoredObject
+from tablefmt.telemetry import log_event
+
+logger = logging.getLogger(__name__)
 
 NAME = "EXPIRE LOG"
 
@@ -139,7 +143,7 @@ def expire_log(
         start = kept_for_tags(view.head.metadata, now_of(context), start, view.head.totals.oldest)
     oldest = max(view.head.totals.oldest, start)
     entries = _going(listed, start, _needed(view, oldest) if start > 0 else frozenset())
-    report = ExpiryReport(
+    planned = ExpiryReport(
         uri=store.uri,
         dry_run=dry_run,
         version=view.head.version,
@@ -149,7 +153,7 @@ def expire_log(
         entries=entries,
     )
     if dry_run or entries.num_rows == 0:
-        return report
+        return planned
     _enable(context)
     kept, needed = _checkpoints(context, oldest)
     (first,) = view.entries_after(start - 1, start)
@@ -160,7 +164,16 @@ def expire_log(
     commit = commit_horizon(context, NAME, oldest, parameters, metrics, log)
     _check_there(store, needed)
     deleted, failures = _remove(store, entries)
-    return replace(report, version=commit.version, deleted=deleted, failures=failures)
+    log_event(
+        logger,
+        "log expiry",
+        store.uri,
+        version=commit.version,
+        oldest=oldest,
+        removed=deleted,
+        failed=len(failures),
+    )
+    return replace(planned, version=commit.version, deleted=deleted, failures=failures)
 
 
 def _remove(store: Store, entries: pa.Table) -> tuple[int, dict[str, str]]:

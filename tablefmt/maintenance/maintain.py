@@ -6,8 +6,9 @@ Spec: CMP-1, CKP-7, RET-4.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,7 @@ from tablefmt.maintenance.retention import (
 )
 from tablefmt.maintenance.vacuum import VacuumReport, many_checkpoints, vacuum
 from tablefmt.model.argument_checks import check_flags
+from tablefmt.model.argument_names import check_names
 from tablefmt.model.features import EXPIRY
 from tablefmt.model.log_entry import Totals
 from tablefmt.model.properties import get_property
@@ -44,6 +46,9 @@ from tablefmt.session.staging import autocommit
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.location import Uri, open_store
+from tablefmt.telemetry import log_event, span
+
+logger = logging.getLogger(__name__)
 
 COMPACT, CHECKPOINT, VACUUM, EXPIRE = "compact", "checkpoint", "vacuum", "expire-log"
 
@@ -224,6 +229,7 @@ class MaintenanceReport(ArrowReport):
         return printable_lines(lines)
 
 
+@check_names
 def maintain_uri(
     uri: Uri,
     *,
@@ -281,9 +287,12 @@ def maintain(
         if step is None and reason is not None and not dry_run and clock() <= end:
             if progress is not None:
                 progress(name)
-            step = _run(name, reason, run, clock)
+            with span("maintenance", context.store.uri, work=name) as add_fields:
+                step = _run(name, reason, run, clock)
+                add_fields(outcome=step.outcome)
         outcome = NOT_DUE if reason is None else WOULD if dry_run else POSTPONED
         steps.append(step or Step(name, outcome, reason))
+        log_event(logger, "maintenance", context.store.uri, **asdict(steps[-1]))
     following: list[Due] = []
     for name in WORK:
         reason, step = _reason_or_failure(context, name, reason_for)

@@ -50,6 +50,7 @@ from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.checkpoint_root import decode_root
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import ROOT_BYTES_MAX, Store
+from tablefmt.telemetry import log_event
 
 logger = logging.getLogger(__name__)
 
@@ -242,7 +243,7 @@ def vacuum(
     files = _plan(view, listing, named, limits)
     # Older versions that lose no file stay readable.
     oldest = max(view.head.totals.oldest, pc.max(files["removed_version"]).as_py() or 0)
-    report = VacuumReport(
+    planned = VacuumReport(
         uri=store.uri,
         dry_run=dry_run,
         version=view.head.version,
@@ -252,21 +253,39 @@ def vacuum(
         files=files,
     )
     if dry_run or files.num_rows == 0:
-        return report
+        return planned
     asked = None if retention is None else seconds
-    _commit(context, report, asked, checked=not breaks_running_transactions)
+    _commit(context, planned, asked, checked=not breaks_running_transactions)
     # Decide again after the commit: an earlier concurrent commit may have restored files (RET-5).
     view.refresh()
     files = _plan(view, listing, named, replace(limits, oldest=view.head.totals.oldest))
     failures = _remove_planned(store, files["path"].to_pylist(), progress)
-    return replace(
-        report,
+    return _finished(planned, view, files, failures)
+
+
+def _finished(
+    planned: VacuumReport, view: LogView, files: pa.Table, failures: dict[str, str]
+) -> VacuumReport:
+    """Return the report of removed files, and log it."""
+    done = replace(
+        planned,
         version=view.head.version,
         oldest=view.head.totals.oldest,
         files=files,
         deleted=files.num_rows - len(failures),
         failures=failures,
     )
+    log_event(
+        logger,
+        "vacuum",
+        done.uri,
+        version=done.version,
+        oldest=done.oldest,
+        listed=done.listed,
+        removed=done.deleted,
+        failed=len(done.failures),
+    )
+    return done
 
 
 def _oldest_kept(

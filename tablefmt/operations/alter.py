@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.export.export_refusals import check_exports
 from tablefmt.expressions.check_constraints import shown_columns
+from tablefmt.model.argument_names import check_method_names
 from tablefmt.model.features import TAGS
 from tablefmt.model.log_entry import Operation, OperationClass, ProtocolFeatures
 from tablefmt.model.properties import Retention, retention_seconds
@@ -40,6 +41,7 @@ Find = Callable[[TransactionSnapshot, str], "Row | None"]
 """Finds a live row of a transaction snapshot for which SQL text is TRUE."""
 
 
+@check_method_names
 class Alter(Generic[Made]):
     """The methods of `alter`, on a table or in a transaction."""
 

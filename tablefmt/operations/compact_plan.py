@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,8 @@ from tablefmt.model.import_layouts import NUMBER
 from tablefmt.printable import printable_lines
 
 MINOR, MAJOR = "minor", "major"
-KINDS = (MINOR, MAJOR)
+Kind = Literal["minor", "major"]
+KINDS = get_args(Kind)
 
 LARGE = 0.75
 """Share of the target size from which on a file is large enough to stay."""

@@ -43,7 +43,7 @@ from tablefmt.model.schema_rules import check_comments, check_new_names, checked
 from tablefmt.model.tags import without_tags
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.session.commit_options import CommitOptions
-from tablefmt.session.commit_result import Commit, commit_result
+from tablefmt.session.commit_result import Commit, commit_result, report_outcome
 from tablefmt.session.input_rows import source_reader
 from tablefmt.session.measurements import Measured
 from tablefmt.session.metadata_changes import with_properties
@@ -59,6 +59,7 @@ from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.clocks import Moment
 from tablefmt.store.location_checks import ensure_safe, refuse_foreign_files
 from tablefmt.store.object_store import KeyNotFoundError, Store
+from tablefmt.telemetry import span
 
 
 def create(
@@ -121,8 +122,10 @@ def create_as(
         metadata=metadata,
     )
     plan = Plan.of(staged, table=environment.nonce())
-    done = commit(store, plan, environment, before)
-    remove_leftovers(store, plan, done)
+    with span("commit", store.uri, operation=staged.operation.name):
+        done = commit(store, plan, environment, before)
+        report_outcome(store.uri, plan, done)
+        remove_leftovers(store, plan, done)
     try:
         commit_result(plan, done, before)
     except (ProtocolChangedException, TableReplacedError):

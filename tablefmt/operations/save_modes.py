@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, cast
 
 from tablefmt.errors import (
     ForeignTableError,
@@ -29,9 +29,10 @@ from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 
 MODES = ("append", "overwrite", "error", "ignore")
+Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 
 
-def known_mode(mode: str) -> str:
+def known_mode(mode: str) -> Mode:
     """Return one of MODES, in lower case. `errorifexists` is `error`.
 
     Raises:
@@ -41,7 +42,7 @@ def known_mode(mode: str) -> str:
     lowered = "error" if lowered == "errorifexists" else lowered
     if lowered not in MODES:
         raise InvalidArgumentError(f"mode {mode!r} is not one of {', '.join(MODES)}")
-    return lowered
+    return cast(Mode, lowered)
 
 
 def write(

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tablefmt.commit.transaction_plan import Staged, check_age
+from tablefmt.data.clustering_order import Curve
 from tablefmt.data.selection import Condition
 from tablefmt.data.sql_evaluation import MEMORY_BYTES
 from tablefmt.errors import (
@@ -19,6 +20,7 @@ from tablefmt.errors import (
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import Expression
 from tablefmt.model.argument_checks import whole_number
+from tablefmt.model.argument_names import check_method_names
 from tablefmt.model.log_entry import OperationClass
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import Alter, alter_statement
@@ -26,6 +28,7 @@ from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.append import append_files, append_statement
 from tablefmt.operations.cluster import Cluster, cluster_statement, order_here
 from tablefmt.operations.compact import Compaction, compact_statement, rewrite_here
+from tablefmt.operations.compact_plan import Kind
 from tablefmt.operations.delete import delete_statement
 from tablefmt.operations.merge import explain_merge, merge_statement
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
@@ -58,6 +61,7 @@ def _number(context: TableContext, read_version: int | str) -> int:
     return version
 
 
+@check_method_names
 class Transaction:
     """Work on one version of a table that becomes one commit, or nothing.
 
@@ -203,7 +207,7 @@ class Transaction:
 
     def compact(
         self,
-        kind: str = "minor",
+        kind: Kind = "minor",
         *,
         where: Condition = None,
         target_file_size: int | None = None,
@@ -217,7 +221,7 @@ class Transaction:
         by: str | Sequence[str] | None = None,
         *,
         where: Condition = None,
-        curve: str | None = None,
+        curve: Curve | None = None,
         target_file_size: int | None = None,
     ) -> Transaction:
         """Stage a clustering of the read version. Arguments and errors as in `Table.cluster`."""
@@ -248,13 +252,13 @@ class Transaction:
         self._work.stage(stage)
         return self
 
-    def commit(self, **options: Unpack[CommitKeywords]) -> Commit:
+    def commit(self, **keywords: Unpack[CommitKeywords]) -> Commit:
         """Commit the staged work in one version. The transaction ends, also on failure.
 
         Without changes and application version, no version is made.
 
         Args:
-            options: application=(id, version), user_metadata={}, deadline=seconds.
+            keywords: application=(id, version), user_metadata={}, deadline=seconds.
 
         Raises:
             TransactionStateError: it has ended.
@@ -265,7 +269,7 @@ class Transaction:
                 removed.
             CommitUnknownError: it may be in the table. The files are kept.
         """
-        checked = commit_options(options)
+        checked = commit_options(keywords)
         self._check_open()
         staged, work = self._whole(), self._work
         files, measured = work.txn.files, work.txn.measured

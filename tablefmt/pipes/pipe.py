@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tablefmt.changes.change_schema import KINDS
-from tablefmt.changes.feed_plan import known_content
+from tablefmt.changes.feed_plan import Contents, known_content
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidArgumentError, TableNotFoundError
 from tablefmt.log.entry_json import NAME_BYTES_MAX
+from tablefmt.model.argument_names import check_names
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.log_entry import DerivedFrom
 from tablefmt.operations.append import append_statement
@@ -225,10 +226,11 @@ class _Run:
         return PipeRun(self.first, self.derived.to, counted_rows.rows, done)
 
 
+@check_names
 def pipe(
     source: ReadableTable | Uri,
     *,
-    content: str = "append",
+    content: Contents = "append",
     transform: Transform | None = None,
     where: Condition = None,
     name: str | None = None,

@@ -22,6 +22,7 @@ from tablefmt.snapshot.checkpoint_writer import Checkpoint, Known, State, known_
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.clocks import Moment
 from tablefmt.store.object_store import Store
+from tablefmt.telemetry import log_event, span
 
 logger = logging.getLogger(__name__)
 
@@ -52,20 +53,22 @@ def checkpoint_of(
     version = head.version
     files = view.snapshot(version).history
     described = view.metadata_version_at(version)
-    while True:
-        try:
-            if afresh:
-                before = None
-            elif before is None:
-                before = _earlier(view)
-            state = State(head, view.created, described, files)
-            written = write_checkpoint(view.store, state, nonce, before)
-            break
-        except LostCheckpointError as lost:
-            files, afresh = view.instead(lost, version), True
-    write_newer_hint(view.store, head.table, written)
-    since = view.base.version if before is None else before.root.head.version
-    _pack(view.store, max(since, head.totals.oldest - 1), version)
+    with span("checkpoint", view.store.uri, version=version):
+        while True:
+            try:
+                if afresh:
+                    before = None
+                elif before is None:
+                    before = _earlier(view)
+                state = State(head, view.created, described, files)
+                written = write_checkpoint(view.store, state, nonce, before)
+                break
+            except LostCheckpointError as lost:
+                files, afresh = view.instead(lost, version), True
+        write_newer_hint(view.store, head.table, written)
+        since = view.base.version if before is None else before.root.head.version
+        _pack(view.store, max(since, head.totals.oldest - 1), version)
+    log_event(logger, "checkpoint", view.store.uri, version=version, path=written.path)
     return written
 
 
@@ -189,8 +192,7 @@ class Checkpointer:
         # The hint may name a checkpoint of another writer. Check again, or every one of many
         # writers would write a checkpoint before the first one is in the hint.
         if due(self._last):
-            written = self.write(view, environment)
-            logger.info("checkpoint of version %d: %s", written.version, written.path)
+            self.write(view, environment)
 
 
 def newest_checkpoint(view: LogView) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -24,6 +25,9 @@ from tablefmt.errors import CommitRejectedError, CommitUnknownError
 from tablefmt.model.log_entry import StoredEntry
 from tablefmt.model.times import from_micros
 from tablefmt.snapshot.log_view import LogView
+from tablefmt.telemetry import log_event
+
+logger = logging.getLogger(__name__)
 
 _OVER = pa.struct(
     [
@@ -118,6 +122,62 @@ def commit_result(plan: Plan, done: Done, view: LogView | None) -> Commit:
         already_applied=isinstance(outcome, AlreadyApplied),
         no_op=isinstance(outcome, Overtaken),
     )
+
+
+def report_outcome(table: str, plan: Plan, done: Done) -> None:
+    """Log the outcome of a commit, and each concurrent commit that it was rebased onto."""
+    outcome = done.outcome
+    work = {"operation": plan.staged.operation.name, "transaction": plan.transaction}
+    if isinstance(outcome, Committed):
+        assert done.entry is not None
+        entry = done.entry.entry
+        work["operation"] = entry.operation.name
+        for over in done.rebased_over:
+            log_event(
+                logger,
+                "rebase",
+                table,
+                version=entry.version,
+                **work,
+                winner_version=int(over),
+                winner_operation=over.operation,
+                rule=over.rule,
+                cell=over.cell,
+            )
+        log_event(
+            logger,
+            "commit",
+            table,
+            version=entry.version,
+            **work,
+            metrics=dict(entry.operation.metrics),
+            rebased_over=[int(over) for over in done.rebased_over],
+        )
+    elif isinstance(outcome, Conflicted):
+        lost = outcome.conflict
+        log_event(
+            logger,
+            "conflict",
+            table,
+            **work,
+            error=lost.error.__name__,
+            reason=lost.reason,
+            winner_version=lost.winner_version,
+            winner_operation=lost.winner_operation,
+            rule=lost.rule,
+            cell=lost.cell,
+            evidence=dict(lost.evidence),
+        )
+    elif isinstance(outcome, Rejected):
+        log_event(logger, "rejected", table, **work, reason=outcome.reason)
+    elif isinstance(outcome, Unknown):
+        log_event(logger, "unknown", table, version=outcome.version, **work, reason=outcome.reason)
+    elif isinstance(outcome, AlreadyApplied):
+        reason = f"version {outcome.version} applied it"
+        log_event(logger, "nothing to commit", table, **work, reason=reason)
+    else:
+        reason = f"other commits did the same up to version {outcome.version}"
+        log_event(logger, "nothing to commit", table, **work, reason=reason)
 
 
 def committed(stored: StoredEntry, rebased_over: tuple[RebasedOver, ...] = ()) -> Commit:

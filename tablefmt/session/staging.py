@@ -6,6 +6,7 @@ snapshot. The staged work becomes one plan when it is committed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -55,11 +56,14 @@ from tablefmt.snapshot.cursors import position
 from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.log_view import cursors_at
 from tablefmt.store.clocks import Moment, seconds_between
+from tablefmt.telemetry import log_event, span
 
 ATTEMPTS = 16
 """Most attempts of `commit_with_retries`, the first one included."""
 
 NO_OPTIONS = CommitOptions()
+
+logger = logging.getLogger(__name__)
 
 
 class OpenTransaction:
@@ -132,8 +136,19 @@ def autocommit(
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError: of the commit.
         Any error of the statement. Its files are removed.
     """
-    if begun is not None:
-        return _commit_begun(context, statement, options, begun)
+    with span("statement", context.store.uri, operation=statement.name) as add_fields:
+        if begun is not None:
+            commit = _commit_begun(context, statement, options, begun)
+        else:
+            commit = _run(context, statement, options, refresh)
+        add_fields(version=commit.version, no_op=commit.no_op)
+    return commit
+
+
+def _run(
+    context: TableContext, statement: Statement, options: CommitOptions, refresh: bool
+) -> Commit:
+    """Run a statement on the version that its source reads. Raises as `autocommit`."""
     measured = context.measure()
     head = context.begin(refresh=refresh)
     own = own_scan(context.view, statement.source)
@@ -337,6 +352,14 @@ def commit_with_retries(
         except ConcurrentModificationException:
             if attempt == ATTEMPTS:
                 raise
+            log_event(
+                logger,
+                "retry",
+                context.store.uri,
+                operation=staged.operation.name,
+                transaction=staged.transaction,
+                attempt=attempt + 1,
+            )
 
 
 def check_cursor(context: TableContext, staged: Staged, derived: DerivedFrom) -> None:

@@ -17,7 +17,7 @@ from tablefmt.model.tags import version_or_tag
 from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.session.checkpoint_writing import Checkpointer
 from tablefmt.session.commit_options import CommitOptions
-from tablefmt.session.commit_result import Commit, commit_result
+from tablefmt.session.commit_result import Commit, commit_result, report_outcome
 from tablefmt.session.measurements import Measured
 from tablefmt.session.transaction_snapshot import (
     SharedFolders,
@@ -30,6 +30,7 @@ from tablefmt.store.forks import ForkedLock
 from tablefmt.store.import_roots import with_imports
 from tablefmt.store.location_checks import ensure_safe
 from tablefmt.store.object_store import Store
+from tablefmt.telemetry import span
 
 
 class TableContext:
@@ -199,9 +200,16 @@ class TableContext:
             CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
         """
         before = plan.staged.written_under or self.view.head.metadata
-        done = commit(self.store, plan, self.environment, self.view, deadline)
-        remove_leftovers(self.store, plan, done)
-        commit_made = commit_result(plan, done, self.view)
+        with span("commit", self.store.uri, operation=plan.staged.operation.name) as add_fields:
+            done = commit(self.store, plan, self.environment, self.view, deadline)
+            report_outcome(self.store.uri, plan, done)
+            remove_leftovers(self.store, plan, done)
+            commit_made = commit_result(plan, done, self.view)
+            add_fields(
+                version=commit_made.version,
+                transaction=commit_made.transaction,
+                rebased_over=[int(over) for over in commit_made.rebased_over],
+            )
         if self.store.traits.on_disk and plan.staged.add is not None:
             self.shared_folders.take(plan.transaction, plan.staged.add)
         if self.changed is not None and plan.staged.metadata is not None and done.entry is not None:

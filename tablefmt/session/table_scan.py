@@ -27,6 +27,7 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.argument_checks import checked_limit
+from tablefmt.model.argument_names import check_method_names
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.clustering_columns import clustering_of
@@ -250,6 +251,7 @@ class ScanKeywords(RowKeywords, total=False):
     limit: int | None
 
 
+@check_method_names
 class ReadableTable:
     """The address of a table, its definition, and its rows at one version.
 

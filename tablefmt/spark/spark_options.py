@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
+from tablefmt.changes.feed_plan import Contents
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
 from tablefmt.expressions.literals import in_session
@@ -90,9 +91,9 @@ class RangeKeywords(TypedDict, total=False):
     after_timestamp: Time | None
     ending_version: int | str | None
     ending_timestamp: Time | None
-    content: str
-    schema: str
-    expired: str
+    content: Contents
+    schema: Literal["end", "start"]
+    expired: Literal["error", "snapshot"]
     columns: Sequence[str] | None
     where: Condition
 

@@ -39,6 +39,7 @@ from tablefmt.store.object_store import (
     check_key,
 )
 from tablefmt.store.store_traits import Traits
+from tablefmt.telemetry import log_event, span
 
 LISTED_MAX = 1000
 """Most keys to examine: one page of an S3 listing."""
@@ -185,7 +186,8 @@ _SAFE: set[str] = set()
 def ensure_safe(store: Store, nonce: str, sleep: Callable[[float], None] = time.sleep) -> None:
     """Probe `store`, unless a store of the same `probe_scope` passed in this process."""
     if store.probe_scope not in _SAFE:
-        probe(store, nonce, sleep)
+        with span("probe", store.uri):
+            probe(store, nonce, sleep)
         _SAFE.add(store.probe_scope)
 
 
@@ -212,6 +214,7 @@ def probe(store: Store, nonce: str, sleep: Callable[[float], None] = time.sleep)
         finally:
             touched = [one.key for one in contests if one.may_exist()]
             list(pool.map(lambda key: _remove(store, key), touched))
+    log_event(_log, "probe", store.uri, safe=not fault)
     if not fault:
         return
     danger = f"the store at {store.uri} {fault}: two writers could overwrite each other's commits"

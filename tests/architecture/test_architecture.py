@@ -29,7 +29,7 @@ def trees() -> dict[str, ast.Module]:
 
 LINES = [
     ["printable"],
-    ["errors"],
+    ["errors", "telemetry"],
     ["store", "model"],
     ["expressions"],
     ["log", "conflict"],

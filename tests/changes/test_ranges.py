@@ -358,7 +358,7 @@ def test_other_contents_are_refused_by_name() -> None:
     """INC-6: the content does not exist."""
     table, _ = made()
     with pytest.raises(InvalidRangeError, match="everything"):
-        table.changes(starting_version=0, content="everything")
+        table.changes(starting_version=0, content="everything")  # type: ignore[arg-type]
 
 
 def test_changes_see_what_other_handles_committed() -> None:

@@ -230,7 +230,7 @@ def check(history: History) -> None:
             "content": content,
         }
         try:
-            changes = history.table.changes(**asked, schema=end)
+            changes = history.table.changes(**asked, schema=end)  # type: ignore[arg-type]
         except InvalidRangeError as error:
             refused = str(error)
         else:

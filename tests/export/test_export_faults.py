@@ -49,7 +49,7 @@ def test_a_fault_at_any_request_changes_no_copy(
     monkeypatch.setattr(delta_target, "CHECKPOINT_EVERY", 2)
     table = history()
     store = table.context.store
-    table.export(to, start=1)
+    table.export(to, start=1)  # type: ignore[arg-type]
     whole = copied(store)
     first = {key: body for key, body in whole.items() if not _is_later(key)}
     for begun in ({}, first):
@@ -61,12 +61,12 @@ def test_a_fault_at_any_request_changes_no_copy(
                 store.put(key, body)
             faulty = FaultyStore(store, lambda n, verb, key, at=at: fault if n == at else None)
             try:
-                handle(faulty).export(to, start=1)
+                handle(faulty).export(to, start=1)  # type: ignore[arg-type]
             except ExportBlockedError:
                 raise
             except (Killed, TablefmtError):
                 stopped += 1
-            report = handle(store).export(to, start=1)
+            report = handle(store).export(to, start=1)  # type: ignore[arg-type]
             assert (report.exported, report.held) == (table.version, None), at
             found = copied(store)
             lost = {key for key in whole.keys() - found.keys() if "checkpoint" not in key}

@@ -167,4 +167,4 @@ def test_arguments_that_make_no_sense(
 ) -> None:
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
     with pytest.raises(InvalidArgumentError, match=why):
-        table.export(to, **how)
+        table.export(to, **how)  # type: ignore[arg-type]

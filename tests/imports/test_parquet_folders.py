@@ -297,7 +297,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         tablefmt.import_table(tmp_path / "empty")
     with pytest.raises(InvalidArgumentError, match="parquet, delta, iceberg"):
-        tablefmt.import_table(tmp_path / "u", "orc")
+        tablefmt.import_table(tmp_path / "u", "orc")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="adopt"):
         tablefmt.import_table(tmp_path / "u", into=tmp_path / "v", adopt=True)
     with pytest.raises(TableExistsError):

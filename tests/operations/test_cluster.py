@@ -185,7 +185,7 @@ def test_a_query_of_either_column_reads_fewer_files(
     monkeypatch.setattr("tablefmt.data.file_rewrite.SPILL_BYTES", 200_000)
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 128)
     monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 128)
-    commit = table.cluster(["x", "y"], curve=curve, target_file_size=total // 64)
+    commit = table.cluster(["x", "y"], curve=curve, target_file_size=total // 64)  # type: ignore[call-overload]
     files = table.scan().files()
     assert 60 <= files.num_rows <= 70, size
     assert commit.metrics["numAddedFiles"] == files.num_rows
@@ -333,7 +333,7 @@ def test_other_arguments_are_refused_too() -> None:
     """CMP-4."""
     table = new_table()
     with pytest.raises(InvalidRangeError, match="zorder, hilbert, linear"):
-        table.cluster("id", curve="peano")
+        table.cluster("id", curve="peano")  # type: ignore[call-overload]
     with pytest.raises(InvalidRangeError, match="target_file_size"):
         table.cluster("id", target_file_size=0)
     with pytest.raises(InvalidRangeError, match="commit_every"):

@@ -136,7 +136,7 @@ def test_rows_keep_values_and_order_and_only_the_files_change(
     table.delete("id % 7 = 0")
     before = [in_order(table, place) for place in ("a", None)]
     time = table.history(1)["timeVersion"][0].as_py()
-    commit = table.compact(kind)
+    commit = table.compact(kind)  # type: ignore[call-overload]
     assert commit.operation == f"COMPACT {kind.upper()}"
     assert (commit.version, commit.no_op) == (7, False)
     assert commit.metrics["numRemovedFiles"] >= 10
@@ -148,7 +148,7 @@ def test_rows_keep_values_and_order_and_only_the_files_change(
     assert table.history(1)["timeVersion"][0].as_py() == time
     assert table.to_arrow(version=6).num_rows == sum(map(len, before))
     assert_sound(table.context.store)
-    again = table.compact(kind)
+    again = table.compact(kind)  # type: ignore[call-overload]
     assert (again.version, again.no_op) == (7, True)
 
 
@@ -329,7 +329,7 @@ def test_readers_of_changes_do_not_see_it(verb: str) -> None:
     for n in range(4):
         table.append(rows(n, n + 10))
     table.delete("id IN (2, 11)")
-    commit = table.cluster("id") if verb == "cluster" else table.compact(verb)
+    commit = table.cluster("id") if verb == "cluster" else table.compact(verb)  # type: ignore[call-overload]
     assert commit.version == 6
     table.delete("id = 3")
     table.append(rows(20))

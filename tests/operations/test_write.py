@@ -139,7 +139,7 @@ def test_create_refuses_a_table_that_is_there_before_it_reads() -> None:
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore", "errorIfExists"])
 def test_every_mode_makes_what_is_missing(mode: str) -> None:
     uri = place()
-    commit = tablefmt.write(ROWS, uri, mode=mode, partition_by="b", user_metadata={"k": 1})
+    commit = tablefmt.write(ROWS, uri, mode=mode, partition_by="b", user_metadata={"k": 1})  # type: ignore[arg-type]
     assert (commit.version, commit.operation, commit.no_op) == (1, "WRITE", False)
     assert commit.metrics["numOutputRows"] == 2
     assert tablefmt.open(uri).partition_by == ["b"]
@@ -170,7 +170,7 @@ def test_modes_on_a_table_that_is_there() -> None:
     for names in ("a", ["b", "a"]):
         for mode in ("append", "overwrite"):
             with pytest.raises(SchemaMismatchError, match="partitioned by 'b'"):
-                tablefmt.write(ROWS, uri, mode=mode, partition_by=names)
+                tablefmt.write(ROWS, uri, mode=mode, partition_by=names)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_who_comes_second_does_as_if_later(
 ) -> None:
     uri = place()
     between(monkeypatch, lambda: tablefmt.create(uri, columns).append([{"a": 1}]))
-    commit = tablefmt.write([{"a": 7}], uri, mode=mode)
+    commit = tablefmt.write([{"a": 7}], uri, mode=mode)  # type: ignore[arg-type]
     assert (commit.version, commit.no_op) == (1 if mode == "ignore" else 2, mode == "ignore")
     assert rows_at(uri) == rows
 

@@ -331,7 +331,7 @@ def test_columns_called_like_those_that_rows_get(content: str) -> None:
     here.append({"id": [1]})
     for _ in range(2):
         with pytest.raises(SchemaMismatchError, match="rename them in the source, or take") as e:
-            tablefmt.pipe(here, content=content).into(there)
+            tablefmt.pipe(here, content=content).into(there)  # type: ignore[arg-type]
         assert e.value.columns == ["_Change_Type"]
         assert not tablefmt.exists(there)
         here.append({"id": [2]})
@@ -570,7 +570,7 @@ def test_bad_input() -> None:
         with pytest.raises(InvalidRangeError, match="name="):
             tablefmt.pipe(here, name=name)  # type: ignore[arg-type]
     with pytest.raises(InvalidRangeError, match="content"):
-        tablefmt.pipe(here, content="all")
+        tablefmt.pipe(here, content="all")  # type: ignore[arg-type]
     with pytest.raises(InvalidRangeError, match="cursor"):
         tablefmt.pipe(here).into(there, application=("a", 1))
     with pytest.raises(InvalidRangeError, match="unknown argument"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -17,7 +18,11 @@ from tablefmt.errors import (
     SchemaMismatchError,
     StoreError,
     TableNotFoundError,
+    UnknownArgumentError,
 )
+from tablefmt.model.argument_names import ELSEWHERE
+from tablefmt.session.commit_options import CommitKeywords
+from tablefmt.session.table_scan import ReadableTable
 from tablefmt.table import Table
 from tests.tables import ids, new_table, rows
 
@@ -28,6 +33,69 @@ Call = Callable[[Any], object]
 
 def made(**definition: Any) -> Table:
     return tablefmt.create(f"memory://arguments-{next(_numbers)}", "id INT, p INT", **definition)
+
+
+MISNAMED: dict[str, tuple[Call, str]] = {
+    "Delta": (
+        lambda t: tablefmt.create(t.uri, "id INT", partitionBy="id"),  # type: ignore[call-arg]
+        "create(): unknown argument 'partitionBy'; did you mean 'partition_by'?",
+    ),
+    "delta-rs": (
+        lambda t: tablefmt.write(rows(1), t.uri, schema_mode="merge"),  # type: ignore[call-arg]
+        "write(): unknown argument 'schema_mode'; did you mean 'merge_schema'?",
+    ),
+    "an option of Spark": (
+        lambda t: t.append(rows(1), userMetadata={}),
+        "append(): unknown argument 'userMetadata'; did you mean 'user_metadata'?",
+    ),
+    "further keywords": (
+        lambda t: t.to_arrow(predicate="id = 1"),
+        "to_arrow(): unknown argument 'predicate'; did you mean 'where'?",
+    ),
+    "the first that fits": (
+        lambda t: t.merge(rows(1), predicate="s.id = t.id"),
+        "merge(): unknown argument 'predicate'; did you mean 'on'?",
+    ),
+    "misspelled": (
+        lambda t: t.transaction().commit(deadlin=1),
+        "commit(): unknown argument 'deadlin'; did you mean 'deadline'?",
+    ),
+    "alter": (
+        lambda t: t.alter.set_properties({}, txnVersion=1),
+        "set_properties(): unknown argument 'txnVersion'; did you mean 'application'?",
+    ),
+    "unlike all": (
+        lambda t: t.history(xyz=1),
+        "history(): unknown argument 'xyz'; it takes limit",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISNAMED)
+def test_a_name_of_another_library_gets_advice(name: str) -> None:
+    table = new_table()
+    call, message = MISNAMED[name]
+    with pytest.raises(UnknownArgumentError) as info:
+        call(table)
+    assert str(info.value) == message
+    assert table.refresh().version == 0
+
+
+def test_every_advice_names_an_argument_that_exists() -> None:
+    """An argument that is renamed is renamed in ELSEWHERE too."""
+    public: list[Any] = [
+        tablefmt.create, tablefmt.write, tablefmt.open, tablefmt.import_table, tablefmt.maintain,
+        tablefmt.pipe, tablefmt.duckdb.attach, tablefmt.duckdb.relation, tablefmt.polars.scan,
+    ]  # fmt: skip
+    public += [vars(Table)[name] for name in vars(Table) if not name.startswith("_")]
+    public += [ReadableTable.scan]
+    takes = {
+        name for call in public if callable(call) for name in inspect.signature(call).parameters
+    }
+    takes |= CommitKeywords.__annotations__.keys()
+    assert {name for names in ELSEWHERE.values() for name in names} <= takes
+    # The suggestion would be shadowed by the argument itself.
+    assert not ELSEWHERE.keys() & takes - {"filter"}
 
 
 NO_DATA: dict[str, Call] = {

@@ -141,6 +141,12 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
             "The class is also a `ValueError`.",
         ),
         Advice(
+            "unknown_argument",
+            "A function does not take this argument. Often it is the name of another library, as "
+            "`partitionBy` or `predicate`.",
+            "Use the argument that the message suggests. The class is also a `TypeError`.",
+        ),
+        Advice(
             "invalid_predicate",
             "A condition or an expression cannot be parsed, or names a column that does not exist.",
             "Correct the text at the place that the message names. Use Spark's SQL dialect.",

@@ -28,6 +28,7 @@ from tablefmt.compat.deltalake.deltalake_table import DeltaTable, Metadata, defi
 from tablefmt.compat.deltalake.schema import DataType, Field, Schema
 from tablefmt.compat.translation import translated
 from tablefmt.errors import InvalidArgumentError
+from tablefmt.operations.save_modes import Mode
 from tablefmt.store.location import Uri
 
 __all__ = [
@@ -60,7 +61,7 @@ def write_deltalake(
     data: Any,
     *,
     partition_by: list[str] | str | None = None,
-    mode: str = "error",
+    mode: Mode = "error",
     name: str | None = None,
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
@@ -172,7 +173,7 @@ def _overwrite(
 @translated(NAMES, "convert_to_deltalake")
 def convert_to_deltalake(
     uri: Uri,
-    mode: str = "error",
+    mode: Mode = "error",
     partition_by: Any = None,
     partition_strategy: str | None = None,
     name: str | None = None,

@@ -17,13 +17,14 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.expressions.ddl import schema_from
+from tablefmt.model.argument_names import check_names
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema, nullable
 from tablefmt.model.times import Time
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import Partitions, check_partitioning, create_by, definition
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
-from tablefmt.operations.save_modes import known_mode
+from tablefmt.operations.save_modes import Mode, known_mode
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.metadata_changes import merged, redefined, replaced
 from tablefmt.session.statement_scope import AnalyzedCondition
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@check_names
 def read(
     spark: Session,
     uri: str,
@@ -89,11 +91,12 @@ def read(
     return read_at(spark, open_context(open_store(uri, storage_options)), version, timestamp)
 
 
+@check_names
 def write(
     df: DataFrame,
     uri: str,
     *,
-    mode: str = "append",
+    mode: Mode = "append",
     partition_by: Partitions = None,
     **options: Unpack[WriteKeywords],
 ) -> Commit:
@@ -262,7 +265,7 @@ def overwrite_rows(
     return execute(context, spark, name, stage, options, rows=rows, text=text, refresh=refresh)
 
 
-def _mode(mode: str, options: WriteOptions) -> str:
+def _mode(mode: str, options: WriteOptions) -> Mode:
     folded = known_mode(mode)
     if folded != "overwrite" and options.overwrite_schema:
         raise InvalidArgumentError(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tablefmt.changes.change_schema import KIND, KINDS
 from tablefmt.changes.commit_rows import INSERT
-from tablefmt.changes.feed_plan import known_content
+from tablefmt.changes.feed_plan import Contents, known_content
 from tablefmt.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
@@ -22,6 +22,7 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.argument_names import check_names
 from tablefmt.model.log_entry import DerivedFrom
 from tablefmt.model.schema import nullable
 from tablefmt.operations.create import Partitions, check_partitioning, definition
@@ -296,11 +297,12 @@ def _check_keys(stored_rows: DataFrame, stored_keys: DataFrame | None, keys: Seq
         )
 
 
+@check_names
 def pipe(
     spark: Session,
     source: Place,
     *,
-    content: str = "append",
+    content: Contents = "append",
     transform: Transform | None = None,
     where: str | Column | None = None,
     name: str | None = None,

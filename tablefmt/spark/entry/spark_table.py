@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from tablefmt.data.clustering_order import Curve
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.export.table_export import ExportReport, Start
+from tablefmt.export.table_export import ExportReport, Start, TargetName
 from tablefmt.expressions.filter_tuples import Filters
 from tablefmt.expressions.literals import in_session
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import assigned
+from tablefmt.imports.source import Format
 from tablefmt.maintenance.log_expiry import ExpiryReport
 from tablefmt.maintenance.vacuum import VacuumReport
 from tablefmt.model.argument_checks import check_flags, check_set
+from tablefmt.model.argument_names import check_method_names, check_names
 from tablefmt.model.properties import Retention
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time
@@ -22,7 +25,7 @@ from tablefmt.operations.alter import Alter, alter
 from tablefmt.operations.alterations import Alteration
 from tablefmt.operations.cluster import Cluster, cluster
 from tablefmt.operations.compact import Compaction, compact, plan_of
-from tablefmt.operations.compact_plan import LayoutPlan
+from tablefmt.operations.compact_plan import Kind, LayoutPlan
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.update import UPDATE_CALL, set_fingerprint
 from tablefmt.session.commit_options import CommitKeywords, commit_options
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@check_method_names
 class SparkTable:
     """A table and a session. Reads and writes start from the newest version.
 
@@ -197,7 +201,7 @@ class SparkTable:
 
     def export(
         self,
-        to: str,
+        to: TargetName,
         *,
         start: Start = "head",
         catalog: Any = None,
@@ -367,7 +371,7 @@ class SparkTable:
     @overload
     def compact(
         self,
-        kind: str = "minor",
+        kind: Kind = "minor",
         *,
         where: str | Filters | None = None,
         target_file_size: int | None = None,
@@ -379,7 +383,7 @@ class SparkTable:
     @overload
     def compact(
         self,
-        kind: str = "minor",
+        kind: Kind = "minor",
         *,
         where: str | Filters | None = None,
         target_file_size: int | None = None,
@@ -390,7 +394,7 @@ class SparkTable:
 
     def compact(
         self,
-        kind: str = "minor",
+        kind: Kind = "minor",
         *,
         where: str | Filters | None = None,
         target_file_size: int | None = None,
@@ -422,7 +426,7 @@ class SparkTable:
         by: str | Sequence[str] | None = None,
         *,
         where: str | Filters | None = None,
-        curve: str | None = None,
+        curve: Curve | None = None,
         target_file_size: int | None = None,
         dry_run: Literal[False] = False,
         commit_every: int | None = None,
@@ -435,7 +439,7 @@ class SparkTable:
         by: str | Sequence[str] | None = None,
         *,
         where: str | Filters | None = None,
-        curve: str | None = None,
+        curve: Curve | None = None,
         target_file_size: int | None = None,
         dry_run: Literal[True],
         commit_every: int | None = None,
@@ -447,7 +451,7 @@ class SparkTable:
         by: str | Sequence[str] | None = None,
         *,
         where: str | Filters | None = None,
-        curve: str | None = None,
+        curve: Curve | None = None,
         target_file_size: int | None = None,
         dry_run: bool = False,
         commit_every: int | None = None,
@@ -487,6 +491,7 @@ def _text(given: str | Column, schema: Schema) -> str:
     return given if isinstance(given, str) else text_of(given, schema.names)
 
 
+@check_names
 def open(
     spark: Session, uri: str, *, storage_options: Mapping[str, Any] | None = None
 ) -> SparkTable:
@@ -510,6 +515,7 @@ def open(
     return SparkTable(spark, open_table(uri, storage_options=storage_options))
 
 
+@check_names
 def create(
     spark: Session,
     uri: str,
@@ -534,10 +540,11 @@ def create(
     return SparkTable(spark, table)
 
 
+@check_names
 def import_table(
     spark: Session,
     uri: str,
-    format: str | None = None,
+    format: Format | None = None,
     *,
     into: str | None = None,
     adopt: bool = False,

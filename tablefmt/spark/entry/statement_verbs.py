@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
 from tablefmt.expressions.table_statements import TableStatement, read_statement
+from tablefmt.imports.source import Format
 from tablefmt.maintenance.removal_plan import CANDIDATES
 from tablefmt.model.times import from_micros
 from tablefmt.operations import describe
@@ -114,7 +115,7 @@ _STATEMENTS: Mapping[
 
 
 def _convert(uri: str, format: str | None) -> pa.Table:
-    table = import_table(uri, format)
+    table = import_table(uri, cast(Format | None, format))
     files = table.context.view.snapshot().totals[0]
     row = {"path": table.uri, "version": table.version, "numFiles": files}
     return pa.Table.from_pylist([row], _CONVERTED)

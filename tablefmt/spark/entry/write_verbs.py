@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.model.name_matching import folded
 from tablefmt.operations.overwrite import truncate
+from tablefmt.operations.save_modes import Mode, known_mode
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.spark.entry.dataframe_io import write
 from tablefmt.spark.entry.delta_settings import check_settings, default_properties
@@ -49,7 +50,7 @@ def _save(session: JavaObject, mode: str, given: str, data: JavaObject) -> None:
     write(
         frame_of(session, data),
         uri,
-        mode={"ErrorIfExists": "error"}.get(mode, folded(mode)),
+        mode=known_mode(mode),
         partition_by=by,
         **options,
     )
@@ -74,7 +75,7 @@ def _insert(
     uri: str | None,
     storage: str | None,
     data: JavaObject,
-    mode: str,
+    mode: Mode | Literal["overwrite as set"],
     where: str | None,
     options: str | None,
     partition_by: str,

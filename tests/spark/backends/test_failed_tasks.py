@@ -70,14 +70,14 @@ def test_a_write_that_fails_leaves_no_version_and_no_file(spark: Any, uri: str, 
     before = everything(uri)
     one = spark.range(300, numPartitions=1).selectExpr("if(id = 299, raise_error('no'), id) as id")
     with pytest.raises(Exception, match="no"):
-        tablefmt.spark.write(one, uri, mode=mode)
+        tablefmt.spark.write(one, uri, mode=mode)  # type: ignore[arg-type]
     assert everything(uri) == before
     assert len(list((Path(uri) / "data").iterdir())) == 1
     several = spark.range(0, 300, numPartitions=3).mapInPandas(
         failing("every attempt fails", attempts=9), "id long"
     )
     with pytest.raises(Exception, match="every attempt fails"):
-        tablefmt.spark.write(several, uri, mode=mode)
+        tablefmt.spark.write(several, uri, mode=mode)  # type: ignore[arg-type]
     assert strays(uri, before) == []
     assert sorted(r.id for r in tablefmt.spark.read(spark, uri).collect()) == [0, 1, 2, 3, 4]
 

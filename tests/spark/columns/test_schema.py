@@ -250,7 +250,7 @@ def test_what_cannot_be_taken_over_changes_nothing(
     """SCH-2, SCH-5."""
     table = tablefmt.create(uri, "id INT, p STRING", partition_by=["p"])
     with pytest.raises(error):
-        tablefmt.spark.write(spark.sql(query), uri, mode=mode, **options)
+        tablefmt.spark.write(spark.sql(query), uri, mode=mode, **options)  # type: ignore[arg-type]
     assert table.refresh().version == 0
 
 

@@ -152,11 +152,11 @@ def test_modes_do_what_they_say(connect: Any, uri: str) -> None:
     assert content(connect, uri) == [(0,)]
     assert write(two, uri).version == 2
     assert content(connect, uri) == [(0,), (1,)]
-    assert write(two, uri, mode="Overwrite").operation == "OVERWRITE"
+    assert write(two, uri, mode="Overwrite").operation == "OVERWRITE"  # type: ignore[arg-type]
     assert content(connect, uri) == [(1,)]
     assert content(connect, uri, version=2) == [(0,), (1,)]
     with pytest.raises(InvalidRangeError, match="upsert"):
-        write(two, uri, mode="upsert")
+        write(two, uri, mode="upsert")  # type: ignore[arg-type]
 
 
 def test_a_dataframe_stays_at_the_version_it_was_made_at(connect: Any, uri: str) -> None:

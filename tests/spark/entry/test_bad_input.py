@@ -66,7 +66,7 @@ Read = Callable[..., Any]
 
 
 def to_function(frame: Any, uri: str, mode: str = "append", by: tuple[str, ...] = ()) -> None:
-    tablefmt.spark.write(frame, uri, mode=mode, partition_by=by)
+    tablefmt.spark.write(frame, uri, mode=mode, partition_by=by)  # type: ignore[arg-type]
 
 
 def to_format(frame: Any, uri: str, mode: str = "append", by: tuple[str, ...] = ()) -> None:

@@ -56,8 +56,8 @@ def test_spark_brings_what_arrow_brings(
     """PIP-1, PIP-4, PIP-6: first and later runs, in turn, with a condition."""
     where = "v <> 'c'"
     one, two = f"{uri}-one", f"{uri}-two"
-    by_spark = tablefmt.spark.pipe(spark, source, content=content, where=where)
-    by_arrow = tablefmt.pipe(source, content=content, where=where)
+    by_spark = tablefmt.spark.pipe(spark, source, content=content, where=where)  # type: ignore[arg-type]
+    by_arrow = tablefmt.pipe(source, content=content, where=where)  # type: ignore[arg-type]
     for number in range(3):
         ran, other = by_spark.into(one), by_arrow.into(two)
         took = (ran.first_version, ran.last_version, ran.rows)

@@ -39,10 +39,10 @@ def test_modes_do_what_they_say(spark: Any, uri: str) -> None:
     assert content(spark, uri) == [(1, "a")]
     assert tablefmt.spark.write(two, uri).version == 2
     assert content(spark, uri) == [(1, "a"), (2, "b")]
-    assert tablefmt.spark.write(two, uri, mode="Overwrite").operation == "OVERWRITE"
+    assert tablefmt.spark.write(two, uri, mode="Overwrite").operation == "OVERWRITE"  # type: ignore[arg-type]
     assert content(spark, uri) == [(2, "b")]
     with pytest.raises(InvalidRangeError, match="upsert"):
-        tablefmt.spark.write(two, uri, mode="upsert")
+        tablefmt.spark.write(two, uri, mode="upsert")  # type: ignore[arg-type]
 
 
 def test_the_first_write_creates_the_table_whatever_the_mode(spark: Any, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def merged(spark: Any, uri: str, source: Any) -> Any:
 def written(mode: str, rows: Callable[[Any, str], Any], **options: Any) -> Verb:
     def verb(spark: Any, uri: str) -> Any:
         given = {"deadline": DEADLINE, **options}
-        return tablefmt.spark.write(rows(spark, uri), uri, mode=mode, **given)
+        return tablefmt.spark.write(rows(spark, uri), uri, mode=mode, **given)  # type: ignore[arg-type]
 
     return verb
 

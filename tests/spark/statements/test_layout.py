@@ -78,16 +78,16 @@ def in_order(uri: str) -> list[str]:
 @pytest.mark.parametrize("kind", ["minor", "major"])
 def test_a_compaction_by_spark_is_the_one_by_arrow(spark: Any, uri: str, kind: str) -> None:
     """CMP-1, CMP-2, LIN-1, TIM-2: the same groups, the same rows in the same order."""
-    before, plan = in_order(uri), tablefmt.open(uri).compact(kind, dry_run=True)
+    before, plan = in_order(uri), tablefmt.open(uri).compact(kind, dry_run=True)  # type: ignore[call-overload]
     table = tablefmt.spark.open(spark, uri)
-    assert str(table.compact(kind, dry_run=True)) == str(plan)
-    commit = table.compact(kind)
+    assert str(table.compact(kind, dry_run=True)) == str(plan)  # type: ignore[call-overload]
+    commit = table.compact(kind)  # type: ignore[call-overload]
     assert (commit.operation, commit.version) == (f"COMPACT {kind.upper()}", 7)
     assert commit.metrics["numRemovedFiles"] == len(data_files(uri)) - 3
     assert commit.metrics["numAddedFiles"] == 3
     assert in_order(uri) == before
     assert rows_of(table.to_df(), SCHEMA) == rows_of(tablefmt.open(uri).to_arrow(version=6))
-    assert table.compact(kind).no_op
+    assert table.compact(kind).no_op  # type: ignore[call-overload]
     live = tablefmt.open(uri).context.view.snapshot().files
     assert live["deleted"].to_pylist() == [0, 0, 0]
     assert pc.min(live["lower.1"]).as_py() == 1
@@ -118,7 +118,7 @@ def test_a_clustering_by_spark_brings_rows_to_their_range(spark: Any, uri: str, 
     before = rows_of(tablefmt.open(uri).to_arrow())
     table = tablefmt.spark.open(spark, uri)
     size = sum(tablefmt.open(uri).scan().files()["size"].to_pylist()) // 12
-    commit = table.cluster(["t", "a.b c"], curve=curve, target_file_size=size)
+    commit = table.cluster(["t", "a.b c"], curve=curve, target_file_size=size)  # type: ignore[call-overload]
     assert commit.operation == "CLUSTER"
     fresh = tablefmt.open(uri)
     assert rows_of(fresh.to_arrow()) == before

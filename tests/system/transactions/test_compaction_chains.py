@@ -90,7 +90,7 @@ class World:
         if kind == "cluster":
             txn.cluster(["v", "k"], where=where, target_file_size=size)
         else:
-            txn.compact(kind, where=where, target_file_size=size)
+            txn.compact(kind, where=where, target_file_size=size)  # type: ignore[arg-type]
         return Going(txn, kind, lambda state: state)
 
     def begin(self, kind: str) -> None:
