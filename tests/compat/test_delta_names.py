@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from tablefmt import errors
 from tablefmt.compat import delta
 from tablefmt.compat.delta import exceptions
+from tablefmt.compat.delta.delta_builders import DeltaMergeBuilder
 from tablefmt.compat.delta.delta_names import NAMES, ROWS
 from tests.compat.delta_signatures import SIGNATURES
 
@@ -62,3 +65,34 @@ def test_errors_have_deltas_names() -> None:
     assert exceptions.DeltaConcurrentModificationException is errors.ConcurrentModificationException
     for name in exceptions.__all__[:-3]:
         assert issubclass(getattr(exceptions, name), errors.ConcurrentModificationException)
+
+
+def test_a_merge_that_is_never_executed_warns_once_where_it_was_made() -> None:
+    """All builders of one MERGE share the warning. Executing one of them turns it off."""
+    ran: list[Any] = []
+
+    class Stub:
+        """Takes the place of a SparkTable, which needs a session."""
+
+        def merge(self, **arguments: Any) -> Any:
+            ran.append(arguments)
+            raise InterruptedError
+
+    arguments = {"source": None, "on": "a = b", "source_alias": "s", "target_alias": "t"}
+    table: Any = Stub()
+
+    def begin_and_forget() -> None:
+        first = DeltaMergeBuilder(table, arguments)
+        first.whenMatchedDelete()
+        first.whenNotMatchedInsertAll().withSchemaEvolution()
+
+    with pytest.warns(UserWarning, match="never executed") as seen:
+        begin_and_forget()
+    assert [Path(each.filename).name for each in seen] == [Path(__file__).name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        builder = DeltaMergeBuilder(table, arguments).whenMatchedDelete()
+        with pytest.raises(InterruptedError):
+            builder.execute()
+        del builder
+    assert ran == [arguments]

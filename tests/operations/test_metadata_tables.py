@@ -26,12 +26,9 @@ from tablefmt.operations.metadata_tables import (
 def table(tmp_path: Path) -> tablefmt.Table:
     """Three appends in two partitions and one of NULL, a DELETE of a row, a tag."""
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT, p STRING", partition_by=["p"])
-    for rows in (
-        {"id": [1, 2], "p": ["b", "a"]},
-        {"id": [3], "p": [None]},
-        {"id": [4, 5], "p": "bb"},
-    ):
-        table.append({"id": rows["id"], "p": list(rows["p"])})
+    table.append({"id": [1, 2], "p": ["b", "a"]})
+    table.append({"id": [3], "p": [None]})
+    table.append({"id": [4, 5], "p": ["b", "b"]})
     table.delete("id = 4")
     table.alter.set_tag("q", version=2)
     return table.refresh()

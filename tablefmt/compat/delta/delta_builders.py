@@ -11,6 +11,7 @@ from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from, to_spark_json
 from tablefmt.model.delta_properties import translate_properties
+from tablefmt.operations.merge_builder import Pending
 from tablefmt.spark import SparkTable
 from tablefmt.spark.pyspark_objects import Column, DataFrame, Session, has_jvm
 from tablefmt.table import exists
@@ -30,7 +31,10 @@ def given_set(values: Values | None, call: str) -> Values:
 
 
 class DeltaMergeBuilder(Translated):
-    """A MERGE under construction. Each method returns a builder with one more clause."""
+    """A MERGE under construction. Each method returns a builder with one more clause.
+
+    A MERGE that is never executed warns when it is discarded.
+    """
 
     _names, _called = NAMES, "DeltaMergeBuilder"
 
@@ -39,8 +43,10 @@ class DeltaMergeBuilder(Translated):
         table: SparkTable,
         arguments: Mapping[str, Any],
         clauses: tuple[tuple[str, tuple[Any, ...]], ...] = (),
+        pending: Pending | None = None,
     ) -> None:
         self._table, self._arguments, self._clauses = table, arguments, clauses
+        self._pending = pending or Pending(arguments.get("source"))
 
     @translated(NAMES, "DeltaMergeBuilder.whenMatchedUpdate")
     def whenMatchedUpdate(
@@ -88,11 +94,12 @@ class DeltaMergeBuilder(Translated):
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
         """Add columns that only the source has to the table."""
         return DeltaMergeBuilder(
-            self._table, {**self._arguments, "merge_schema": True}, self._clauses
+            self._table, {**self._arguments, "merge_schema": True}, self._clauses, self._pending
         )
 
     def execute(self) -> DataFrame:
         """Run the MERGE. Return the numbers of changed rows."""
+        self._pending.settle()
         builder = self._table.merge(**self._arguments)
         for name, arguments in self._clauses:
             builder = getattr(builder, name)(*arguments)
@@ -117,7 +124,7 @@ class DeltaMergeBuilder(Translated):
 
     def _with(self, name: str, *arguments: Any) -> DeltaMergeBuilder:
         clauses = (*self._clauses, (name, arguments))
-        return DeltaMergeBuilder(self._table, self._arguments, clauses)
+        return DeltaMergeBuilder(self._table, self._arguments, clauses, self._pending)
 
 
 class DeltaOptimizeBuilder(Translated):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -36,7 +36,7 @@ def t(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tablefmt
         "id BIGINT, p STRING, d DATE, at TIMESTAMP, n DECIMAL(5,2)",
         partition_by=["p", "d", "at", "n"],
     )
-    when = datetime(2024, 3, 10, 7, 30, tzinfo=UTC)
+    when = datetime(2024, 3, 10, 7, 30, tzinfo=timezone.utc)
     for at in range(3):
         key = {"p": [None, "b", "c'`\\"][at], "d": when.date(), "at": when, "n": None}
         table.append([{"id": each, **key} for each in (2 * at, 2 * at + 1)])
@@ -200,7 +200,7 @@ def test_table_changes_has_the_rows_of_changes(spark: Any, t: tablefmt.Table) ->
     at = {row["version"]: row["timestamp"] for row in t.history().to_pylist()}
     local = at[2].astimezone(ZoneInfo(ZONE)).strftime("%Y-%m-%d %H:%M:%S.%f")
     micros = int(at[3].timestamp() * 1_000_000 + 0.5)
-    assert datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros) == at[3]
+    assert datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=micros) == at[3]
     whole, later = changes(t, starting_version=1), changes(t, starting_version=2)
     middle = changes(t, starting_version=2, ending_version=3)
     assert len({whole.num_rows, later.num_rows, middle.num_rows}) == 3
