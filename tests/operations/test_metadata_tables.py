@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tablefmt.operations.metadata_tables import (
     metadata_path,
     metadata_rows,
 )
+from tests.places import ROOT
 
 
 @pytest.fixture
@@ -132,3 +134,13 @@ def test_paths_of_metadata_tables() -> None:
     for path in ("/t", "/t#", "/t#file", "/t/files", "#files"):
         assert metadata_path(path) is None
     assert len(set(KNOWN_NAMES)) == len(NAMES) + len(REFUSED)
+
+
+def test_the_page_of_the_site_has_the_columns(table: tablefmt.Table) -> None:
+    page = (ROOT / "tools/docs/pages/reference/metadata-tables.md").read_text("utf-8")
+    for kind in NAMES:
+        section = page.partition(f"\n## {kind}\n")[2].partition("\n## ")[0]
+        named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+        assert named == metadata_rows(table.context, kind).column_names, kind
+    listed = re.findall(r"^\| `t\.(\w+)` \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(NAMES)
