@@ -154,8 +154,9 @@ def _line(record: Json) -> list[Any]:
 @on_table
 @click.argument("version", type=POINT)
 def show(uri: str, as_json: bool, options: Json, version: Point) -> None:
-    """Print the complete entry of VERSION (or the one in force at a time), with its removed
-    files.
+    """Print the complete log entry of a version, or of a time.
+
+    The output includes the files that the entry removed.
     """
     store = store_at(uri, options)
     number = version if isinstance(version, int) else version_of(open_at(store), version)

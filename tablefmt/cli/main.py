@@ -85,7 +85,9 @@ def as_options(message: str) -> str:
 @storage_option
 @debug_option
 def demo(uri: str | None, master: str, rows: int | None, options: Json) -> None:
-    """Load flights from PySpark, overwrite, copy increments, travel back, and check every result.
+    """Try the main features on real flights, from PySpark.
+
+    It loads, overwrites, copies increments and reads older versions.
 
     Every line that begins with `ok` or `WRONG` is a comparison with pandas. The tables stay.
     """

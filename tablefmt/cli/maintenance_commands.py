@@ -132,7 +132,9 @@ def print_commit(commit: Commit, as_json: bool) -> None:
 @on_table
 @_of_removal
 def vacuum(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -> None:
-    """Print the files that no kept version needs, with reasons; with --delete, remove them.
+    """Print files no kept version needs; --delete removes them.
+
+    Each file has the reason beside it.
 
     Exits with 1 if a file could not be removed.
     """
@@ -147,7 +149,7 @@ def vacuum(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -
 @on_table
 @_of_removal
 def expire_log(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -> None:
-    """Print the log entries that are old enough to go; with --delete, remove them.
+    """Print expired log entries; --delete removes them.
 
     Exits with 1 if an entry could not be removed.
     """
@@ -209,7 +211,9 @@ def cluster(
     dry_run: bool,
     **more: Any,
 ) -> None:
-    """Sort the rows of each partition, so that selective queries open fewer files.
+    """Sort the rows of each partition.
+
+    Selective queries then open fewer files.
 
     Without --by, sort the files that need it in the clustering order of the table.
     """
@@ -260,7 +264,7 @@ def import_(
     into: str | None,
     adopt: bool,
 ) -> None:
-    """Make a table of the files of a Parquet folder, a Delta or an Iceberg table.
+    """Import a Parquet folder, a Delta or an Iceberg table.
 
     Nothing is copied or deleted, and the source stays readable.
     """
@@ -274,7 +278,10 @@ def import_(
 @click.command()
 @on_table
 def checkpoint(uri: str, as_json: bool, options: Json) -> None:
-    """Write a checkpoint of the newest version, so that a long log opens fast."""
+    """Write a checkpoint of the newest version.
+
+    A long log then opens fast.
+    """
     report = open_table(uri, options).checkpoint()
     print_report(report, asdict(report), as_json)
 
@@ -302,7 +309,9 @@ def export_command(
     catalog: str | None,
     table: str | None,
 ) -> None:
-    """Write the table's metadata for readers of another format, over the same data files.
+    """Write the metadata for Delta or Iceberg readers.
+
+    The copy refers to the same data files.
 
     With --check, exits with 1 if the copy differs from the log.
     """
@@ -331,7 +340,9 @@ def export_command(
 )
 @click.option("--dry-run", is_flag=True, help="Print the tasks that are due, with reasons.")
 def maintain(uri: str, as_json: bool, options: Json, seconds: float, dry_run: bool) -> None:
-    """Run the maintenance that is due: compact, checkpoint, vacuum, expire the log.
+    """Run the maintenance that is due.
+
+    The tasks are compact, checkpoint, vacuum and expire-log.
 
     Suitable for cron. Exits with 1 if a task failed.
     """

@@ -61,7 +61,10 @@ def snapshot_of(table: Table, as_of: Point) -> Snapshot:
 @on_table
 @as_of_option
 def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
-    """Print the properties of a table, under Delta's names where Delta has them."""
+    """Print size, properties, schema and due maintenance of a table.
+
+    Names are those of Delta where Delta has them.
+    """
     table = open_table(uri, options)
     snapshot = snapshot_of(table, as_of)
     files, rows, size = snapshot.totals
@@ -150,7 +153,10 @@ def files(uri: str, as_json: bool, options: Json, as_of: Point, where: str | Non
 @on_table
 @as_of_option
 def partitions(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
-    """Print the partitions that have live files, ordered by their values, NULL last."""
+    """Print the partitions that have live files.
+
+    They are ordered by their values, NULL last.
+    """
     snapshot = snapshot_of(open_table(uri, options), as_of)
     records = partition_records(snapshot)
     if as_json:
@@ -282,7 +288,7 @@ def _print_rows(row_changes: Changes, names: list[str]) -> None:
 @click.argument("a", type=POINT)
 @click.argument("b", type=POINT)
 def diff(uri: str, as_json: bool, options: Json, a: Point, b: Point) -> None:
-    """Print the differences between the states at A and at B, which are versions or times."""
+    """Print the differences between A and B: versions or times."""
     table = open_table(uri, options)
     view = table.context.view
     versions = [version_of(table, point) for point in (a, b)]
@@ -398,8 +404,9 @@ def _print_difference(differences: Json) -> None:
     help="Address of a source. Repeatable. Other sources are not opened.",
 )
 def lag(uri: str, as_json: bool, options: Json, sources: tuple[str, ...]) -> None:
-    """Print how far a table lags behind its sources: missing versions, and their age.
+    """Print how far a table lags behind its sources.
 
+    The lag is the number of missing versions, and their age.
     Exits with 1 if a source was not named or cannot be read, or if a pipe would fail.
     """
     report = open_table(uri, options).lag(sources, storage_options=options)

@@ -11,8 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import tablefmt
+from tablefmt.cli.main import main as commands
 from tests.cli.conftest import SCHEMA, row, run
 from tests.places import GOLDEN
 
@@ -445,3 +447,11 @@ def test_tags_are_listed(table: tablefmt.Table, uri: str) -> None:
     assert run("tags", uri, "--json").document == [
         {"name": "2026-Q3", "version": 1, "retain_until": None, "can_be_read": True}
     ]
+
+
+def test_the_list_of_commands_fits_80_columns_without_cuts() -> None:
+    """Each command has one whole line in the overview."""
+    text = CliRunner().invoke(commands, ["--help"], terminal_width=80).output
+    lines = text.split("Commands:\n")[1].splitlines()
+    assert [line.split()[0] for line in lines] == sorted(commands.commands)
+    assert [line for line in lines if line.endswith("...") or len(line) > 80] == []
