@@ -173,6 +173,22 @@ def test_no_wrong_content_gives_any_wrong_answer(
             assert_same_or_refused(kind, forgery, name)
 
 
+@pytest.mark.broken_tables
+@pytest.mark.parametrize("kind", ["rich", "plain"])
+def test_a_listing_of_all_files_has_the_bytes_of_the_entry(kind: str) -> None:
+    """CKP-9: nothing in a root has the sum of sizes, but the version's entry does."""
+    bodies, files = table_of(kind), questions(0)["files"]
+    made = [
+        forgery
+        for forgery in part_forgeries(bodies, newest_root(bodies))
+        if re.search(r"size\[\d\] is (one more|another line's|2\^31)", forgery.name)
+    ]
+    assert len(made) >= 6
+    for forgery in made:
+        found = files(store_of({**bodies, **forgery.bodies}))
+        assert found == sound(kind, "files"), forgery.name
+
+
 @pytest.mark.share(2)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize(
