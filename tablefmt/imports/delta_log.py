@@ -87,10 +87,16 @@ def _key(file: Json) -> tuple[str, str]:
 
 def newest_version(store: Store) -> int:
     """Return the newest version of a Delta table. Raises TableNotFoundError."""
-    versions = [int(m[1]) for name in _names(store) if (m := _COMMIT.fullmatch(name))]
-    if not versions:
+    return _newest(store, _names(store))
+
+
+def _newest(store: Store, names: list[str]) -> int:
+    # Commits up to a checkpoint may have expired.
+    commits = [int(m[1]) for name in names if (m := _COMMIT.fullmatch(name))]
+    newest = max([*commits, _newest_checkpoint(names)[0]])
+    if newest < 0:
         raise TableNotFoundError(store.uri, "it holds no Delta log")
-    return max(versions)
+    return newest
 
 
 def read_delta(store: Store) -> DeltaState:
@@ -104,9 +110,7 @@ def read_delta(store: Store) -> DeltaState:
     names = _names(store)
     commits = {int(m[1]): name for name in names if (m := _COMMIT.fullmatch(name))}
     start, parts = _newest_checkpoint(names)
-    newest = max(commits, default=start)
-    if newest < 0:
-        raise TableNotFoundError(store.uri, "it holds no Delta log")
+    newest = _newest(store, names)
     state = DeltaState(newest)
     try:
         for part in parts:

@@ -239,6 +239,8 @@ def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> 
     tasks = list(table.scan().plan_files())
     by = _identities(table, tasks)
     paths, sizes, deleted = [], [], {}
+    lost: dict[str, frozenset[int]] = {}
+    columns = {f.id for f in fields}
     values: dict[int, list[Any]] = {i: [] for i in by}
     deletes = _Deletes(folder)
     for at, task in enumerate(tasks):
@@ -251,10 +253,18 @@ def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> 
             raise refused(f"the file {path!r:.300} is {file.file_format.name}", "import:format")
         paths.append(path)
         sizes.append(int(file.file_size_in_bytes))
-        spec = table.specs()[file.spec_id]
-        held = {f.source_id: file.partition[n] for n, f in enumerate(spec.fields)}
+        # A column may have other transforms beside the identity, such as truncate.
+        fields_of_file = table.specs()[file.spec_id].fields
+        held = {
+            f.source_id: file.partition[n]
+            for n, f in enumerate(fields_of_file)
+            if str(f.transform) == "identity"
+        }
         for i in by:
-            values[i].append(held[i])
+            values[i].append(held.pop(i))
+        others = frozenset(i for i, v in held.items() if v is not None and i in columns)
+        if others:
+            lost[path] = others
         gone = deletes.of(task)
         if gone:
             deleted[at] = gone
@@ -275,6 +285,7 @@ def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> 
         schema=schema,
         partition_by=by,
         values={i: _encoded(held, schema.by_id(i)) for i, held in values.items()},
+        lost_values=lost,
         deleted=deleted,
         by_ids=True,
         known_names={} if mapping is None else dict(_known_names(mapping.root)),

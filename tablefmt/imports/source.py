@@ -40,6 +40,8 @@ class Source:
     """Partition values as text, by partition name, if there is no schema."""
     values: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     """Partition values encoded by VAL-1, by field id, if there is a schema."""
+    lost_values: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """By path: ids of columns whose value in the file only the source's metadata may have."""
     deleted: Mapping[int, BitMap64] = field(default_factory=dict)
     """Deleted positions, by index of the file."""
     by_ids: bool = False

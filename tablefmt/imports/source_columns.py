@@ -198,6 +198,10 @@ class NamesInFile:
         """
         return cls(dict(_by_id(schema.fields, list(columns), known, _has_ids(columns))))
 
+    def lack(self, field: Field, columns: pa.Schema) -> bool:
+        """Return True if a file with these columns does not have a column of the table."""
+        return self.names.get(field.id, field.physical) not in columns.names
+
     @property
     def key(self) -> tuple[tuple[int, str | None], ...]:
         """Return the names as a value that can be compared."""

@@ -249,6 +249,7 @@ class _Columns:
 
         Raises:
             SchemaMismatchError: a column does not fit.
+            UnsupportedFeatureError: IMP-7, a column has its values in the source's metadata only.
         """
         assert self._schema is not None
         if look.key not in self._layouts:
@@ -263,4 +264,14 @@ class _Columns:
             data = tuple(f for f in self._schema.fields if f.id not in rest)
             check_fits(replace(self._schema, fields=data), columns, names, path)
             self._layouts[look.key] = _Layout(names)
-        return self._layouts[look.key]
+        layout = self._layouts[look.key]
+        for i in self._source.lost_values.get(path, ()):
+            column = self._schema.by_id(i)
+            if layout.names.lack(column, self._plain[look.key]):
+                raise refused(
+                    f"{path!r:.300} lacks the column {column.name!r:.200}, whose value is in the "
+                    "metadata, and not every file is partitioned by it (rule IMP-7)",
+                    "import:partitions",
+                    advice="Rewrite the older files with rewrite_data_files first.",
+                )
+        return layout

@@ -200,6 +200,82 @@ def test_an_inline_vector_and_a_widened_column(tmp_path: Path) -> None:
     assert table.verify(deep=True).ok
 
 
+def as_checkpoint(made: HandMade, actions: list[dict[str, Any]], form: str) -> None:
+    """Write a checkpoint of the newest version in one of Delta's forms."""
+    log, name = made.path / "_delta_log", f"{made.version:020d}.checkpoint"
+    base = [{"protocol": made.protocol}, {"metaData": made.metadata}]
+    metadata = {**made.metadata, "configuration": [], "partitionColumns": ["p"]}
+    metadata["format"] = {"provider": "parquet", "options": []}
+    pairs = pa.map_(pa.string(), pa.string())
+    file = pa.struct([("path", pa.string()), ("size", pa.int64()), ("partitionValues", pairs),
+                      ("modificationTime", pa.int64()), ("dataChange", pa.bool_())])  # fmt: skip
+    texts = pa.list_(pa.string())
+    protocol = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32()),
+                          ("readerFeatures", texts), ("writerFeatures", texts)])  # fmt: skip
+    schema = pa.struct([("id", pa.string()),
+                        ("format", pa.struct([("provider", pa.string()), ("options", pairs)])),
+                        ("schemaString", pa.string()), ("partitionColumns", texts),
+                        ("configuration", pairs)])  # fmt: skip
+    sidecar = pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64()),
+                         ("modificationTime", pa.int64())])  # fmt: skip
+    kinds = pa.schema([("protocol", protocol), ("metaData", schema), ("add", file),
+                       ("sidecar", sidecar)])  # fmt: skip
+    adds = [{"add": {**a["add"], "partitionValues": list(a["add"]["partitionValues"].items())}}
+            for a in actions]  # fmt: skip
+    rows_of_base = [{"protocol": made.protocol}, {"metaData": metadata}]
+
+    def stored(where: Path, lines: list[dict[str, Any]]) -> int:
+        rows = [{n: line.get(n) for n in kinds.names} for line in lines]
+        write(where, pa.Table.from_pylist(rows, schema=kinds))
+        return where.stat().st_size
+
+    if form == "parts":
+        for n, lines in enumerate([rows_of_base, adds[:1], adds[1:]], 1):
+            stored(log / f"{name}.{n:010d}.{3:010d}.parquet", lines)
+        # One of a checkpoint of another writer, which is not whole.
+        stored(log / f"{name}.{1:010d}.{5:010d}.parquet", adds[:1])
+        return
+    sidecars = []
+    for lines in (adds[:1], adds[1:]):
+        file_name = f"{uuid.uuid4()}.parquet"
+        size = stored(log / "_sidecars" / file_name, lines)
+        sidecars.append({"sidecar": {"path": file_name, "sizeInBytes": size,
+                                     "modificationTime": 0}})  # fmt: skip
+    if form == "json":
+        lines = [{"checkpointMetadata": {"version": made.version}}, *base, *sidecars]
+        (log / f"{name}.{uuid.uuid4()}.json").write_text("\n".join(map(json.dumps, lines)))
+    else:
+        stored(log / f"{name}.{uuid.uuid4()}.parquet", [*rows_of_base, *sidecars])
+
+
+@pytest.mark.parametrize("form", ["parts", "json", "parquet"])
+@pytest.mark.parametrize("later", [0, 1])
+def test_checkpoints_of_every_form_alone(tmp_path: Path, form: str, later: int) -> None:
+    """IMP-5: the log before the checkpoint expired; with no later commit, nothing else is left."""
+    made = HandMade(tmp_path / "t", [column("x", "long"), column("p", "string")])
+    made.protocol["readerFeatures"] = made.protocol["writerFeatures"] = ["v2Checkpoint"]
+    made.metadata["partitionColumns"] = ["p"]
+    live = []
+    for n, text in enumerate(["a b", None, "ü"]):
+        add = made.add(f"{n}.parquet", {"x": [n]})
+        add["add"]["partitionValues"] = {"p": text}
+        made.commit(add)
+        live.append(add)
+    made.commit({"remove": {"path": "1.parquet", "dataChange": True}})
+    as_checkpoint(made, [live[0], live[2]], form)
+    for old in range(4):
+        (made.path / "_delta_log" / f"{old:020d}.json").unlink()
+    expected = [{"x": 0, "p": "a b"}, {"x": 2, "p": "ü"}]
+    if later:
+        add = made.add("9.parquet", {"x": [9]})
+        made.commit(add)
+        expected.append({"x": 9, "p": None})
+        reader = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(made.path))
+        assert pa.table(reader.execute("SELECT x, p FROM t ORDER BY x")).to_pylist() == expected
+    table = tablefmt.import_table(made.path)
+    assert sorted(table.to_arrow().to_pylist(), key=lambda r: r["x"]) == expected
+
+
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_mapped_columns_renamed_and_a_name_used_again(tmp_path: Path, mode: str) -> None:
     """IMP-4, SCH-3: a new column with the old name does not show the old column's values."""

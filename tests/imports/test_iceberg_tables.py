@@ -100,6 +100,127 @@ def test_identity_partitions_are_kept_and_others_dropped(tmp_path: Path) -> None
     assert table.to_arrow(where="s = ''")["id"].to_pylist() == [0]
 
 
+def hand_added(ice: Any, name: str, rows: pa.Table, partition: list[Any], **more: Any) -> None:
+    """Add a file that PyIceberg's writer would not write, through its metadata classes."""
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    path = Path(ice.location().removeprefix("file://")) / "data" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path)
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"file://{path}",
+        file_format=more.get("form", FileFormat.PARQUET),
+        partition=Record(*partition),
+        record_count=rows.num_rows,
+        file_size_in_bytes=path.stat().st_size,
+    )
+    file.spec_id = ice.spec().spec_id
+    with ice.transaction() as change, change.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_one_column_under_two_transforms_has_its_own_value(tmp_path: Path, version: str) -> None:
+    """IMP-5: Spark writes `PARTITIONED BY (s, truncate(1, s))`; the value is that of identity."""
+    from pyiceberg.transforms import TruncateTransform
+
+    kinds = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    ice = made(tmp_path, kinds.empty_table(), properties={"format-version": version})
+    with ice.update_spec() as spec:
+        spec.add_identity("s")
+        spec.add_field("s", TruncateTransform(1))
+    as_iceberg = ice.schema().as_arrow()
+    for number, text in enumerate(["apple", "avocado", None, ""]):
+        rows = pa.table({"id": [number], "s": pa.array([text], pa.string())}, schema=as_iceberg)
+        first = text and text[0]
+        hand_added(ice, f"{number}.parquet", rows, [text, first if text else text])
+    table = tablefmt.import_table(tmp_path / "db" / "t")
+    assert table.partition_by == ["s"]
+    assert alike(table.to_arrow()) == alike(ice.scan().to_arrow())
+    assert table.to_arrow(where="s = 'avocado'")["id"].to_pylist() == [1]
+    assert table.scan(where="s = 'avocado'").files().num_rows == 1
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_partitioning_that_changed_and_a_sort_order(tmp_path: Path, version: str) -> None:
+    """IMP-5: only columns that partition every file do so here; the others are ordinary."""
+    from pyiceberg.transforms import DayTransform, IdentityTransform
+
+    rows = rows_without_control_characters()
+    ice = made(tmp_path, rows, properties={"format-version": version})
+    with ice.update_spec() as spec:
+        spec.add_identity("region")
+        spec.add_field("ts", DayTransform())
+    ice.append(rows.slice(0, 9))
+    with ice.update_spec() as spec:
+        spec.remove_field("region")
+        spec.add_identity("n")
+    with ice.update_sort_order() as order:
+        order.asc("id", IdentityTransform())
+    ice.append(rows.slice(5, 7))
+    expected = ice.scan().to_arrow()
+    table = tablefmt.import_table(tmp_path / "db" / "t")
+    assert table.partition_by == []
+    assert alike(table.to_arrow()) == alike(expected)
+    table.delete("n = 1")
+    table.compact("major")
+    assert alike(table.to_arrow()) == alike(expected.filter(pc.not_equal(expected["n"], 1)))
+
+
+def test_a_value_that_only_a_former_partition_has_is_refused(tmp_path: Path) -> None:
+    """IMP-7: files of a migrated hive table lack the column; it would be NULL."""
+    kinds = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    ice = made(tmp_path, kinds.empty_table())
+    with ice.update_spec() as spec:
+        spec.add_identity("s")
+    only_id = pa.schema([ice.schema().as_arrow().field("id")])
+    for number, text in enumerate(["x", None]):
+        rows = pa.table({"id": [number]}, schema=only_id)
+        hand_added(ice, f"{number}.parquet", rows, [text])
+    path = tmp_path / "db" / "t"
+    table = tablefmt.import_table(path, into=tmp_path / "new")
+    assert alike(table.to_arrow()) == alike(ice.scan().to_arrow())
+    with ice.update_spec() as spec:
+        spec.remove_field("s")
+    ice.append(pa.table({"id": [2], "s": ["y"]}))
+    before = contents(path)
+    with pytest.raises(UnsupportedFeatureError, match=r"0\.parquet' lacks the column 's'"):
+        tablefmt.import_table(path)
+    assert contents(path) == before
+
+
+def test_files_without_ids_by_the_name_mapping(tmp_path: Path) -> None:
+    """IMP-4: files that `add_files` took over have no ids; names were mapped before a rename."""
+    rows = rows_without_control_characters()
+    ice = made(tmp_path, rows)
+    plain = tmp_path / "db" / "t" / "data" / "plain.parquet"
+    pq.write_table(rows, plain)
+    ice.add_files([f"file://{plain}"])
+    with ice.update_schema() as change:
+        change.rename_column("v", "value")
+        change.rename_column(("st", "a"), "b")
+    expected = ice.scan().to_arrow()
+    table = tablefmt.import_table(tmp_path / "db" / "t")
+    assert alike(table.to_arrow()) == alike(expected)
+    assert table.to_arrow(where="st.b = 7")["id"].to_pylist() == [7, 7]
+
+
+@pytest.mark.parametrize("form", ["AVRO", "ORC"])
+def test_files_of_other_formats_are_refused_by_name(tmp_path: Path, form: str) -> None:
+    """IMP-7."""
+    from pyiceberg.manifest import FileFormat
+
+    ice = made(tmp_path, pa.table({"id": [1]}))
+    rows = pa.table({"id": [2]}, schema=ice.schema().as_arrow())
+    hand_added(ice, "other", rows, [], form=FileFormat[form])
+    before = contents(tmp_path / "db" / "t")
+    with pytest.raises(UnsupportedFeatureError, match=f"'data/other' is {form}"):
+        tablefmt.import_table(tmp_path / "db" / "t")
+    assert contents(tmp_path / "db" / "t") == before
+
+
 def test_hostile_and_unknown_metadata_is_refused(tmp_path: Path) -> None:
     """IMP-7: paths out of the source, damage, types. The import writes no log."""
     made(tmp_path, pa.table({"id": [1]}))
