@@ -84,12 +84,13 @@ class Table(ReadableTable):
 
     Besides the errors that they name, they raise:
 
-        CommitRejectedError, CommitUnknownError: CMT-1.
-        ConcurrentModificationException: CFL-1.
-        IdempotenceError: CFL-7.
+        CommitRejectedError: nothing was committed: permission, disk or deadline (CMT-1).
+        CommitUnknownError: the store did not answer. Call `resolve` (CMT-1).
+        ConcurrentModificationException: the operation conflicts with a winning commit (CFL-1).
+        IdempotenceError: the application version was used for other content (CFL-7).
         InvalidArgumentError: an invalid option of the commit.
-        UnsafeStoreError: STO-12.
-        UnsupportedFeatureError: ENT-7, the table needs a newer writer.
+        UnsafeStoreError: the store does not create objects atomically (STO-12).
+        UnsupportedFeatureError: the table needs a newer writer (ENT-7).
 
     Every method that uses the store may raise StoreError if the store fails. It may raise
     CorruptTableError or TableReplacedError if the log is not what was written (LOG-1 .. LOG-3).
@@ -140,7 +141,7 @@ class Table(ReadableTable):
         Raises:
             SchemaMismatchError: columns that the table lacks, a missing NOT NULL column, or a type
                 that cannot be cast without loss.
-            ConstraintViolationError: DAT-3, DAT-13.
+            ConstraintViolationError: NULL in a NOT NULL column, or a failed CHECK (DAT-3, DAT-13).
             UnsupportedFeatureError: a CHECK that only Spark can evaluate.
         """
         return append(self.context, data, commit_options(commit), merge_schema=merge_schema)
@@ -201,7 +202,7 @@ class Table(ReadableTable):
         Raises:
             ConstraintViolationError: the table is append-only.
             InvalidPredicateError, UnsupportedFeatureError: the condition (SQL-1, SQL-2).
-            CorruptDataError: DAT-5.
+            CorruptDataError: a data file is missing or damaged (DAT-5).
         """
         return delete(self.context, where, commit_options(commit))
 
@@ -223,7 +224,7 @@ class Table(ReadableTable):
             SchemaMismatchError: a column does not exist, is set twice, or cannot store a value.
             ConstraintViolationError: DAT-3, DAT-13; the table is append-only.
             InvalidPredicateError, UnsupportedFeatureError: the condition or a value (SQL-1, SQL-2).
-            CorruptDataError: DAT-5.
+            CorruptDataError: a data file is missing or damaged (DAT-5).
         """
         return update(self.context, set, where, commit_options(commit))
 
@@ -339,7 +340,8 @@ class Table(ReadableTable):
                 images of an updated row.
 
         Raises:
-            InvalidRangeError, VersionNotFoundError: INC-1, INC-2.
+            InvalidRangeError: two begins, none, or a begin after the end (INC-1, INC-2).
+            VersionNotFoundError: a version outside the table, or a time before version 0.
             UnsupportedFeatureError: the condition.
             ChangesExpiredError: the changes of the range are no longer kept (ENT-13).
             SchemaMismatchError: a column does not exist, or has a name of INC-3.
@@ -726,7 +728,8 @@ def create(
     """Create a table at `uri`, empty or with rows.
 
     Args:
-        uri: a local path, file://, s3:// (s3a:// is the same) or memory:// (STO-11).
+        uri: a local path, or an address that begins with file://, s3://, gs://, abfss://, az:// or
+            memory:// (STO-11).
         schema: pyarrow.Schema, Spark StructType, or DDL text. Or data as in `Table.append`: the
             table gets its columns, and version 1 has its rows. If the rows do not fit, no table is
             created.
@@ -736,17 +739,18 @@ def create(
         properties: table properties by name.
         comment: of the table, up to 4,000 characters (ENT-11). For columns use `COMMENT '…'` in DDL
             text, or b"comment" in the metadata of a pyarrow field.
-        storage_options: options of s3fs; by default from the environment.
+        storage_options: credentials and settings of the store; by default from the environment.
         exist_ok: open an existing table with the same definition. Not with data.
 
     Raises:
         TableExistsError: a table exists; with `exist_ok`, one of another definition.
-        SchemaMismatchError: SCH-1 .. SCH-5, ENT-8, or an invalid property.
+        SchemaMismatchError: invalid columns or properties (SCH-1 .. SCH-5, ENT-8).
         ProtocolChangedException: another creator was first (CFL-4).
         InvalidArgumentError: data with `exist_ok`. Use `write` to append to an existing table.
         UnsupportedFeatureError, StoreError: the address or its options.
-        UnsafeStoreError: STO-12.
-        CommitRejectedError, CommitUnknownError: CMT-1.
+        UnsafeStoreError: the store does not create objects atomically (STO-12).
+        CommitRejectedError: nothing was committed: permission, disk or deadline (CMT-1).
+        CommitUnknownError: the store did not answer. Call `resolve` (CMT-1).
     """
     given = with_cluster_by(properties, cluster_by)
     store, definition = open_store(uri, storage_options), (partition_by, given, comment)

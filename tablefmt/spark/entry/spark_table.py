@@ -83,8 +83,11 @@ class SparkTable:
     `options` of a method are those of `tablefmt.spark.write`. Methods that write raise these errors
     besides those that they name:
 
-        CommitRejectedError, CommitUnknownError: CMT-1. ConcurrentModificationException: CFL-1.
-        InvalidRangeError, UnsupportedFeatureError: an option. UnsafeStoreError: STO-12.
+        CommitRejectedError: nothing was committed: permission, disk or deadline (CMT-1).
+        CommitUnknownError: the store did not answer. Call `table.resolve` (CMT-1).
+        ConcurrentModificationException: the operation conflicts with a winning commit (CFL-1).
+        InvalidRangeError, UnsupportedFeatureError: an option.
+        UnsafeStoreError: the store does not create objects atomically (STO-12).
         UnsupportedFeatureError: ENT-7, the table needs a newer writer. Spark's own exceptions: a
         query failed, and nothing was committed.
     """
