@@ -109,12 +109,13 @@ def hand_added(ice: Any, name: str, rows: pa.Table, partition: list[Any], **more
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, path)
     file = DataFile.from_args(
-        content=DataFileContent.DATA,
+        content=more.pop("content", DataFileContent.DATA),
         file_path=f"file://{path}",
-        file_format=more.get("form", FileFormat.PARQUET),
+        file_format=more.pop("form", FileFormat.PARQUET),
         partition=Record(*partition),
         record_count=rows.num_rows,
         file_size_in_bytes=path.stat().st_size,
+        **more,
     )
     file.spec_id = ice.spec().spec_id
     with ice.transaction() as change, change.update_snapshot().fast_append() as append:
@@ -205,6 +206,24 @@ def test_files_without_ids_by_the_name_mapping(tmp_path: Path) -> None:
     table = tablefmt.import_table(tmp_path / "db" / "t")
     assert alike(table.to_arrow()) == alike(expected)
     assert table.to_arrow(where="st.b = 7")["id"].to_pylist() == [7, 7]
+
+
+def test_equality_deletes_are_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IMP-7: the deleted rows would come back."""
+    from pyiceberg import manifest
+
+    ice = made(tmp_path, pa.table({"id": [1, 2]}))
+    deletes = manifest.ManifestContent.DELETES
+    monkeypatch.setattr(manifest.ManifestWriterV2, "content", lambda _: deletes)
+    rows = pa.table({"id": [2]}, schema=ice.schema().as_arrow())
+    kind = manifest.DataFileContent.EQUALITY_DELETES
+    hand_added(ice, "gone.parquet", rows, [], content=kind, equality_ids=[1])
+    before = contents(tmp_path / "db" / "t")
+    with pytest.raises(UnsupportedFeatureError, match="equality deletes.*rewrite_data_files"):
+        tablefmt.import_table(tmp_path / "db" / "t")
+    assert contents(tmp_path / "db" / "t") == before
 
 
 @pytest.mark.parametrize("form", ["AVRO", "ORC"])
