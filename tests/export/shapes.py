@@ -279,7 +279,28 @@ def big_deletes(folder: str) -> tablefmt.Table:
     return t
 
 
+def organized(folder: str) -> tablefmt.Table:
+    """Tags, a clustering order, compaction in that order, and a restore to a tag."""
+    t = tablefmt.create(folder, "id BIGINT, p STRING", partition_by=["p"], cluster_by=["id"])
+    for start in (20, 0, 40):
+        ids = list(range(start, start + 20))
+        t.append(pa.table({"id": ids[::-1], "p": [ODD[i % 3] for i in ids]}))
+    t.delete("id % 7 = 3")
+    t.alter.set_tag("2026-Q3")
+    t.alter.add_column("v", "STRING", default="new")
+    t.compact("major")
+    t.update({"v": "'x'"}, "id < 30")
+    t.alter.set_tag("kept", version="2026-Q3", retain="90 days")
+    t.alter.set_clustering(["v", "id"])
+    t.restore(version="2026-Q3")
+    t.alter.drop_tag("kept")
+    t.append(pa.table({"id": [99], "p": [None]}, schema=t.schema))
+    t.alter.set_clustering(None)
+    return t
+
+
 MAKERS = {
+    "organized": organized,
     "types": types,
     "evolved": evolved,
     "wider": wider,
