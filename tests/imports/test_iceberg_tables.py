@@ -221,7 +221,7 @@ def test_equality_deletes_are_refused_by_name(
     kind = manifest.DataFileContent.EQUALITY_DELETES
     hand_added(ice, "gone.parquet", rows, [], content=kind, equality_ids=[1])
     before = contents(tmp_path / "db" / "t")
-    with pytest.raises(UnsupportedFeatureError, match="equality deletes.*rewrite_data_files"):
+    with pytest.raises(UnsupportedFeatureError, match=r"equality deletes.*rewrite_data_files"):
         tablefmt.import_table(tmp_path / "db" / "t")
     assert contents(tmp_path / "db" / "t") == before
 

@@ -176,7 +176,7 @@ def test_no_wrong_content_gives_any_wrong_answer(
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("kind", ["rich", "plain"])
 def test_a_listing_of_all_files_has_the_bytes_of_the_entry(kind: str) -> None:
-    """CKP-9: nothing in a root has the sum of sizes, but the version's entry does."""
+    """CKP-9: the entry has the sum of sizes, which a root does not have."""
     bodies, files = table_of(kind), questions(0)["files"]
     made = [
         forgery
