@@ -17,7 +17,7 @@ from tablefmt.data.column_cast import cast_column, check_nested_nulls, fit_lengt
 from tablefmt.data.sql_evaluation import Engine, check_carried_out, evaluate
 from tablefmt.data.value_conversion import nulls
 from tablefmt.errors import ConstraintViolationError, InvalidPredicateError, SchemaMismatchError
-from tablefmt.expressions.duckdb_types import Typed, store_assigned
+from tablefmt.expressions.duckdb_types import DOUBLE, FLOAT, Typed, store_assigned
 from tablefmt.expressions.merge_statement import in_clause
 from tablefmt.expressions.set_assignments import Assignment, Over, Parts
 from tablefmt.expressions.sql_parser import Relation
@@ -205,6 +205,8 @@ def computed(
             for leaf in computable:
                 _check_fit(engine, rows, leaf)
             raise
+        for leaf, column in zip(computable, columns, strict=True):
+            _check_finite(engine, rows, leaf, column)
         known |= {v.field.id: column for v, column in zip(computable, columns, strict=True)}
     by_column = {}
     for value in values:
@@ -233,11 +235,34 @@ def _check_fit(engine: Callable[[], Engine], rows: pa.Table, leaf: NewValue) -> 
             # A fraction is cut off, and is no reason: the message names a value beyond the type.
             given = pc.trunc(given)
         cast_column(given, replace(leaf.field, name=leaf.path))
-        raise SchemaMismatchError(
-            f"column {leaf.path!r}: a value of type {leaf.given.type} does not fit "
-            f"{leaf.field.type}. Nothing was written; cast the value or widen the column.",
-            [leaf.path],
-        ) from None
+        raise _beyond(leaf, leaf.given, "") from None
+
+
+def _check_finite(
+    engine: Callable[[], Engine], rows: pa.Table, leaf: NewValue, column: pa.ChunkedArray
+) -> None:
+    """Refuse a double beyond the largest float: an explicit cast makes it infinite, as in Spark.
+
+    Raises:
+        SchemaMismatchError: SQL-3, a value does not fit its column.
+    """
+    if leaf.given is None or (leaf.given.type, leaf.field.type) != (DOUBLE, FLOAT):
+        return
+    infinite = pc.is_inf(column)
+    if not pc.any(infinite).as_py():
+        return
+    (given,) = evaluate(engine, rows, [leaf.given])
+    beyond = given.filter(pc.and_(infinite, pc.is_finite(given)))
+    if len(beyond.drop_null()):
+        raise _beyond(leaf, leaf.given, f" ({beyond.drop_null()[0].as_py()!r} is out of range)")
+
+
+def _beyond(leaf: NewValue, given: Translated, why: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"column {leaf.path!r}: a value of type {given.type} does not fit {leaf.field.type}{why}. "
+        "Nothing was written; cast the value or widen the column.",
+        [leaf.path],
+    )
 
 
 def _leaves(values: Sequence[NewValue]) -> Iterator[NewValue]:

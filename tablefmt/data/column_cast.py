@@ -237,13 +237,18 @@ THREADS = max(1, pa.cpu_count())
 """Columns that are checked in parallel."""
 
 
-@lru_cache(maxsize=64)
 def match_columns(given: pa.Schema, schema: Schema) -> tuple[int | None, ...]:
     """Return the position of the data for every table column; None where it is not given.
 
     Raises:
         SchemaMismatchError: as `match_names`; SCH-5, a type does not fit.
     """
+    # Before pyarrow 22, a schema with metadata has no hash.
+    return _matched(given.remove_metadata(), schema)
+
+
+@lru_cache(maxsize=64)
+def _matched(given: pa.Schema, schema: Schema) -> tuple[int | None, ...]:
     places = match_names(given.names, schema)
     for column, place in zip(schema.fields, places, strict=True):
         if place is not None:

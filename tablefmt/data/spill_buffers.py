@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tablefmt.data.value_conversion import held_bytes
 from tablefmt.errors import StoreError
 
 
@@ -34,7 +35,7 @@ def spilled(reader: pa.RecordBatchReader, memory_limit: int) -> Iterator[pa.Tabl
     size = 0
     for batch in reader:
         held.append(batch)
-        size += batch.nbytes
+        size += held_bytes(batch)
         if size > memory_limit:
             break
     else:
@@ -128,7 +129,7 @@ class Kept:
     def _keep(self, batch: pa.RecordBatch) -> None:
         if self.lost:
             return
-        self._size += batch.nbytes
+        self._size += held_bytes(batch)
         if self._size <= self._limit:
             self._held.append(batch)
             return
@@ -189,7 +190,7 @@ class RangeSpill:
         ends = np.append(starts[1:], len(order))
         for number, start, end in zip(numbers, starts, ends, strict=True):
             self._held[number].append(apart.slice(start, end - start))
-        self._size += apart.nbytes
+        self._size += held_bytes(apart)
         if self._size > self._limit:
             with _of_disk():
                 self._store()

@@ -77,13 +77,31 @@ def plain_values(values: pa.Array) -> pa.Array:
             plain_values(each.slice(start, end - start)) for each in (values.keys, values.items)
         )
         return pa.MapArray.from_arrays(offsets, keys, items, target, mask=mask)
-    lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
-    ends = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    ends = _list_offsets(values, pa.int64())
     return pa.LargeListArray.from_arrays(ends, plain_values(values.flatten()), target, mask=mask)
 
 
+def _list_offsets(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return the offsets of the flattened values of any kind of list; a NULL has none."""
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), kind)
+
+
 def _offsets(offsets: pa.Array) -> tuple[pa.Array, int, int]:
-    return pc.subtract(offsets, offsets[0]), offsets[0].as_py(), offsets[-1].as_py()
+    """Return offsets from 0, and the first and the last offset.
+
+    Beside a mask, Arrow accepts no slice of offsets, and pyarrow 24 none with a validity bitmap.
+    """
+    given = offsets.to_numpy()
+    return pa.array(given - given[0], offsets.type), int(given[0]), int(given[-1])
+
+
+def held_bytes(data: pa.RecordBatch | pa.Table | pa.Array) -> int:
+    """Return the bytes of the values. Before pyarrow 24, `nbytes` fails for types of views."""
+    try:
+        return int(data.nbytes)
+    except pa.ArrowTypeError:
+        return int(data.get_total_buffer_size())
 
 
 def decoded(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
@@ -132,7 +150,7 @@ def _decoded_bytes(values: pa.Array) -> int:
             return 0
         return int(_decoded_bytes(values.dictionary) / len(values.dictionary) * len(values))
     if plain_type(kind) == kind:
-        return int(values.nbytes)
+        return held_bytes(values)
     if pa.types.is_run_end_encoded(kind):
         return int(_decoded_bytes(values.values) / max(1, len(values.values)) * len(values))
     if pa.types.is_struct(kind):
@@ -182,9 +200,7 @@ def converted(values: pa.Array, target: pa.DataType, *, by_place: bool = False) 
         return pa.MapArray.from_arrays(offsets, keys, items, target, mask=mask)
     if is_list(kind):
         # Arrow's own cast of list views loses elements after a NULL.
-        lengths = pc.fill_null(pc.list_value_length(values), 0)
-        ends = pc.cumulative_sum(lengths.cast(pa.int64())).cast(pa.int32())
-        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+        offsets = _list_offsets(values, pa.int32())
         elements = converted(values.flatten(), target.value_type, by_place=by_place)
         return pa.ListArray.from_arrays(offsets, elements, target, mask=mask)
     return _converted_flat(values, target)
@@ -259,11 +275,9 @@ def _converted_flat(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def map_parts(values: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return offsets from 0, keys and items of a map array, which may be a slice."""
-    offsets = values.offsets
-    start, end = offsets[0].as_py(), offsets[-1].as_py()
+    offsets, start, end = _offsets(values.offsets)
     keys, items = (part.slice(start, end - start) for part in (values.keys, values.items))
-    # Subtract even 0: Arrow accepts no slice of offsets beside a mask.
-    return pc.subtract(offsets, offsets[0]), keys, items
+    return offsets, keys, items
 
 
 def places_of_fields(kind: pa.StructType) -> dict[str, int]:

@@ -243,12 +243,19 @@ def _cast(value: Typed, source: str, target: Type) -> str:
         return f"({sql} <> 0)"
     if source in _TIMES and name in _TIMES:
         # Without zones, an instant and a wall-clock time are the same number.
-        return plain if "date" in (source, name) else sql
+        return _of_times(sql, plain) if "date" in (source, name) else sql
     if is_number(value.type) and is_number(target):
         return _cast_number(value, source, target)
     if {source, name} & {"binary", "array", "map", "struct"} or "boolean" in (source, name):
         raise InvalidPredicateError(f"{value.type} cannot be cast to {target}")
     raise _not_done(value, target)
+
+
+def _of_times(sql: str, plain: str) -> str:
+    """Return a cast between dates and times. DuckDB reads the ends of both ranges as infinity, and
+    would cast one end to the other.
+    """
+    return f"(CASE WHEN isinf({sql}) THEN error('a time out of range') ELSE {plain} END)"
 
 
 def _has_no_whole_digit(kind: Decimal) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -40,6 +41,8 @@ def default_of(value: Any, kind: Type, name: str) -> Any:
         if not isinstance(plain, _TAKEN[kind_name(kind)]) or _is_other(plain, kind):
             raise ValueError(f"a value of type {type(plain).__name__} does not fit")
         given = pa.array([plain], target)
+        if kind_name(kind) == "float" and math.isinf(given[0].as_py()) and not _is_infinite(plain):
+            raise ValueError("it is out of range")
         return encode(given, kind)[0]
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
@@ -86,6 +89,10 @@ def _is_other(value: Any, kind: Type) -> bool:
     if isinstance(value, datetime):
         return name == "date" or (name == "timestamp_ntz" and value.tzinfo is not None)
     return False
+
+
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and math.isinf(value)
 
 
 def check_values(schema: Schema) -> None:

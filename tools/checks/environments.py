@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-EXTRAS = "s3,sql,pandas,polars"
+EXTRAS = "s3,gcs,azure,sql,pandas,polars"
 TOOLS = ["hypothesis", "jsonschema", "moto[server,s3]", "pytest", "pytest-timeout", "pytest-xdist"]
 SMOKE = ["tests/spec/test_golden.py", "tests/spec/test_golden_feeds.py", "tests/expressions"]
 SMOKE += ["tests/engines", "tests/data", "tests/store", "tests/cli", "tests/table"]
