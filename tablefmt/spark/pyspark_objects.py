@@ -11,6 +11,7 @@ use.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
 import weakref
@@ -152,9 +153,24 @@ def jvm_of(spark: Session) -> JavaObject:
     return spark._jvm
 
 
-def active_jvm() -> JavaObject:
-    """Return the view of the JVM whose context is active in this process."""
-    return _active_context()._jvm
+_java_classes: weakref.WeakKeyDictionary[JavaObject, dict[str, JavaObject]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def java_class(name: str) -> JavaObject:
+    """Return a class of the JVM of this process, by its full name.
+
+    Each name is resolved once per JVM, because every part of it costs a call and a search of
+    Spark's jars.
+    """
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    known = _java_classes.setdefault(gateway, {})
+    if name not in known:
+        known[name] = functools.reduce(getattr, name.split("."), cast(Any, gateway).jvm)
+    return known[name]
 
 
 def _active_context() -> SparkContext:

@@ -22,15 +22,13 @@ from tablefmt.model.schema import Schema, is_nested
 from tablefmt.session.statement_scope import AnalyzedCondition, kept_text
 from tablefmt.spark.pyspark_objects import (
     Functions,
-    active_jvm,
-    column_from,
     functions_of,
     has_rows,
+    java_class,
     java_column,
     java_rows,
-    jvm_of,
 )
-from tablefmt.spark.runtime.sql_text import parsed
+from tablefmt.spark.runtime.sql_text import column_of, parsed
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -71,8 +69,7 @@ def _plain(column: Column) -> str:
     from py4j.protocol import Py4JError
 
     # Spark shows bytes and Python functions by their address. Its SQL shows their content.
-    classic = active_jvm().org.apache.spark.sql.classic
-    converter = getattr(classic, "ColumnNodeToExpressionConverter$")
+    converter = java_class("org.apache.spark.sql.classic.ColumnNodeToExpressionConverter$")
     try:
         return str(getattr(converter, "MODULE$").apply(java.node()).sql())
     except Py4JError:
@@ -325,8 +322,7 @@ def bound(rows: DataFrame, column: Column) -> Column:
         chosen.schema  # noqa: B018
         return column
     expression = java_rows(chosen).queryExecution().analyzed().projectList().apply(0).child()
-    classic = jvm_of(chosen.sparkSession).org.apache.spark.sql.classic
-    return column_from(classic.ExpressionUtils.column(expression))
+    return column_of(expression)
 
 
 def check_zoned(text: str, schema: Schema) -> None:

@@ -145,7 +145,7 @@ def _changed_table(
         there = open_context_if_exists(open_store(name)) is not None
         return CatalogTable(name, {}, f"tablefmt.{quote_name(name)}") if there else None
     try:
-        words = name_parts(spark, name)
+        words = name_parts(name)
     except ParseException:
         return None
     return _named(spark, words, within)

@@ -22,11 +22,12 @@ from tablefmt.spark.pyspark_objects import (
     JavaObject,
     Session,
     frame_from,
+    has_jvm,
+    java_class,
     java_session,
-    jvm_of,
     session_from,
 )
-from tablefmt.spark.runtime.sql_text import parser_of
+from tablefmt.spark.runtime.sql_text import parser
 from tablefmt.spark.spark_options import parse_options
 from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.store.location import open_store
@@ -75,7 +76,7 @@ def context_of(uri: str, storage: str) -> TableContext:
 
 def java_columns(spark: Session, schema: Schema) -> JavaObject:
     """Return the columns as a StructType of the JVM."""
-    return java_classes.java_schema(spark, json.dumps(to_spark_json(schema)))
+    return java_classes.java_schema(json.dumps(to_spark_json(schema)))
 
 
 def follow(spark: Session, name: str, schema: Schema) -> None:
@@ -83,7 +84,7 @@ def follow(spark: Session, name: str, schema: Schema) -> None:
 
     Does nothing for a table that is named by its path: no catalog has it.
     """
-    identifier = _identifier(spark, name)
+    identifier = _identifier(name)
     if "/" in identifier.table():
         return
     catalog = java_session(spark).sessionState().catalog()
@@ -108,12 +109,12 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
         name: a SQL name, with or without database and catalog, or `tablefmt` and a path.
     """
     state = java_session(spark).sessionState()
-    words = name_parts(spark, name)
+    words = name_parts(name)
     if len(words) == 2 and folded(words[0]) == "tablefmt" and "/" in words[1]:
         return CatalogTable(place(words[1]), {}, name)
     if not _in_session_catalog(state.catalogManager(), words):
         return None
-    catalog, identifier = state.catalog(), _identifier(spark, name)
+    catalog, identifier = state.catalog(), _identifier(name)
     if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
         return None
     entry = catalog.getTableMetadata(identifier)
@@ -121,11 +122,11 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
     if not provider.isDefined() or folded(provider.get()) != "tablefmt":
         return None
     options = dict(
-        jvm_of(spark).scala.jdk.javaapi.CollectionConverters.asJava(entry.storage().properties())
+        java_class("scala.jdk.javaapi.CollectionConverters").asJava(entry.storage().properties())
     )
     for extra in ("path", "serialization.format"):
         options.pop(extra, None)
-    uri = place(jvm_of(spark).org.apache.hadoop.fs.Path(entry.location()).toString())
+    uri = place(java_class("org.apache.hadoop.fs.Path")(entry.location()).toString())
     storage = parse_options(options).storage_options
     return CatalogTable(uri, storage, entry.identifier().quotedString())
 
@@ -144,10 +145,10 @@ def check_no_folder(name: str, table: CatalogTable) -> None:
 def is_view(spark: Session, name: str) -> bool:
     """Return whether a SQL name is a view: a temporary view, or one of the session catalog."""
     state = java_session(spark).sessionState()
-    words = name_parts(spark, name)
+    words = name_parts(name)
     if not _in_session_catalog(state.catalogManager(), words):
         return False
-    catalog, identifier = state.catalog(), _identifier(spark, name)
+    catalog, identifier = state.catalog(), _identifier(name)
     if catalog.isTempView(identifier):
         return True
     if not catalog.tableExists(identifier):
@@ -168,7 +169,7 @@ def is_taken(spark: Session, words: Sequence[str]) -> bool:
         return folded(words[0]) != "spark_catalog" and bool(catalogs.isCatalogRegistered(words[0]))
     if not _in_session_catalog(catalogs, words):
         return True
-    identifier = _identifier(spark, ".".join(map(quote_name, words)))
+    identifier = _identifier(".".join(map(quote_name, words)))
     if catalog.isTempView(identifier):
         return True
     return bool(catalog.databaseExists(words[0]) and catalog.tableExists(identifier))
@@ -180,9 +181,9 @@ def version_or_tag(text: str | None) -> int | str | None:
     return text if number is None else number
 
 
-def name_parts(spark: Session, name: str) -> list[str]:
+def name_parts(name: str) -> list[str]:
     """Return the parts of a SQL name, without quotes."""
-    parts = parser_of(jvm_of(spark)).parseMultipartIdentifier(name)
+    parts = parser().parseMultipartIdentifier(name)
     return [parts.apply(at) for at in range(parts.size())]
 
 
@@ -195,12 +196,12 @@ def _in_session_catalog(catalogs: JavaObject, words: Sequence[str]) -> bool:
     return len(words) < 3 and bool(catalogs.currentCatalog().name() == "spark_catalog")
 
 
-def _identifier(spark: Session, name: str) -> JavaObject:
+def _identifier(name: str) -> JavaObject:
     """Return the identifier of a table in the session catalog. The name may include the catalog."""
-    parser = parser_of(jvm_of(spark))
-    parts = parser.parseMultipartIdentifier(name)
+    sql = parser()
+    parts = sql.parseMultipartIdentifier(name)
     last = [quote_name(parts.apply(at)) for at in range(parts.size())][-2:]
-    return parser.parseTableIdentifier(".".join(last))
+    return sql.parseTableIdentifier(".".join(last))
 
 
 def path_of(given: str | None) -> str:

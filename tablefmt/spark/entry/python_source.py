@@ -61,7 +61,7 @@ from tablefmt.spark.entry.python_writer import (
     make_writer,
     source_store,
 )
-from tablefmt.spark.pyspark_objects import Session, has_jvm, java_session, jvm_of
+from tablefmt.spark.pyspark_objects import Session, has_jvm, java_class, java_session
 from tablefmt.spark.runtime import failures
 from tablefmt.spark.runtime.failures import carrying
 from tablefmt.spark.spark_options import parse_read_options
@@ -481,7 +481,7 @@ def _active(spark: Session) -> Iterator[None]:
     if not has_jvm(spark):
         yield
         return
-    sessions = jvm_of(spark).org.apache.spark.sql.classic.SparkSession
+    sessions = java_class("org.apache.spark.sql.classic.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(java_session(spark))
     try:

@@ -241,7 +241,7 @@ def _named(session: JavaObject, parts: str, within: str, given: str, streaming: 
     _check_place(found, asked)
     if asked.changes is not None:
         place = {**storage_texts(found.storage_options), **options, "path": found.uri}
-        return json.dumps({"load": place, "alias": name_parts(spark, found.quoted)})
+        return json.dumps({"load": place, "alias": name_parts(found.quoted)})
     point: dict[str, str] = {}
     if asked.version is not None:
         point["versionAsOf"] = str(asked.version)

@@ -124,7 +124,7 @@ def _convert(uri: str, format: str | None) -> pa.Table:
 def _named(spark: Session, asked: TableStatement) -> CatalogTable | None:
     """Return the table of a statement if it is ours; of CONVERT, the place of the source."""
     if asked.format is not None:
-        (path,) = name_parts(spark, asked.table)
+        (path,) = name_parts(asked.table)
         return CatalogTable(place(path), {}, f"tablefmt.{asked.table}")
     table = catalog_table(spark, asked.table)
     return None if table and asked.by_path and not _is_table(table.uri) else table

@@ -75,7 +75,7 @@ def java_stream(spark: Session, view: LogView, options: StreamOptions, txn: int)
     """
     source = StreamSource(view, options, txn)
     columns = stream_columns(source.schema, options)
-    schema = java_classes.java_schema(spark, json.dumps(columns))
+    schema = java_classes.java_schema(json.dumps(columns))
     stream = java_classes.new_instance(spark, "TableStream", schema, f"tablefmt[{view.store.uri}]")
 
     def latest(start: str | None, limited: bool) -> str:

@@ -28,6 +28,7 @@ from tablefmt.spark.pyspark_objects import (
     Session,
     SessionCache,
     gateway,
+    java_class,
     java_session,
     jvm_of,
 )
@@ -131,17 +132,17 @@ def new_instance(spark: Session, name: str, *arguments: object) -> JavaObject:
     Raises:
         UnsupportedFeatureError: this Spark's JVM cannot compile or load the class.
     """
-    plain = cached_in_jvm(spark, "Object", lambda: jvm_of(spark).java.lang.Object)
-    array = gateway(spark).new_array(plain, len(arguments))
+    array = gateway(spark).new_array(java_class("java.lang.Object"), len(arguments))
     for at, argument in enumerate(arguments):
         array[at] = argument
-    loaded = _loaded(spark, name)
-    constructor = cached_in_jvm(spark, (name, _digest()), lambda: loaded.getConstructors()[0])
+    constructor = cached_in_jvm(
+        spark, (name, _digest()), lambda: _loaded(spark, name).getConstructors()[0]
+    )
     return constructor.newInstance(array)
 
 
 def cached_in_jvm(spark: Session, key: Hashable, make: Callable[[], JavaObject]) -> JavaObject:
-    """Return the result of `make`, cached per JVM: each part of a JVM name costs a call."""
+    """Return the result of `make`, cached per JVM."""
     objects = _found.setdefault(gateway(spark), {})
     if key not in objects:
         objects[key] = make()
@@ -258,7 +259,7 @@ def _loaded(spark: Session, name: str) -> JavaObject:
 def _loader(spark: Session) -> JavaObject:
     """Return the class loader with the classes: Spark's own one, if it accepts additions."""
     known = cached_in_jvm(
-        spark, "properties", lambda: jvm_of(spark).java.lang.System.getProperties()
+        spark, "properties", lambda: java_class("java.lang.System").getProperties()
     )
     with _installing:
         if known.get(_CLASSES) is None:
@@ -382,30 +383,24 @@ def callback(spark: Session, function: Callable[[Any], Any]) -> Callback:
     return Callback(function)
 
 
-def scala_map(spark: Session, values: dict[str, str]) -> JavaObject:
+def scala_map(values: dict[str, str]) -> JavaObject:
     """Return an immutable Scala Map of text to text."""
-    api = jvm_of(spark).org.apache.spark.api
-    tools = cached_in_jvm(spark, "PythonUtils", lambda: api.python.PythonUtils)
-    return tools.toScalaMap(values)
+    return java_class("org.apache.spark.api.python.PythonUtils").toScalaMap(values)
 
 
-def java_schema(spark: Session, json: str) -> JavaObject:
+def java_schema(json: str) -> JavaObject:
     """Return a StructType of the JVM from Spark's JSON form."""
-    types = cached_in_jvm(
-        spark, "DataType", lambda: jvm_of(spark).org.apache.spark.sql.types.DataType
-    )
-    return types.fromJson(json)
+    return java_class("org.apache.spark.sql.types.DataType").fromJson(json)
 
 
-def long(spark: Session, value: int) -> JavaObject:
+def long(value: int) -> JavaObject:
     """Return a java.lang.Long: py4j would pass a small number as an Integer."""
-    return cached_in_jvm(spark, "Long", lambda: jvm_of(spark).java.lang.Long).valueOf(str(value))
+    return java_class("java.lang.Long").valueOf(str(value))
 
 
 def string_array(spark: Session, values: Sequence[str]) -> JavaObject:
     """Return a String[]."""
-    text = cached_in_jvm(spark, "String", lambda: jvm_of(spark).java.lang.String)
-    array = gateway(spark).new_array(text, len(values))
+    array = gateway(spark).new_array(java_class("java.lang.String"), len(values))
     for at, value in enumerate(values):
         array[at] = value
     return array

@@ -19,9 +19,9 @@ from tablefmt.spark.pyspark_objects import (
     frame_from,
     has_jvm,
     has_rows,
+    java_class,
     java_rows,
     java_session,
-    jvm_of,
     session_from,
     set_active_session,
 )
@@ -86,7 +86,7 @@ def wrapped(session: JavaObject) -> Session:
 
 @contextmanager
 def _active(spark: Session) -> Iterator[Session]:
-    sessions = jvm_of(spark).org.apache.spark.sql.classic.SparkSession
+    sessions = java_class("org.apache.spark.sql.classic.SparkSession")
     before, known = sessions.getActiveSession(), active_session()
     sessions.setActiveSession(java_session(spark))
     try:

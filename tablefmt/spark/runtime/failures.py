@@ -39,10 +39,9 @@ from tablefmt.spark.pyspark_objects import (
     is_active_context_stopped,
     java_exception,
     java_session,
-    jvm_of,
 )
 from tablefmt.spark.runtime.spark_messages import broken_check, lost_file, without_s3a
-from tablefmt.spark.runtime.sql_text import parser_of
+from tablefmt.spark.runtime.sql_text import parser
 
 RECORD_BYTES_MAX = 1 << 20
 """Largest unpacked size of a valid record."""
@@ -330,7 +329,7 @@ def _catalog_misfit(texts: list[str]) -> TablefmtError | None:
     if refusal is None or session is None or not has_jvm(session):
         return None
     state = java_session(session).sessionState()
-    name = parser_of(jvm_of(session)).parseTableIdentifier(refusal[0])
+    name = parser().parseTableIdentifier(refusal[0])
     table = state.catalog().getTableMetadata(name)
     provider = table.provider()
     ours = provider.isDefined() and folded(provider.get()) == "tablefmt"

@@ -25,8 +25,8 @@ from tablefmt.spark.pyspark_objects import (
     context_of,
     has_jvm,
     is_context_stopped,
+    java_class,
     java_session,
-    jvm_of,
 )
 from tablefmt.spark.spark_options import WriteOptions
 
@@ -126,10 +126,8 @@ def _running(spark: Session, query: str) -> JavaObject | None:
         UUID(query)
     except ValueError:
         return None
-    jvm = jvm_of(spark)
-    assert jvm is not None
     queries = java_session(spark).sharedState().activeStreamingQueries()
-    return queries.get(jvm.java.util.UUID.fromString(query))
+    return queries.get(java_class("java.util.UUID").fromString(query))
 
 
 def _files(plan: JavaObject) -> list[str]:

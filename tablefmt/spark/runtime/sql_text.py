@@ -14,9 +14,9 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.spark.pyspark_objects import (
     Functions,
     JavaObject,
-    active_jvm,
     column_from,
     functions_of,
+    java_class,
 )
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ def parsed(functions: Functions, text: str) -> Column:
             return column.alias(name[2].replace("``", "`")) if name[2] else column
         _check_connect(text)
         return functions.expr(text)
-    jvm = active_jvm()
-    expression = parser_of(jvm).parseExpression(text)
-    return column_from(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return column_of(parser().parseExpression(text))
 
 
 def selected(frame: DataFrame, *texts: str) -> DataFrame:
@@ -61,10 +59,16 @@ def selected(frame: DataFrame, *texts: str) -> DataFrame:
     return frame.select(*(parsed(functions, text) for text in texts))
 
 
-def parser_of(jvm: JavaObject) -> JavaObject:
+def parser() -> JavaObject:
     """Return the JVM's parser without variable substitution. It uses the thread's settings."""
-    parser = getattr(jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$")
-    return getattr(parser, "MODULE$")
+    return getattr(java_class("org.apache.spark.sql.catalyst.parser.CatalystSqlParser$"), "MODULE$")
+
+
+def column_of(expression: JavaObject) -> Column:
+    """Return a Column of an expression of the JVM."""
+    return column_from(
+        java_class("org.apache.spark.sql.classic.ExpressionUtils").column(expression)
+    )
 
 
 def _check_connect(text: str) -> None:

@@ -145,7 +145,7 @@ class _SharedFiles:
         from pyspark.sql import DataFrame
 
         rows = to_dataframe(spark, store, self.scanned)
-        limit = java_classes.long(spark, DELETED_TASK_BYTES)
+        limit = java_classes.long(DELETED_TASK_BYTES)
         mapping = java_classes.new_instance(
             spark, "ChangeRowMapping", self.packed, self.marks, limit
         )

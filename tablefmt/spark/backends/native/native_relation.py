@@ -43,9 +43,9 @@ from tablefmt.spark.pyspark_objects import (
     JavaObject,
     Session,
     SessionCache,
+    java_class,
     java_rows,
     java_session,
-    jvm_of,
 )
 from tablefmt.spark.runtime.failures import FAILED, answered, marked_for_jvm
 from tablefmt.store.local_store import LocalStore
@@ -109,6 +109,7 @@ RELATIONS_KEPT = 16
 _IN_EVERY_FILE = "tablefmt.in_every_file"
 """Metadata key of a column that every file must have. SnapshotFormat rejects files without it."""
 
+_PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
 _BREAK = "\n"
 _JOINED = 1 << 16
@@ -221,13 +222,13 @@ def to_relation(
         raise _not_plain(store)
     root = hadoop_root(spark, store)
     _check_names(files.schema)
-    given = None if storage is None else _java_map(spark, storage)
+    given = None if storage is None else _java_map(storage)
     # Without the rule, Spark does not push conditions that mix partition and other columns.
     java_classes.add_rule(spark)
     connect_plain_files(spark)
     described = without_variables(to_spark_json(files.schema))
-    columns = java_classes.java_schema(spark, json.dumps(described))
-    partitions = java_classes.java_schema(spark, group_columns(files))
+    columns = java_classes.java_schema(json.dumps(described))
+    partitions = java_classes.java_schema(group_columns(files))
     by = files.partition_ids
     count, size = files.columns.num_rows, pc.sum(files.columns["size"]).as_py() or 0
     index = java_classes.new_instance(
@@ -237,9 +238,9 @@ def to_relation(
         root.scheme,
         root.authority,
         root.path,
-        java_classes.long(spark, count),
-        java_classes.long(spark, size),
-        java_classes.long(spark, live_rows(files.columns)),
+        java_classes.long(count),
+        java_classes.long(size),
+        java_classes.long(live_rows(files.columns)),
         columns,
         partitions,
     )
@@ -256,7 +257,7 @@ def to_relation(
         index,
         columns,
         _format(spark, files, columns),
-        java_classes.scala_map(spark, {**READ_OPTIONS, **root.settings}),
+        java_classes.scala_map({**READ_OPTIONS, **root.settings}),
         java_session(spark),
         uri,
         given,
@@ -268,8 +269,8 @@ def to_relation(
     return relation
 
 
-def _java_map(spark: Session, texts: Mapping[str, str]) -> JavaObject:
-    held = java_classes.cached_in_jvm(spark, "HashMap", lambda: jvm_of(spark).java.util.HashMap)()
+def _java_map(texts: Mapping[str, str]) -> JavaObject:
+    held = java_class("java.util.HashMap")()
     for name, text in texts.items():
         held.put(name, text)
     return held
@@ -327,8 +328,8 @@ def _leave_out(spark: Session, index: JavaObject, files: Files) -> None:
         spark,
         "DeletedRows",
         "\n".join(f"{place}\t{rows}" for place, rows in lines),
-        java_classes.long(spark, DELETED_TASK_BYTES),
-        java_classes.long(spark, DELETED_BITS_BYTES),
+        java_classes.long(DELETED_TASK_BYTES),
+        java_classes.long(DELETED_BITS_BYTES),
     )
     # A statement that needs only the table's columns never calls this.
     rows.setPacked(java_classes.callback(spark, packed))
@@ -340,11 +341,7 @@ def _with_defaults(spark: Session, schema: Schema, columns: JavaObject) -> JavaO
     if all(field.default is None for field in schema.fields):
         return columns
     described = say_values(to_spark_json(schema), schema, CURRENT_DEFAULT)
-    return java_classes.java_schema(spark, json.dumps(described))
-
-
-def _parquet(jvm: JavaObject) -> JavaObject:
-    return jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+    return java_classes.java_schema(json.dumps(described))
 
 
 def _in_every_file(files: Files) -> frozenset[int]:
@@ -367,15 +364,13 @@ def _format(spark: Session, files: Files, columns: JavaObject) -> JavaObject:
     named = physical(files.schema)
     initial = [column for column in named.fields if column.initial is not None]
     if named == files.schema and not initial and not needed:
-        return java_classes.cached_in_jvm(
-            spark, "ParquetFileFormat", lambda: _parquet(jvm_of(spark))
-        )()
+        return java_class(_PARQUET)()
     described = say_values(to_spark_json(named), named, EXISTS_DEFAULT)
     for column, one in zip(named.fields, described["fields"], strict=True):
         if column.id in needed:
             one["metadata"].pop(EXISTS_DEFAULT, None)
             one["metadata"][_IN_EVERY_FILE] = True
-    inside = java_classes.java_schema(spark, json.dumps(described))
+    inside = java_classes.java_schema(json.dumps(described))
     return java_classes.new_instance(spark, "SnapshotFormat", columns, inside)
 
 

@@ -38,7 +38,13 @@ from tablefmt.spark.backends.native import s3a
 from tablefmt.spark.backends.native.hadoop_root import HadoopRoot, hadoop_root
 from tablefmt.spark.columns.projection import alignment, guard, misfit
 from tablefmt.spark.jvm import java_classes
-from tablefmt.spark.pyspark_objects import DataFrame, Session, java_rows, java_session, jvm_of
+from tablefmt.spark.pyspark_objects import (
+    DataFrame,
+    Session,
+    java_class,
+    java_rows,
+    java_session,
+)
 from tablefmt.spark.runtime import failures
 from tablefmt.store.object_store import Store
 
@@ -188,7 +194,7 @@ def _delete(spark: Session, store: Store, folder: str) -> None:
     conf = java_session(spark).sessionState().newHadoopConf()
     for name, value in root.settings.items():
         conf.set(name, value)
-    path = jvm_of(spark).org.apache.hadoop.fs.Path(
+    path = java_class("org.apache.hadoop.fs.Path")(
         root.scheme, root.authority, f"{root.path}/{folder}"
     )
     path.getFileSystem(conf).delete(path, True)

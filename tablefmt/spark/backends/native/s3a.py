@@ -29,7 +29,7 @@ from importlib import resources
 from pathlib import Path
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.pyspark_objects import Session, jvm_of
+from tablefmt.spark.pyspark_objects import Session, java_class
 from tablefmt.store.object_store import Store
 from tablefmt.store.s3_access import S3Access
 
@@ -163,11 +163,10 @@ def has_classes(spark: Session, names: Iterable[str]) -> bool:
     """Return whether the JVM of a classic session has these classes."""
     from py4j.protocol import Py4JError
 
-    jvm = jvm_of(spark)
     try:
-        loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+        loader = java_class("org.apache.spark.util.Utils").getContextOrSparkClassLoader()
         for name in names:
-            jvm.java.lang.Class.forName(name, False, loader)
+            java_class("java.lang.Class").forName(name, False, loader)
     except (Py4JError, TypeError):
         return False
     return True
