@@ -6,7 +6,6 @@ of a local disk are passed on open. Spec: DAT-4, DAT-5, ADD-7.
 
 from __future__ import annotations
 
-import io
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +21,7 @@ from tablefmt.data.file_checksum import END_BYTES, End
 from tablefmt.log.bounded_parquet import check_end, footer_of
 from tablefmt.store.buffers import lent, reader_of
 from tablefmt.store.object_store import KeyNotFoundError, Range, Store
+from tablefmt.store.positioned_reader import PositionedReader
 
 WHOLE_BYTES = 1 << 20
 """Remote files up to this length are fetched whole, because a second round trip takes longer."""
@@ -187,17 +187,16 @@ class RangedFile:
         return pa.PythonFile(lent(_Reader(self)), mode="r")
 
 
-class _Reader(io.RawIOBase):
+class _Reader(PositionedReader):
     """One reader of a file, with its own position."""
 
     def __init__(self, file: RangedFile) -> None:
+        super().__init__(file.size)
         self._file = file
-        self._at = 0
 
     def read(self, length: int = -1) -> bytes:
         """Return the next bytes; fewer at the end."""
-        size = self._file.size
-        stop = size if length < 0 else min(size, self._at + length)
+        stop = self.size if length < 0 else min(self.size, self._at + length)
         pieces: list[bytes | memoryview] = []
         while self._at < stop:
             piece = self._file.piece(self._at, stop)
@@ -206,24 +205,6 @@ class _Reader(io.RawIOBase):
             pieces.append(piece)
             self._at += len(piece)
         return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position, and return it."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._at
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
 
 
 def open_data_file(store: Store, path: str, size: int) -> pa.NativeFile:

@@ -7,7 +7,6 @@ Spec: XPT-8.
 
 from __future__ import annotations
 
-import re
 import struct
 import uuid
 import zlib
@@ -26,9 +25,6 @@ INLINE_MAX = 512
 _MAGIC = struct.pack("<I", 1681511377)
 _FORMAT = b"\x01"
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_NAME = re.compile(
-    r"deletion_vector_([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})\.bin"
-)
 
 
 def z85(data: bytes) -> str:
@@ -56,15 +52,6 @@ def _uuid(table: str, version: int) -> uuid.UUID:
 def vectors_key(table: str, version: int) -> str:
     """Return the name of the object with the vectors of a foreign commit."""
     return f"deletion_vector_{_uuid(table, version)}.bin"
-
-
-def vectors_version(table: str, key: str) -> int | None:
-    """Return the version of an object that `vectors_key` named; None for another object."""
-    match = _NAME.fullmatch(key)
-    digits = "" if match is None else "".join(match.groups())
-    if digits[:16] != table[:16]:
-        return None
-    return int(digits[16:], 16)
 
 
 @dataclass(slots=True)

@@ -45,6 +45,7 @@ from tablefmt.snapshot.segment_reuse import members
 from tablefmt.snapshot.segments import FileColumns, Mask, Places
 from tablefmt.store.buffers import lent
 from tablefmt.store.object_store import KeyNotFoundError, Range, Store
+from tablefmt.store.positioned_reader import PositionedReader
 
 ROW_GROUP = 1 << 13
 """Lines per row group. A reader of all columns of few files reads this many lines."""
@@ -193,11 +194,11 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-class _Ranges(io.RawIOBase):
+class _Ranges(PositionedReader):
     """Parts of an object as a file of its full length. A read outside them returns no bytes."""
 
     def __init__(self, size: int, ranges: Sequence[Range], bodies: Sequence[bytes]) -> None:
-        self._size, self._at = size, 0
+        super().__init__(size)
         self._held = [(start, body) for (_, start, _), body in zip(ranges, bodies, strict=True)]
 
     def read(self, size: int = -1) -> bytes:
@@ -209,24 +210,6 @@ class _Ranges(io.RawIOBase):
                 self._at += len(piece)
                 return piece
         return b""
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Seek as any file does."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._at
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
 
 
 _NUMBERS = ("id", "added")

@@ -18,6 +18,7 @@ from fsspec import AbstractFileSystem
 
 from tablefmt.errors import StoreError
 from tablefmt.store.object_store import Store
+from tablefmt.store.positioned_reader import PositionedReader
 
 SCHEME = "tablefmt"
 
@@ -115,13 +116,13 @@ def _found(plain: str) -> tuple[Store, str, int]:
     return store, key, int(size)
 
 
-class _ObjectReader(io.RawIOBase):
+class _ObjectReader(PositionedReader):
     """Reader of one object by ranges, with its footer bytes cached."""
 
     def __init__(self, plain: str) -> None:
         self._plain = plain
-        self._store, self._key, self.size = _found(plain)
-        self._at = 0
+        self._store, self._key, size = _found(plain)
+        super().__init__(size)
         self._end = _end_of(plain)
 
     def readinto(self, buffer: Any) -> int:
@@ -141,21 +142,3 @@ class _ObjectReader(io.RawIOBase):
         buffer[: len(body)] = body
         self._at += len(body)
         return len(body)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position, and return it."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._at
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True

@@ -21,7 +21,7 @@ from tablefmt.errors import CorruptTableError, ExportBlockedError, UnsupportedFe
 from tablefmt.export import delta_target
 from tablefmt.export.delta_schema import KEEP_OUT
 from tablefmt.export.delta_target import LOG, DeltaTarget, commit_key
-from tablefmt.export.delta_vectors import vectors_key, vectors_version
+from tablefmt.export.delta_vectors import vectors_key
 from tablefmt.export.export_run import Exporter
 from tablefmt.export.export_target import Mark
 from tablefmt.store.object_store import Request, Store
@@ -237,8 +237,6 @@ def test_vectors_are_inline_or_in_one_object(shapes: Callable[[str], tablefmt.Ta
         found = [a["add"] for a in actions(table, version) if "add" in a]
         assert {add["deletionVector"]["storageType"] for add in found} == {"u"}
         assert all('"tightBounds":false' in add["stats"] for add in found)
-    assert vectors_version(table.id, vectors_key(table.id, 4)) == 4
-    assert vectors_version("ab" * 16, vectors_key(table.id, 4)) is None
 
 
 def test_times_of_commits_rise() -> None:
