@@ -324,49 +324,6 @@ def test_modules_and_functions_are_short() -> None:
     assert long == []
 
 
-def test_everything_public_is_described() -> None:
-    """Modules, classes, functions and methods whose names do not begin with _."""
-    bare = []
-    for name, tree in trees().items():
-        if ast.get_docstring(tree) is None:
-            bare.append(name)
-        stack: list[tuple[str, ast.AST]] = [(name, tree)]
-        while stack:
-            prefix, node = stack.pop()
-            for inner in getattr(node, "body", []):
-                kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-                if not isinstance(inner, kinds) or inner.name.startswith("_"):
-                    continue
-                if any(getattr(d, "id", "") == "overload" for d in inner.decorator_list):
-                    continue
-                if ast.get_docstring(inner) is None:
-                    bare.append(f"{prefix}.{inner.name}")
-                if isinstance(inner, ast.ClassDef):
-                    stack.append((f"{prefix}.{inner.name}", inner))
-    assert bare == []
-
-
-def test_no_pickle_and_no_print() -> None:
-    """Bytes of a table never become code; a library has nothing to print."""
-    wrong = []
-    for name, tree in trees().items():
-        if package(name) == "testing":
-            continue
-        wrong += [
-            f"{name}:{line}: {wanted}"
-            for wanted, line in imports(name)
-            if wanted.split(".")[0] in {"pickle", "cloudpickle", "marshal", "shelve", "dill"}
-        ]
-        for node in ast.walk(tree):
-            called = node.func if isinstance(node, ast.Call) else None
-            banned = {"eval", "exec", "print"}
-            if isinstance(called, ast.Name) and called.id in banned:
-                if called.id == "print" and package(name) in {"cli", "demo"}:
-                    continue
-                wrong.append(f"{name}:{node.lineno}: {called.id}()")  # type: ignore[attr-defined]
-    assert wrong == []
-
-
 def test_the_public_names_are_there_and_no_others() -> None:
     """`tablefmt.__all__`."""
     assert sorted(tablefmt.__all__) == [
