@@ -53,7 +53,14 @@ def install() -> Path:
             making = FOLDER.with_name(f"{FOLDER.name}-{os.getpid()}")
             packages = [f"{name}=={VERSION}" for name in (*PACKAGES, "duckdb-extensions")]
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps"]
-            command = [*pip, "--disable-pip-version-check", "--target", str(making), *packages]
+            command = [
+                *pip,
+                "--no-compile",
+                "--disable-pip-version-check",
+                "--target",
+                str(making),
+                *packages,
+            ]
             subprocess.run(command, check=True, capture_output=True, timeout=280)
             making.rename(FOLDER)
     return FOLDER

@@ -42,6 +42,7 @@ def environment(folder: Path, version: str) -> Path:
         paths = {"base": str(home), "platbase": str(home)}
         packages = Path(sysconfig.get_path("purelib", vars=paths))
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip += ["--no-compile"]
         wish = f"pyspark=={version}" + (".*" if version.count(".") == 1 else "")
         subprocess.run([*pip, "--target", str(packages), wish], check=True)
         (packages / "behind.pth").write_text(f"import site; site.addsitedir({base!r})\n", "utf-8")
