@@ -9,7 +9,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+QUICK = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto "
+    "-XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -Xmn300m"
+)
+"""With one compiler, the JVM reserves 48 MB for code. Spark's tests need more, and the JVM would
+drop methods and compile them again. It would collect everything as classes are loaded, too."""
 ARCHIVE = Path(sys.prefix) / "spark.jsa"
 """`.ci/recipes classes` makes it, by tests/spark/class_archive.py. It belongs to its environment:
 where Java or the jars are others, no JVM takes it."""

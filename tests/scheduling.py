@@ -22,7 +22,6 @@ LONG = (
     "tests/spark/s3/test_leaks.py",
     "tests/spark/cluster/",
     "tests/documents/",
-    "tests/demo/",
     # From here on 25 seconds of processor time to 4.
     "tests/system/transactions/test_random_histories.py",
     "tests/system/transactions/test_cells_file_and_row.py",
@@ -33,7 +32,7 @@ LONG = (
     "tests/conflict/test_serialisability.py",
     "tests/snapshot/test_deletes.py",
     "tests/system/stateful/",
-    "tests/expressions/test_prune.py",
+    "tests/expressions/test_file_pruning.py",
     "tests/expressions/test_arrow_to_predicate.py",
     "tests/expressions/test_predicate.py",
     "tests/system/transactions/",

@@ -29,10 +29,13 @@ def tablefmt_command(*arguments: str, **environment: str) -> subprocess.Complete
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("rows", [4_000, pytest.param(336_776, marks=pytest.mark.soak)])
-def test_every_flight_goes_through_a_table_and_back(rows: int, tmp_path: Path) -> None:
-    """All of them, or some; afterwards both tables say the same by a way without Spark."""
-    done = tablefmt_command("demo", "--uri", str(tmp_path), "--rows", str(rows))
+@pytest.mark.soak
+def test_every_flight_goes_through_a_table_and_back(tmp_path: Path) -> None:
+    """All of them, from a shell; afterwards both tables say the same by a way without Spark.
+
+    `tests/spark/entry/test_demo_in_a_session.py` does it with some flights.
+    """
+    done = tablefmt_command("demo", "--uri", str(tmp_path))
     lines = done.stdout.splitlines()
     verdicts = [line.split()[0] for line in lines if line.startswith(("ok ", "WRONG "))]
     assert (done.returncode, set(verdicts)) == (0, {"ok"}), done.stderr[-2000:]
@@ -41,7 +44,7 @@ def test_every_flight_goes_through_a_table_and_back(rows: int, tmp_path: Path) -
     for name in ("flights", "flights_copy"):
         listed = tablefmt_command("partitions", str(tmp_path / name), "--json")
         found = {p["values"]["month"]: p["rows"] for p in json.loads(listed.stdout)}
-        assert found == by_month(load(rows), cancelled_in_february=False)
+        assert found == by_month(load(), cancelled_in_february=False)
     log = tablefmt_command("log", str(tmp_path / "flights"))
     assert log.stdout in done.stdout
     assert len(log.stdout.splitlines()) == 1 + 14
