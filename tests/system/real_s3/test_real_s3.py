@@ -31,6 +31,7 @@ from tests.system.real_s3.servers import (
     found_servers,
     from_maven,
 )
+from tests.tables import ids
 
 FOUND = found_servers()
 SERVERS = [
@@ -53,6 +54,9 @@ def server(
 
 
 class TestContract(StoreContract):
+    # All of them in the soak, below: 6,400 requests.
+    raced_keys = 40
+
     @pytest.fixture
     def store(self, server: RealServer) -> Store:
         return open_store(server.new_root(), server.options)
@@ -62,14 +66,17 @@ def rows(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64())})
 
 
-def in_table(table: tablefmt.table.Table) -> list[int]:
-    return sorted(table.to_arrow()["id"].to_pylist())
+@pytest.mark.soak
+def test_one_of_many_creators_wins_for_every_key(server: RealServer) -> None:
+    """STO-3, STO-4: with all keys of the contract."""
+    store = open_store(server.new_root(), server.options)
+    StoreContract().test_one_of_many_creators_wins_and_its_body_stays(store)
 
 
 def test_the_probe_passes_and_leaves_nothing(server: RealServer) -> None:
     """STO-12: time after time."""
     store = open_store(server.new_root(), server.options)
-    for _ in range(20):
+    for _ in range(8):
         probe(store, uuid.uuid4().hex)
     assert list(store.list_after("")) == []
 
@@ -88,7 +95,7 @@ def test_writers_at_once_lose_nothing(server: RealServer) -> None:
 
     table.refresh()
     assert versions == list(range(1, 49))
-    assert in_table(table) == sorted(writer * 100 + n for writer in range(6) for n in range(8))
+    assert ids(table) == sorted(writer * 100 + n for writer in range(6) for n in range(8))
     report = table.verify(deep=True)
     assert (report.findings, report.unnamed) == ((), ())
 
@@ -101,13 +108,13 @@ def test_a_lost_answer_is_neither_lost_nor_doubled(server: RealServer) -> None:
     try:
         options = {**server.options, "endpoint_url": eater.endpoint}
         table = tablefmt.open(uri, storage_options=options)
-        for n in range(20):
+        for n in range(8):
             table.append(rows(n))
     finally:
         eater.close()
 
     assert eater.eaten > 5
-    assert in_table(tablefmt.open(uri, storage_options=server.options)) == list(range(20))
+    assert ids(tablefmt.open(uri, storage_options=server.options)) == list(range(8))
 
 
 def test_a_server_that_is_killed_loses_and_doubles_nothing(server: RealServer) -> None:
@@ -150,7 +157,7 @@ def test_a_server_that_is_killed_loses_and_doubles_nothing(server: RealServer) -
         resolved = table.resolve(error.transaction, error.version)
         (gone if resolved is None else there).add(n)
     table.refresh()
-    assert in_table(table) == sorted(there)
+    assert ids(table) == sorted(there)
     assert len(there) > 3
     assert gone.isdisjoint(there)
     assert table.verify(deep=True).ok
