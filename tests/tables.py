@@ -18,7 +18,7 @@ from tablefmt.commit.environment import Environment
 from tablefmt.log.codec import decode, encode
 from tablefmt.log.object_names import entry_key
 from tablefmt.maintenance.verify import verify
-from tablefmt.model.log_entry import Basis, Entry, Operation, OperationClass
+from tablefmt.model.log_entry import Basis, Entry, Operation, OperationClass, StoredEntry
 from tablefmt.operations.create import create
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.memory_store import MemoryStore
@@ -132,9 +132,54 @@ def behind(table: Table, store: Store) -> Table:
     return other
 
 
-def ids(table: Table, version: int | None = None) -> list[int]:
-    """The ids in the table, sorted."""
-    return sorted(table.to_arrow(version=version)["id"].to_pylist())
+def opened(of: Table | str | Path) -> Table:
+    """Return the handle itself, or a new one at an address."""
+    return of if isinstance(of, Table) else tablefmt.open(of)
+
+
+def ids(of: Table | str | Path, version: int | None = None) -> list[int]:
+    """The ids in a table, sorted. The argument is a handle, which is not refreshed, or an address.
+
+    Without a version, they are those of the version that the handle has read.
+    """
+    return sorted(opened(of).to_arrow(version=version)["id"].to_pylist())
+
+
+def rows_by_id(
+    of: Table | str | Path, columns: list[str] | None = None, version: int | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of a table as dicts, in the order of `id`. A handle is refreshed."""
+    found = opened(of).refresh().to_arrow(columns=columns, version=version)
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def tuples(rows: pa.Table) -> list[tuple[Any, ...]]:
+    """Return rows as tuples, in their order. Names of columns may repeat."""
+    return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+
+
+def table_of_rows(uri: str, ddl: str, rows: list[dict[str, Any]]) -> Table:
+    """Create a table whose version 1 holds the rows."""
+    table = tablefmt.create(uri, ddl)
+    table.append(pa.Table.from_pylist(rows, table.to_arrow().schema))
+    return table
+
+
+def last_entry(table: Table) -> Entry:
+    """Return the entry of the version that the handle has read."""
+    return table.context.view.entries_after(table.version - 1)[0].entry
+
+
+def entries_of(store: Store, first: int, last: int) -> list[StoredEntry]:
+    """Read the entries of a range of versions, one by one."""
+    return [decode(store.get(entry_key(v)), v) for v in range(first, last + 1)]
+
+
+def swap_a_and_b(table: Any) -> None:
+    """Exchange the names of two columns, in three commits."""
+    for name, to in (("a", "x"), ("b", "a"), ("x", "b")):
+        table.alter.rename_column(name, to)
 
 
 def sorted_rows(of: Any, *columns: str, **point: Any) -> list[tuple[Any, ...]]:
@@ -146,24 +191,15 @@ def sorted_rows(of: Any, *columns: str, **point: Any) -> list[tuple[Any, ...]]:
         columns: the columns to read, in this order; all by default.
         point: the version or the time to read of a table, as for `Table.to_arrow`.
     """
-    if isinstance(of, (str, Path)):
-        of = tablefmt.open(of)
-    elif isinstance(of, Table):
-        of = of.refresh()
-    if isinstance(of, Table):
-        of = of.to_arrow(columns=list(columns) or None, **point)
+    if isinstance(of, (Table, str, Path)):
+        of = opened(of).refresh().to_arrow(columns=list(columns) or None, **point)
     elif point:
         raise TypeError(f"expected a table to read at {point}, got {type(of).__name__}")
     elif columns:
         of = of.select(list(columns))
     if isinstance(of, pa.Table):
-        # By position, because names may repeat.
-        found: Iterable[tuple[Any, ...]] = zip(
-            *(column.to_pylist() for column in of.columns), strict=True
-        )
-    else:
-        found = map(tuple, of.collect())
-    return sorted(found, key=by_values)
+        return sorted(tuples(of), key=by_values)
+    return sorted(map(tuple, of.collect()), key=by_values)
 
 
 def by_values(row: Iterable[Any]) -> tuple[Any, ...]:

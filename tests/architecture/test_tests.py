@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import tablefmt
 from tests.places import ROOT
 from tests.scheduling import LONG
 
+IMPORT = re.compile(r"^ *from (tablefmt[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 PACKAGE = Path(tablefmt.__file__).parent
 TESTS = ROOT / "tests"
 OF_NO_PACKAGE = {
@@ -20,6 +23,62 @@ OF_NO_PACKAGE = {
     "system": "many packages at once: faults, processes, simulation, histories, requests",
     "table": "what holds for every verb",
 }
+TESTED_THROUGH_OTHERS = {
+    "cli": "log_commands log_records maintenance_commands table_commands",
+    "commit": "concurrent_commits environment restore_plan",
+    "compat/delta": "delta_builders delta_table tables",
+    "compat/deltalake": "deltalake_arguments deltalake_table",
+    "compat/pyiceberg": "pyiceberg_catalog pyiceberg_table",
+    "compat": "translation",
+    "data": (
+        "arrow_results assigned_values clustering_order column_cast data_writer file_prefetch "
+        "file_rewrite imported_files"
+    ),
+    "demo": "story",
+    ".": "duckdb polars printable",
+    "engines": "duckdb_query duckdb_tables polars_scan table_argument",
+    "export": "delta_actions export_refusals iceberg_commit iceberg_deletes written_columns",
+    "expressions": (
+        "ansi_comparisons arrow_values check_constraints constant_values constraint_tokens "
+        "duckdb_operators duckdb_types set_assignments"
+    ),
+    "imports": "delta_log partition_values roaring_blobs source source_columns source_description",
+    "log": "entry_columns entry_json metadata_json",
+    "maintenance": "manual_checkpoint stored_objects",
+    "model": (
+        "argument_checks cached_property clustering_columns features import_layouts "
+        "scalar_values tags times"
+    ),
+    "operations": "alterations describe merge merge_matches overwrite prepared_merge tag_listing",
+    "pipes": "keyed_merge replication_lag",
+    "session": (
+        "background_work commit_result input_rows metadata_changes statement_scope table_context"
+    ),
+    "snapshot": (
+        "checkpoint_checks checkpoint_parts checkpoint_root earlier_versions file_columns "
+        "head head_freshness"
+    ),
+    "spark/backends": "distributed_compaction query_plans",
+    "spark/backends/native": "hadoop_root native_writer s3a",
+    "spark/columns": "catalog_columns projection store_assignment",
+    "spark/entry": (
+        "dataframe_io java_arguments read_verbs spark_table statement_verbs stream_verbs "
+        "write_verbs"
+    ),
+    "spark": "pyspark_objects spark_options",
+    "spark/runtime": "sql_text",
+    "spark/statements": "alter_table frame_reads",
+    "spark/streams": "stream_files",
+    "store": (
+        "cloud_options forks fsspec_filesystem import_roots listing_order positioned_reader "
+        "remote_store request_failures s3_access store_traits"
+    ),
+    "testing": (
+        "contract faults random_conditions random_statements reference_model schedules "
+        "simulated_commit simulated_retention"
+    ),
+}
+"""Modules that no test in the folder of their package names. The list only gets shorter."""
 
 
 def test_folders_of_tests_are_packages() -> None:
@@ -29,6 +88,38 @@ def test_folders_of_tests_are_packages() -> None:
     }
     assert of_packages
     assert [folder for folder in sorted(of_packages) if not (PACKAGE / folder).is_dir()] == []
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Yield every name that a file imports from the package, with its module."""
+    for module, names in IMPORT.findall(path.read_text(encoding="utf-8")):
+        yield module
+        yield from (f"{module}.{name}" for name in re.findall(r"\w+", names))
+
+
+def without_a_test() -> dict[str, list[str]]:
+    """Return the modules by package that no test of the package's folder has by name or imports.
+
+    The tests of a package inside another may lie in the folder of the outer one.
+    """
+    found: dict[str, list[str]] = {}
+    named = {
+        folder: {name for path in folder.glob("*.py") for name in (path.stem, *imports(path))}
+        for folder in (TESTS, *(path for path in TESTS.rglob("*") if path.is_dir()))
+    }
+    for path in sorted(PACKAGE.rglob("[!_]*.py")):
+        package = path.relative_to(PACKAGE).parent
+        module = ".".join(("tablefmt", *package.parts, path.stem))
+        folders = [TESTS / each for each in (package, *package.parents[:-1])]
+        if not any({module, f"test_{path.stem}"} & named.get(each, set()) for each in folders):
+            found.setdefault(package.as_posix(), []).append(path.stem)
+    return found
+
+
+def test_a_module_has_a_test_in_the_folder_of_its_package() -> None:
+    """A test of one module has the name of the module, a test of a behaviour another."""
+    found = {package: " ".join(names) for package, names in without_a_test().items()}
+    assert found == TESTED_THROUGH_OTHERS
 
 
 def test_the_schedule_names_tests_that_exist() -> None:

@@ -34,6 +34,7 @@ from tablefmt.compat.deltalake import (
 from tablefmt.compat.deltalake.deltalake_names import NAMES, ROWS
 from tablefmt.store.location import open_store
 from tablefmt.store.s3_access import S3Access
+from tests.tables import sorted_rows
 
 CLASSES = {
     "DeltaTable": (peer.DeltaTable, deltalake.DeltaTable),
@@ -139,11 +140,6 @@ def uri(tmp_path: Path) -> str:
     return str(tmp_path / "t")
 
 
-def rows(table: DeltaTable) -> list[tuple[Any, ...]]:
-    found = table.to_pyarrow_table()
-    return sorted(tuple(row.values()) for row in found.to_pylist())
-
-
 REFUSED = [
     row.theirs
     for row in ROWS
@@ -195,11 +191,16 @@ def test_quickstart_write_append_overwrite_and_time_travel(uri: str) -> None:
     write_deltalake(uri, pa.table({"id": [9], "region": ["EU"]}), mode="overwrite",
                     predicate="region = 'EU'")  # fmt: skip
     table = DeltaTable(uri)
-    assert rows(table) == [(2, "US"), (4, "US"), (9, "EU")]
+    assert sorted_rows(table.to_pyarrow_table()) == [(2, "US"), (4, "US"), (9, "EU")]
     assert table.version() == 3
     table.load_as_version(1)
-    assert rows(table) == [(1, "EU"), (2, "US"), (3, "EU")]
-    assert rows(DeltaTable(uri, version=2)) == [(1, "EU"), (2, "US"), (3, "EU"), (4, "US")]
+    assert sorted_rows(table.to_pyarrow_table()) == [(1, "EU"), (2, "US"), (3, "EU")]
+    assert sorted_rows(DeltaTable(uri, version=2).to_pyarrow_table()) == [
+        (1, "EU"),
+        (2, "US"),
+        (3, "EU"),
+        (4, "US"),
+    ]
     table.update_incremental()
     assert table.count() == 3
     with pytest.raises(errors.TableExistsError):
@@ -234,7 +235,7 @@ def test_metrics_and_rows_are_those_of_delta_rs(uri: str, tmp_path: Path) -> Non
         table.update_incremental()
         return [
             *({name: each[name] for name in counts if name in each} for each in done),
-            rows(table),
+            sorted_rows(table.to_pyarrow_table()),
             table.schema().to_json().replace(" ", ""),
             table.count(),
         ]
@@ -313,7 +314,7 @@ def test_maintenance(uri: str) -> None:
     assert table.count() == 3
     removed = table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert removed
-    assert rows(table) == [(1, "EU"), (2, "US"), (3, "EU")]
+    assert sorted_rows(table.to_pyarrow_table()) == [(1, "EU"), (2, "US"), (3, "EU")]
 
 
 def test_storage_options_of_object_store_are_those_of_the_store() -> None:

@@ -33,7 +33,7 @@ from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
-from tests.maintenance.test_expire import DAY, parts_of
+from tests.maintenance.test_log_expiry import DAY, parts_of
 from tests.maintenance.test_vacuum import NOW, removed
 from tests.tables import Clock, Dated, assert_sound, behind, handle, ids, memory, new_table, rows
 

@@ -16,11 +16,7 @@ from tablefmt.operations.create import create
 from tablefmt.operations.update import stage_update
 from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
-from tests.tables import assert_sound, data_files, handle, ids, memory, new_table, rows
-
-
-def last_entry(table: Table) -> Entry:
-    return table.context.view.entries_after(table.version - 1)[0].entry
+from tests.tables import assert_sound, data_files, handle, ids, last_entry, memory, new_table, rows
 
 
 def marks(entry: Entry) -> dict[int, tuple[list[int], list[int]]]:

@@ -8,37 +8,26 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import tablefmt
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError
 from tests import overlays
 from tests.overlays import Kind, Row
-
-
-def filled(uri: str, ddl: str, rows: list[Row]) -> tablefmt.Table:
-    table = tablefmt.create(uri, ddl)
-    table.append(pa.Table.from_pylist(rows, table.to_arrow().schema))
-    return table
-
-
-def found(table: tablefmt.Table) -> list[Row]:
-    rows: list[Row] = table.to_arrow().to_pylist()
-    return sorted(rows, key=lambda row: row["id"])
+from tests.tables import rows_by_id, table_of_rows
 
 
 @pytest.mark.parametrize("kind", [overlays.LACKING, overlays.COMPLETE])
 def test_fields_that_the_source_lacks_stay(tmp_path: Path, kind: Kind) -> None:
     """MRG-1: this holds at any depth. NULL over NULL is NULL."""
-    table = filled(str(tmp_path / "t"), overlays.DDL, overlays.target_rows())
+    table = table_of_rows(str(tmp_path / "t"), overlays.DDL, overlays.target_rows())
     merge = table.merge(overlays.source_rows(kind), "t.id = s.id", merge_schema=True)
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
-    assert found(table) == overlays.expected(kind)
+    assert rows_by_id(table) == overlays.expected(kind)
 
 
 def test_a_field_that_is_not_null_stays_or_is_missed(tmp_path: Path) -> None:
     """MRG-1, DAT-3."""
     ddl = "id INT, v STRUCT<a: INT NOT NULL, b: INT>"
     rows: list[Row] = [{"id": 1, "v": {"a": 1, "b": 2}}, {"id": 2, "v": None}]
-    table = filled(str(tmp_path / "t"), ddl, rows)
+    table = table_of_rows(str(tmp_path / "t"), ddl, rows)
     shape = pa.schema([("id", pa.int32()), ("v", pa.struct([("b", pa.int32())]))])
 
     def merged(*rows: Row) -> None:
@@ -49,13 +38,13 @@ def test_a_field_that_is_not_null_stays_or_is_missed(tmp_path: Path) -> None:
     with pytest.raises(ConstraintViolationError, match=r"v\.a"):
         merged({"id": 2, "v": {"b": 7}})
     merged({"id": 1, "v": {"b": 7}}, {"id": 2, "v": None})
-    assert found(table) == [{"id": 1, "v": {"a": 1, "b": 7}}, {"id": 2, "v": None}]
+    assert rows_by_id(table) == [{"id": 1, "v": {"a": 1, "b": 7}}, {"id": 2, "v": None}]
 
 
 def test_what_a_clause_names_comes_in(tmp_path: Path) -> None:
     """MRG-1: columns and fields that only the source has, and no others."""
     rows: list[Row] = [{"id": 1, "v": {"a": 1}}, {"id": 2, "v": None}]
-    table = filled(str(tmp_path / "t"), "id INT, v STRUCT<a: INT>", rows)
+    table = table_of_rows(str(tmp_path / "t"), "id INT, v STRUCT<a: INT>", rows)
     source = pa.table(
         {
             "id": pa.array([1, 9], pa.int32()),
@@ -81,10 +70,10 @@ def test_what_a_clause_names_comes_in(tmp_path: Path) -> None:
     assert table.refresh().version == 1
     merge().when_matched_update({"t.extra": "s.extra + 1", "v.k": "s.v.k"}).execute()
     merge().when_not_matched_insert({"id": "s.id", "w": "s.w"}).execute()
-    assert found(table) == [
+    assert rows_by_id(table) == [
         {"id": 1, "v": {"a": 1, "k": 7}, "extra": 6, "w": None},
         {"id": 2, "v": None, "extra": None, "w": None},
         {"id": 9, "v": None, "extra": None, "w": {"p": 3, "q": 4}},
     ]
     merge().when_matched_update({"v": "s.v"}).execute()
-    assert found(table)[0]["v"] == {"a": None, "k": 7, "j": 8}
+    assert rows_by_id(table)[0]["v"] == {"a": None, "k": 7, "j": 8}

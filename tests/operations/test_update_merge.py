@@ -32,10 +32,10 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.merge_statement import Action, Clause, MergeStatement, Side
 from tablefmt.model.content_hashes import decode_hashes, hash_keys
-from tablefmt.model.log_entry import Entry, OperationClass, RowUpdate
+from tablefmt.model.log_entry import OperationClass, RowUpdate
 from tablefmt.model.schema import Primitive
 from tablefmt.operations.merge_builder import MergeBuilder, Pending
-from tests.tables import by_values, sorted_rows
+from tests.tables import by_values, last_entry, sorted_rows
 
 Row = tuple[Any, ...]
 DDL = "id BIGINT, v STRING, n INT"
@@ -59,10 +59,6 @@ def three_files(**more: Any) -> tablefmt.Table:
     """Ids 1 to 3, 11 to 13, 21 to 23."""
     batches = [[(at + i, chr(96 + i), i) for i in (1, 2, 3)] for at in (0, 10, 20)]
     return new(*batches, **more)
-
-
-def last_entry(table: tablefmt.Table) -> Entry:
-    return table.context.view.entries_after(table.version - 1)[0].entry
 
 
 def upsert(table: Any, source: pa.Table, condition: str | None = None) -> MergeBuilder[Any]:

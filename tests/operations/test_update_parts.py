@@ -23,6 +23,7 @@ from tablefmt.model.log_entry import RowUpdate
 from tablefmt.testing import reference_model
 from tablefmt.testing.reference_model import Term, When, column, compared, constant
 from tests.parts import DDL, Row, whole_columns
+from tests.tables import rows_by_id
 
 STRUCT = pa.struct(
     [
@@ -87,11 +88,6 @@ def new(ddl: str, rows: list[Row], shape: pa.Schema, **more: Any) -> tablefmt.Ta
     return table
 
 
-def found(table: tablefmt.Table) -> list[Row]:
-    rows: list[Row] = table.refresh().to_arrow().to_pylist()
-    return sorted(rows, key=lambda row: row["id"])
-
-
 def state(rows: list[Row]) -> reference_model.State:
     columns = tuple(reference_model.Column(name, "") for name in COLUMNS.names)
     return reference_model.State(
@@ -125,7 +121,7 @@ def test_an_update_of_parts_keeps_the_others(
     where = None if every else "id % 2 = 1"
     table.update({name: text for name, (text, _) in values.items()}, where)
     hit = Term("", lambda t, s: every or t["id"] % 2 == 1)
-    assert found(table) == rows_of(reference_model.updated(state(rows), sets(values), hit))
+    assert rows_by_id(table) == rows_of(reference_model.updated(state(rows), sets(values), hit))
     assert table.verify(deep=True).findings == ()
 
 
@@ -162,7 +158,7 @@ def test_a_merge_sets_parts_of_matched_rows_and_of_the_others(
         When("not_matched_by_source", None, sets(rest)),
     ]
     expected = reference_model.merged(state(rows), source.to_pylist(), same, whens)
-    assert found(table) == rows_of(expected)
+    assert rows_by_id(table) == rows_of(expected)
 
 
 ROWS: list[Row] = [
@@ -188,9 +184,9 @@ def test_a_column_that_is_called_like_a_path_comes_first() -> None:
     )
     table = new("id BIGINT, `s.a` INT, s STRUCT<a: INT>", [{"id": 1, "s.a": 1, "s": None}], shape)
     table.update({"s.a": "5"})
-    assert found(table) == [{"id": 1, "s.a": 5, "s": None}]
+    assert rows_by_id(table) == [{"id": 1, "s.a": 5, "s": None}]
     table.update({"`s`.`a`": "`s.a` + 1", "`s.a`": "7"})
-    assert found(table) == [{"id": 1, "s.a": 7, "s": {"a": 6}}]
+    assert rows_by_id(table) == [{"id": 1, "s.a": 7, "s": {"a": 6}}]
     with pytest.raises(SchemaMismatchError, match=r"'s\.a' is set twice, as 's\.a' and"):
         table.update({"s.a": "1", "`s.a`": "2"})
 
@@ -220,10 +216,13 @@ def test_not_null_holds_inside_a_struct_that_was_null() -> None:
     ):
         with pytest.raises(ConstraintViolationError, match=r"s\.a is NOT NULL"):
             change()
-    assert found(table) == rows
+    assert rows_by_id(table) == rows
     table.update({"s.b": "7"}, "id = 1")
     table.update({"s.a": "8"}, "id = 2")
-    assert found(table) == [{"id": 1, "s": {"a": 1, "b": 7}}, {"id": 2, "s": {"a": 8, "b": None}}]
+    assert rows_by_id(table) == [
+        {"id": 1, "s": {"a": 1, "b": 7}},
+        {"id": 2, "s": {"a": 8, "b": None}},
+    ]
 
 
 WRONG: list[tuple[dict[str, str], type[TablefmtError], str]] = [
@@ -250,13 +249,13 @@ def test_a_wrong_part_changes_nothing(
     """SQL-5."""
     ddl = DDL + ", l ARRAY<STRUCT<x: INT>>, m MAP<STRING, INT>"
     table = new(ddl, ROWS, COLUMNS)
-    before = found(table)
+    before = rows_by_id(table)
     with pytest.raises(error, match=said):
         table.update(values)
     merge = table.merge(pa.table({"k": [1]}), "t.id = q.k", source_alias="q")
     with pytest.raises(error, match=said):
         merge.when_matched_update(values).execute()
-    assert (found(table), table.version) == (before, 1)
+    assert (rows_by_id(table), table.version) == (before, 1)
 
 
 def test_an_insert_names_whole_columns() -> None:
@@ -279,7 +278,7 @@ def test_parts_that_come_with_the_source_are_set_in_the_same_merge() -> None:
     merge.when_matched_update({"s.n": "q.s.n", "w": "q.w"}).execute()
     first = {"a": 1, "c": None, "b": "x", "n": "n1"}
     second = {"a": None, "c": None, "b": None, "n": "n2"}
-    assert found(table) == [
+    assert rows_by_id(table) == [
         {"id": 1, "v": 1, "s": first, "w": 0.5},
         {"id": 2, "v": 2, "s": second, "w": 1.5},
     ]

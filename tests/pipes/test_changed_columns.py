@@ -15,14 +15,9 @@ import tablefmt
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
-from tests.tables import behind, memory
+from tests.tables import behind, memory, rows_by_id
 
 Row = dict[str, Any]
-
-
-def rows_of(table: Table, names: list[str] | None = None) -> list[Row]:
-    """All rows of the newest version, by id."""
-    return sorted(table.refresh().to_arrow(columns=names).to_pylist(), key=lambda row: row["id"])
 
 
 def source(columns: str = "id BIGINT, v STRING, w STRING") -> Table:
@@ -99,7 +94,7 @@ def test_the_target_is_the_source_whatever_names_stand_for(
         here.update({"w": "'new'"}, "id = 2")
         here.append({"id": [9]})
     run = tablefmt.pipe(here).into(there, keys="id")
-    assert rows_of(there, here.refresh().schema.names) == rows_of(here)
+    assert rows_by_id(there, here.refresh().schema.names) == rows_by_id(here)
     assert run.rows == (4 if touched else 3)
     assert tablefmt.pipe(here).into(there, keys="id").commit.no_op
 
@@ -136,7 +131,7 @@ def test_a_field_that_was_dropped_and_came_back_is_no_obstacle(keys: str | None)
     here.append({"id": [3], "s": [{"a": 5, "b": 6}]})
     run = tablefmt.pipe(here).into(there, keys=keys)
     assert run.rows == 1
-    assert rows_of(tablefmt.open(there)) == rows_of(here)
+    assert rows_by_id(tablefmt.open(there)) == rows_by_id(here)
 
 
 def test_columns_that_were_widened() -> None:
@@ -152,7 +147,7 @@ def test_columns_that_were_widened() -> None:
     here.refresh().append({"id": [5], "p": [2**40]})
     here.update({"p": f"{2**41}"}, "id = 2")
     tablefmt.pipe(here, where="p < 5").into(there, keys="id")
-    assert rows_of(there) == [
+    assert rows_by_id(there) == [
         {"id": 1, "p": 1, "v": "a", "n": "x"},
         {"id": 3, "p": 2, "v": "c", "n": "x"},
     ]
@@ -200,14 +195,14 @@ def test_where_the_keys_of_before_are_not_known_it_is_refused(
     there = memory().uri
     tablefmt.pipe(here, **how).into(there, keys=keys)
     target = tablefmt.open(there)
-    before = rows_of(target)
+    before = rows_by_id(target)
     case(here, target)
     version = target.refresh().version
     with pytest.raises(SchemaMismatchError, match="another name") as caught:
         tablefmt.pipe(here, **how).into(there, keys=keys)
     assert "v" in caught.value.columns
     assert target.refresh().version == version
-    assert rows_of(target, ["id", "v", "w"]) == before
+    assert rows_by_id(target, ["id", "v", "w"]) == before
 
 
 def test_with_a_value_that_all_rows_get_conditions_and_functions_go_on() -> None:
@@ -221,7 +216,7 @@ def test_with_a_value_that_all_rows_get_conditions_and_functions_go_on() -> None
     added_with_a_value(here, there)
     here.refresh().delete("id = 1")
     tablefmt.pipe(here, where="id < 3", transform=chosen).into(there, keys="id")
-    assert rows_of(there) == [{"id": 2, "v": "v2", "n": "x"}]
+    assert rows_by_id(there) == [{"id": 2, "v": "v2", "n": "x"}]
 
 
 def test_rows_of_others_stay() -> None:
@@ -233,7 +228,7 @@ def test_rows_of_others_stay() -> None:
     here.delete("id = 2")
     tablefmt.pipe(here).into(there, keys="id")
     other = {"id": 50, "v": "other", "w": "other"}
-    assert rows_of(there) == [*rows_of(here), other]
+    assert rows_by_id(there) == [*rows_by_id(here), other]
 
 
 def changed(here: Table, there: Table, chance: random.Random, fresh: Any) -> None:
@@ -282,4 +277,4 @@ def test_random_histories_of_columns(seed: int) -> None:
             if name not in known:
                 there.alter.add_column(name, "STRING")
         tablefmt.pipe(here).into(there, keys="id")
-        assert rows_of(there, here.schema.names) == rows_of(here)
+        assert rows_by_id(there, here.schema.names) == rows_by_id(here)

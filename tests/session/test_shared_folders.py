@@ -13,6 +13,7 @@ from tablefmt.errors import CommitRejectedError, ConcurrentModificationException
 from tablefmt.log.object_names import shared_folder_key, shared_folder_transaction
 from tablefmt.session import transaction_snapshot
 from tablefmt.table import Table
+from tests.tables import ids
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 
@@ -34,11 +35,6 @@ def on_disk(table: Table) -> set[str]:
     return {str(p.relative_to(root)) for p in root.glob("data/*/*")}
 
 
-def ids(table: Table) -> list[int]:
-    """All there are, as another handle reads them."""
-    return sorted(tablefmt.open(table.uri).scan().to_arrow()["id"].to_pylist())
-
-
 def test_the_first_write_of_a_handle_makes_a_folder_and_small_ones_after_it_go_there(
     tmp_path: Path,
 ):
@@ -55,7 +51,7 @@ def test_the_first_write_of_a_handle_makes_a_folder_and_small_ones_after_it_go_t
         f"data/{fourth}/0-0.parquet",
     ]
     assert [shared_folder_transaction(path) for path in paths(other)] == [None, second, third, None]
-    assert ids(table) == [0, 1, 2, 3]
+    assert ids(table.uri) == [0, 1, 2, 3]
 
 
 def test_what_is_large_or_of_several_partitions_has_a_folder_of_its_own(tmp_path: Path):
@@ -74,7 +70,7 @@ def test_what_is_large_or_of_several_partitions_has_a_folder_of_its_own(tmp_path
         f"data/{several}/0-1.parquet",
         shared_folder_key(shared_folder, small),
     ]
-    assert ids(table) == [-3, -2, -1, *range(10_001)]
+    assert ids(table.uri) == [-3, -2, -1, *range(10_001)]
 
 
 def test_a_folder_takes_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -84,7 +80,7 @@ def test_a_folder_takes_a_bounded_number(tmp_path: Path, monkeypatch: pytest.Mon
     made = [table.append(rows(i)).transaction for i in range(5)]
 
     assert [path.split("/")[1] for path in paths(table)] == [made[0]] * 3 + [made[3]] * 2
-    assert ids(table) == [0, 1, 2, 3, 4]
+    assert ids(table.uri) == [0, 1, 2, 3, 4]
 
 
 def test_a_transaction_of_several_statements_stays_in_its_own_folder(tmp_path: Path):
@@ -96,7 +92,7 @@ def test_a_transaction_of_several_statements_stays_in_its_own_folder(tmp_path: P
         transaction.append(rows(2))
     assert table.context.view.head.version == 2
     assert len({path.split("/")[1] for path in paths(table)}) == 2
-    assert ids(table) == [0, 1, 2]
+    assert ids(table.uri) == [0, 1, 2]
 
 
 def test_a_rejected_file_in_a_shared_folder_is_removed_and_others_stay(tmp_path: Path):
@@ -118,7 +114,7 @@ def test_a_rejected_file_in_a_shared_folder_is_removed_and_others_stay(tmp_path:
     assert table.version == stale + 1
     (concurrent,) = on_disk(table) - before
     assert concurrent == paths(table)[-1]
-    assert ids(table) == [0, 7]
+    assert ids(table.uri) == [0, 7]
 
 
 def test_a_file_whose_write_fails_in_a_shared_folder_is_removed(
@@ -138,7 +134,7 @@ def test_a_file_whose_write_fails_in_a_shared_folder_is_removed(
             table.append(rows(1))
     assert on_disk(table) == before
     table.append(rows(2))
-    assert ids(table) == [0, 2]
+    assert ids(table.uri) == [0, 2]
 
 
 def test_a_folder_that_was_removed_is_made_again(tmp_path: Path):
@@ -149,7 +145,7 @@ def test_a_folder_that_was_removed_is_made_again(tmp_path: Path):
     shutil.rmtree(tmp_path / "t" / "data" / shared_folder)
     late = table.append(rows(1)).transaction
     assert paths(table) == [shared_folder_key(shared_folder, late)]
-    assert ids(table) == [1]
+    assert ids(table.uri) == [1]
 
 
 def test_stores_without_folders_give_every_transaction_its_own():

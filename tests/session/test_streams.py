@@ -25,6 +25,7 @@ from tablefmt.errors import CorruptDataError, SchemaMismatchError
 from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import open_at
+from tests.tables import tuples
 
 _numbers = itertools.count()
 
@@ -47,20 +48,16 @@ def made(uri: str = "") -> tablefmt.Table:
 LIVE = [row for row in ROWS if row[0] % 10 != 3]
 
 
-def rows_of(table: pa.Table) -> list[Any]:
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-
-
 def by_duckdb(rows: Any) -> list[Any]:
     """Return the rows in the order of the first column. DuckDB finds `rows` by its name."""
     assert rows is not None
-    return rows_of(duckdb.sql("SELECT * FROM rows ORDER BY 1").to_arrow_table())
+    return tuples(duckdb.sql("SELECT * FROM rows ORDER BY 1").to_arrow_table())
 
 
 READERS: dict[str, Callable[[Any], list[Any]]] = {
-    "pyarrow": lambda rows: rows_of(pa.table(rows)),
-    "reader": lambda rows: rows_of(rows.to_reader().read_all()),
-    "from_stream": lambda rows: rows_of(pa.RecordBatchReader.from_stream(rows).read_all()),
+    "pyarrow": lambda rows: tuples(pa.table(rows)),
+    "reader": lambda rows: tuples(rows.to_reader().read_all()),
+    "from_stream": lambda rows: tuples(pa.RecordBatchReader.from_stream(rows).read_all()),
     "duckdb": by_duckdb,
     "polars": lambda rows: polars.DataFrame(rows).rows(),
     "to_polars": lambda rows: rows.to_polars().rows(),
@@ -150,8 +147,8 @@ def test_half_a_reader_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_any_thread_may_read() -> None:
     reader = made().to_reader()
-    first, rest = rows_of(pa.table(reader.read_next_batch())), []
-    other = threading.Thread(target=lambda: rest.extend(rows_of(reader.read_all())))
+    first, rest = tuples(pa.table(reader.read_next_batch())), []
+    other = threading.Thread(target=lambda: rest.extend(tuples(reader.read_all())))
     other.start()
     other.join()
 
@@ -209,7 +206,7 @@ def test_a_requested_schema_is_what_comes() -> None:
 
     read = pa.table(table, schema=wide)
     assert read.schema == wide
-    assert rows_of(read) == [(i, s, f) for i, s, f in LIVE]
+    assert tuples(read) == [(i, s, f) for i, s, f in LIVE]
     for refused in (wide.remove(1), wide.set(0, pa.field("ID", pa.int64()))):
         with pytest.raises(SchemaMismatchError, match="requested schema"):
             pa.table(table, schema=refused)
@@ -231,16 +228,16 @@ def test_the_short_forms_are_those_of_a_scan() -> None:
     how: dict[str, Any] = {"columns": ["id"], "where": "id > 2990"}
     expected = [(r[0],) for r in LIVE if r[0] > 2990]
 
-    assert rows_of(table.to_arrow(**how)) == expected
-    assert rows_of(table.to_reader(**how).read_all()) == expected
+    assert tuples(table.to_arrow(**how)) == expected
+    assert tuples(table.to_reader(**how).read_all()) == expected
     assert frame_rows(table.to_pandas(**how)) == expected
     assert table.to_polars(**how).rows() == expected
     assert table.count() == len(LIVE)
     assert table.count(where="id > 2990", version=3) == 0
     assert table.count(version=6) == 3000
-    assert rows_of(table.head()) == LIVE[:5]
-    assert rows_of(table.head(3, **how)) == expected[:3]
-    assert rows_of(table.head(n=10_000)) == LIVE
+    assert tuples(table.head()) == LIVE[:5]
+    assert tuples(table.head(3, **how)) == expected[:3]
+    assert tuples(table.head(n=10_000)) == LIVE
     for wrong in ({"colums": []}, {"limit": 3}):
         with pytest.raises(TypeError):
             table.head(2, **wrong)
@@ -256,7 +253,7 @@ def test_a_table_as_a_source_is_a_scan_of_it() -> None:
 
     blind = table.history(3)["isBlindAppend"].to_pylist()
     assert blind == [True, False, True]
-    rows = rows_of(table.to_arrow())
+    rows = tuples(table.to_arrow())
     assert sorted(map(str, rows)) == sorted(map(str, LIVE * 4 + ROWS[:500]))
 
 

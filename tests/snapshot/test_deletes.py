@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import random
-from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,6 +20,7 @@ from tablefmt.errors import CorruptDataError
 from tablefmt.model.log_entry import OperationClass, RowUpdate
 from tests.oracle import assert_agrees, logdump
 from tests.rows import Positions, Row, Run, StagedTable
+from tests.tables import tuples
 
 _numbers = itertools.count()
 
@@ -116,10 +116,6 @@ class Writer:
         self.chance.choice(kinds)()
 
 
-def plain(table: Any) -> list[Row]:
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-
-
 def rows_by_the_log_dump(uri: str, version: int) -> list[Row]:
     """Return the rows by pyarrow, without the positions that the second reader finds deleted."""
     document = logdump.read(uri, as_of=version)
@@ -127,7 +123,7 @@ def rows_by_the_log_dump(uri: str, version: int) -> list[Row]:
     assert document["findings"] == []
     rows: list[Row] = []
     for file in document["state"]["files"]:
-        content = plain(pq.read_table(io.BytesIO(folder.get(file["path"]))))
+        content = tuples(pq.read_table(io.BytesIO(folder.get(file["path"]))))
         gone = {p for first, end in file["gone"] for p in range(first, end)}
         rows += [row for p, row in enumerate(content) if p not in gone]
     return rows
@@ -153,12 +149,12 @@ def test_every_version_is_what_the_model_says(chance: random.Random, steps: int)
         f"v < 2 AND id <> {least}": lambda row: row[1] < 2 and row[0] != least,
     }
     for version, rows in enumerate(model.versions):
-        assert plain(kept.to_arrow(version=version)) == rows
+        assert tuples(kept.to_arrow(version=version)) == rows
         assert fresh.scan(version=version).count() == len(rows)
         for where, holds in conditions.items():
             scan = fresh.scan(version=version, where=where)
             expected = [row for row in rows if holds(row)]
-            assert plain(scan.to_arrow()) == expected
+            assert tuples(scan.to_arrow()) == expected
             assert scan.count() == len(expected)
     for version in {0, chance.randrange(len(model.versions)), len(model.versions) - 1}:
         assert rows_by_the_log_dump(kept.uri, version) == model.versions[version]
@@ -185,7 +181,7 @@ def test_rows_are_found_at_their_positions(chance: random.Random, steps: int) ->
             for part in locate_rows(
                 writer.to.store, files, snapshot.schema, snapshot.schema.fields, condition
             )
-            for position, row in zip(part.positions.tolist(), plain(part.rows), strict=True)
+            for position, row in zip(part.positions.tolist(), tuples(part.rows), strict=True)
         }
         assert found == {
             (file, position, row)

@@ -15,7 +15,7 @@ from tablefmt.log.object_names import entry_key
 from tablefmt.snapshot import folding
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
-from tests.tables import memory, new_table, rows
+from tests.tables import entries_of, memory, new_table, rows
 
 SNAPSHOT_PACKAGE = str(Path(folding.__file__).parent)
 
@@ -80,30 +80,26 @@ def state(view: LogView) -> Any:
     )
 
 
-def entries(store: Store, first: int, last: int) -> list[Any]:
-    return [decode(store.get(entry_key(v)), v) for v in range(first, last + 1)]
-
-
 def absorb(store: Store) -> tuple[LogView, Callable[[], Any]]:
-    view, following = LogView(store, entries(store, 0, 1)), entries(store, 2, 7)
+    view, following = LogView(store, entries_of(store, 0, 1)), entries_of(store, 2, 7)
     return view, lambda: view.absorb(following)
 
 
 def fold(store: Store) -> tuple[LogView, Callable[[], Any]]:
-    view = LogView(store, entries(store, 0, 2))
+    view = LogView(store, entries_of(store, 0, 2))
     view.snapshot()
-    view.absorb(entries(store, 3, 7))
+    view.absorb(entries_of(store, 3, 7))
     return view, view.snapshot
 
 
 def catch_up(store: Store) -> tuple[LogView, Callable[[], Any]]:
-    view = LogView(store, entries(store, 0, 1))
+    view = LogView(store, entries_of(store, 0, 1))
     view.skip([store.get(entry_key(v)) for v in (2, 3)], decode(store.get(entry_key(3)), 3))
     return view, view.refresh
 
 
 def skip(store: Store) -> tuple[LogView, Callable[[], Any]]:
-    view = LogView(store, entries(store, 0, 1))
+    view = LogView(store, entries_of(store, 0, 1))
     bodies = [store.get(entry_key(v)) for v in (2, 3, 4)]
     return view, lambda: view.skip(bodies, decode(bodies[-1], 4))
 

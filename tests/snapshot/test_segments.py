@@ -18,7 +18,7 @@ from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.snapshot import segments
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import HeldColumns
-from tests.expressions.test_prune import Rows, cases, described, written
+from tests.expressions.test_file_pruning import Rows, cases, described, written
 from tests.tables import new_table, rows
 
 ONE = Schema((Field(id=1, name="a", physical="a", type=Primitive("long")),), 1)

@@ -18,7 +18,7 @@ from tablefmt.snapshot.table_state import FileSource
 from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
-from tests.tables import extend, handle, ids, memory, new_table, next_entry, rows
+from tests.tables import entries_of, extend, handle, ids, memory, new_table, next_entry, rows
 
 VERSIONS = 12
 
@@ -31,10 +31,6 @@ def store_with_history() -> Store:
     return store
 
 
-def entries(store: Store, first: int, last: int) -> list[Any]:
-    return [decode(store.get(entry_key(v)), v) for v in range(first, last + 1)]
-
-
 def skip(view: LogView, last: int) -> None:
     """Up to `last`, which alone is read."""
     bodies = [view.store.get(entry_key(v)) for v in range(view.head.version + 1, last + 1)]
@@ -42,7 +38,7 @@ def skip(view: LogView, last: int) -> None:
 
 
 def behind(store: Store, steps: list[int]) -> LogView:
-    view = LogView(store, entries(store, 0, 1))
+    view = LogView(store, entries_of(store, 0, 1))
     for last in steps:
         skip(view, last)
     return view
@@ -98,7 +94,7 @@ def test_an_own_entry_lies_on_what_was_skipped() -> None:
     view = behind(store, [11])
     for n in (100, 101):
         handle(store).append(rows(n))
-        view.absorb(entries(store, view.head.version + 1, view.head.version + 1))
+        view.absorb(entries_of(store, view.head.version + 1, view.head.version + 1))
     handle(store).append(rows(200))
     assert view.head.version == 13
     view.refresh()
@@ -120,7 +116,7 @@ def test_metadata_that_follows_is_read_with_all_before_it() -> None:
         totals=replace(view.head.totals, metadata_version=12),
     )
     store.put(entry_key(12), encode(entry))
-    view.absorb(entries(store, 12, 12))
+    view.absorb(entries_of(store, 12, 12))
     assert view.metadata_at(11) == before
     assert view.metadata_at(12) == view.head.metadata != before
     assert view.head == LogView.open(store).head
@@ -240,7 +236,7 @@ def test_entries_taken_in_at_once_are_those_taken_in_one_by_one() -> None:
             table.delete(f"id = {n - 1}")
         else:
             table.delete(f"id = {n - 3 + 100} OR id = {n - 2 + 100}")
-    whole = entries(store, 0, table.context.view.head.version)
+    whole = entries_of(store, 0, table.context.view.head.version)
     at_once, stepwise = LogView(store, whole), LogView(store, whole[:1])
     for stored in whole[1:]:
         stepwise.absorb([stored])

@@ -56,6 +56,12 @@ def assert_no_other_files(uri: str) -> None:
     assert sorted(data_files(uri)) == sorted(f"{uri}/{path}" for path in named)
 
 
+def place_of(spark: Any, name: str) -> str:
+    """Return the location that Spark's catalog has for a table."""
+    described = {row[0]: row[1] for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
+    return str(described["Location"]).removeprefix("file:")
+
+
 def everything(uri: str) -> list[str]:
     return sorted(str(p) for p in Path(uri).rglob("*") if p.is_file())
 

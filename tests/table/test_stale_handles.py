@@ -28,6 +28,7 @@ from tests.tables import (
     handle,
     live_files,
     memory,
+    swap_a_and_b,
 )
 
 Row = dict[str, Any]
@@ -56,11 +57,6 @@ class Case:
     """The row as it is in the table."""
 
 
-def swap(table: Table) -> None:
-    for name, to in (("a", "x"), ("b", "a"), ("x", "b")):
-        table.alter.rename_column(name, to)
-
-
 def renamed_and_new(table: Table) -> None:
     table.alter.rename_column("a", "old")
     table.alter.add_column("a", "INT")
@@ -74,7 +70,7 @@ def dropped_and_new(table: Table) -> None:
 AB = "a INT, b INT"
 
 CASES = {
-    "names swapped": Case(AB, swap, {"a": 1, "b": 2}, {"a": 1, "b": 2}),
+    "names swapped": Case(AB, swap_a_and_b, {"a": 1, "b": 2}, {"a": 1, "b": 2}),
     "renamed, and a new one": Case(
         AB, renamed_and_new, {"a": 1, "b": 2}, {"old": None, "a": 1, "b": 2}
     ),

@@ -18,6 +18,7 @@ from tablefmt.spark.backends.native import native_relation
 from tablefmt.spark.backends.row_level_operations import with_positions
 from tests.rows import StagedTable
 from tests.spark.looking import rows_of
+from tests.tables import sorted_rows
 
 
 @pytest.fixture
@@ -55,10 +56,6 @@ def ways(spark: Any, named: Callable[[str], Any], uri: str) -> list[Any]:
     return [tablefmt.spark.read(spark, uri), spark.read.format("tablefmt").load(uri), named(uri)]
 
 
-def pairs(frame: Any) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, frame.collect()))
-
-
 def scans(frame: Any) -> list[Any]:
     leaves = frame._jdf.queryExecution().sparkPlan().collectLeaves()
     return [leaves.apply(at) for at in range(leaves.size())]
@@ -80,16 +77,16 @@ def test_every_way_in_gives_the_rows_that_are_left_at_every_version(
             spark.read.format("tablefmt").option("versionAsOf", version).load(uri),
             spark.sql(f"SELECT * FROM gone VERSION AS OF {version}"),
         ):
-            assert pairs(frame) == sorted(staged.versions[version])
+            assert sorted_rows(frame) == sorted(staged.versions[version])
     rows = sorted(staged.versions[-1])
     total = [(len(rows), sum(v for _, v in rows))]
     for frame in ways(spark, named, uri):
-        assert pairs(frame) == rows
+        assert sorted_rows(frame) == rows
     assert frame.count() == len(rows)
-    assert pairs(frame.selectExpr("count(*)", "sum(v)")) == total
-    assert pairs(frame.where("v = 3 or id = 0")) == [r for r in rows if r[1] == 3]
+    assert sorted_rows(frame.selectExpr("count(*)", "sum(v)")) == total
+    assert sorted_rows(frame.where("v = 3 or id = 0")) == [r for r in rows if r[1] == 3]
     # The row with 0 is deleted, so it must not be divided by.
-    assert pairs(frame.where("10 / id > 2.1")) == [r for r in rows if r[0] <= 4]
+    assert sorted_rows(frame.where("10 / id > 2.1")) == [r for r in rows if r[0] <= 4]
 
 
 def test_rows_go_to_joins_sub_queries_views_and_caches_without_those_deleted(
@@ -99,18 +96,18 @@ def test_rows_go_to_joins_sub_queries_views_and_caches_without_those_deleted(
     frame = named(staged.table.uri)
     frame.createOrReplaceTempView("seen")
     joined = frame.alias("a").join(frame.alias("b"), "id").selectExpr("id", "a.v + b.v")
-    assert pairs(joined) == [(i, 2 * v) for i, v in rows]
+    assert sorted_rows(joined) == [(i, 2 * v) for i, v in rows]
     inner = spark.sql("SELECT * FROM seen WHERE v IN (SELECT max(v) FROM seen)")
-    assert pairs(inner) == [(5, 9)]
+    assert sorted_rows(inner) == [(5, 9)]
     scalar = spark.sql("SELECT id FROM seen WHERE v = (SELECT min(v) FROM seen) AND id < 20")
-    assert pairs(scalar) == [(4,)]
+    assert sorted_rows(scalar) == [(4,)]
     outer = spark.range(30).selectExpr("id AS i").where("i NOT IN (SELECT id FROM seen)")
     assert {row.i for row in outer.collect()} == set(range(30)) - {i for i, _ in rows}
     assert spark.sql("WITH c AS (SELECT * FROM seen) SELECT * FROM c, c d").count() == (
         len(rows) ** 2
     )
     cached = frame.where("id > 3").cache()
-    assert pairs(cached) == [r for r in rows if r[0] > 3]
+    assert sorted_rows(cached) == [r for r in rows if r[0] > 3]
     cached.unpersist()
     numbered = frame.selectExpr("id", "monotonically_increasing_id() AS n").collect()
     assert len({row.n for row in numbered}) == len(rows)
@@ -128,7 +125,7 @@ def test_positions_are_read_where_a_file_with_deleted_rows_is_and_nowhere_else(
         assert columns_read(only) == ["id"]
         (only,) = scans(frame.where("id < 2").select("id"))
         assert columns_read(only) == ["id", native_relation.POSITION]
-        assert pairs(frame.where("id < 2")) == [(1, 1)]
+        assert sorted_rows(frame.where("id < 2")) == [(1, 1)]
 
 
 def test_the_position_that_spark_tells_is_that_in_the_file(
@@ -136,9 +133,9 @@ def test_the_position_that_spark_tells_is_that_in_the_file(
 ) -> None:
     places = [(p, row[0]) for file in staged.live for p, row in staged.rows(file)]
     for frame in ways(spark, named, staged.table.uri)[:2]:
-        assert pairs(frame.selectExpr("_metadata.row_index", "id")) == sorted(places)
+        assert sorted_rows(frame.selectExpr("_metadata.row_index", "id")) == sorted(places)
         chosen = frame.where("_metadata.row_index = 2").select("id")
-        assert pairs(chosen) == sorted((i,) for p, i in places if p == 2)
+        assert sorted_rows(chosen) == sorted((i,) for p, i in places if p == 2)
 
 
 @pytest.fixture
@@ -156,9 +153,9 @@ def test_a_column_of_the_user_is_not_taken_for_a_position(
     table.append(pa.table({"id": range(4), "_metadata": pa.array(given, kind)}))
     table.delete("id = 1")
     frame = tablefmt.spark.read(spark, uri)
-    assert pairs(frame.selectExpr("id", "_metadata.row_index")) == [(0, 3), (2, 1), (3, 0)]
+    assert sorted_rows(frame.selectExpr("id", "_metadata.row_index")) == [(0, 3), (2, 1), (3, 0)]
     there = frame.select("id", frame.metadataColumn("_metadata").row_index)
-    assert pairs(there) == [(0, 0), (2, 2), (3, 3)]
+    assert sorted_rows(there) == [(0, 0), (2, 2), (3, 3)]
     tablefmt.create(uri + "-other", pa.schema([(native_relation.POSITION, pa.int64())]))
     with pytest.raises(UnsupportedFeatureError, match="reserves the column name"):
         tablefmt.spark.read(spark, uri + "-other")
@@ -230,12 +227,14 @@ def test_partitions_prune_a_table_with_deleted_rows(
     tablefmt.spark.write(spark.range(6).selectExpr("id AS d", "id % 3 AS k"), days)
     few = tablefmt.spark.read(spark, days).where("k = 2")
     for frame in ways(spark, named, uri):
-        assert pairs(frame.select("id")) == [(i,) for i in left]
-        assert pairs(frame.where("p = 2").select("id", "p")) == [(i, 2) for i in left if i % 6 == 2]
+        assert sorted_rows(frame.select("id")) == [(i,) for i in left]
+        assert sorted_rows(frame.where("p = 2").select("id", "p")) == [
+            (i, 2) for i in left if i % 6 == 2
+        ]
     (scan,) = scans(frame.where("p = 2"))
     assert int(scan.selectedPartitions().totalNumberOfFiles()) == 1
     joined = frame.join(few, frame.p == few.d).select("id", "s")
-    assert pairs(joined) == [(i, f"s{i}") for i in left if i % 3 == 2]
+    assert sorted_rows(joined) == [(i, f"s{i}") for i in left if i % 3 == 2]
     scanned = [
         int(leaf.metrics().apply("numFiles").value())
         for leaf in _executed(joined)
@@ -245,7 +244,7 @@ def test_partitions_prune_a_table_with_deleted_rows(
     spark.conf.set("spark.sql.adaptive.enabled", "true")
     try:
         adaptive = frame.join(few, frame.p == few.d).groupBy("k").agg({"id": "sum"})
-        assert pairs(adaptive) == [(2, sum(i for i in left if i % 3 == 2))]
+        assert sorted_rows(adaptive) == [(2, sum(i for i in left if i % 3 == 2))]
     finally:
         spark.conf.set("spark.sql.adaptive.enabled", "false")
 
@@ -269,15 +268,15 @@ def test_columns_that_the_files_call_otherwise_are_read_under_their_names(
     table.delete("a IN (2, 3) OR b = 17")
     left = [(i, 10 + i, i % 3) for i in range(9) if i not in (2, 3, 7)]
     for frame in ways(spark, named, uri):
-        assert pairs(frame) == left
-        assert pairs(frame.where("b > 14 AND `p.q` = 2")) == [(5, 15, 2), (8, 18, 2)]
+        assert sorted_rows(frame) == left
+        assert sorted_rows(frame.where("b > 14 AND `p.q` = 2")) == [(5, 15, 2), (8, 18, 2)]
     snapshot = tablefmt.open(uri).context.view.snapshot(2)
     files = snapshot.with_vectors(snapshot.files)
     frame = with_positions(
         spark, table.context.store, files, snapshot.schema, snapshot.partition_ids
     )
     places = snapshot.files["partition.3"].to_pylist()
-    assert pairs(frame) == [(a, b, p, places.index(p), a // 3) for a, b, p in left]
+    assert sorted_rows(frame) == [(a, b, p, places.index(p), a // 3) for a, b, p in left]
 
 
 def test_files_older_than_the_schema_lose_their_rows_too(
@@ -294,15 +293,15 @@ def test_files_older_than_the_schema_lose_their_rows_too(
     table.delete("w = 2")
     left = [(1, 1, 7), (3, 3, 7), (5, 5, 7), (1 << 40, 6, 8)]
     for frame in ways(spark, named, uri):
-        assert pairs(frame) == left
-        assert pairs(frame.where("c = 7 AND w > 1").select("id")) == [(3,), (5,)]
+        assert sorted_rows(frame) == left
+        assert sorted_rows(frame.where("c = 7 AND w > 1").select("id")) == [(3,), (5,)]
     table.refresh()
     snapshot = table.context.view.snapshot(table.version)
     files = snapshot.with_vectors(snapshot.files)
     frame = with_positions(
         spark, table.context.store, files, snapshot.schema, snapshot.partition_ids
     )
-    assert pairs(frame) == [(*row, int(row[0] > 9), row[1] % 6) for row in left]
+    assert sorted_rows(frame) == [(*row, int(row[0] > 9), row[1] % 6) for row in left]
 
 
 def test_a_session_that_does_not_know_how_says_so(spark: Any, staged: StagedTable) -> None:
@@ -315,7 +314,7 @@ def test_a_session_that_does_not_know_how_says_so(spark: Any, staged: StagedTabl
         with pytest.raises(TablefmtError, match="register"):
             other.table("global_temp.everywhere").collect()
         tablefmt.spark.register(other)
-        assert pairs(other.table("global_temp.everywhere")) == sorted(staged.versions[-1])
+        assert sorted_rows(other.table("global_temp.everywhere")) == sorted(staged.versions[-1])
     finally:
         spark.catalog.dropGlobalTempView("everywhere")
 
@@ -360,10 +359,10 @@ def test_rows_come_with_their_positions(
     )
     frame = with_positions(spark, staged.store, files, snapshot.schema, snapshot.partition_ids)
     assert frame.columns == ["id", "v", FILE, ROW]
-    assert pairs(frame) == expected
-    assert pairs(frame.where("v = 2")) == [r for r in expected if r[1] == 2]
+    assert sorted_rows(frame) == expected
+    assert sorted_rows(frame.where("v = 2")) == [r for r in expected if r[1] == 2]
     at = {(r[2], r[3]) for r in expected if r[0] > 5}
-    assert set(pairs(frame.where("id > 5").select(FILE, ROW))) == at
+    assert set(sorted_rows(frame.where("id > 5").select(FILE, ROW))) == at
     ids = with_positions(
         spark,
         staged.store,
@@ -372,7 +371,7 @@ def test_rows_come_with_their_positions(
         snapshot.partition_ids,
         columns=[snapshot.schema.fields[1]],
     )
-    assert pairs(ids) == sorted(r[1:] for r in expected)
+    assert sorted_rows(ids) == sorted(r[1:] for r in expected)
 
 
 def test_places_are_told_of_partitioned_files_too(spark: Any, uri: str) -> None:
@@ -387,7 +386,7 @@ def test_places_are_told_of_partitioned_files_too(spark: Any, uri: str) -> None:
         spark, table.context.store, files, snapshot.schema, snapshot.partition_ids
     )
     partitions = snapshot.files["partition.2"].to_pylist()
-    found = pairs(frame.select("id", "p", FILE, ROW).where("p IS NULL OR p < 9"))
+    found = sorted_rows(frame.select("id", "p", FILE, ROW).where("p IS NULL OR p < 9"))
     assert found == sorted(
         (i, p, place, position)
         for place, p in enumerate(partitions)

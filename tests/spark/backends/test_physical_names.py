@@ -20,6 +20,8 @@ from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.model.schema import Array, Field, Map, Primitive, Schema, Struct
 from tests.spark.looking import data_files, in_turn, rows_of, scanned_files
 
+pytestmark = pytest.mark.usefixtures("catalog")
+
 LONG, TEXT = Primitive("long"), Primitive("string")
 
 # a and b, x and y have changed places: reading by name alone finds columns, and the wrong ones.
@@ -50,13 +52,6 @@ def rows(start: int, stop: int) -> pa.Table:
             ),
         }
     )
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    spark.sql("DROP TABLE IF EXISTS renamed")
 
 
 @pytest.fixture

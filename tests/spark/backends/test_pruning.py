@@ -15,6 +15,8 @@ import tablefmt
 import tablefmt.spark
 from tests.spark.looking import data_files, frame_from, in_turn, rows_of
 
+pytestmark = pytest.mark.usefixtures("catalog")
+
 UTC = dt.timezone.utc
 
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -45,13 +47,6 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "double": (pa.float64(), [float("nan"), 1.5, 0.0, None]),
     "float": (pa.float32(), [float("inf"), -1.5, None]),
 }
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    spark.sql("DROP TABLE IF EXISTS facts")
 
 
 @pytest.fixture(params=["plain", "adaptive"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,8 @@ import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError
 from tests.spark.looking import data_files, everything, frame_from
 
+pytestmark = pytest.mark.usefixtures("catalog")
+
 VALUES = ['{"a": 1, "b": {"c": [1, "x", null]}}', "[1.5, true]", "null", None, '"text"', "7"]
 QUERY = """
     SELECT id, parse_json(j) AS v, array(parse_json(j), NULL) AS a,
@@ -21,13 +22,6 @@ QUERY = """
     FROM VALUES {} AS t(id, j)
 """
 LOOK = ["id", "to_json(v)", "v IS NULL", "to_json(a[0])", "to_json(s.w)", "to_json(m['k'])"]
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    spark.sql("DROP TABLE IF EXISTS variants")
 
 
 def given(spark: Any) -> Any:

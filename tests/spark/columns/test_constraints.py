@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +18,7 @@ from tablefmt.errors import (
 )
 from tests.spark.looking import everything, rows_of, strays
 
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    spark.sql("DROP TABLE IF EXISTS checked")
+pytestmark = pytest.mark.usefixtures("catalog")
 
 
 def by_sql(spark: Any, frame: Any, uri: str) -> None:

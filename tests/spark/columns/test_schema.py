@@ -18,6 +18,8 @@ from tablefmt.errors import (
     SchemaMismatchError,
 )
 
+pytestmark = pytest.mark.usefixtures("catalog")
+
 COLUMNS = (
     "id INT, b BYTE, i INT, l BIGINT, f FLOAT, d DECIMAL(5,2), day DATE, p STRING, gone STRING, "
     "s STRUCT<a: INT, b: STRING>, li ARRAY<STRUCT<a: SMALLINT, b: STRING>>, "
@@ -56,11 +58,6 @@ def row(i: int) -> dict[str, Any]:
         "day": dt.date(1582, 10, 1 + i), "p": "ab"[i % 2], "gone": "old", "s": {"a": i, "b": "old"},
         "li": [{"a": i, "b": "old"}, None], "m": [("k", {"a": 0.5 * i})],
     }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> None:
-    tablefmt.spark.register(spark)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ import tablefmt.spark
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
 from tablefmt.expressions.ddl import to_ddl
 from tests.lengths import GOOD, stored
+from tests.tables import sorted_rows
+
+pytestmark = pytest.mark.usefixtures("catalog")
 
 DDL = "id BIGINT, c CHAR(3), v VARCHAR(4)"
 
@@ -23,14 +26,6 @@ def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) ->
     return str(request.param)
 
 
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    for name in ("texts", "made", "chars"):
-        spark.sql(f"DROP TABLE IF EXISTS {name}")
-
-
 def frame_of(spark: Any, pairs: list[tuple[str | None, str | None]]) -> Any:
     rows = [(i, *pair) for i, pair in enumerate(pairs)]
     return spark.createDataFrame(rows, "id BIGINT, c STRING, v STRING").coalesce(1)
@@ -38,10 +33,6 @@ def frame_of(spark: Any, pairs: list[tuple[str | None, str | None]]) -> Any:
 
 def expected(pairs: list[tuple[str | None, str | None]]) -> list[tuple[int, Any, Any]]:
     return [(i, stored(c, "char", 3), stored(v, "varchar", 4)) for i, (c, v) in enumerate(pairs)]
-
-
-def found(uri: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in tablefmt.open(uri).to_arrow().to_pylist())
 
 
 def declared(uri: str) -> str:
@@ -99,7 +90,7 @@ def test_every_writer_pads_cuts_and_refuses(spark: Any, uri: str, backend: str, 
     """DAT-14: the plain model agrees. A value that is too long leaves no commit."""
     table = tablefmt.create(uri, DDL)
     WRITES[name](spark, frame_of(spark, GOOD), uri)
-    assert found(uri) == expected(GOOD)
+    assert sorted_rows(uri) == expected(GOOD)
     column, said = ("c", "abcd") if backend == "native" else ("v", "a    b")
     bad = (said, None) if column == "c" else (None, said)
     message = rf"'{column}' is (VAR)?CHAR\([34]\), and a value has {len(said)} characters"
@@ -118,7 +109,7 @@ def test_update_and_delete(spark: Any, uri: str, backend: str) -> None:
     with pytest.raises(ConstraintViolationError, match=r"VARCHAR\(4\)"):
         table.update({"v": "'abcde'"})
     table.delete("c = 'a' OR c = 'c  '")
-    assert found(uri) == [(0, "a  ", "x"), (1, "n  ", "y   ")]
+    assert sorted_rows(uri) == [(0, "a  ", "x"), (1, "n  ", "y   ")]
 
 
 def test_sql_declares_lengths_and_constraints_see_the_padded_value(spark: Any, uri: str) -> None:
@@ -132,7 +123,7 @@ def test_sql_declares_lengths_and_constraints_see_the_padded_value(spark: Any, u
     spark.sql("ALTER TABLE texts ADD COLUMNS (d CHAR(2))")
     spark.sql("INSERT INTO texts VALUES (2, 'ab', NULL, 'q')")
     spark.sql("UPDATE texts SET d = 'r' WHERE id = 1")
-    assert found(uri) == [(1, "x  ", "a   ", "r "), (2, "ab ", None, "q ")]
+    assert sorted_rows(uri) == [(1, "x  ", "a   ", "r "), (2, "ab ", None, "q ")]
     assert declared(uri) == "id INT, c CHAR(3), v VARCHAR(4), d CHAR(2)"
     assert [tuple(r) for r in spark.sql("SELECT id FROM texts WHERE c = 'ab '").collect()] == [(2,)]
     with pytest.raises(ConstraintViolationError, match=r"'d' is CHAR\(2\)"):
@@ -159,7 +150,7 @@ def test_the_columns_of_a_query_keep_their_lengths(spark: Any, uri: str, tmp_pat
     spark.sql(f"CREATE TABLE made USING tablefmt OPTIONS (path '{uri}2') AS SELECT * FROM chars")
     for each in (uri, uri + "2"):
         assert declared(each) == "c CHAR(3), v VARCHAR(4)"
-        assert found(each) == [("a  ", "b")]
+        assert sorted_rows(each) == [("a  ", "b")]
     with pytest.raises(ConstraintViolationError, match=r"VARCHAR\(4\)"):
         spark.sql("INSERT INTO made VALUES ('a', 'abcde')")
 

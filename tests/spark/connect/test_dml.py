@@ -19,6 +19,7 @@ from tablefmt.errors import (
 )
 from tests.hostile import HOSTILE, poisoned
 from tests.parts import DDL, Row, with_parts
+from tests.tables import sorted_rows
 
 ROWS = [(i, f"n{i % 3}", None if i % 4 == 0 else i * 1.5) for i in range(12)]
 
@@ -34,11 +35,6 @@ def table(connect: Any, tmp_path: Path) -> Any:
     return tablefmt.spark.open(connect, place)
 
 
-def rows(table: Any) -> list[tuple[Any, ...]]:
-    found = table.table.refresh().to_arrow().to_pydict().values()
-    return sorted(zip(*found, strict=True))
-
-
 def test_one_statement_after_the_other(connect: Any, table: Any) -> None:
     table.delete("id % 5 = 0")
     table.update({"v": "id + 0.5", "s": "upper(s)"}, "v IS NULL")
@@ -46,7 +42,7 @@ def test_one_statement_after_the_other(connect: Any, table: Any) -> None:
     expected = {
         i: (i, s.upper(), i + 0.5) if v is None else (i, s, v) for i, s, v in expected.values()
     }
-    assert rows(table) == sorted(expected.values())
+    assert sorted_rows(table.table) == sorted(expected.values())
     source = connect.createDataFrame(
         [(1, "m", 1.0), (2, "x", 2.0), (20, "m", 3.0)], "id long, s string, v double"
     )
@@ -55,7 +51,7 @@ def test_one_statement_after_the_other(connect: Any, table: Any) -> None:
     done = merge.when_not_matched_by_source_delete("t.id > 10").execute()
     expected[1] = (1, "n1", 2.5)
     del expected[2], expected[11]
-    assert rows(table) == sorted([*expected.values(), (20, "m", 3.0)])
+    assert sorted_rows(table.table) == sorted([*expected.values(), (20, "m", 3.0)])
     assert done.metrics["numTargetRowsUpdated"] == 1
     assert connect.getTags() == set(), "those of its steps are gone with them"
 
@@ -66,7 +62,7 @@ def test_what_is_refused(connect: Any, table: Any) -> None:
         table.merge(twice, "t.id = s.id").when_matched_update_all().execute()
     with pytest.raises(InvalidPredicateError):
         table.delete("nope = 1")
-    assert rows(table) == sorted(ROWS)
+    assert sorted_rows(table.table) == sorted(ROWS)
 
 
 CHANCE = {
@@ -103,13 +99,13 @@ def test_a_condition_that_chance_decides_is_refused(connect: Any, table: Any, na
     for statement in statements:
         with pytest.raises(InvalidPredicateError, match="not deterministic"):
             statement()
-    assert rows(table) == sorted(ROWS)
+    assert sorted_rows(table.table) == sorted(ROWS)
     assert table.table.version == 2
 
 
 def test_values_may_be_a_matter_of_chance(connect: Any, table: Any) -> None:
     table.update({"v": "rand() + 100"}, "id + length(s) > 10")
-    found = {i: v for i, _, v in rows(table)}
+    found = {i: v for i, _, v in sorted_rows(table.table)}
     assert [100 <= v < 101 for i, v in found.items() if i > 8] == [True] * 3
 
 
@@ -168,7 +164,7 @@ def test_files_are_put_together_and_rows_in_order(connect: Any, table: Any) -> N
     table.delete("id % 5 = 0")
     expected = [row for row in ROWS if row[0] % 5]
     assert table.compact("major").metrics["numAddedFiles"] == 1
-    assert [row[0] for row in rows(table)] == [row[0] for row in expected]
+    assert [row[0] for row in sorted_rows(table.table)] == [row[0] for row in expected]
     table.cluster(["s", "id"], curve="linear")
     ordered = table.table.refresh().to_arrow().to_pydict().values()
     assert list(zip(*ordered, strict=True)) == sorted(expected, key=lambda r: (r[1], r[0]))
@@ -186,4 +182,4 @@ def test_a_lambda_that_is_written_again_is_the_same_statement(connect: Any, tabl
     first = table.delete(condition(), txnAppId="job", txnVersion=1)
     again = table.delete(condition(), txnAppId="job", txnVersion=1)
     assert (again.already_applied, again.version) == (True, first.version)
-    assert rows(table) == [row for row in ROWS if row[0] != 3]
+    assert sorted_rows(table.table) == [row for row in ROWS if row[0] != 3]

@@ -22,6 +22,7 @@ from tablefmt.errors import (
 )
 from tests.spark.connect.conftest import new_session
 from tests.spark.looking import data_files, everything, strays
+from tests.tables import sorted_rows
 
 
 def load(spark: Any, uri: str, **options: Any) -> Any:
@@ -30,10 +31,6 @@ def load(spark: Any, uri: str, **options: Any) -> Any:
 
 def save(frame: Any, uri: str, mode: str = "append", **options: Any) -> None:
     frame.write.format("tablefmt").mode(mode).options(**options).save(uri)
-
-
-def values(frame: Any) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, frame.collect()), key=repr)
 
 
 def test_the_first_write_makes_the_table_and_later_ones_one_version_each(
@@ -45,19 +42,14 @@ def test_the_first_write_makes_the_table_and_later_ones_one_version_each(
     assert tablefmt.open(uri).version == 1
     save(connect.range(100, 110, 1, 3).selectExpr("id AS ID"), uri, partitionBy="P")
     assert tablefmt.open(uri).version == 2
-    found = values(load(connect, uri))
-    assert found == values_of(uri)
+    found = sorted_rows(load(connect, uri))
+    assert found == sorted_rows(uri)
     assert len(found) == 110
     save(connect.range(3), uri, "overwrite")
-    assert values(load(connect, uri)) == [(0, None), (1, None), (2, None)]
+    assert sorted_rows(load(connect, uri)) == [(0, None), (1, None), (2, None)]
     assert tablefmt.open(uri).version == 3
     named = tablefmt.open(uri).context.view.snapshot(1).files["path"].to_pylist()
     assert set(named) < {path.removeprefix(f"{uri}/") for path in data_files(uri)}
-
-
-def values_of(uri: str) -> list[tuple[Any, ...]]:
-    rows = tablefmt.open(uri).to_arrow().to_pylist()
-    return sorted((tuple(row.values()) for row in rows), key=repr)
 
 
 def test_two_versions_in_one_query(connect: Any, uri: str) -> None:
@@ -67,8 +59,14 @@ def test_two_versions_in_one_query(connect: Any, uri: str) -> None:
     when = tablefmt.open(uri).history()["timestamp"][0].as_py().isoformat()
     old = load(connect, uri, versionAsOf="1")
     new = load(connect, uri, TIMESTAMPASOF=when)
-    assert values(old.union(new).groupBy("id").count()) == [(0, 2), (1, 2), (2, 2), (3, 1), (4, 1)]
-    assert values(old.alias("a").join(new.alias("b"), "id")) == [(0,), (1,), (2,)]
+    assert sorted_rows(old.union(new).groupBy("id").count()) == [
+        (0, 2),
+        (1, 2),
+        (2, 2),
+        (3, 1),
+        (4, 1),
+    ]
+    assert sorted_rows(old.alias("a").join(new.alias("b"), "id")) == [(0,), (1,), (2,)]
 
 
 def test_filters_of_one_query_do_not_reach_another(connect: Any, uri: str) -> None:
@@ -78,11 +76,11 @@ def test_filters_of_one_query_do_not_reach_another(connect: Any, uri: str) -> No
         save(connect.range(6), uri)
         frame = load(connect, uri)
         assert frame.schema.names == ["id"]
-        assert values(frame.where("id = 1")) == [(1,)]
-        assert len(values(frame)) == 6
-        assert values(frame.where("id = 1").union(frame.where("id = 2"))) == [(1,), (2,)]
+        assert sorted_rows(frame.where("id = 1")) == [(1,)]
+        assert len(sorted_rows(frame)) == 6
+        assert sorted_rows(frame.where("id = 1").union(frame.where("id = 2"))) == [(1,), (2,)]
         frame.createOrReplaceTempView("pushed")
-        assert values(connect.sql("select * from pushed where id = 3")) == [(3,)]
+        assert sorted_rows(connect.sql("select * from pushed where id = 3")) == [(3,)]
         assert connect.sql("select count(*) from pushed").collect()[0][0] == 6
     finally:
         connect.conf.unset("spark.sql.python.filterPushdown.enabled")
@@ -96,7 +94,7 @@ def test_a_version_stays_whatever_is_written_meanwhile(connect: Any, uri: str) -
     assert [frame.count() for frame in frames] == [3, 3]
     save(connect.range(3, 5), uri)
     assert [frame.count() for frame in frames] == [3, 3]
-    assert len(values(load(connect, uri))) == 5
+    assert len(sorted_rows(load(connect, uri))) == 5
     both = follows.alias("a").join(follows.alias("b"), "id", "full_outer")
     assert both.where("a.id is null or b.id is null").count() == 0
     assert follows.count() == 5
@@ -105,13 +103,13 @@ def test_a_version_stays_whatever_is_written_meanwhile(connect: Any, uri: str) -
 def test_a_temporary_view_stays_at_its_version_and_takes_options(connect: Any, uri: str) -> None:
     save(connect.range(2), uri)
     connect.sql(f"create or replace temporary view now using tablefmt options (path '{uri}')")
-    assert values(connect.sql("select * from now where id > 0")) == [(1,)]
+    assert sorted_rows(connect.sql("select * from now where id > 0")) == [(1,)]
     save(connect.range(2, 4), uri)
-    assert len(values(connect.sql("select * from now"))) == 2
+    assert len(sorted_rows(connect.sql("select * from now"))) == 2
     connect.sql(
         f"create or replace temporary view old using tablefmt options (path '{uri}', versionAsOf 1)"
     )
-    assert len(values(connect.sql("select * from old"))) == 2
+    assert len(sorted_rows(connect.sql("select * from old"))) == 2
 
 
 def test_nothing_to_write_makes_no_version(connect: Any, uri: str) -> None:
@@ -120,14 +118,14 @@ def test_nothing_to_write_makes_no_version(connect: Any, uri: str) -> None:
     assert data_files(uri) == []
     save(connect.range(0), uri)
     assert tablefmt.open(uri).version == 0
-    assert values(load(connect, uri)) == []
+    assert sorted_rows(load(connect, uri)) == []
 
 
 def test_an_application_version_is_applied_once(connect: Any, uri: str) -> None:
     """CFL-7."""
     for _ in range(2):
         save(connect.range(3), uri, txnAppId="job", txnVersion="1")
-    assert len(values(load(connect, uri))) == 3
+    assert len(sorted_rows(load(connect, uri))) == 3
     assert tablefmt.open(uri).version == 1
 
 
@@ -135,10 +133,10 @@ def test_replacing_partitions(connect: Any, uri: str) -> None:
     rows = "select 1 as id, 'a' as p union all select 2, 'b' union all select 3, null"
     save(connect.sql(rows), uri, partitionBy="p")
     save(connect.sql("select 4 as id, 'b' as p"), uri, "overwrite", replaceWhere="p = 'b'")
-    assert values(load(connect, uri)) == [(1, "a"), (3, None), (4, "b")]
+    assert sorted_rows(load(connect, uri)) == [(1, "a"), (3, None), (4, "b")]
     save(connect.sql("select 5 as id, string(null) as p"), uri, "overwrite",
          partitionOverwriteMode="dynamic")  # fmt: skip
-    assert values(load(connect, uri)) == [(1, "a"), (4, "b"), (5, None)]
+    assert sorted_rows(load(connect, uri)) == [(1, "a"), (4, "b"), (5, None)]
     before = everything(uri)
     with pytest.raises(ConstraintViolationError):
         save(connect.sql("select 4 as id, 'c' as p"), uri, "overwrite", replaceWhere="p = 'b'")
@@ -294,7 +292,7 @@ def test_tasks_beside_one_that_fails_leave_no_version_and_orphans_at_most(
         with pytest.raises(Exception, match="broken"):
             save(frame, place)
         assert strays(place, known) == []
-    assert values(load(connect, uri)) == [(0,), (1,), (2,)]
+    assert sorted_rows(load(connect, uri)) == [(0,), (1,), (2,)]
 
 
 def test_a_damaged_file_is_named(connect: Any, uri: str) -> None:
@@ -320,9 +318,9 @@ def test_inserting_through_a_temporary_view(connect: Any, uri: str) -> None:
     connect.sql(f"create or replace temporary view t using tablefmt options (path '{uri}')")
     connect.sql("insert into t values (7, 1)").collect()
     connect.sql("insert into t (p, id) values (2, 8)").collect()
-    assert values(load(connect, uri)) == [(7, 1), (8, 2)]
+    assert sorted_rows(load(connect, uri)) == [(7, 1), (8, 2)]
     connect.sql("insert overwrite t values (9, 3)").collect()
-    assert values(load(connect, uri)) == [(9, 3)]
+    assert sorted_rows(load(connect, uri)) == [(9, 3)]
 
 
 def test_a_table_of_the_catalog_is_refused_by_name(connect: Any, uri: str) -> None:

@@ -16,8 +16,9 @@ from tablefmt.errors import (
     TableReplacedError,
     UnsupportedFeatureError,
 )
-from tests.spark.looking import data_files
+from tests.spark.looking import assert_no_other_files
 from tests.spark.streams.queries import Feed, ended
+from tests.tables import sorted_rows
 
 
 @pytest.fixture
@@ -25,18 +26,9 @@ def feed(connect: Any, tmp_path: Path) -> Feed:
     return Feed(connect, tmp_path / "feed")
 
 
-def rows(uri: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(r.values()) for r in tablefmt.open(uri).to_arrow().to_pylist())
-
-
 def applied(uri: str) -> dict[str, int]:
     known = tablefmt.open(uri).context.view.head.applications
     return {name: each.version for name, (each, _) in known.items()}
-
-
-def assert_no_other_files(uri: str) -> None:
-    named = tablefmt.open(uri).context.view.snapshot().files["path"].to_pylist()
-    assert sorted(data_files(uri)) == sorted(f"{uri}/{path}" for path in named)
 
 
 def test_batches_are_there_once_under_the_id_that_is_given(feed: Feed, uri: str) -> None:
@@ -50,11 +42,11 @@ def test_batches_are_there_once_under_the_id_that_is_given(feed: Feed, uri: str)
     feed.put(4)
     feed.run(uri, txnAppId="orders")
     assert tablefmt.open(uri).partition_by == ["p"]
-    assert rows(uri) == feed.rows
+    assert sorted_rows(uri) == feed.rows
     assert applied(uri) == {"orders": 2}
     feed.forget(2)
     feed.run(uri, txnAppId="orders")
-    assert rows(uri) == feed.rows
+    assert sorted_rows(uri) == feed.rows
     assert tablefmt.open(uri).version == 3
     assert_no_other_files(uri)
 
@@ -66,7 +58,7 @@ def test_complete_mode_gives_the_whole_table(feed: Feed, uri: str) -> None:
         feed.put(*ids)
         counts = feed.batches().groupBy("p").count()
         feed.run(uri, mode="complete", frame=counts, txnAppId="counts")
-    assert rows(uri) == [("a", 2), ("b", 2)]
+    assert sorted_rows(uri) == [("a", 2), ("b", 2)]
     assert applied(uri) == {"counts": 1}
 
 
@@ -85,7 +77,7 @@ def test_what_cannot_be_is_refused(feed: Feed, uri: str) -> None:
         feed.run(uri, frame=feed.batches().selectExpr("id", "p AS q"), txnAppId="a")
     with pytest.raises(TableReplacedError, match="has no batch"):
         feed.run(uri, txnAppId="b")
-    assert rows(uri) == [(1, "b")]
+    assert sorted_rows(uri) == [(1, "b")]
     assert_no_other_files(uri)
     shutil.rmtree(uri)
     with pytest.raises(TableNotFoundError, match="batch 1"):
@@ -107,7 +99,7 @@ def test_partitions_are_those_that_partition_by_says(feed: Feed, uri: str) -> No
     with pytest.raises(UnsupportedFeatureError, match="clusterBy"):
         ended(lambda: feed.writer(txnAppId="orders").clusterBy("id").start(uri))
     feed.run(uri, txnAppId="orders")
-    assert rows(uri) == feed.rows
+    assert sorted_rows(uri) == feed.rows
     assert_no_other_files(uri)
 
 
@@ -117,7 +109,7 @@ def test_a_name_with_a_comma_is_one_column(feed: Feed, uri: str) -> None:
     frame = feed.batches().selectExpr("id", "p AS `a, b`")
     ended(lambda: feed.writer(frame=frame, txnAppId="orders").partitionBy("a, b").start(uri))
     assert tablefmt.open(uri).partition_by == ["a, b"]
-    assert rows(uri) == feed.rows
+    assert sorted_rows(uri) == feed.rows
 
 
 def test_no_table_of_the_catalog_is_meant(feed: Feed, connect: Any, uri: str) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import tablefmt
 import tablefmt.spark
-from tests.spark.entry.test_other_catalogs import rows, statements_work
+from tests.spark.entry.test_other_catalogs import statements_work
+from tests.tables import sorted_rows
 
 CATALOG = "spark.sql.catalog.spark_catalog"
 
@@ -38,12 +39,12 @@ def theirs_work(spark: Any, kind: str) -> None:
     """Their table holds 0, 1 and 2."""
     spark.sql("INSERT INTO theirs VALUES (9)")
     spark.sql("DELETE FROM theirs WHERE id = 1")
-    assert rows(spark.table("theirs")) == [(0,), (2,), (9,)]
+    assert sorted_rows(spark.table("theirs")) == [(0,), (2,), (9,)]
     if kind == "delta":
         done = [row.operation for row in spark.sql("DESCRIBE HISTORY theirs").collect()]
         assert done == ["DELETE", "WRITE", "CREATE TABLE AS SELECT"]
         spark.sql("OPTIMIZE theirs").collect()
-    assert rows(spark.table("theirs")) == [(0,), (2,), (9,)]
+    assert sorted_rows(spark.table("theirs")) == [(0,), (2,), (9,)]
 
 
 def ours_work(spark: Any, folder: str) -> None:
@@ -54,10 +55,10 @@ def ours_work(spark: Any, folder: str) -> None:
     spark.sql("INSERT INTO mine SELECT id, 'a' FROM range(5)")
     statements_work(spark, "mine", named)
     spark.sql("CREATE TABLE kept USING tablefmt AS SELECT id FROM range(3)")
-    assert rows(spark.table("kept")) == [(0,), (1,), (2,)]
+    assert sorted_rows(spark.table("kept")) == [(0,), (1,), (2,)]
     spark.range(2).write.format("tablefmt").saveAsTable("saved")
     spark.sql("INSERT OVERWRITE saved SELECT 7L")
-    assert rows(spark.table("saved")) == [(7,)]
+    assert sorted_rows(spark.table("saved")) == [(7,)]
 
 
 def main(kind: str, jars: str, folder: str) -> None:

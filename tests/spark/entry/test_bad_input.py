@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,7 @@ from tablefmt.errors import (
 from tests.places import GOLDEN, ROOT
 from tests.spark.looking import everything
 
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    spark.sql("DROP TABLE IF EXISTS t")
-    spark.sql("DROP VIEW IF EXISTS v")
+pytestmark = pytest.mark.usefixtures("catalog")
 
 
 def by_function(spark: Any, uri: str, version: Any = None, timestamp: Any = None) -> Any:

@@ -16,15 +16,9 @@ import tablefmt.spark
 from tablefmt import errors
 from tablefmt.compat import CompatibilityWarning
 from tablefmt.compat.delta.tables import DeltaTable
+from tests.tables import sorted_rows
 
-
-def rows(table: DeltaTable) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, table.toDF().collect()))
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> None:
-    tablefmt.spark.register(spark)
+pytestmark = pytest.mark.usefixtures("catalog")
 
 
 @pytest.fixture
@@ -51,7 +45,7 @@ def test_quickstart_update_delete_upsert_and_history(spark: Any, place: str) -> 
         "num_deleted_rows": 0,
         "num_inserted_rows": 2,
     }
-    assert rows(table) == [(0,), (1,), (2,), (3,)]
+    assert sorted_rows(table.toDF()) == [(0,), (1,), (2,), (3,)]
     operations = [row.operation for row in table.history().collect()]
     assert operations == ["MERGE", "DELETE", "UPDATE", "WRITE", "CREATE TABLE"]
     assert table.history(1).count() == 1
@@ -76,7 +70,7 @@ def test_every_clause_with_conditions_and_schema_evolution(spark: Any, tmp_path:
         .whenNotMatchedBySourceUpdate(condition="events.id = 4", set={"events.v": "'left'"})
         .execute()
     )
-    assert rows(table) == [
+    assert sorted_rows(table.toDF()) == [
         (2, "B", 9), (4, "left", None), (5, "e", None), (7, "G", 9),
     ]  # fmt: skip
 
@@ -86,7 +80,7 @@ def test_sides_without_aliases(spark: Any, place: str) -> None:
     source = spark.createDataFrame([(3,), (9,)], "other BIGINT")
     merge = table.merge(source, "id = other").whenMatchedDelete()
     merge.whenNotMatchedInsert(values={"id": "other"}).execute()
-    assert rows(table) == [(0,), (1,), (2,), (4,), (9,)]
+    assert sorted_rows(table.toDF()) == [(0,), (1,), (2,), (4,), (9,)]
     with pytest.raises(errors.InvalidArgumentError, match="whenMatchedUpdate needs"):
         table.merge(source, "id = other").whenMatchedUpdate("id = 1")
 
@@ -154,7 +148,7 @@ def test_maintenance_and_restore(spark: Any, place: str) -> None:
     assert counts.metrics.numFilesAdded == 1
     assert table.optimize().where("id > 2").executeZOrderBy("id").count() == 1
     assert table.restoreToVersion(1).first().num_restored_files >= 1
-    assert rows(table) == [(i,) for i in range(5)]
+    assert sorted_rows(table.toDF()) == [(i,) for i in range(5)]
     with pytest.raises(errors.InvalidArgumentError, match="first write is version 1"):
         table.restoreToVersion(0)
     assert table.vacuum(168).columns == ["path"]
@@ -231,7 +225,7 @@ def test_upserts_of_a_stream_in_foreach_batch(spark: Any, tmp_path: Path) -> Non
     stream = spark.readStream.format("tablefmt").load(source)
     query = stream.writeStream.foreachBatch(upsert).outputMode("append").trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
-    assert rows(table) == [(1, "a"), (2, "B"), (3, "C")]
+    assert sorted_rows(table.toDF()) == [(1, "a"), (2, "B"), (3, "C")]
 
 
 def test_an_alias_is_for_merge_and_frames_only(spark: Any, place: str) -> None:

@@ -13,7 +13,7 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.spark.entry.delta_settings import IDLE, PREFIX, SETTINGS, remark_on
-from tests.spark.looking import selected
+from tests.spark.looking import place_of, selected
 
 pytestmark = pytest.mark.usefixtures("catalog")
 
@@ -48,11 +48,6 @@ def frame(spark: Any, number: int) -> Any:
 
 def said(uri: str) -> str:
     return str(tablefmt.open(uri).history(1)["userMetadata"][0].as_py())
-
-
-def place_of(spark: Any, name: str) -> str:
-    described = {row[0]: row[1] for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
-    return str(described["Location"]).removeprefix("file:")
 
 
 def test_an_option_of_a_write_is_obeyed_at_every_door(spark: Any, t: str) -> None:

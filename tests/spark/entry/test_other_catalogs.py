@@ -17,6 +17,7 @@ import tablefmt.spark
 from tablefmt.spark.entry.registration import CATALOG
 from tablefmt.spark.jvm import java_classes
 from tests.places import ROOT
+from tests.tables import sorted_rows
 
 SOURCE = """
 package peer%d;
@@ -61,13 +62,9 @@ def other(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> Iterato
         session.sql(f"DROP TABLE IF EXISTS `{table.tableName}`")
 
 
-def rows(frame: Any) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, frame.collect()))
-
-
 def statements_work(session: Any, name: str, uri: str) -> None:
     """Run all SQL statements on a table of ids 0 to 4, all with 'a', that has one version."""
-    assert rows(session.sql(f"SELECT id FROM {name} WHERE id > 2")) == [(3,), (4,)]
+    assert sorted_rows(session.sql(f"SELECT id FROM {name} WHERE id > 2")) == [(3,), (4,)]
     session.sql(f"DELETE FROM {name} WHERE id = 0")
     session.sql(f"UPDATE {name} SET v = 'b' WHERE id = 1")
     session.sql(f"INSERT INTO {name} VALUES (9, 'i')")
@@ -76,13 +73,13 @@ def statements_work(session: Any, name: str, uri: str) -> None:
         "WHEN MATCHED THEN UPDATE SET v = 'm' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (k, 'n')"
     )
     expected = [(1, "b"), (2, "m"), (3, "m"), (4, "m"), (5, "n"), (6, "n"), (7, "n"), (9, "i")]
-    assert rows(session.sql(f"SELECT * FROM {name}")) == expected
+    assert sorted_rows(session.sql(f"SELECT * FROM {name}")) == expected
     version = tablefmt.open(uri).version
     session.sql(f"OPTIMIZE {name}").collect()
     session.sql(f"DELETE FROM {name} WHERE id > 1")
     session.sql(f"RESTORE {name} TO VERSION AS OF {version}").collect()
     session.sql(f"VACUUM {name} DRY RUN").collect()
-    assert rows(session.sql(f"SELECT * FROM {name} VERSION AS OF {version}")) == expected
+    assert sorted_rows(session.sql(f"SELECT * FROM {name} VERSION AS OF {version}")) == expected
     done = [row.operation for row in session.sql(f"DESCRIBE HISTORY {name}").collect()]
     assert done[:5] == ["RESTORE", "DELETE", "COMPACT MINOR", "MERGE", "WRITE"]
     columns = tablefmt.open(uri).to_arrow().select(["id", "v"]).to_pydict().values()
@@ -107,10 +104,10 @@ def test_statements_by_name_work_below_another_catalog(other: Any, uri: str) -> 
 def test_tables_of_others_stay_as_they_are_below_another_catalog(other: Any) -> None:
     other.sql("CREATE TABLE plain USING parquet AS SELECT id FROM range(3)")
     other.sql("INSERT INTO plain VALUES (7)")
-    assert rows(other.table("plain")) == [(0,), (1,), (2,), (7,)]
+    assert sorted_rows(other.table("plain")) == [(0,), (1,), (2,), (7,)]
     other.sql("CREATE TABLE kept USING tablefmt AS SELECT id FROM range(3)")
     other.range(3, 5).writeTo("kept").append()
-    assert rows(other.table("kept")) == [(0,), (1,), (2,), (3,), (4,)]
+    assert sorted_rows(other.table("kept")) == [(0,), (1,), (2,), (3,), (4,)]
 
 
 @pytest.mark.spark

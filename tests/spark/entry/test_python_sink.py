@@ -22,6 +22,7 @@ from tablefmt.errors import (
 from tablefmt.spark.entry import python_writer
 from tablefmt.spark.entry.python_writer import TablefmtStreamWriter, make_stream_writer, make_writer
 from tests.spark.looking import assert_no_other_files, data_files
+from tests.tables import rows_by_id
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("told", StringType())])
 
@@ -57,10 +58,6 @@ class Batch:
         self._writer().commit([pickle.loads(each) for each in self.messages], number)
 
 
-def rows(uri: str) -> list[dict[str, Any]]:
-    return tablefmt.open(uri).to_arrow().sort_by("id").to_pylist()
-
-
 def of(*ids: int) -> list[dict[str, Any]]:
     return [{"id": i, "told": str(i)} for i in ids]
 
@@ -77,7 +74,7 @@ def test_what_a_task_says_has_nothing_that_all_have(uri: str) -> None:
         for word in (uri, "told", "Store", "Metadata", "credentials"):
             assert word.encode() not in message
     batch.commit(1)
-    assert rows(uri) == of(1, 2, 3)
+    assert rows_by_id(uri) == of(1, 2, 3)
     assert_no_other_files(uri)
 
 
@@ -89,14 +86,14 @@ def test_what_came_between_the_tasks_and_the_commit_is_judged(uri: str) -> None:
     table.append({"id": [7]})
     batch.commit(0)
     assert table.refresh().schema.names == ["id", "told"]
-    assert rows(uri) == [{"id": 1, "told": "1"}, {"id": 7, "told": None}]
+    assert rows_by_id(uri) == [{"id": 1, "told": "1"}, {"id": 7, "told": None}]
     batch = Batch(uri, [2])
     # Another column of the same name.
     table.alter.drop_column("told")
     table.alter.add_column("told", "STRING")
     with pytest.raises(MetadataChangedException):
         batch.commit(1)
-    assert rows(uri) == [{"id": 1, "told": None}, {"id": 7, "told": None}]
+    assert rows_by_id(uri) == [{"id": 1, "told": None}, {"id": 7, "told": None}]
     assert_no_other_files(uri)
 
 
@@ -105,7 +102,7 @@ def test_a_first_batch_goes_into_the_table_that_was_made_meanwhile(uri: str) -> 
     batch = Batch(uri, [1])
     tablefmt.create(uri, "id BIGINT, told STRING").append({"id": [7], "told": ["7"]})
     batch.commit(0)
-    assert rows(uri) == of(1, 7)
+    assert rows_by_id(uri) == of(1, 7)
     assert_no_other_files(uri)
 
 
@@ -127,7 +124,7 @@ def test_a_first_batch_that_another_run_is_ahead_of_is_an_error(
         batch.commit(0)
     with pytest.raises(ConcurrentTransactionException, match="behind another run"):
         Batch(uri, [4]).commit(0)
-    assert rows(uri) == of(2, 3)
+    assert rows_by_id(uri) == of(2, 3)
     assert_no_other_files(uri)
 
 
@@ -137,7 +134,7 @@ def test_a_batch_that_is_repeated_is_there_once(uri: str) -> None:
         Batch(uri, [1], [2]).commit(0)
     Batch(uri).commit(1)
     Batch(uri, [3]).commit(2)
-    assert rows(uri) == of(1, 2, 3)
+    assert rows_by_id(uri) == of(1, 2, 3)
     assert tablefmt.open(uri).version == 3
     assert_no_other_files(uri)
 
@@ -171,7 +168,7 @@ def test_a_batch_whose_tasks_took_too_long_is_refused(
     with pytest.raises(CommitRejectedError, match="its files"):
         batch.commit(0 if first else 1)
     assert_no_other_files(uri)
-    assert rows(uri) == ([] if first else of(1))
+    assert rows_by_id(uri) == ([] if first else of(1))
 
 
 def test_a_table_that_cannot_be_opened_at_the_commit_keeps_no_files(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,15 +11,9 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError, TablefmtError
 from tests.spark.looking import everything, rows_of
+from tests.tables import sorted_rows
 
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    for name in ("t", "made", "chars"):
-        spark.sql(f"DROP TABLE IF EXISTS {name}")
-    spark.sql("DROP VIEW IF EXISTS told")
+pytestmark = pytest.mark.usefixtures("catalog")
 
 
 @pytest.fixture
@@ -31,10 +25,6 @@ def t(spark: Any, uri: str) -> str:
     )
     spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     return uri
-
-
-def rows(spark: Any, uri: str) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, tablefmt.spark.read(spark, uri).collect()))
 
 
 def refused(action: Callable[[], Any], kind: type[TablefmtError], words: str) -> TablefmtError:
@@ -98,21 +88,21 @@ def test_an_overwrite_heeds_the_mode_of_the_session_and_of_its_options(spark: An
     try:
         for number, way in enumerate(ways, 10):
             way(number)
-            assert rows(spark, t) == [(1, "a"), (number, "b")]
+            assert sorted_rows(tablefmt.spark.read(spark, t)) == [(1, "a"), (number, "b")]
         frame(20).write.format("tablefmt").mode("overwrite").option(
             "partitionOverwriteMode", "static"
         ).save(t)
-        assert rows(spark, t) == [(20, "b")]
+        assert sorted_rows(tablefmt.spark.read(spark, t)) == [(20, "b")]
     finally:
         spark.conf.unset(key)
     spark.sql("INSERT INTO t VALUES (1, 'a')")
     frame(30).writeTo("t").overwritePartitions()
-    assert rows(spark, t) == [(1, "a"), (30, "b")]
+    assert sorted_rows(tablefmt.spark.read(spark, t)) == [(1, "a"), (30, "b")]
     dynamic = frame(31).write.format("tablefmt").mode("overwrite")
     dynamic.option("partitionOverwriteMode", "dynamic").save(t)
-    assert rows(spark, t) == [(1, "a"), (31, "b")]
+    assert sorted_rows(tablefmt.spark.read(spark, t)) == [(1, "a"), (31, "b")]
     spark.sql("INSERT OVERWRITE t VALUES (40, 'c')")
-    assert rows(spark, t) == [(40, "c")]
+    assert sorted_rows(tablefmt.spark.read(spark, t)) == [(40, "c")]
 
 
 def test_a_dynamic_overwrite_takes_the_rows_of_any_query(spark: Any, t: str) -> None:
@@ -140,7 +130,7 @@ def test_a_dynamic_overwrite_takes_the_rows_of_any_query(spark: Any, t: str) -> 
         for query in queries:
             expected = sorted(map(tuple, spark.sql(query).collect()))
             spark.sql(f"INSERT OVERWRITE t {query}")
-            assert rows(spark, t) == [(1, "a"), *expected], query
+            assert sorted_rows(tablefmt.spark.read(spark, t)) == [(1, "a"), *expected], query
     finally:
         spark.conf.unset(key)
 

@@ -21,11 +21,7 @@ from tablefmt.errors import (
 from tests.spark.looking import everything
 from tests.tables import sorted_rows
 
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> None:
-    tablefmt.spark.register(spark)
-    tablefmt.spark.register(spark)
+pytestmark = pytest.mark.usefixtures("catalog")
 
 
 def frame_of(spark: Any, ids: range, step: int = 1) -> Any:

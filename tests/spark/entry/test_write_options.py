@@ -20,14 +20,11 @@ from tablefmt.spark.backends.backend_protocol import Layout, layout
 from tablefmt.spark.spark_options import FileOptions, RangeKeywords, parse_options
 from tablefmt.table import Table
 from tests.spark.looking import data_files, everything
+from tests.tables import ids
 
 
 def rows_in_files(uri: str) -> list[int]:
     return sorted(pq.read_metadata(path).num_rows for path in data_files(uri))
-
-
-def ids_of(uri: str) -> list[int]:
-    return sorted(tablefmt.open(uri).to_arrow()["id"].to_pylist())
 
 
 @pytest.fixture
@@ -57,7 +54,7 @@ def test_rows_a_file_are_limited_by_option_or_session(spark: Any, uri: str, conf
     assert rows_in_files(uri) == [100, 300, 300, 300, 400, 600]
     tablefmt.spark.write(frame, uri, max_records_per_file=1000)
     assert rows_in_files(uri)[-1] == 1000
-    assert ids_of(uri) == sorted([*range(1000), *range(1000)])
+    assert ids(uri) == sorted([*range(1000), *range(1000)])
 
 
 def test_files_roll_at_a_size_once_the_table_tells_how_large_a_row_is(spark: Any, uri: str) -> None:
@@ -141,7 +138,7 @@ def test_the_codec_is_zstd_unless_another_is_asked_for(
     tablefmt.spark.write(spark.range(0, 1000, 1, 1), uri, compression=option)
     (path,) = data_files(uri)
     assert pq.read_metadata(path).row_group(0).column(0).compression == codec
-    assert ids_of(uri) == list(range(1000))
+    assert ids(uri) == list(range(1000))
 
 
 @pytest.mark.parametrize("by", ["option", "property"])
@@ -157,7 +154,7 @@ def test_optimized_writes_make_a_file_a_partition_not_a_file_a_task(
     options: dict[str, Any] = {"optimizewrite": "TRUE"} if by == "option" else {}
     optimized = tablefmt.spark.write(frame, uri, mode="overwrite", **options)
     assert optimized.metrics["numFiles"] == 5
-    assert ids_of(uri) == list(range(8000))
+    assert ids(uri) == list(range(8000))
     assert spark.conf.get("spark.sql.adaptive.enabled") == "false"
 
 

@@ -12,6 +12,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
+from tests.tables import sorted_rows
 
 ANSI = "spark.sql.ansi.enabled"
 DDL = "id INT, i INT, d DOUBLE, s STRING, a ARRAY<INT>"
@@ -55,11 +56,6 @@ def filled(spark: Any, uri: str) -> None:
     tablefmt.spark.write(spark.sql(f"SELECT * FROM {ROWS} AS t(id, i, d, s, a)"), uri)
 
 
-def found(uri: str, columns: list[str]) -> list[tuple[Any, ...]]:
-    rows = tablefmt.open(uri).to_arrow(columns=["id", *columns]).to_pylist()
-    return sorted(tuple(row.values()) for row in rows)
-
-
 def outcome(work: Any) -> Any:
     """Return the result of the work, or Spark's name of its error."""
     try:
@@ -89,7 +85,7 @@ def test_values_are_errors_where_ansi_has_errors(spark: Any, lenient: Any, uri: 
 
         def done(text: str = text, column: str = column, first: int = first) -> Any:
             lenient.sql(f"UPDATE ansi_t SET {column} = {text}")
-            rows = found(uri, [column])
+            rows = sorted_rows(uri, "id", column)
             table = tablefmt.open(uri)
             table.overwrite(table.to_arrow(version=first))
             return rows
@@ -105,7 +101,7 @@ def test_every_kind_of_statement_goes_by_ansi(spark: Any, lenient: Any, uri: str
     """SQL-1: conditions and values, in SQL, by SparkTable, and of a constraint."""
     filled(spark, uri)
     lenient.sql(f"CREATE TABLE ansi_t USING tablefmt OPTIONS (path '{uri}')")
-    before = found(uri, ["i", "d", "s"])
+    before = sorted_rows(uri, "id", "i", "d", "s")
     table = tablefmt.spark.open(lenient, uri)
     rows = lenient.sql("SELECT 1 AS id, 2147483647 AS i, 1.0D AS d, 'x' AS s, array(1) AS a")
     merge = table.merge(rows, "t.id = s.id")
@@ -149,9 +145,12 @@ def test_every_kind_of_statement_goes_by_ansi(spark: Any, lenient: Any, uri: str
     for number, (statement, name) in enumerate(statements):
         with pytest.raises(Exception, match=name):
             statement()
-        assert found(uri, ["i", "d", "s"]) == before, number
+        assert sorted_rows(uri, "id", "i", "d", "s") == before, number
     lenient.sql("UPDATE ansi_t SET i = i - 1, d = try_divide(1, d)")
-    assert found(uri, ["i", "d", "s"]) == [(1, 2147483646, None, "abc"), (2, 4, 0.4, "12")]
+    assert sorted_rows(uri, "id", "i", "d", "s") == [
+        (1, 2147483646, None, "abc"),
+        (2, 4, 0.4, "12"),
+    ]
 
 
 def test_constraints_and_store_assignment_go_by_ansi(spark: Any, lenient: Any, uri: str) -> None:
@@ -160,7 +159,7 @@ def test_constraints_and_store_assignment_go_by_ansi(spark: Any, lenient: Any, u
     condition = "s = 'abc' OR CAST(s AS INT) IS NULL OR id > 1"
     tablefmt.spark.open(spark, uri).alter.add_constraint("c", condition)
     table = tablefmt.spark.open(lenient, uri)
-    before = found(uri, ["i", "d", "s"])
+    before = sorted_rows(uri, "id", "i", "d", "s")
     row = "SELECT {} AS id, {} AS i, 1.0D AS d, {} AS s, array(1) AS a"
     with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
         table.append(lenient.sql(row.format(1, 1, "'xyz'")))
@@ -168,9 +167,9 @@ def test_constraints_and_store_assignment_go_by_ansi(spark: Any, lenient: Any, u
         table.append(lenient.sql(row.format(1, 1, "'5'")))
     with pytest.raises(SchemaMismatchError, match="3000000000"):
         table.append(lenient.sql(row.format(9, 3000000000, "NULL")))
-    assert found(uri, ["i", "d", "s"]) == before
+    assert sorted_rows(uri, "id", "i", "d", "s") == before
     table.append(lenient.sql(row.format(9, "2147483647 + 1", "CAST(CAST('x' AS INT) AS STRING)")))
-    assert found(uri, ["i", "d", "s"]) == [*before, (9, -2147483648, 1.0, None)]
+    assert sorted_rows(uri, "id", "i", "d", "s") == [*before, (9, -2147483648, 1.0, None)]
     lenient.sql(f"CREATE TABLE ansi_t USING tablefmt OPTIONS (path '{uri}')")
     lenient.conf.set("spark.sql.storeAssignmentPolicy", "LEGACY")
     with pytest.raises(SchemaMismatchError, match="3000000000"):

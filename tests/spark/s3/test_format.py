@@ -22,6 +22,7 @@ from tablefmt.spark.backends.native import s3a
 from tests.s3server import S3Server
 from tests.spark.s3.test_native import keys, uploads
 from tests.spark.streams.queries import Feed, ended
+from tests.tables import sorted_rows
 
 
 @pytest.fixture(params=["native", pytest.param("arrow", marks=pytest.mark.soak)])
@@ -56,10 +57,6 @@ def in_sql(path: str, options: dict[str, Any]) -> str:
     return ", ".join(f"`{name}` '{value}'" for name, value in pairs.items())
 
 
-def rows(frame: Any) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, frame.collect()))
-
-
 def test_paths_by_format(
     spark: Any, sql: Any, s3_server: S3Server, root: str, backend: str
 ) -> None:
@@ -90,7 +87,7 @@ def test_paths_by_format(
     assert load(versionAsOf=1).count() == 100
     then = tablefmt.open(root, storage_options=s3_server.options).history()["timestamp"][1].as_py()
     assert load(timestampAsOf=then.isoformat()).count() == 103
-    assert rows(load().where("p = 1")) == [(5, 1)]
+    assert sorted_rows(load().where("p = 1")) == [(5, 1)]
     with pytest.raises(VersionNotFoundError):
         load(versionAsOf=9)
     assert uploads(s3_server, root) == []
@@ -107,10 +104,10 @@ def test_temporary_views(
     sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING tablefmt OPTIONS ({in_sql(root, options)})")
     sql("INSERT INTO v VALUES (7)")
     sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING tablefmt OPTIONS ({in_sql(root, options)})")
-    assert rows(sql("SELECT * FROM v WHERE id > 1")) == [(2,), (7,)]
+    assert sorted_rows(sql("SELECT * FROM v WHERE id > 1")) == [(2,), (7,)]
     old = in_sql(root, {**options, "versionAsOf": "1"})
     sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING tablefmt OPTIONS ({old})")
-    assert rows(sql("SELECT count(*) FROM v")) == [(3,)]
+    assert sorted_rows(sql("SELECT count(*) FROM v")) == [(3,)]
 
 
 def test_tables_of_the_catalog(spark: Any, sql: Any, s3_server: S3Server, root: str) -> None:
@@ -122,14 +119,14 @@ def test_tables_of_the_catalog(spark: Any, sql: Any, s3_server: S3Server, root: 
     )
     sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     sql("INSERT OVERWRITE t PARTITION (p = 'b') VALUES (3)")
-    assert rows(sql("SELECT * FROM t")) == [(1, "a"), (3, "b")]
-    assert rows(sql("SELECT * FROM t VERSION AS OF 1")) == [(1, "a"), (2, "b")]
-    assert rows(sql("SELECT * FROM t WITH ('versionAsOf' = '1')")) == [(1, "a"), (2, "b")]
+    assert sorted_rows(sql("SELECT * FROM t")) == [(1, "a"), (3, "b")]
+    assert sorted_rows(sql("SELECT * FROM t VERSION AS OF 1")) == [(1, "a"), (2, "b")]
+    assert sorted_rows(sql("SELECT * FROM t WITH ('versionAsOf' = '1')")) == [(1, "a"), (2, "b")]
     other = in_sql(root.replace("a table", "made"), options)
     sql(f"CREATE TABLE made USING tablefmt OPTIONS ({other}) AS SELECT id FROM t")
-    assert rows(sql("SELECT * FROM made")) == [(1,), (3,)]
+    assert sorted_rows(sql("SELECT * FROM made")) == [(1,), (3,)]
     sql("TRUNCATE TABLE made")
-    assert rows(sql("SELECT * FROM made")) == []
+    assert sorted_rows(sql("SELECT * FROM made")) == []
     sql("DROP TABLE made")
     with pytest.raises(TableNotFoundError):
         sql(f"CREATE TABLE made USING tablefmt OPTIONS ({in_sql(root + '/none', options)})")

@@ -20,6 +20,7 @@ from tablefmt.store.import_roots import folder_of
 from tablefmt.store.location import open_store
 from tests.s3server import S3Server
 from tests.spark.conftest import UseBackend
+from tests.tables import ids
 
 MARKS = {"key": "AKIADRIVERONLY", "secret": "driver-secret", "token": "driver-token"}
 
@@ -46,10 +47,6 @@ def driver_only(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture
 def bucket(spark: Any, s3_server: S3Server) -> str:
     return s3_server.new_bucket()
-
-
-def ids(uri: str) -> list[int]:
-    return sorted(tablefmt.open(uri).to_arrow()["id"].to_pylist())
 
 
 def test_verbs_in_workers_have_what_the_driver_resolved(

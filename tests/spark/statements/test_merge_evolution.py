@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import tablefmt
@@ -14,25 +13,14 @@ import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError
 from tests import overlays
 from tests.overlays import Row
+from tests.tables import rows_by_id, table_of_rows
 
-
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    spark.sql("DROP TABLE IF EXISTS t")
-    spark.catalog.dropTempView("given")
+pytestmark = pytest.mark.usefixtures("catalog")
 
 
 def filled(spark: Any, uri: str, ddl: str, rows: list[Row]) -> None:
-    table = tablefmt.create(uri, ddl)
-    table.append(pa.Table.from_pylist(rows, table.to_arrow().schema))
+    table_of_rows(uri, ddl, rows)
     spark.sql(f"CREATE TABLE t USING tablefmt OPTIONS (path '{uri}')")
-
-
-def found(uri: str) -> list[Row]:
-    rows: list[Row] = tablefmt.open(uri).to_arrow().to_pylist()
-    return sorted(rows, key=lambda row: row["id"])
 
 
 def undone(uri: str) -> None:
@@ -54,7 +42,7 @@ def test_fields_that_the_source_lacks_stay(
             "MERGE WITH SCHEMA EVOLUTION INTO t USING given s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
-        assert found(place) == overlays.expected(kind)
+        assert rows_by_id(place) == overlays.expected(kind)
         spark.sql("DROP TABLE t")
         for backend in ("native", "arrow"):
             place = f"{uri}{at}{backend}"
@@ -64,7 +52,7 @@ def test_fields_that_the_source_lacks_stay(
             table = tablefmt.spark.open(spark, place)
             merge = table.merge(source, "t.id = s.id", merge_schema=True)
             merge.when_matched_update_all().when_not_matched_insert_all().execute()
-            assert found(place) == overlays.expected(kind), backend
+            assert rows_by_id(place) == overlays.expected(kind), backend
 
 
 DAY, OTHER = dt.date(2020, 1, 1), dt.date(2021, 1, 1)
@@ -109,7 +97,7 @@ def test_structs_go_by_the_names_of_their_fields(spark: Any, uri: str) -> None:
         ),
     ):
         spark.sql(text)
-        assert found(uri) == (rows or [new, {**new, "id": 2}]), text
+        assert rows_by_id(uri) == (rows or [new, {**new, "id": 2}]), text
         undone(uri)
     version = tablefmt.open(uri).version
     for text, words in (
@@ -147,7 +135,7 @@ def test_what_a_clause_names_comes_in(spark: Any, uri: str) -> None:
     spark.sql(
         f"{using} MATCHED AND x.v.a = 1 THEN UPDATE SET x.extra = s.extra, v.n.j = s.v.n.j + 1"
     )
-    assert found(uri) == [
+    assert rows_by_id(uri) == [
         {"id": 1, "v": {"a": 1, "n": {"j": 9}}, "extra": 5},
         {"id": 2, "v": None, "extra": None},
     ]
@@ -157,7 +145,7 @@ def test_what_a_clause_names_comes_in(spark: Any, uri: str) -> None:
         spark.table("given"), "t.id = s.id", merge_schema=True
     )
     merge.when_matched_update({"v.k": "s.v.k", "other": "concat(s.other, '!')"}).execute()
-    assert found(uri) == [
+    assert rows_by_id(uri) == [
         {"id": 1, "v": {"a": 1, "n": {"j": 9}, "k": 7}, "extra": 5, "w": None, "other": "x!"},
         {"id": 2, "v": None, "extra": None, "w": None, "other": None},
         {

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import tablefmt
@@ -20,6 +18,9 @@ from tablefmt.errors import (
 from tablefmt.spark.entry import write_verbs
 from tablefmt.spark.entry.spark_table import SparkTable
 from tests.parts import DDL, Row, with_parts
+from tests.tables import rows_by_id, table_of_rows
+
+pytestmark = pytest.mark.usefixtures("catalog")
 
 DAY = dt.date(2024, 2, 29)
 ROWS: list[Row] = [
@@ -30,22 +31,8 @@ ROWS: list[Row] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def registered(spark: Any) -> Iterator[None]:
-    tablefmt.spark.register(spark)
-    yield
-    spark.sql("DROP TABLE IF EXISTS t")
-
-
 def filled(uri: str, ddl: str = DDL, rows: list[Row] = ROWS) -> tablefmt.Table:
-    table = tablefmt.create(uri, ddl)
-    table.append(pa.Table.from_pylist(rows, table.to_arrow().schema))
-    return table
-
-
-def found(uri: str, version: int | None = None) -> list[Row]:
-    rows: list[Row] = tablefmt.open(uri).to_arrow(version=version).to_pylist()
-    return sorted(rows, key=lambda row: row["id"])
+    return table_of_rows(uri, ddl, rows)
 
 
 def by_spark(table: SparkTable) -> list[Row]:
@@ -74,7 +61,7 @@ def test_parts_of_structs_are_set_and_the_others_stay(spark: Any, uri: str, back
         return row if row["id"] == 4 else with_parts(row, values)  # type: ignore[arg-type]
 
     expected = [updated(row) for row in ROWS]
-    assert found(uri) == by_spark(table) == expected
+    assert rows_by_id(uri) == by_spark(table) == expected
     source = spark.sql("SELECT * FROM VALUES (1L, 7L), (2L, 8L), (9L, 9L) AS q(id, x)")
     merge = table.merge(source, "t.id = q.id", source_alias="q")
     merge = merge.when_matched_update({"t.s.a": "q.x", "s.b": "concat(t.s.b, q.x)"}, "q.x = 7")
@@ -82,7 +69,7 @@ def test_parts_of_structs_are_set_and_the_others_stay(spark: Any, uri: str, back
     merge = merge.when_not_matched_insert({"id": "q.id", "s": "NULL"})
     merge.when_not_matched_by_source_update({"s.c.d": "concat(t.s.b, '!')"}).execute()
     first, second, third, fourth = expected
-    assert found(uri) == by_spark(table) == [
+    assert rows_by_id(uri) == by_spark(table) == [
         with_parts(first, {("s", "a"): 7, ("s", "b"): "b17"}),
         with_parts(second, {("s", "c"): None}),
         with_parts(third, {("s", "c", "d"): "b3!"}),
@@ -102,9 +89,9 @@ def test_a_lone_clause_with_a_condition_goes_by_the_same_rules(spark: Any, uri: 
             merge.when_matched_update(values, "t.v = 10").execute()
     merge.when_matched_update({"s.a": "q.y", "v": "q.y"}, "t.v = 10").execute()
     expected = [{**with_parts(ROWS[0], {("s", "a"): 6}), "v": 6}, *ROWS[1:]]
-    assert found(uri) == expected
+    assert rows_by_id(uri) == expected
     merge.when_matched_update({"s": "q.z"}, "t.v = 6").execute()
-    assert found(uri) == [{"id": 1, "v": 6, "s": {"a": 7, "c": None, "b": "B"}}, *ROWS[1:]]
+    assert rows_by_id(uri) == [{"id": 1, "v": 6, "s": {"a": 7, "c": None, "b": "B"}}, *ROWS[1:]]
 
 
 def test_not_null_holds_inside_a_struct_that_was_null(spark: Any, uri: str) -> None:
@@ -122,9 +109,9 @@ def test_not_null_holds_inside_a_struct_that_was_null(spark: Any, uri: str) -> N
     ):
         with pytest.raises(ConstraintViolationError, match=r"s\.a"):
             change()
-    assert found(uri) == rows
+    assert rows_by_id(uri) == rows
     spark.sql("UPDATE t SET s.a = 8 WHERE id = 2")
-    assert found(uri) == [rows[0], {"id": 2, "s": {"a": 8, "b": None}}]
+    assert rows_by_id(uri) == [rows[0], {"id": 2, "s": {"a": 8, "b": None}}]
 
 
 def test_parts_are_set_in_sql(spark: Any, uri: str) -> None:
@@ -143,7 +130,7 @@ def test_parts_are_set_in_sql(spark: Any, uri: str) -> None:
         })
         for row in ROWS
     ]  # fmt: skip
-    assert found(uri) == expected
+    assert rows_by_id(uri) == expected
     spark.sql(
         "MERGE INTO t USING (SELECT * FROM VALUES (1L, 7L), (2L, 8L) AS q(id, s)) q ON t.id = q.id "
         "WHEN MATCHED AND q.s = 7 THEN UPDATE SET t.s.a = q.s, t.s.c.e = date'2000-01-01' "
@@ -151,7 +138,7 @@ def test_parts_are_set_in_sql(spark: Any, uri: str) -> None:
         "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET s.b = concat(s.b, '!')"
     )
     first, second, third, fourth = expected
-    assert found(uri) == [
+    assert rows_by_id(uri) == [
         with_parts(first, {("s", "a"): 7, ("s", "c", "e"): dt.date(2000, 1, 1)}),
         with_parts(second, {("s", "c"): None}),
         with_parts(third, {("s", "b"): "b3!"}),
@@ -231,7 +218,7 @@ def test_structs_go_by_the_names_of_fields_in_every_statement(spark: Any, uri: s
     every = (merged, merged_in_sql, updated_in_sql, merged_without_ansi)
     for a, change in enumerate(every, 1):
         change(a * 10)
-        assert found(uri) == [{"id": 1, "s": {"a": a * 10, "b": a * 10 + 1}}]
+        assert rows_by_id(uri) == [{"id": 1, "s": {"a": a * 10, "b": a * 10 + 1}}]
 
 
 def test_a_statement_on_a_struct_that_was_altered_meanwhile_is_refused(
@@ -285,11 +272,11 @@ def test_columns_that_only_the_source_has_come_in_with_the_rows(spark: Any, uri:
         {"id": 3, "v": None, "s": struct(b="b3"), **more},
         {"id": 9, "v": None, "s": struct(a=900, n="n9"), "w": "w9", "S2": 9.5},
     ]
-    assert found(uri) == expected
+    assert rows_by_id(uri) == expected
     rows = sorted((r.asDict(recursive=True) for r in spark.table("t").collect()),
                   key=lambda row: row["id"])  # fmt: skip
     assert rows == expected
-    assert (tablefmt.open(uri).version, found(uri, 1)) == (2, ROWS)
+    assert (tablefmt.open(uri).version, rows_by_id(uri, version=1)) == (2, ROWS)
 
 
 def test_a_key_gets_the_wider_type_of_the_source(spark: Any, uri: str) -> None:
@@ -301,7 +288,7 @@ def test_a_key_gets_the_wider_type_of_the_source(spark: Any, uri: str) -> None:
         "USING (SELECT * FROM VALUES (2L, 20L), (3000000000L, 30L) AS q(id, v)) q ON t.id = q.id "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
-    assert found(uri) == [{"id": 1, "v": 1}, {"id": 2, "v": 20}, {"id": 3000000000, "v": 30}]
+    assert rows_by_id(uri) == [{"id": 1, "v": 1}, {"id": 2, "v": 20}, {"id": 3000000000, "v": 30}]
     assert spark.table("t").dtypes == [("id", "bigint"), ("v", "bigint")]
 
 
@@ -312,12 +299,12 @@ def test_without_a_star_or_anything_new_the_columns_stay(spark: Any, uri: str) -
     start = "MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT 1L AS id, 5 AS w) q ON t.id = q.id "
     spark.sql(start + "WHEN MATCHED THEN UPDATE SET v = q.w WHEN NOT MATCHED THEN INSERT (id) "
               "VALUES (q.id)")  # fmt: skip
-    assert found(uri) == [{**ROWS[0], "v": 5}, *ROWS[1:]]
+    assert rows_by_id(uri) == [{**ROWS[0], "v": 5}, *ROWS[1:]]
     with pytest.raises(Exception, match="UNRESOLVED_COLUMN"):
         spark.sql(start + "WHEN MATCHED THEN UPDATE SET nowhere = q.w")
     spark.sql("EXPLAIN " + start + "WHEN MATCHED THEN UPDATE SET *")
     spark.sql(start.replace("5 AS w", "6 AS V") + "WHEN MATCHED THEN UPDATE SET *")
-    assert found(uri) == [{**ROWS[0], "v": 6}, *ROWS[1:]]
+    assert rows_by_id(uri) == [{**ROWS[0], "v": 6}, *ROWS[1:]]
     assert spark.table("t").columns == ["id", "v", "s"]
     assert tablefmt.open(uri).version == 3
 
@@ -338,7 +325,7 @@ def test_a_merge_that_fails_leaves_the_columns_as_they_were(spark: Any, uri: str
             spark.sql(start.format(source) + star)
     with pytest.raises(InvalidPredicateError, match="not deterministic"):
         spark.sql(start.format("1L AS id, 1 AS w") + star.replace("D THEN", "D AND rand()<1 THEN"))
-    assert (found(uri), tablefmt.open(uri).version) == (ROWS, 1)
+    assert (rows_by_id(uri), tablefmt.open(uri).version) == (ROWS, 1)
     assert spark.table("t").columns == ["id", "v", "s"]
 
 
@@ -358,7 +345,7 @@ def test_fields_that_are_new_inside_arrays_and_maps(spark: Any, uri: str, backen
     table = tablefmt.spark.open(spark, uri)
     merge = table.merge(source, "t.id = s.id", merge_schema=True).when_matched_update_all()
     merge.when_not_matched_by_source_update({"n": "t.n + 3000000000"}).execute()
-    assert found(uri) == [
+    assert rows_by_id(uri) == [
         {"id": 1, "l": [{"x": 5, "y": "Y"}], "m": [("q", {"x": 6, "y": "Z"})], "n": 3000000000},
         {"id": 2, "l": None, "m": None, "n": 3000000002},
         {"id": 3, "l": [{"x": 3, "y": None}], "m": [("k", None)], "n": 3000000003},

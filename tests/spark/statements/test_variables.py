@@ -16,6 +16,7 @@ from tablefmt.log.codec import decode, encode
 from tablefmt.spark.pyspark_objects import Functions
 from tablefmt.spark.runtime.sql_text import parsed
 from tests.spark.streams.draining import drain
+from tests.tables import sorted_rows
 
 NAMES = ("${env:HOME}", "${system:user.home}")
 """The environment and the properties of the JVM."""
@@ -45,10 +46,6 @@ def poisoned(place: Path, names: tuple[str, str] = NAMES) -> tablefmt.Table:
 ROWS = [(1, "a", "b"), (2, "c", "${env:HOME}"), (3, "e", "f")]
 
 
-def rows(table: tablefmt.Table) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in table.refresh().to_arrow().to_pylist())
-
-
 @pytest.mark.broken_tables
 def test_no_statement_replaces_a_name_of_the_log(spark: Any, tmp_path: Path) -> None:
     """SEC-4, SCH-11: UPDATE, MERGE, DELETE, appends and reads give the right rows."""
@@ -57,17 +54,17 @@ def test_no_statement_replaces_a_name_of_the_log(spark: Any, tmp_path: Path) -> 
     opened = tablefmt.spark.open(spark, table.uri)
     first, second = NAMES
     opened.update({first: "'x'"}, where=f"`{second}` = '${{env:HOME}}'")
-    assert rows(table) == [ROWS[0], (2, "x", "${env:HOME}"), ROWS[2]]
+    assert sorted_rows(table) == [ROWS[0], (2, "x", "${env:HOME}"), ROWS[2]]
     spark.sql(f"UPDATE tablefmt.`{table.uri}` SET id = 4 WHERE abs(id) = 3")
-    assert rows(table)[2] == (4, "e", "f")
+    assert sorted_rows(table)[2] == (4, "e", "f")
     source = spark.createDataFrame([(1, "y", "z"), (5, "v", "w")], ["id", *NAMES])
     merge = opened.merge(source, "s.id = t.id")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     expected = [(1, "y", "z"), (2, "x", "${env:HOME}"), (4, "e", "f"), (5, "v", "w")]
-    assert rows(table) == expected
+    assert sorted_rows(table) == expected
     shown = opened.to_df().orderBy("id").collect()
     assert [tuple(row) for row in shown] == expected
-    assert SECRET not in "".join(map(repr, rows(table)))
+    assert SECRET not in "".join(map(repr, sorted_rows(table)))
 
 
 @pytest.mark.broken_tables
@@ -79,7 +76,7 @@ def test_hadoop_replaces_no_name_in_files(spark: Any, tmp_path: Path) -> None:
     table = poisoned(tmp_path / "t", ("${env.HOME}", "${user.home}"))
     opened = tablefmt.spark.open(spark, table.uri)
     opened.update({"${user.home}": "'x'"}, where="id = 2")
-    assert rows(table) == [ROWS[0], (2, "c", "x"), ROWS[2]]
+    assert sorted_rows(table) == [ROWS[0], (2, "c", "x"), ROWS[2]]
     assert [tuple(row) for row in opened.to_df().select("id").orderBy("id").collect()] == [
         (1,),
         (2,),

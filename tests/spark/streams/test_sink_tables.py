@@ -13,18 +13,13 @@ import tablefmt.spark
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.spark.entry import stream_verbs
 from tablefmt.spark.streams import stream_sink
-from tests.spark.looking import everything, selected
+from tests.spark.looking import everything, place_of, selected
 from tests.spark.streams.queries import Feed, ended
 
 
 @pytest.fixture
 def feed(catalog: None, spark: Any, tmp_path: Path) -> Feed:
     return Feed(spark, tmp_path / "feed")
-
-
-def place_of(spark: Any, name: str) -> str:
-    described = {row[0]: row[1] for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
-    return str(described["Location"]).removeprefix("file:")
 
 
 @pytest.mark.share(2)

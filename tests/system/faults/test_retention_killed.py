@@ -26,7 +26,7 @@ from tablefmt.store.location_checks import ensure_safe
 from tablefmt.store.object_store import Store
 from tablefmt.table import Table
 from tablefmt.testing.faults import FaultyStore, Killed
-from tests.maintenance.test_expire import parts_of
+from tests.maintenance.test_log_expiry import parts_of
 from tests.system.faults.test_crash import SelfKiller, in_a_child
 from tests.system.transactions.world import copy_to
 from tests.tables import (

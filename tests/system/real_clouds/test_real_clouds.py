@@ -21,6 +21,7 @@ from tablefmt.store.location_checks import probe
 from tablefmt.store.object_store import Exists, KeyNotFoundError, Store, TooLong, Written
 from tablefmt.testing.contract import StoreContract
 from tests.system.real_clouds.emulators import Emulator, emulator
+from tests.tables import ids
 
 pytestmark = pytest.mark.soak
 
@@ -41,10 +42,6 @@ def rows(*ids: int) -> pa.Table:
     return pa.table(
         {"id": pa.array(ids, pa.int64()), "text": pa.array([f"row {n}" for n in ids], pa.string())}
     )
-
-
-def ids(table: tablefmt.table.Table) -> list[int]:
-    return sorted(table.to_arrow()["id"].to_pylist())
 
 
 def test_the_probe_passes_and_leaves_nothing(cloud: Emulator) -> None:

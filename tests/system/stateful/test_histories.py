@@ -24,6 +24,7 @@ from tablefmt.operations.create import create
 from tablefmt.store.memory_store import MemoryStore
 from tablefmt.table import Table, open_at
 from tablefmt.testing.reference_model import Change, Row, Versions, with_changes
+from tests.tables import tuples
 
 SCHEMA = pa.schema([("p", pa.string()), ("q", pa.int32()), ("v", pa.int64())])
 START = 1_700_000_000_000_000
@@ -40,10 +41,6 @@ POINTS = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted)
 def table_of(rows: list[Row]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ([], [], [])
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], SCHEMA)
-
-
-def rows_of(table: pa.Table) -> list[Row]:
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def instant(micros: int) -> datetime.datetime:
@@ -162,7 +159,7 @@ class Histories(RuleBasedStateMachine):
         """A handle stays at its version during other commits."""
         handle = self.handles[at]
         expected = Counter(self.model.all[handle.version].rows)
-        assert Counter(rows_of(handle.to_arrow())) == expected
+        assert Counter(tuples(handle.to_arrow())) == expected
         assert handle.scan().count() == expected.total()
 
     @rule(at=HANDLES, points=POINTS)
@@ -216,7 +213,7 @@ class Histories(RuleBasedStateMachine):
         """Return the changes in canonical order, after a check of their order."""
         found = [
             (row[:3], row[3], row[4], (row[5] - EPOCH) // datetime.timedelta(microseconds=1))
-            for row in rows_of(read.to_arrow())
+            for row in tuples(read.to_arrow())
         ]
         keys = [(version, kind) for _, kind, version, _ in found]
         assert keys == sorted(keys)
@@ -233,7 +230,7 @@ class Histories(RuleBasedStateMachine):
             assert history["timeVersion"].to_pylist() == [instant(v.time_version) for v in versions]
             for number, known in enumerate(versions):
                 scan = handle.scan(version=number)
-                assert Counter(rows_of(scan.to_arrow())) == Counter(known.rows)
+                assert Counter(tuples(scan.to_arrow())) == Counter(known.rows)
                 for time in (known.timestamp, known.time_version, known.timestamp + 1):
                     at = handle.scan(timestamp=instant(time)).version
                     assert at == self.model.at_time(time)

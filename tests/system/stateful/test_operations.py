@@ -41,6 +41,7 @@ from tablefmt.testing.reference_model import (
     updated,
 )
 from tests.compactions import stage_compact
+from tests.tables import tuples
 
 SCHEMA = pa.schema([("p", pa.string()), ("n", pa.int64()), ("f", pa.float64())])
 EMPTY = State((Column("p", "STRING"), Column("n", "BIGINT"), Column("f", "DOUBLE")))
@@ -107,10 +108,6 @@ def named(rows: list[Row]) -> list[Values]:
     return [EMPTY.named(row) for row in rows]
 
 
-def rows_of(table: pa.Table) -> list[Row]:
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-
-
 class Operations(RuleBasedStateMachine):
     """Appends, deletes, updates, truncates and compactions, in either delete mode."""
 
@@ -133,7 +130,7 @@ class Operations(RuleBasedStateMachine):
         if changed:
             self.versions.append(self.state.counted())
         assert commit.version == self.table.version == len(self.versions) - 1
-        assert counted(rows_of(self.table.to_arrow())) == self.versions[-1]
+        assert counted(tuples(self.table.to_arrow())) == self.versions[-1]
         assert self.table.scan().count() == len(self.state.rows)
 
     @rule(rows=ROWS)
@@ -167,7 +164,7 @@ class Operations(RuleBasedStateMachine):
 
         def change(old: pa.Table) -> pa.Table:
             return table_of(
-                list(updated(State(EMPTY.columns, tuple(rows_of(old))), sets, ALL).state.rows)
+                list(updated(State(EMPTY.columns, tuple(tuples(old))), sets, ALL).state.rows)
             )
 
         txn = self.table.transaction()
@@ -210,7 +207,7 @@ class Operations(RuleBasedStateMachine):
             return
         for handle in (self.table, open_at(self.store)):
             for version, expected in enumerate(self.versions):
-                assert counted(rows_of(handle.to_arrow(version=version))) == expected
+                assert counted(tuples(handle.to_arrow(version=version))) == expected
         report = verify(self.store, deep=True)
         assert report.ok, str(report)
 

@@ -287,11 +287,7 @@ def test_a_process_that_ends_at_once_leaves_a_whole_one(tmp_path: Path, how: str
     store = table.context.store
     assert roots(store)[:1] == [3]
     verified(store, next(iter(store.list_after(f"{CHECKPOINTS}0"))).key)
-    assert ids_of(table) == [0, 1, 2] + ([100, 101, 102] if how == "fork" else [])
-
-
-def ids_of(table: tablefmt.Table) -> list[int]:
-    return sorted(table.to_arrow()["id"].to_pylist())
+    assert ids(table) == [0, 1, 2] + ([100, 101, 102] if how == "fork" else [])
 
 
 def test_by_hand(tmp_path: Path) -> None:
