@@ -22,7 +22,6 @@ from tablefmt.spark.pyspark_objects import (
     JavaObject,
     Session,
     frame_from,
-    has_jvm,
     java_class,
     java_session,
     session_from,
