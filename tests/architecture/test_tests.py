@@ -26,7 +26,7 @@ OF_NO_PACKAGE = {
 TESTED_THROUGH_OTHERS = {
     "cli": "log_commands log_records maintenance_commands table_commands",
     "commit": "concurrent_commits environment restore_plan",
-    "compat/delta": "delta_builders delta_table tables",
+    "compat/delta": "delta_table tables",
     "compat/deltalake": "deltalake_arguments deltalake_table",
     "compat/pyiceberg": "pyiceberg_catalog pyiceberg_table",
     "compat": "translation",
@@ -46,7 +46,7 @@ TESTED_THROUGH_OTHERS = {
     "log": "entry_columns entry_json metadata_json",
     "maintenance": "manual_checkpoint stored_objects",
     "model": (
-        "argument_checks cached_property clustering_columns features import_layouts "
+        "argument_checks argument_names cached_property clustering_columns features import_layouts "
         "scalar_values tags times"
     ),
     "operations": "alterations describe merge merge_matches overwrite prepared_merge tag_listing",
@@ -62,8 +62,8 @@ TESTED_THROUGH_OTHERS = {
     "spark/backends/native": "hadoop_root native_writer s3a",
     "spark/columns": "catalog_columns projection store_assignment",
     "spark/entry": (
-        "dataframe_io java_arguments read_verbs spark_table statement_verbs stream_verbs "
-        "write_verbs"
+        "catalog_locations dataframe_io inspection_verbs java_arguments metadata_frames "
+        "metadata_source read_verbs spark_table statement_verbs stream_verbs write_verbs"
     ),
     "spark": "pyspark_objects spark_options",
     "spark/runtime": "sql_text",
