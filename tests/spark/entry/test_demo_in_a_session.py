@@ -13,6 +13,7 @@ import tablefmt
 from tablefmt.cli.main import main
 from tablefmt.demo.flights import load
 from tablefmt.demo.story import SPARK_CONF
+from tablefmt.spark.entry.spark_session import DEFAULTS
 from tests.demo.test_demo import by_month
 
 ROWS = 2_000
@@ -21,7 +22,8 @@ ROWS = 2_000
 @pytest.fixture
 def settings(spark: Any) -> Iterator[None]:
     """The settings of the session of all tests, which the demo changes."""
-    before = {name: spark.conf.get(name) for name in SPARK_CONF if name.startswith("spark.sql.")}
+    names = [name for name in (*SPARK_CONF, *DEFAULTS) if name.startswith("spark.sql.")]
+    before = {name: spark.conf.get(name) for name in names}
     yield
     for name, value in before.items():
         spark.conf.set(name, value)
