@@ -83,6 +83,12 @@ STO-25.
 TEXTS_MAX = 1 << 22
 """Maximum number of texts, including names: one takes 3 bytes of text, and 64 in memory. STO-25."""
 
+COMMAS_MAX = 1 << 23
+"""Maximum number of commas outside texts: a number takes 2 bytes of text, and 32 in memory. STO-25.
+"""
+
+_CHUNK_BYTES = 1 << 20
+
 _MAYBE_WIDE = re.compile(rb"[:\[,]-?[1-9][0-9]{18}")
 _WIDE = re.compile(rb"(?<![0-9.eE+-])-?[1-9][0-9]{18,}(?![0-9.eE])")
 _QUOTE = ord('"')
@@ -121,16 +127,25 @@ def object_of(text: bytes) -> dict[str, Any]:
 
 def amount_problem(text: bytes) -> str | None:
     """Return the STO-25 limit that a text exceeds, as an error text; None if it can be parsed."""
-    if text.count(b"[") + text.count(b"{") <= CONTAINERS_MAX and text.count(b'"') <= 2 * TEXTS_MAX:
+    if (
+        text.count(b"[") + text.count(b"{") <= CONTAINERS_MAX
+        and text.count(b'"') <= 2 * TEXTS_MAX
+        and text.count(b",") <= COMMAS_MAX
+    ):
         return None
     # Brackets and escaped quotes inside texts do not count.
-    texts = _without_escapes(text).count(b'"') // 2
+    text = _without_escapes(text)
+    texts = text.count(b'"') // 2
     if texts > TEXTS_MAX:
         return f"it holds {texts} texts; at most {TEXTS_MAX} are allowed"
-    bare = _without_strings(text)
-    containers = bare.count(b"[") + bare.count(b"{")
+    containers = commas = 0
+    for bare in _chunks_without_strings(text):
+        containers += bare.count(b"[") + bare.count(b"{")
+        commas += bare.count(b",")
     if containers > CONTAINERS_MAX:
         return f"it holds {containers} objects and arrays; at most {CONTAINERS_MAX} are allowed"
+    if commas > COMMAS_MAX:
+        return f"it holds {commas} commas between values; at most {COMMAS_MAX} are allowed"
     return None
 
 
@@ -191,11 +206,18 @@ def _examined(text: bytes, document: dict[str, Any]) -> dict[str, Any]:
 
 def _without_strings(text: bytes) -> bytes:
     """Return JSON text without its strings and keys."""
-    codes = np.frombuffer(_without_escapes(text), np.uint8)
-    quotes = codes == _QUOTE
-    outside = ~(np.logical_xor.accumulate(quotes) | quotes)
-    bare: bytes = codes[outside].tobytes()
-    return bare
+    return b"".join(_chunks_without_strings(_without_escapes(text)))
+
+
+def _chunks_without_strings(text: bytes) -> Iterator[bytes]:
+    """Yield a text that has no escapes, without its strings, in pieces: masks are as long."""
+    is_inside = False
+    for at in range(0, len(text), _CHUNK_BYTES):
+        codes = np.frombuffer(text[at : at + _CHUNK_BYTES], np.uint8)
+        quotes = codes == _QUOTE
+        inside = np.logical_xor.accumulate(quotes) ^ is_inside
+        yield codes[~(inside | quotes)].tobytes()
+        is_inside = bool(inside[-1])
 
 
 def _without_escapes(text: bytes) -> bytes:

@@ -157,16 +157,36 @@ def test_json_that_would_take_much_memory_is_not_parsed() -> None:
     """STO-25: objects, arrays and texts are counted before; brackets in a text are none."""
     arrays = b'{"x_":[' + b"[]," * (strict_json.CONTAINERS_MAX) + b"0]}"
     texts = b'{"x_":[' + b'"",' * (strict_json.TEXTS_MAX + 1) + b"0]}"
+    commas = b'{"x_":[' + b"0," * (strict_json.COMMAS_MAX + 1) + b"0]}"
     assert "objects and arrays" in (amount_problem(arrays) or "")
     assert "texts" in (amount_problem(texts) or "")
     assert amount_problem(b'{"x_":"' + b'[{\\"' * strict_json.CONTAINERS_MAX + b'"}') is None
-    for body in (arrays, texts):
+    assert "commas" in (amount_problem(commas) or "")
+    of_text = b'{"x_":"' + b"," * (strict_json.COMMAS_MAX + 1) + b'"}'
+    assert amount_problem(of_text) is None
+    for body in (arrays, texts, commas):
         whole = (
             body[:-1] + b',"checksum":"' + hashlib.sha256(body[:-1]).hexdigest().encode() + b'"}'
         )
         with little(100 << 20), pytest.raises(CorruptEntryError, match="at most") as caught:
             decode(whole, 1)
         assert (caught.value.rule, caught.value.key) == ("ENT-2", entry_key(1))
+
+
+def test_a_huge_text_is_counted_in_little_memory() -> None:
+    """STO-25: 60 MB of arrays; masks as long as the text took 6 times as much."""
+    for item in (b"[],", b"0,", b'"ab",'):
+        body = b'{"x_":[' + item * ((60 << 20) // len(item)) + b"0]}"
+        with little(20 << 20):
+            assert "at most" in (amount_problem(body) or "")
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_strings_that_cross_pieces_are_left_out(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENT-1: pieces of any length give the same text without strings."""
+    text = rb'{"a":["[,\"\\",1,"",{"b":"]"}]}'
+    monkeypatch.setattr(strict_json, "_CHUNK_BYTES", at + 1)
+    assert strict_json._without_strings(text) == b"{:[,1,,{:}]}"
 
 
 def test_a_writer_says_that_an_entry_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -446,7 +446,7 @@ def footer(objects: Objects, chance: random.Random) -> None:
 
 def json_bomb(objects: Objects, chance: random.Random) -> None:
     """An entry of 60 MB that would be 2 GB of objects."""
-    item = chance.choice((b"[],", b'{"":0},', b'"ab",'))
+    item = chance.choice((b"[],", b'{"":0},', b'"ab",', b"0,", b"1e1,"))
     body = b'{"x_":[' + item * (60 * MIB // len(item)) + b"0]"
     objects[entry_key(3)] = body + b',"checksum":"' + digest(body).encode() + b'"}'
 
@@ -495,6 +495,7 @@ def without(gate: str) -> None:
             setattr(bounded_parquet, name, endless)
     elif gate == "json":
         strict_json.CONTAINERS_MAX = strict_json.TEXTS_MAX = endless
+        strict_json.COMMAS_MAX = endless
     elif gate == "block":
         vars(compacted_log)["zlib"] = _Unbounded()
     elif gate == "far":

@@ -6,6 +6,7 @@ Bytes to JSON, then names, fields, paths and files. A broken rule is a `Refusal`
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections import Counter
@@ -35,8 +36,8 @@ from logdump.values import check_bounds, decode, encode
 
 MAX_ENTRY_BYTES, MAX_ROOT_BYTES, MAX_NESTING = 64 << 20, 256 << 20, 128
 MAX_SIDE_FILES = 1 << 27
-MAX_CONTAINERS, MAX_TEXTS = 1 << 20, 1 << 22
-"""Maximum numbers of objects and arrays, and of texts including names (STO-25)."""
+MAX_CONTAINERS, MAX_TEXTS, MAX_COMMAS = 1 << 20, 1 << 22, 1 << 23
+"""Maximum numbers of objects and arrays, of texts including names, and of commas (STO-25)."""
 TAIL, TAIL_BYTES = re.compile(rb',"checksum":"([0-9a-f]{64})"\}\Z'), 79
 HEX32, HEX64 = re.compile(r"[0-9a-f]{32}\Z"), re.compile(r"[0-9a-f]{64}\Z")
 BASE64_32 = re.compile(r"[0-9A-Za-z+/]{42}[AEIMQUYcgkosw048]=\Z")
@@ -85,8 +86,8 @@ def parse(raw: bytes, most: int = MAX_ENTRY_BYTES) -> tuple[Json | None, list[tu
     elif hashlib.sha256(raw[:-TAIL_BYTES]).hexdigest().encode() != tail[1]:
         refusals.append(("ENT-1", "has a checksum that differs from that of its bytes"))
     try:
-        bare, texts = JSON_STRING.subn('""', raw.decode("utf-8"))
-        if texts > MAX_TEXTS or bare.count("[") + bare.count("{") > MAX_CONTAINERS:
+        bare = without_strings(raw.decode("utf-8"))
+        if bare is None:
             return None, [*refusals, ("STO-25", "holds more values than may be parsed")]
         deepest = depth = 0
         for bracket in re.findall(r"[\[\]{}]", bare):
@@ -102,6 +103,15 @@ def parse(raw: bytes, most: int = MAX_ENTRY_BYTES) -> tuple[Json | None, list[tu
         return None, [*refusals, ("ENT-1", "is not a JSON object")]
     refusals += [("ENT-2", f"holds {n}, beyond signed 64 bits") for n in wide_integers(entry)]
     return entry, refusals
+
+
+def without_strings(text: str) -> str | None:
+    """Return JSON text with empty strings, if a reader may parse it (STO-25)."""
+    if any(True for _ in itertools.islice(JSON_STRING.finditer(text), MAX_TEXTS, None)):
+        return None
+    bare = JSON_STRING.sub('""', text)
+    too_many = bare.count("[") + bare.count("{") > MAX_CONTAINERS or bare.count(",") > MAX_COMMAS
+    return None if too_many else bare
 
 
 def wide_integers(value: Any, place: str = "") -> list[int]:
