@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tablefmt.data.arrow_scanner import POSITION, known_values
+from tablefmt.data.arrow_scanner import POSITION, known_values, pushed_rows
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.scan_tasks import extents
 from tablefmt.log.bounded_parquet import open_checked
@@ -69,7 +69,7 @@ def plain_batches(
                     [*columns, pa.array(positions)], names=[*physical.names, POSITION]
                 ).filter(pa.array(live[positions]))
                 if pushed is not None:
-                    shaped = shaped.filter(pushed)
+                    shaped = pushed_rows(shaped, pushed)
                 if shaped.num_rows:
                     yield place, shaped.select([*names, POSITION])
 

@@ -23,7 +23,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from tablefmt.data.arrow_scanner import POSITION, READAHEAD, keep_rows, replace_fragments, scanner
+from tablefmt.data.arrow_scanner import (
+    POSITION,
+    READAHEAD,
+    keep_rows,
+    pushed_rows,
+    replace_fragments,
+    scanner,
+)
 from tablefmt.data.direct_reader import BATCH_ROWS, PickedRows, needs_plain, plain_batches
 from tablefmt.data.scan_tasks import (
     Needs,
@@ -233,14 +240,16 @@ class RowFilter:
 
     def of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the matching rows of any rows, given all columns that the condition reads."""
-        return self.kept(batch if self.pushed is None else batch.filter(self.pushed))
+        return self.kept(batch if self.pushed is None else pushed_rows(batch, self.pushed))
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the matching rows of the scan's output."""
         if self.exact is None:
             return batch
         exact = self.exact
-        return batch.filter(exact if isinstance(exact, pc.Expression) else exact(batch))
+        if isinstance(exact, pc.Expression):
+            return pushed_rows(batch, exact)
+        return batch.filter(exact(batch))
 
 
 @dataclass(slots=True, eq=False)

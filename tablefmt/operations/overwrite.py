@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.transaction_plan import Replacing, Staged
+from tablefmt.data.arrow_scanner import pushed_rows
 from tablefmt.data.column_cast import cast_to_schema, match_columns
 from tablefmt.data.matching_rows import RowFilter
 from tablefmt.data.selection import Condition, no_condition
@@ -118,7 +119,7 @@ def _matching(
 def _count(rows: pa.RecordBatch, condition: RowFilter) -> int:
     test = condition.pushed if condition.exact is None else condition.exact
     if isinstance(test, pc.Expression):
-        return int(rows.filter(test).num_rows)
+        return int(pushed_rows(rows, test).num_rows)
     assert test is not None
     return int(pc.sum(test(rows)).as_py() or 0)
 
