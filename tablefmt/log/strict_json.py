@@ -127,7 +127,7 @@ def object_of(text: bytes) -> dict[str, Any]:
 
 def amount_problem(text: bytes) -> str | None:
     """Return the STO-25 limit that a text exceeds, as an error text; None if it can be parsed."""
-    if (
+    if len(text) <= CONTAINERS_MAX or (
         text.count(b"[") + text.count(b"{") <= CONTAINERS_MAX
         and text.count(b'"') <= 2 * TEXTS_MAX
         and text.count(b",") <= COMMAS_MAX
@@ -357,7 +357,11 @@ _LISTED: tuple[tuple[str, str, str, frozenset[str]], ...] = (
 value.
 """
 
+_PLACES = tuple((place, *place.rpartition(".")[::2]) for place in NAMES if place)
+"""The places below the entry itself: each with the place above it, and its name there."""
+
 assert NAMES.keys() >= _OPEN
+assert all(above in list(NAMES)[:at] for at, (_, above, _) in enumerate(_PLACES, 1))
 
 
 def unknown_names(document: Mapping[str, Any]) -> list[str]:
@@ -366,24 +370,25 @@ def unknown_names(document: Mapping[str, Any]) -> list[str]:
     Args:
         document: the whole entry, of any shape. Its shape is checked later.
     """
-    beyond = list(_reader_features(document))
-    for place, known in NAMES.items():
-        value = _at(document, place)
+    objects = _objects_by_place(document)
+    beyond = list(_reader_features(objects.get("protocol", {})))
+    for place, value in objects.items():
+        known = NAMES[place]
         # Nearly all entries contain only known names.
-        if value is not None and not known.issuperset(value):
+        if not known.issuperset(value):
             beyond.extend(
                 feature_of_field(f"{place}.{name}" if place else name)
                 for name in value.keys() - known
                 if not (place in _OPEN and name.startswith(IGNORABLE))
             )
     for place, name, what, listed in _LISTED:
-        value = (_at(document, place) or {}).get(name)
+        value = objects.get(place, {}).get(name)
         if isinstance(value, str) and value not in listed:
             beyond.append(f"{what}:{value}")
     metadata = document.get("metadata")
     if isinstance(metadata, dict):
         beyond.extend(_of_metadata(metadata))
-    kept = (_at(document, "horizon.log") or {}).get("checkpoints")
+    kept = objects.get("horizon.log", {}).get("checkpoints")
     beyond.extend(_of_listed("horizon.log.checkpoints", kept, _CHECKPOINT))
     beyond.extend(_of_listed("cursors", document.get("cursors"), _CURSOR))
     return beyond
@@ -400,16 +405,18 @@ def unknown_columns(names: list[str], place: str = "add") -> list[str]:
     ]
 
 
-def _at(document: Mapping[str, Any], place: str) -> dict[str, Any] | None:
-    """Return the object of that dotted name; None if it is missing or not an object."""
-    value: Any = document
-    for step in place.split(".") if place else ():
-        value = value.get(step) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else None
+def _objects_by_place(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the objects of an entry that are there, by the names in `NAMES`."""
+    found = {"": document}
+    for place, above, name in _PLACES:
+        value = found[above].get(name) if above in found else None
+        if isinstance(value, dict):
+            found[place] = value
+    return found
 
 
-def _reader_features(document: Mapping[str, Any]) -> Iterator[str]:
-    named = (_at(document, "protocol") or {}).get("reader")
+def _reader_features(protocol: Mapping[str, Any]) -> Iterator[str]:
+    named = protocol.get("reader")
     for name in named if isinstance(named, list) else ():
         if isinstance(name, str) and name not in READER_FEATURES:
             yield name
