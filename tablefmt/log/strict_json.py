@@ -382,9 +382,9 @@ def unknown_names(document: Mapping[str, Any]) -> list[str]:
                 if not (place in _OPEN and name.startswith(IGNORABLE))
             )
     for place, name, what, listed in _LISTED:
-        value = objects.get(place, {}).get(name)
-        if isinstance(value, str) and value not in listed:
-            beyond.append(f"{what}:{value}")
+        given = objects.get(place, {}).get(name)
+        if isinstance(given, str) and given not in listed:
+            beyond.append(f"{what}:{given}")
     metadata = document.get("metadata")
     if isinstance(metadata, dict):
         beyond.extend(_of_metadata(metadata))
@@ -407,7 +407,7 @@ def unknown_columns(names: list[str], place: str = "add") -> list[str]:
 
 def _objects_by_place(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the objects of an entry that are there, by the names in `NAMES`."""
-    found = {"": document}
+    found: dict[str, Mapping[str, Any]] = {"": document}
     for place, above, name in _PLACES:
         value = found[above].get(name) if above in found else None
         if isinstance(value, dict):
