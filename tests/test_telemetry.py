@@ -383,6 +383,7 @@ def test_spans(exported: InMemorySpanExporter) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_without_its_api_no_span_is_made() -> None:
     """A program that does not import OpenTelemetry does not pay for it."""
     program = (

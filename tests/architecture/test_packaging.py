@@ -78,6 +78,7 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_importing_the_package_imports_nothing_heavy() -> None:
     """A bound on modules, where a bound on seconds would depend on the machine.
 
@@ -89,6 +90,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert others.split() == []
 
 
+@pytest.mark.slow
 def test_importing_the_package_switches_nothing_of_the_process(tmp_path: Path) -> None:
     """The import loads no engine and no client. A local table does not either."""
     assert run(UNTOUCHED, str(tmp_path / "t")) == ""
@@ -112,6 +114,7 @@ def tracked(*places: str) -> set[str]:
     return {name for name in said.split("\0") if name and (ROOT / name).exists()}
 
 
+@pytest.mark.slow
 def test_the_wheel_is_the_package_and_nothing_else(built: Path) -> None:
     """The wheel is small: 2 MB are twice its size today."""
     [wheel] = built.glob("*.whl")

@@ -104,12 +104,14 @@ BAD: dict[str, tuple[object, str, Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_the_planner_passes(checks: list[Check]) -> None:
     """INC-4, INC-5, INC-6: the unchanged planner gives the rows that commits removed and added."""
     for check in checks:
         check()
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", BAD)
 def test_a_planner_that_is_wrong_is_found_out(

@@ -352,6 +352,7 @@ def test_text_to_a_pipe_is_whole_and_drives_no_terminal(
         assert path in done.out
 
 
+@pytest.mark.slow
 def test_a_reader_that_closes_early_is_no_error(tmp_path: Path) -> None:
     """The output is far larger than the buffer of the pipe, and its reader has closed it."""
     uri = str(tmp_path / "t")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import tablefmt
 from tablefmt.cli.command_options import landing
@@ -67,6 +68,7 @@ def following(*arguments: str) -> Iterator[tuple[Lines, Callable[[], tuple[int, 
             process.kill()
 
 
+@pytest.mark.slow
 def test_commits_are_printed_as_they_land(tmp_path: Path) -> None:
     """INC-8: each line has the version to resume from.
 
@@ -116,6 +118,7 @@ def test_what_has_expired_is_marked(tmp_path: Path) -> None:
     assert found["snapshot"] == found["last_version"] == table.refresh().version
 
 
+@pytest.mark.slow
 def test_entries_are_printed_as_they_land(tmp_path: Path) -> None:
     """Each whole, as `log` prints it afterwards; an interrupt ends it well."""
     uri = str(tmp_path / "t")
@@ -138,6 +141,7 @@ def test_entries_are_printed_as_they_land(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_table_that_is_dropped_ends_its_log(tmp_path: Path) -> None:
     """ENT-14: the log ends with the entry of the drop."""
     uri = str(tmp_path / "t")
@@ -176,6 +180,7 @@ def test_a_look_at_nothing_new_is_one_request() -> None:
     assert looks == [[], [("get", entry_key(2))], [("get", entry_key(2))]]
 
 
+@pytest.mark.slow
 def test_the_log_of_a_table_that_was_expired(tmp_path: Path) -> None:
     """RET-9: its first entry, and those that are kept; `show` too."""
     uri = str(tmp_path / "t")

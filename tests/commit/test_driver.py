@@ -505,6 +505,7 @@ def test_threads_of_one_handle_lose_nothing() -> None:
     assert_sound(table.context.store)
 
 
+@pytest.mark.slow
 def test_a_handle_5000_versions_behind_appends_and_reads_each_entry_once() -> None:
     """CMT-2, CMT-5, CMT-6."""
     store = with_history(2)

@@ -36,6 +36,7 @@ def test_a_partition_is_the_same_whatever_text_its_value_has(
     assert shared_partitions(*scopes, metadata) == frozenset(shared)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["(no condition ${env:HOME} at all", "", "y = 1", "\0", "p = p" * 6_000]
 )

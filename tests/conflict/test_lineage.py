@@ -215,6 +215,7 @@ def test_lineage_of_more_rows_than_a_file_can_have_is_damage(rows: int) -> None:
         rebase_onto(concurrent, mine)
 
 
+@pytest.mark.slow
 def test_ten_thousand_concurrent_commits_leave_no_more_state_than_ten() -> None:
     """CFL-13, CFL-17: the live files bound the state that a rebase keeps."""
     world = World(Level("row"), [[(i, 0, 0, 0) for i in range(9)], [(9, 0, 0, 0)]])
@@ -237,6 +238,7 @@ def test_ten_thousand_concurrent_commits_leave_no_more_state_than_ten() -> None:
     assert mine.deletes == {large: Marks(BitMap64(), BitMap64(range(5)))}
 
 
+@pytest.mark.slow
 def test_what_overwrites_wipe_is_not_remembered() -> None:
     """CFL-17: a thousand outputs that came and went leave nothing behind."""
     world = World(Level("row"), [[(0, 0, 0, 0)], [(1, 1, 0, 0)]])

@@ -43,6 +43,7 @@ def is_explained(history: History, level: Level) -> bool:
     return explained_in_some_order(history)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("isolation", [WRITES, SERIAL])
 @pytest.mark.parametrize("granularity", GRANULARITIES)

@@ -139,6 +139,7 @@ def test_a_damaged_file_is_refused_by_name(
     assert not table.verify(deep=True).ok
 
 
+@pytest.mark.slow
 @pytest.mark.broken_tables
 def test_no_flipped_bit_is_read_as_rows(tmp_path: Path) -> None:
     """ADD-7, DAT-5: 600 random single bits of a small file, in pages, their headers, the footer."""
@@ -156,6 +157,7 @@ def test_no_flipped_bit_is_read_as_rows(tmp_path: Path) -> None:
         assert [f.object for f in table.verify().findings] == [key]
 
 
+@pytest.mark.slow
 @pytest.mark.broken_tables
 def test_flipped_bits_of_a_large_file_are_errors_or_change_nothing(tmp_path: Path) -> None:
     """ADD-7, DAT-5: pages have checksums of their own; the end of the file has this one."""

@@ -53,6 +53,7 @@ def test_no_text_reaches_files_extensions_or_settings(tmp_path: Path) -> None:
     assert engine.query("SELECT sum(k) AS s FROM rows", rows=ROWS)["s"].to_pylist() == [499500]
 
 
+@pytest.mark.slow
 def test_rows_beyond_memory_go_to_disk() -> None:
     """The folder for them is not among what is closed."""
     engine = Engine(64 << 20)
@@ -115,6 +116,7 @@ next(builtins.kept)
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_said_at_exit() -> None:
     """An engine that a thread, a module or C code still holds at exit is not reported."""
     done = subprocess.run(

@@ -252,6 +252,7 @@ print(sorted(table.to_arrow()["v"].to_pylist()), "duckdb" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_simple_statements_load_no_engine(tmp_path: Path) -> None:
     """SQL-1: a process that updates, deletes and merges by them never imports DuckDB."""
     run = subprocess.run(

@@ -107,6 +107,7 @@ def canonical(value: Any) -> str:
     return repr(value + 0.0 if isinstance(value, float) else value)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3, unique=True),

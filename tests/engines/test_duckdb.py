@@ -247,6 +247,7 @@ def test_tables_in_memory(connection: Any) -> None:
     assert plain(rows_of(connection.sql("FROM v"))) == shown(model)
 
 
+@pytest.mark.slow
 def test_tables_on_s3(s3_uri: str, s3_server: S3Server, connection: Any) -> None:
     """It reads ranges of the requested columns. No text of the session shows the credentials."""
     options = s3_server.options

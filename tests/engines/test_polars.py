@@ -213,6 +213,7 @@ def test_a_version_that_was_given_up_is_told_as_that(collected: bool, tmp_path: 
     (tmp_path / "kept").rename(tmp_path / "t" / path)
 
 
+@pytest.mark.slow
 def test_tables_on_s3(s3_uri: str, s3_server: S3Server) -> None:
     """It reads ranges. Files that a condition rules out are not requested."""
     options = s3_server.options

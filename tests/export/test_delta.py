@@ -98,6 +98,7 @@ WIDENED = 2
 """The first version of `wider` with a wider type, which delta-rs does not read."""
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", list(MAKERS))
 def test_every_version_has_its_rows(
@@ -143,6 +144,7 @@ QUESTIONS = [
 ]
 
 
+@pytest.mark.slow
 def test_conditions_that_go_by_bounds_lose_no_row(
     shapes: Callable[[str], tablefmt.Table], duck: DuckDBDelta
 ) -> None:
@@ -287,6 +289,7 @@ def test_no_copy_begins_with_such_a_default(tmp_path: Path) -> None:
     assert not (tmp_path / "t" / "_delta_log").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["head", 3, 9])
 def test_a_copy_may_begin_late(
     start: Any, shapes: Callable[[str], tablefmt.Table], tmp_path: Path, read: Read
@@ -337,6 +340,7 @@ def test_a_restore_takes_type_changes_back(tmp_path: Path, duck: DuckDBDelta) ->
     ]
 
 
+@pytest.mark.slow
 def test_checkpoints_hold_the_whole_state(
     shapes: Callable[[str], tablefmt.Table],
     tmp_path: Path,
@@ -378,6 +382,7 @@ def deleting_table(store: Store | None = None) -> tablefmt.Table:
     return table
 
 
+@pytest.mark.slow
 def test_an_exporter_may_die_at_any_put(monkeypatch: pytest.MonkeyPatch) -> None:
     """XPT-1: every object has the bytes of one undisturbed export, and nothing is left over."""
     monkeypatch.setattr(delta_target, "CHECKPOINT_EVERY", 3)
@@ -647,6 +652,7 @@ REFUSED = {
 """Golden tables of which no copy can begin with the oldest version, and the error's class."""
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("case", [name for name in golden_tables() if name not in UNREADABLE])
 def test_golden_tables_read_right(case: str, tmp_path: Path, read: Read) -> None:

@@ -31,6 +31,7 @@ def history() -> Table:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["delta", "iceberg"])
 @pytest.mark.parametrize(
     "fault",

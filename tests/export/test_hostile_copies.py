@@ -162,6 +162,7 @@ def test_a_manifest_list_that_would_take_much_memory_is_damage() -> None:
     assert "not a readable Avro file" in str(handle(store).verify().findings[0])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_copy_that_is_damaged_is_a_problem() -> None:
     """STO-26: a footer that ends Arrow's process is refused before Arrow reads it."""
     store = copied("delta")

@@ -135,6 +135,7 @@ SHAPES = {**shapes.MAKERS, "restored": restored, "many_commits": many_commits}
 SOAK = pytest.mark.soak
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("shape", "form"),
@@ -188,6 +189,7 @@ CONDITIONS = (
 )
 
 
+@pytest.mark.slow
 def test_conditions_find_the_same_rows(
     made: Callable[[str, str], Table], duckdb: DuckDBIceberg
 ) -> None:
@@ -202,6 +204,7 @@ def test_conditions_find_the_same_rows(
         assert found["id"].to_pylist() == wanted["id"].to_pylist(), condition
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("form", ["2", pytest.param("3", marks=SOAK)])
 def test_many_commits_read_right(made: Callable[[str, str], Table], read: Read, form: str) -> None:
@@ -342,6 +345,7 @@ def exported_objects(table: Table) -> dict[str, bytes]:
     return {o.key: store.get(o.key) for o in store.list_after("metadata/")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["2", "3"])
 def test_an_exporter_may_die_at_any_write(form: str) -> None:
     """XPT-1: each version is the same in the end, byte for byte, and nothing is left over."""

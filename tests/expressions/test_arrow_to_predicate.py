@@ -360,6 +360,7 @@ def described(files: list[pa.Table], schema: Schema, nans_known: bool) -> pa.Tab
     return pa.table(arrays)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cases(), st.booleans())
 def test_pruning_loses_no_row_of_arrows_own_filter(

@@ -86,6 +86,7 @@ def test_nothing_is_known_where_other_keys_are_possible_or_hashes_may_differ(
     assert found(text, *names) is None
 
 
+@pytest.mark.slow
 def test_too_many_keys_are_not_listed() -> None:
     values = ", ".join(map(str, range(LISTED_MAX)))
     assert len(found(f"k IN ({values})", "k") or []) == LISTED_MAX

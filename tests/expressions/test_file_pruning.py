@@ -93,6 +93,7 @@ def cases(draw: st.DrawFn) -> tuple[Schema, list[Rows], int | None, Predicate]:
     return schema, files, partition and partition.id, draw(predicates(schema, known))  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cases(), st.integers(1, 3), st.booleans())
 def test_no_row_is_lost_and_no_row_too_many_is_passed(

@@ -228,6 +228,7 @@ def oracle(schema: Schema, rows: list[dict[int, Any]], filters: Any) -> list[int
     return places
 
 
+@pytest.mark.slow
 @given(cases())
 def test_any_filters_are_what_pyarrow_makes_of_them(case: Any) -> None:
     """The log can hold the predicate as text."""

@@ -53,6 +53,7 @@ def conditions(draw: st.DrawFn) -> tuple[Schema, Predicate]:
     return schema, draw(predicates(schema))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(conditions(), st.sampled_from(["UTC", "Asia/Kolkata", "America/New_York", "-03:00"]))
 def test_the_text_of_a_predicate_is_read_back_as_the_same_tree(
@@ -67,6 +68,7 @@ def test_the_text_of_a_predicate_is_read_back_as_the_same_tree(
     assert fields(again) == fields(predicate)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(conditions(), st.data())
 def test_conjuncts_are_together_the_whole(
@@ -236,6 +238,7 @@ def test_an_unknown_column_names_those_there_are() -> None:
         parse_predicate("x = 1", SCHEMA)
 
 
+@pytest.mark.slow
 def test_text_over_the_limits_is_refused() -> None:
     for text in ("x" * (sql_parser.TEXT_MAX + 1), "i=1 OR " * 60_000 + "i=1"):
         with pytest.raises(InvalidPredicateError, match=r"at most|more than"):

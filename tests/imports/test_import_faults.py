@@ -16,6 +16,7 @@ from tablefmt.testing.faults import Fault, FaultyStore, Killed
 from tests.imports.sources import alike, contents, hive, write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.parametrize("fault", ["kill_before", "kill_after", "lost_answer"])
 def test_an_import_killed_at_any_request_is_finished_by_the_next(

@@ -321,6 +321,7 @@ def test_a_source_that_changes_meanwhile_is_refused(
     assert not (tmp_path / "t" / "_log").exists()
 
 
+@pytest.mark.slow
 def test_ten_thousand_values_are_a_small_log(tmp_path: Path) -> None:
     """ADD-6, IMP-5: six bytes a file beyond a header. Four of them are the footer's checksum."""
     for day in range(60):
@@ -339,6 +340,7 @@ def test_ten_thousand_values_are_a_small_log(tmp_path: Path) -> None:
     assert reopened.verify().ok
 
 
+@pytest.mark.slow
 def test_columns_of_a_few_hundred_files_are_not_in_the_entry(tmp_path: Path) -> None:
     """ADD-6: by their size, whatever their number; every value comes back, of each type."""
     columns = {

@@ -153,6 +153,7 @@ def test_derived_objects_that_are_too_long_are_skipped(tmp_path: Path) -> None:
             assert sorted(again.to_arrow()["id"].to_pylist()) == list(range(20))
 
 
+@pytest.mark.slow
 def test_json_that_would_take_much_memory_is_not_parsed() -> None:
     """STO-25: objects, arrays and texts are counted before; brackets in a text are none."""
     arrays = b'{"x_":[' + b"[]," * (strict_json.CONTAINERS_MAX) + b"0]}"
@@ -173,6 +174,7 @@ def test_json_that_would_take_much_memory_is_not_parsed() -> None:
         assert (caught.value.rule, caught.value.key) == ("ENT-2", entry_key(1))
 
 
+@pytest.mark.slow
 def test_a_huge_text_is_counted_in_little_memory() -> None:
     """STO-25: 60 MB of arrays; masks as long as the text took 6 times as much."""
     for item in (b"[],", b"0,", b'"ab",'):

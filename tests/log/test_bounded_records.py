@@ -33,6 +33,7 @@ def nested(rows: list[Any]) -> pa.Array:
     return pa.array(rows, KIND)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"use_dictionary": False}, {"data_page_version": "2.0"},
                 {"use_dictionary": False, "column_encoding": {"add.path": "DELTA_BYTE_ARRAY"}},
@@ -78,6 +79,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_refused(name: str) -> None:
     """A few kilobytes that would be hundreds of megabytes of Python values."""

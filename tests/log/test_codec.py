@@ -213,6 +213,7 @@ def entries(draw: st.DrawFn) -> Entry:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(given_entry=entries())
 def test_what_is_encoded_is_decoded_and_encoded_the_same(given_entry: Entry) -> None:
@@ -292,6 +293,7 @@ def test_what_is_no_text_of_an_entry_is_refused_though_its_checksum_is_right(cha
     assert refused(sealed(changed)) in {"ENT-1", "ENT-2", "ENT-3"}
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     given_entry=entries(), blank=st.sampled_from(["", " ", "\t", "\n"]), escapes=st.booleans(),

@@ -34,6 +34,7 @@ def test_one_path_is_refused_alone_and_among_others(path: str | None, lead: int)
     assert_told([OWN, path, OWN], lead)
 
 
+@pytest.mark.slow
 def test_any_text_is_told_apart_as_by_itself() -> None:
     chance = random.Random(3)
     for _ in range(3000):

@@ -107,6 +107,7 @@ def test_a_column_that_an_entry_could_not_have_is_damage(tmp_path: Path, name: s
     assert logdump.read(folder)["findings"] != []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", CASES)
 def test_wrong_content_is_read_or_refused(tmp_path: Path, place: str) -> None:
     """ADD-6, DEL-3, KEY-2, RPL-3: an overflow file with right checksums counts as part of the log.

@@ -410,6 +410,7 @@ def asked(first: int, count: int) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 def test_footers_that_pass_end_no_process() -> None:
     """STO-26: a fixed sample at every change."""
     assert asked(1, 300) > 30
@@ -421,6 +422,7 @@ def test_many_footers_that_pass_end_no_process(first_seed: int) -> None:
     assert asked(first_seed, 20_000) > 2000
 
 
+@pytest.mark.slow
 def test_without_the_check_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """STO-26: without the check, the sample crashes Arrow."""
     without = "from tablefmt.log import bounded_parquet\nbounded_parquet.check_end = print\n"

@@ -141,6 +141,7 @@ def derived_keys(store: Store) -> list[str]:
     return [o.key for folder in (CHECKPOINTS, HISTORY) for o in store.list_after(folder)]
 
 
+@pytest.mark.slow
 def test_vacuum_leaves_enough_checkpoints() -> None:
     """RET-10: a dry run lists what goes, every version is read, and a second run does nothing."""
     store, table, clock, known = long_table()
@@ -166,6 +167,7 @@ def test_vacuum_leaves_enough_checkpoints() -> None:
     assert handle(store, clock).context.view.base.key == left[0]
 
 
+@pytest.mark.slow
 def test_roots_of_checkpoints_are_told_as_they_go() -> None:
     """RET-10: they go before all others, and count among them."""
     _, table, clock, _ = long_table(60)
@@ -178,6 +180,7 @@ def test_roots_of_checkpoints_are_told_as_they_go() -> None:
     assert seen == [(roots, len(going)), (len(going), len(going))]
 
 
+@pytest.mark.slow
 def test_handles_on_deleted_checkpoints_read_on() -> None:
     """CKP-6, RET-10: opened at a checkpoint that a stale hint named, and not read yet."""
     store, table, clock, known = long_table()
@@ -248,6 +251,7 @@ def test_a_writer_names_no_part_of_long_ago() -> None:
     assert {*parts_of(store, late.path)} <= {*parts_of(store, newest.path)}
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("order", ["vacuum", "expiry"])
 def test_the_checkpoints_of_a_log_without_its_beginning_stay(order: str) -> None:
@@ -288,6 +292,7 @@ def test_the_checkpoints_of_a_log_without_its_beginning_stay(order: str) -> None
     assert ids(handle(store, clock)) == ids(table)
 
 
+@pytest.mark.slow
 @pytest.mark.broken_tables
 def test_an_expiry_looks_whether_its_checkpoints_are_still_there() -> None:
     """RET-9: the expiry checks this before it removes the entries that they replace."""
@@ -313,6 +318,7 @@ def test_an_expiry_looks_whether_its_checkpoints_are_still_there() -> None:
     assert ids(handle(store, clock)) == known[max(known)]
 
 
+@pytest.mark.slow
 def test_a_root_that_cannot_be_removed_keeps_its_parts() -> None:
     """RET-10: a checkpoint that stays is complete. A later run removes the rest."""
     store, table, clock, known = long_table(60)
@@ -361,6 +367,7 @@ def test_it_is_said_of_stores_in_memory_too() -> None:
     assert LogView.open(store).head.version == 1
 
 
+@pytest.mark.slow
 def test_a_long_log_is_read_by_what_was_put_together() -> None:
     """HIS-2, RET-5: a vacuum and an expiry read blocks, and each entry once; verify reads the
     entries themselves."""

@@ -74,6 +74,7 @@ def assert_reads(table: Table, known: list[list[int]]) -> None:
             assert ids(table, version) == found
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_a_run_does() -> None:
     """RET-9: entries expire by their own times.
 
@@ -142,6 +143,7 @@ def parts_of(store: Store, key: str) -> list[str]:
     return [part.path for part in (*root.segments, *root.deletes)]
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("damage", ["lost", "damaged"])
@@ -177,6 +179,7 @@ def test_no_part_is_the_only_one(damage: str) -> None:
     assert_sound(store)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("lost", ["hint", "first"])
 def test_a_log_without_its_beginning_is_opened(lost: str) -> None:
@@ -458,6 +461,7 @@ def test_an_attempt_that_stalled_and_is_in_the_log_is_believed(above: bool) -> N
     assert ids(handle(store, clock)) == ([1, 2] if above else [1])
 
 
+@pytest.mark.slow
 def test_two_expirers_at_once_do_no_more_than_one() -> None:
     """RET-9: both delete the same entries. The second rebases onto the first."""
     store, table, clock, known = long_log()

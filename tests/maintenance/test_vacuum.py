@@ -488,6 +488,7 @@ def test_the_earlier_of_two_clocks_decides() -> None:
     assert removed(right.vacuum(dry_run=False)) == by_version[1]
 
 
+@pytest.mark.slow
 def test_overflow_files_stay_as_long_as_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """RET-6, ADD-6, DEL-3: the state of later versions is read from them."""
     monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_ABOVE_BYTES", 0)
@@ -697,6 +698,7 @@ def test_a_copy_is_as_old_as_the_times_that_were_copied(tmp_path: Path, *, kept:
     assert copied.vacuum(retention=0, breaks_running_transactions=True).files.num_rows == 1 - kept
 
 
+@pytest.mark.slow
 def test_many_files_go_in_one_run() -> None:
     """RET-5: the files are deleted in batches."""
     clock = Clock(NOW)
@@ -717,6 +719,7 @@ def test_many_files_go_in_one_run() -> None:
     assert data_files(store) == live_files(store)
 
 
+@pytest.mark.slow
 def test_it_works_on_s3(s3_uri: str, s3_server: S3Server) -> None:
     """RET-5, RET-9: the store's clock decides. One request deletes many files."""
     options = s3_server.options
@@ -737,6 +740,7 @@ def test_it_works_on_s3(s3_uri: str, s3_server: S3Server) -> None:
     assert fresh.verify(deep=True).ok
 
 
+@pytest.mark.slow
 def test_keys_that_s3_does_not_delete_are_told_and_go_with_the_next_run(
     s3_uri: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

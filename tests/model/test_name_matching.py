@@ -19,6 +19,7 @@ Perl's `fc` made them of code points with the property Present_In=13.0.
 FOLDS = pytest.mark.parametrize("fold", [folded, schemas.folded])
 
 
+@pytest.mark.slow
 @FOLDS
 def test_every_code_point_folds_as_in_unicode_13(fold: type[str]) -> None:
     """SCH-2: the Unicode version of the running Python makes no difference."""

@@ -67,6 +67,7 @@ def test_a_set_is_read_as_it_was_written_by_either_writer(positions: set[int]) -
         assert set(decode_positions(text)) == positions
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     start=st.sampled_from(

@@ -128,6 +128,7 @@ def counted(table: pa.Table) -> Counter[str]:
     return Counter(str(row) for row in table.to_pylist())
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(ROWS, st.lists(st.sampled_from(list(VALUES)), min_size=1, unique=True), st.data())
 def test_no_row_is_lost_and_a_linear_order_is_that_of_the_columns(

@@ -145,6 +145,7 @@ def test_a_second_clustering_has_nothing_to_do(first: str, second: str) -> None:
     assert table.cluster().no_op
 
 
+@pytest.mark.slow
 def test_maintenance_costs_what_is_new_and_a_search_opens_few_files() -> None:
     """CMP-8: 60 appends, maintain after each."""
     rng = np.random.default_rng(1)

@@ -66,6 +66,7 @@ def expected_groups(files: list[File], kind: str, target: int) -> list[list[int]
     return groups
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(FILES, st.sampled_from(["minor", "major"]), st.integers(1, 150))
 def test_a_plan_is_what_packing_file_by_file_gives(
@@ -363,6 +364,7 @@ def test_requests_are_the_files_once_and_the_new_one() -> None:
     assert commit.metrics["numPutRequests"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("verb", ["compact", "cluster"])
 def test_a_far_store_gets_a_long_file_in_parts(verb: str, s3_server: Any, s3_uri: str) -> None:

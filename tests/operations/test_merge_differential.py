@@ -93,6 +93,7 @@ def run(seed: int) -> tuple[int, int]:
     return MERGES_A_TABLE - refused, refused
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("part", range(4))
 def test_random_merges_do_what_plain_python_does(part: int) -> None:

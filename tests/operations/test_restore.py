@@ -359,6 +359,7 @@ def test_changes_across_a_restore_are_the_difference() -> None:
     assert said == [(4, "delete", 2), (4, "delete", 3), (5, "insert", 2), (5, "insert", 3)]
 
 
+@pytest.mark.slow
 def test_many_files_come_back_by_an_overflow_file() -> None:
     """ADD-6, RET-1: the files keep their bounds and partitions."""
     table = new_table(partitioned=True)

@@ -128,6 +128,7 @@ def test_an_update_of_parts_keeps_the_others(
 X = column("x", "s")
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(tables, assignments(), assignments())
 def test_a_merge_sets_parts_of_matched_rows_and_of_the_others(

@@ -123,6 +123,7 @@ def _warned(act: Callable[[], Any]) -> list[warnings.WarningMessage]:
     return [each for each in seen if "never executed" in str(each.message)]
 
 
+@pytest.mark.slow
 def test_a_merge_that_is_never_executed_warns_once_where_it_was_written() -> None:
     """The number of clauses makes no difference."""
     table = new_table("id BIGINT")
@@ -136,6 +137,7 @@ def test_a_merge_that_is_never_executed_warns_once_where_it_was_written() -> Non
     assert len(_warned(lambda: table.transaction().merge(ROWS, "s.id = t.id"))) == 1
 
 
+@pytest.mark.slow
 def test_a_merge_that_is_executed_or_refused_does_not_warn() -> None:
     """A MERGE that is only explained does not warn either."""
     table = new_table("id BIGINT")
@@ -153,6 +155,7 @@ def test_a_merge_that_is_executed_or_refused_does_not_warn() -> None:
     assert _warned(lambda: table.merge(ROWS, "s.id = t.id").when_matched_delete().explain()) == []
 
 
+@pytest.mark.slow
 def test_a_merge_that_is_pending_at_the_end_of_the_process_warns() -> None:
     """It is held by a name until then."""
     code = (

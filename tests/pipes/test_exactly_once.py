@@ -131,6 +131,7 @@ def test_answers_that_are_lost(fault: Any) -> None:
         assert ids(handle(target)) == RUNS["append"][1]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_sigkill_of_a_process_that_makes_its_target(tmp_path: Path) -> None:
     """PIP-2, PIP-6: the kill is at each request to the target, from before the table exists."""
@@ -321,6 +322,7 @@ def step(table: Table, chance: random.Random, fresh: Iterator[int]) -> None:
         table.restore(version=chance.randrange(max(0, table.version - 3), table.version + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize(
     "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.soak) for n in range(3, 60))]

@@ -270,6 +270,7 @@ if sys.argv[3] == "fork":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("how", ["plain", "fork"])
 def test_a_process_that_ends_at_once_leaves_a_whole_one(tmp_path: Path, how: str) -> None:

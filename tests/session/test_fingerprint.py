@@ -204,6 +204,7 @@ HELD: dict[str, Callable[[pa.Table], pa.Table]] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(tables())
 def test_equal_rows_have_one_digest_however_they_are_held(table: pa.Table) -> None:
@@ -214,6 +215,7 @@ def test_equal_rows_have_one_digest_however_they_are_held(table: pa.Table) -> No
         assert digest(other) == expected, name
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_digests_are_equal_exactly_where_rows_are(data: st.DataObject) -> None:

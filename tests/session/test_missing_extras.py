@@ -120,6 +120,7 @@ print(json.dumps([told, table.version, rows]))
 EXTRAS = {"pandas": "pandas", "polars": "polars", "duckdb": "sql", "s3fs": "s3", "pyspark": "spark"}
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("lacking", EXTRAS)
 def test_what_is_missing_is_named_with_its_extra(lacking: str, tmp_path: Path) -> None:
@@ -134,6 +135,7 @@ def test_what_is_missing_is_named_with_its_extra(lacking: str, tmp_path: Path) -
     assert (version, rows) == (1, [{"id": 1, "s": "a"}])
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("lacking", "arguments"),

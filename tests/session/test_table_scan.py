@@ -229,6 +229,7 @@ def test_a_commit_of_20000_files_has_an_overflow_file(large: tablefmt.Table) -> 
     assert (again.scan().files().num_rows, again.scan(version=1).files().num_rows) == (0, FILES)
 
 
+@pytest.mark.slow
 @pytest.mark.broken_tables
 def test_no_python_object_is_kept_a_file(large: tablefmt.Table) -> None:
     """RPL-2: files are rows of Arrow tables, however many they are."""

@@ -72,6 +72,7 @@ def united(snapshot: Snapshot, files: FileHistory) -> Deltas:
     return Deltas.of_entry(snapshot.version, maps, np.ones(count, bool))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, pytest.param(None, marks=pytest.mark.soak)])
 def test_a_base_and_a_tail_are_the_whole_log(seed: int | None) -> None:
     """RPL-1 .. RPL-5, DEL-4, TIM-4, INC-3: this holds at every version from the base on."""

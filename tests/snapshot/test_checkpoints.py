@@ -38,6 +38,7 @@ def written(store: Store, before: Known | None = None) -> Checkpoint:
     return checkpoint_of(LogView.open(store), SYSTEM.nonce, before)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(None, marks=pytest.mark.soak)])
 def test_a_checkpoint_and_a_tail_are_the_whole_log(
@@ -117,6 +118,7 @@ def torn(body: bytes) -> Iterator[bytes | None]:
         yield body[:at] + bytes([body[at] ^ 0x41]) + body[at + 1 :]
 
 
+@pytest.mark.slow
 def test_damage_of_a_checkpoint_changes_no_answer() -> None:
     """CKP-2, CKP-3, CKP-6: an older one, or the entries, say the same."""
     store, table = grown(1)
@@ -213,6 +215,7 @@ def test_a_lost_hint_costs_requests_alone(monkeypatch: pytest.MonkeyPatch) -> No
         assert said(store) == expected
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_stopped_anywhere_leaves_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """CKP-7: the kill is at every request of it, before or after it took effect."""
     for seed in (6, 7):

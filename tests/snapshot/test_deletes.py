@@ -129,6 +129,7 @@ def rows_by_the_log_dump(uri: str, version: int) -> list[Row]:
     return rows
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(chance=st.randoms(use_true_random=False), steps=st.integers(1, 9))
 def test_every_version_is_what_the_model_says(chance: random.Random, steps: int) -> None:
@@ -162,6 +163,7 @@ def test_every_version_is_what_the_model_says(chance: random.Random, steps: int)
     assert fresh.verify().findings == ()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(chance=st.randoms(use_true_random=False), steps=st.integers(1, 6))
 def test_rows_are_found_at_their_positions(chance: random.Random, steps: int) -> None:

@@ -39,6 +39,7 @@ def expired(changed: int, versions: int = 40) -> tuple[Dated, Clock, list[Hint]]
     return store, clock, hints
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("changed", [FIRST_WINDOW, 12])
 def test_an_old_hint_opens_no_old_head(changed: int) -> None:

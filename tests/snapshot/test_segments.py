@@ -31,6 +31,7 @@ def together(files: pa.Table) -> HeldColumns:
     return HeldColumns(ids, ids, files)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(cases())
 def test_a_segment_with_a_file_that_may_match_may_match(

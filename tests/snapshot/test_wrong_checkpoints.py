@@ -143,6 +143,7 @@ def some_of(made: list[Forgery], seed: int, count: int) -> list[Forgery]:
     return random.Random(seed).sample(made, min(count, len(made)))
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize(("kind", "count"), [("rich", 160), ("plain", 60), ("expired", 40)])
@@ -173,6 +174,7 @@ def test_no_wrong_content_gives_any_wrong_answer(
             assert_same_or_refused(kind, forgery, name)
 
 
+@pytest.mark.slow
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("kind", ["rich", "plain"])
 def test_a_listing_of_all_files_has_the_bytes_of_the_entry(kind: str) -> None:

@@ -109,6 +109,7 @@ def compared(first: int, count: int) -> Counter[tuple[bool, bool]]:
     return verdicts
 
 
+@pytest.mark.slow
 def test_both_readers_make_the_same_of_changed_footers() -> None:
     """STO-26: a fixed sample at every change. Arrow refuses some that pass."""
     verdicts = compared(1, 1500)

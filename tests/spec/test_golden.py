@@ -147,6 +147,7 @@ def test_a_table_that_asks_more_of_writers_is_not_written(
     assert logdump.read(uri) == before
 
 
+@pytest.mark.slow
 def test_making_the_cases_again_changes_none(tmp_path: Path) -> None:
     """The generator leaves existing cases alone, and its catalogue is the one that is kept."""
     copy = tmp_path / "golden"
@@ -168,6 +169,7 @@ def test_every_key_of_what_is_expected_is_explained() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_generator_still_makes_the_same_cases(tmp_path: Path) -> None:
     """The new tables have the same rows and findings. Sizes depend on the Parquet writer."""
     tables.make(tmp_path)

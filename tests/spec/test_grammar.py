@@ -77,6 +77,7 @@ for said in re.findall(r"\? (the name of a column of the types? ([a-z_ ]+)) \?",
 GRAMMAR = read_grammar(TEXT, SPECIALS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["condition", *(r for r in GRAMMAR.rules if "_test" in r)])
 def test_every_sentence_of_the_grammar_is_understood(rule: str) -> None:
     """PRN-16, PRN-1: read, and the text that is made of it is a sentence and read as the same."""
@@ -94,6 +95,7 @@ def conditions(draw: st.DrawFn) -> Predicate:
     return draw(predicates(draw(schemas())))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(conditions())
 def test_the_text_of_every_predicate_is_a_sentence(predicate: Predicate) -> None:

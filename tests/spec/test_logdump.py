@@ -75,6 +75,7 @@ def test_the_commands_are_one() -> None:
     assert (one[0], one[2]) == (0, "")
 
 
+@pytest.mark.slow
 def test_golden_tables_are_made_by_one_command(tmp_path: Path) -> None:
     """`python tools/golden` makes what spec/golden and spec/vectors have."""
     command = [sys.executable, str(ROOT / "tools" / "golden"), "--spec", str(tmp_path)]
@@ -85,6 +86,7 @@ def test_golden_tables_are_made_by_one_command(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == (ROOT / "spec" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_exit_codes(tmp_path: Path) -> None:
     """0 sound, 1 findings, 2 usage, 3 nothing there; one line on stderr and no traceback."""
     assert run(golden("appends"))[0] == 0
@@ -161,6 +163,7 @@ def test_tables_in_memory_are_read(tmp_path: Path) -> None:
     store.rm("/logdump-test", recursive=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_no_content_of_an_entry_throws_it(
@@ -251,6 +254,7 @@ def test_no_object_is_read_beyond_its_length(tmp_path: Path) -> None:
     assert folder_of.longest("_log/other") == 64 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", [b"[],", b'{"":0},', b'"ab",'])
 def test_json_of_many_values_is_not_parsed(item: bytes) -> None:
     """STO-25: megabytes that would be gigabytes of objects."""

@@ -27,6 +27,7 @@ def tables() -> list[mutated.Base]:
     return mutated.bases()
 
 
+@pytest.mark.slow
 def test_both_readers_make_the_same_of_a_few_hundred_mutated_entries(
     tmp_path: Path, tables: list[mutated.Base]
 ) -> None:
@@ -49,6 +50,7 @@ def nothing(*_: Any, **__: Any) -> None:
     """A check that checks nothing."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "other"),
     [

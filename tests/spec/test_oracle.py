@@ -50,6 +50,7 @@ def test_it_agrees_in_memory() -> None:
     assert_agrees(a_history(f"memory://oracle/{uuid.uuid4().hex}"))
 
 
+@pytest.mark.slow
 def test_it_agrees_on_s3(s3_server: S3Server, s3_uri: str) -> None:
     assert_agrees(a_history(s3_uri, s3_server.options), s3_server.options)
 

@@ -118,6 +118,7 @@ def test_a_create_is_conditional_with_any_body(server: ScriptedServer, cloud: st
     assert store.tally.sums()[Kind.PUT] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cloud", CLOUDS)
 @pytest.mark.parametrize("answer", [Answer(drop=True), Answer(hang=1.5)])
 def test_a_create_without_an_answer_is_unknown(server: ScriptedServer, cloud: str, answer: Answer):

@@ -360,6 +360,7 @@ def test_a_create_killed_before_its_link_leaves_nothing(tmp_path: Path):
     assert LocalStore(root).put_if_absent("_log/0", b"y") == Written()
 
 
+@pytest.mark.slow
 def test_turns_are_taken_one_by_one_and_never_waited_for_long(tmp_path: Path):
     """STO-14: a second store waits for the first one's turn, but only for a time."""
     first, second = LocalStore(tmp_path / "t"), LocalStore(tmp_path / "t")

@@ -196,6 +196,7 @@ def test_the_environment_leads_to_the_endpoint(
     assert store.identity == open_store(s3_uri, s3_server.options).identity
 
 
+@pytest.mark.slow
 def test_a_store_opened_after_the_environment_changed_goes_by_the_new_one(
     s3_server: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -246,6 +247,7 @@ def test_a_bucket_that_is_not_there_is_named(s3_server: S3Server):
             call()
 
 
+@pytest.mark.slow
 def test_long_listings_and_large_outputs_on_s3(
     s3_server: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -475,6 +477,7 @@ def test_what_the_answers_to_a_race_show(replies: list[PutReply], kept: int | No
     assert fault.startswith(expected) if expected else fault == ""
 
 
+@pytest.mark.slow
 def test_tables_of_one_bucket_are_probed_once(s3_server: S3Server):
     """STO-12: one probe covers an endpoint. Another bucket or endpoint may behave otherwise."""
     one, other = f"s3://{s3_server.new_bucket()}", f"s3://{s3_server.new_bucket()}"

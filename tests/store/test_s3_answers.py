@@ -271,6 +271,7 @@ def test_other_verbs_say_what_is_wrong_and_keep_the_secret(
         assert SECRET not in str(caught.value) + repr(caught.value) + repr(store) + store.uri
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [s3_error(500, "InternalError"), Answer(drop=True)])
 def test_an_error_that_may_pass_is_marked_so(serve: Serve, answer: Answer):
     """STO-6."""

@@ -31,6 +31,7 @@ def _status_of_create(client, bucket: str, key: str, body: bytes) -> int:
     return answer["ResponseMetadata"]["HTTPStatusCode"]
 
 
+@pytest.mark.slow
 def test_one_create_of_a_key_wins_and_its_body_stays(s3_server: S3Server, fast_thread_switching):
     """STO-3 and STO-4 need this behaviour of a server. The test uses plain boto3."""
     client, bucket = s3_server.client(), s3_server.new_bucket()

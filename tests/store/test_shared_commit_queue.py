@@ -190,6 +190,7 @@ def _one_of_many(folder: str, turns: int, start: Any, said: Any) -> None:
     said.put(turns)
 
 
+@pytest.mark.slow
 def test_one_at_a_time(folder: Path) -> None:
     """STO-14: no process overwrites the entries of another."""
     start, said = CONTEXT.Barrier(4), CONTEXT.Queue()

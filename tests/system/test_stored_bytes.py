@@ -60,6 +60,7 @@ def test_a_gate_that_is_left_out_is_missed(gate: str, kind: str) -> None:
     assert (code != 0, bool(said)) == (True, True)
 
 
+@pytest.mark.slow
 def test_a_few_changed_bytes_are_right_rows_or_an_error() -> None:
     """STO-24, STO-25: a fixed sample at every change."""
     assert run(1, 12, "", "bytes") == (0, "")

@@ -144,6 +144,7 @@ def all_of(names: list[str], ident: int) -> str:
 GROUPS = [NAMES, *([name] for name in SCANNER), [".a"], ["null"], ["a.b"], ["`"]]
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("names", "far"), [*((names, False) for names in GROUPS), (NAMES[::5], True), ([".a"], True)]

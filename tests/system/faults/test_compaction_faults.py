@@ -57,6 +57,7 @@ def assert_whole(store: Store, work: Work) -> int:
     return version
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", WORKS)
 @pytest.mark.parametrize(
@@ -84,6 +85,7 @@ def test_killed_at_any_request_all_rows_are_there(name: str, fault: Any) -> None
     assert set(versions) == set(range(3, versions[-1] + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n == "batches" else [pytest.mark.soak]) for n in WORKS]

@@ -95,6 +95,7 @@ def test_an_operation_killed_at_any_request_is_whole_or_absent(name: str, fault:
     assert len(applied) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_creation_killed_at_any_request_is_whole_or_absent(fault: Any) -> None:
     """CMT-1, STO-12, LOG-7: the probe included."""
@@ -143,6 +144,7 @@ class SelfKiller(FaultyStore):
             raise
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -169,6 +169,7 @@ def finish(store: Store, name: str) -> None:
         assert [key for key in map(entry_key, range(1, 5)) if key in all_keys(store)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", WORKS)
 @pytest.mark.parametrize("fault", FAULTS)
@@ -195,6 +196,7 @@ def test_stopped_at_any_request_it_harms_nothing(name: str, fault: Any) -> None:
     assert stopped >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize(
@@ -223,6 +225,7 @@ def test_sigkill_at_any_request_harms_nothing(name: str, tmp_path: Path) -> None
     assert killed >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", WORKS)
 def test_a_disk_that_fills_up_harms_nothing(

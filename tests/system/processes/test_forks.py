@@ -156,6 +156,7 @@ def test_a_lock_that_another_thread_holds_is_free_in_the_child(kind: str, tmp_pa
         thread.join(SECONDS)
 
 
+@pytest.mark.slow
 def test_a_childs_turn_is_not_its_parents(tmp_path: Path) -> None:
     """STO-14, STO-21: a file that the parent locked before is locked for the child too."""
     store = LocalStore(tmp_path / "t")

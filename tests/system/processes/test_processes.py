@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import tablefmt
 from tablefmt.errors import ProtocolChangedException, TableExistsError
@@ -93,6 +94,7 @@ def together(uri: str, works: list[Callable[..., None]]) -> dict[int, Any]:
     return said
 
 
+@pytest.mark.slow
 def test_processes_that_append_at_once_lose_nothing(tmp_path: Path) -> None:
     """CMT-1, CMT-5, STO-1, TIM-1: no failure, contiguous versions, every row once, rising times."""
     uri = str(tmp_path / "t")

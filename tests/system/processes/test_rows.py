@@ -89,6 +89,7 @@ def uri(tmp_path: Path) -> str:
     return uri
 
 
+@pytest.mark.slow
 def test_processes_that_change_rows_of_their_own_both_commit_every_time(uri: str) -> None:
     """CFL-10, CFL-17, CFL-18, CMT-4: replayed by plain Python in the order of the versions."""
     said = together(uri, [changer, changer])

@@ -53,6 +53,7 @@ def server(
         yield running
 
 
+@pytest.mark.slow
 class TestContract(StoreContract):
     # All of them in the soak, below: 6,400 requests.
     raced_keys = 40
@@ -73,6 +74,7 @@ def test_one_of_many_creators_wins_for_every_key(server: RealServer) -> None:
     StoreContract().test_one_of_many_creators_wins_and_its_body_stays(store)
 
 
+@pytest.mark.slow
 def test_the_probe_passes_and_leaves_nothing(server: RealServer) -> None:
     """STO-12: time after time."""
     store = open_store(server.new_root(), server.options)
@@ -81,6 +83,7 @@ def test_the_probe_passes_and_leaves_nothing(server: RealServer) -> None:
     assert list(store.list_after("")) == []
 
 
+@pytest.mark.slow
 def test_writers_at_once_lose_nothing(server: RealServer) -> None:
     """STO-3, CMT-1: handles of their own."""
     uri = server.new_root()
@@ -100,6 +103,7 @@ def test_writers_at_once_lose_nothing(server: RealServer) -> None:
     assert (report.findings, report.unnamed) == ((), ())
 
 
+@pytest.mark.slow
 def test_a_lost_answer_is_neither_lost_nor_doubled(server: RealServer) -> None:
     """CMT-1, STO-4, STO-5: every sixth answer of the server never comes."""
     uri = server.new_root()
@@ -117,6 +121,7 @@ def test_a_lost_answer_is_neither_lost_nor_doubled(server: RealServer) -> None:
     assert ids(tablefmt.open(uri, storage_options=server.options)) == list(range(8))
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_loses_and_doubles_nothing(server: RealServer) -> None:
     """CMT-1, CMT-7: kill -9 in the middle of writes; what is unknown is decided by resolve()."""
     uri = server.new_root()

@@ -105,6 +105,7 @@ def connection() -> Iterator[Any]:
         yield opened
 
 
+@pytest.mark.slow
 def test_our_scan_asks_for_ends_and_for_the_chunks_of_columns(far: Far) -> None:
     """ADD-7, DAT-4: it requests the chunks of every row group, or of those that can match."""
     assert far.table.to_arrow(columns=["c20", "c3"]) == far.rows.select(["c20", "c3"])
@@ -117,6 +118,7 @@ def test_our_scan_asks_for_ends_and_for_the_chunks_of_columns(far: Far) -> None:
     assert far.asked() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [False, True])
 def test_duckdb_asks_for_ends_once_and_then_for_chunks(
     far: Far, gone: bool, connection: Any
@@ -142,6 +144,7 @@ def test_duckdb_asks_for_ends_once_and_then_for_chunks(
     assert far.asked() == far.chunks(["id", "c5"], [1], second)
 
 
+@pytest.mark.slow
 def test_a_relation_of_duckdb_leaves_out_files_by_the_log(far: Far, connection: Any) -> None:
     """It does not request files that a condition rules out."""
     made = tablefmt.duckdb.relation(
@@ -157,6 +160,7 @@ def test_a_relation_of_duckdb_leaves_out_files_by_the_log(far: Far, connection: 
     assert far.asked() == far.chunks(["id", "c5"], [1], second)
 
 
+@pytest.mark.slow
 def test_polars_asks_as_our_scan_does(far: Far) -> None:
     """Columns, conditions and limits reach the files; a plan by itself asks for nothing of them."""
     lazy = tablefmt.polars.scan(far.table.uri, storage_options=far.options)
@@ -177,6 +181,7 @@ def test_polars_asks_as_our_scan_does(far: Far) -> None:
     assert far.asked() == sorted(far.ends(first) + far.chunks(["c5"], [0], first))
 
 
+@pytest.mark.slow
 def test_near_ranges_of_a_file_are_one_request(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     """A round trip takes longer than the bytes between."""
     monkeypatch.setattr("tablefmt.data.file_prefetch.GAP_BYTES", 50_000)

@@ -143,6 +143,7 @@ def wire(s3_server: S3Server) -> Iterator[Wire]:
         yield wire
 
 
+@pytest.mark.slow
 def test_on_s3_a_warm_append_is_two_puts_on_the_wire(
     s3_server: S3Server, s3_uri: str, wire: Wire
 ) -> None:
@@ -157,6 +158,7 @@ def test_on_s3_a_warm_append_is_two_puts_on_the_wire(
     ]
 
 
+@pytest.mark.slow
 def test_on_s3_a_cold_open_gets_the_log_and_lists_once_at_most(
     s3_server: S3Server, s3_uri: str, wire: Wire
 ) -> None:
@@ -183,6 +185,7 @@ def test_on_s3_a_cold_open_gets_the_log_and_lists_once_at_most(
     assert Counter(method for method, _ in wire.seen)["PUT"] == 1  # the hint it leaves
 
 
+@pytest.mark.slow
 def test_a_handle_refreshes_with_one_get() -> None:
     """LOG-4."""
     table, counting = warm()

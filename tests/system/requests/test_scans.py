@@ -326,6 +326,7 @@ def test_damage_far_away_is_found_by_name() -> None:
     assert store.asked()[0] == {"get_range": 7}
 
 
+@pytest.mark.slow
 def test_on_s3_a_scan_is_one_get_a_file_on_the_wire(
     s3_server: S3Server, s3_uri: str, wire: Wire
 ) -> None:

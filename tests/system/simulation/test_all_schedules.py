@@ -162,6 +162,7 @@ def explored() -> dict[str, Exploration]:
     return {scenario.name: explore_states(scenario) for scenario in SCENARIOS}
 
 
+@pytest.mark.slow
 def test_no_schedule_breaks_an_invariant(explored):
     """CMT-1, CMT-2, CMT-3, CMT-4, CMT-5, CMT-6, CMT-8, CMT-9: complete, without a violation."""
     broken = {name: found.violation for name, found in explored.items() if found.violation}

@@ -397,6 +397,7 @@ def test_every_interleaving_is_run_exactly_once(names, count, orders):
     assert {len(order) for order in seen} == {len(names) * count}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faults", [1, 2])
 def test_by_states_and_one_by_one_schedules_are_as_many_and_end_alike(faults):
     """Exploring each state once finds the same as all schedules of `test_all_schedules`."""

@@ -211,6 +211,7 @@ PAIRS = tuple(pair for pair in combinations(STATEMENTS, 2) if pair != ("minor", 
 """The later of two compactions has nothing left to commit, which is no matter of the protocol."""
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("names", PAIRS, ids=" + ".join)
 def test_any_two_statements_under_any_two_faults(names: tuple[str, str]) -> None:
@@ -223,6 +224,7 @@ def test_any_two_statements_under_any_two_faults(names: tuple[str, str]) -> None
     assert together or refused
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize(
     "names",

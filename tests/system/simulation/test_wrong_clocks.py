@@ -20,6 +20,7 @@ KNOWN_BAD: dict[str, tuple[Rules, str]] = {
 }
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_whatever_the_clocks_say() -> None:
     """RET-4, RET-6, RET-9, CMT-1."""
     worlds = [run(seed, Rules()) for seed in range(1500)]

@@ -7,7 +7,7 @@ from hypothesis import settings
 
 from tests.system.stateful.changing import Changing
 
-TestChanging = Changing.TestCase
+TestChanging = pytest.mark.slow(Changing.TestCase)
 TestChanging.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -241,5 +242,5 @@ def ordered(changes: list[Change]) -> list[Change]:
     return sorted(changes, key=lambda c: (c[2], c[1], str(c[0])))
 
 
-TestHistories = Histories.TestCase
+TestHistories = pytest.mark.slow(Histories.TestCase)
 TestHistories.settings = settings(max_examples=35, stateful_step_count=25, deadline=None)

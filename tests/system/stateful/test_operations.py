@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -212,5 +213,5 @@ class Operations(RuleBasedStateMachine):
         assert report.ok, str(report)
 
 
-TestOperations = Operations.TestCase
+TestOperations = pytest.mark.slow(Operations.TestCase)
 TestOperations.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)

@@ -162,6 +162,7 @@ def everyday(cell: dict[str, Any]) -> list[tuple[Any, ...]]:
     return list(found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("cell", CELLS, ids=name_of)
 def test_a_cell_of_granularities_file_and_row(cell: dict[str, Any]) -> None:
@@ -181,6 +182,7 @@ def test_every_way_into_a_cell_of_granularities_file_and_row(cell: dict[str, Any
             assert found == expected_conflict(cell, first, second), words
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("earlier", EARLIER)

@@ -74,6 +74,7 @@ MODES = {
 """The mode makes a difference to UPDATE alone."""
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("scopes", [ONE, DISJOINT, TABLE])
 @pytest.mark.parametrize(("earlier", "later", "delete_mode"), sorted(MODES))

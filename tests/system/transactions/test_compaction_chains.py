@@ -144,6 +144,7 @@ def play(seed: int, **properties: Any) -> World:
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("granularity", ["row", "file", "transaction"])
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])

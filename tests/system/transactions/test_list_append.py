@@ -20,6 +20,7 @@ def check_lists(lists: Lists, count: int) -> None:
     assert lists.compactions > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["WriteSerializable"])
 def test_lists_of_interleaved_transactions_have_no_cycle(level: str) -> None:
     """CFL-8, CFL-10, CFL-13, CFL-14: reads are prefixes, places are taken once."""
@@ -41,6 +42,7 @@ def test_a_cycle_is_found() -> None:
     assert cycle_of(edges_of({1: [0], 2: [1]}, [{1: [], 2: []}, {1: [0], 2: []}])) == []
 
 
+@pytest.mark.slow
 @pytest.mark.broken_tables
 def test_without_the_check_of_added_rows_lists_have_cycles(monkeypatch: Any) -> None:
     """CFL-8 left out."""

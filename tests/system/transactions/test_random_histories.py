@@ -58,6 +58,7 @@ def check_both(granularity: str, level: str, seeds: Sequence[int]) -> None:
         assert refused > 0.2 * len(some)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("level", [SERIAL, WRITES])
 @pytest.mark.parametrize("granularity", GRANULARITIES)

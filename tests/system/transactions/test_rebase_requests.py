@@ -154,6 +154,7 @@ def test_rounds_of_rivals_cost_their_entries_and_no_data_file(name: str) -> None
     assert rows_by_specification(store, 22) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
