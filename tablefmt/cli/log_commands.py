@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -213,5 +213,14 @@ def history(uri: str, as_json: bool, options: Json, limit: int | None) -> None:
     if as_json:
         print_document(rows)
     else:
-        names = ("version", "timestamp", "operation", "operationMetrics", "userMetadata")
+        names = ["version", "timestamp", "operation", "operationMetrics"]
+        if any(row["userMetadata"] is not None for row in rows):
+            names.append("userMetadata")
+        for row in rows:
+            row["operationMetrics"] = _counted(row["operationMetrics"])
         print_table(names, [[row[name] for name in names] for row in rows])
+
+
+def _counted(metrics: Mapping[str, str]) -> str:
+    """Return the metrics that are not 0, as text that a terminal can fold."""
+    return ", ".join(f"{name}={value}" for name, value in metrics.items() if value != "0")

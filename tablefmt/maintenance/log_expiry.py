@@ -40,7 +40,7 @@ from tablefmt.model.log_entry import (
     OperationClass,
     ProtocolFeatures,
 )
-from tablefmt.model.properties import Retention, retention_seconds
+from tablefmt.model.properties import Retention, duration_text, retention_seconds
 from tablefmt.model.tags import kept_for_tags
 from tablefmt.printable import printable_lines
 from tablefmt.session.checkpoint_writing import checkpoint_at
@@ -98,7 +98,7 @@ class ExpiryReport(ArrowReport):
         lines = [
             f"{self.uri}: {would} {count} entries, {size} bytes; the log then covers versions "
             f"{self.log_start} to {self.version}, and versions from {self.oldest} on are readable "
-            f"(retention {self.retention_seconds:.0f} s)"
+            f"(retention {duration_text(self.retention_seconds)})"
         ]
         lines += [f"  not removed: {path}: {why}" for path, why in self.failures.items()]
         if self.dry_run:
@@ -199,9 +199,9 @@ def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> fl
     seconds = retention_seconds(given)
     if not dangerous and seconds < safe:
         raise InvalidRangeError(
-            f"a retention of {seconds:.0f} s is shorter than the required {safe:.0f} s "
-            "(logRetentionDuration or twice the longest transaction). Running writers and "
-            "slow readers would fail. Change the properties, or pass "
+            f"a retention of {duration_text(seconds)} is shorter than the required "
+            f"{duration_text(safe)} (logRetentionDuration or twice the longest transaction). "
+            "Running writers and slow readers would fail. Change the properties, or pass "
             "breaks_running_transactions=True if nothing is running."
         )
     return seconds

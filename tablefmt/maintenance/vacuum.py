@@ -43,7 +43,12 @@ from tablefmt.maintenance.retention import (
 from tablefmt.maintenance.stored_objects import Named, bytes_of, listed
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.log_entry import Metadata
-from tablefmt.model.properties import Retention, retention_seconds, transaction_seconds
+from tablefmt.model.properties import (
+    Retention,
+    duration_text,
+    retention_seconds,
+    transaction_seconds,
+)
 from tablefmt.model.tags import kept_for_tags
 from tablefmt.printable import printable_lines
 from tablefmt.session.table_context import TableContext
@@ -187,7 +192,7 @@ class VacuumReport(ArrowReport):
         lines = [
             f"{self.uri}: {would} {count} of {self.listed} files, {size} bytes; versions "
             f"{self.oldest} to {self.version} {kept} kept (retention "
-            f"{self.retention_seconds:.0f} s)"
+            f"{duration_text(self.retention_seconds)})"
         ]
         for row in self.files.slice(0, SHOWN).to_pylist():
             lines.append(f"  {row['path']}: {row['size']} bytes, {row['reason']}")
@@ -358,9 +363,10 @@ def _seconds(metadata: Metadata, given: Retention | None, dangerous: bool) -> tu
         return seconds, seconds
     if seconds < kept:
         raise InvalidRangeError(
-            f"a retention of {seconds:.0f} s is shorter than deletedFileRetentionDuration "
-            f"({kept:.0f} s). Readers of older versions and running transactions would fail. "
-            "Change the property, or pass breaks_running_transactions=True if nothing is running."
+            f"a retention of {duration_text(seconds)} is shorter than deletedFileRetentionDuration "
+            f"({duration_text(kept)}). Readers of older versions and running transactions would "
+            "fail. Change the property, or pass breaks_running_transactions=True if nothing is "
+            "running."
         )
     return seconds, max(seconds, safe)
 

@@ -48,6 +48,15 @@ def duration_seconds(text: str) -> int:
     return int(match[1]) * _UNIT_SECONDS[match[2].lower()]
 
 
+def duration_text(seconds: float) -> str:
+    """Return seconds in the largest unit that gives a whole number, such as `7 days`."""
+    for unit in ("day", "hour", "minute", "second"):
+        count, rest = divmod(seconds, _UNIT_SECONDS[unit])
+        if count and not rest:
+            return f"{count:g} {unit}{'' if count == 1 else 's'}"
+    return f"{seconds:g} seconds"
+
+
 Retention = Union[str, timedelta, int, float]  # noqa: UP007 - run time
 """A duration: text by PTY-3 ("7 days"), a timedelta, or seconds."""
 

@@ -140,6 +140,19 @@ def test_history_has_deltas_columns_newest_first(table: tablefmt.Table, uri: str
     assert run("history", uri, "--json", "--limit", "1").document == found[:1]
 
 
+def test_history_as_text_has_the_metrics_that_are_not_zero(table: tablefmt.Table, uri: str) -> None:
+    lines = run("history", uri).out.splitlines()
+    assert lines[0].split() == [
+        "version", "timestamp", "operation", "operationMetrics", "userMetadata"
+    ]  # fmt: skip
+    for line, commit in zip(lines[1:], run("history", uri, "--json").document, strict=True):
+        metrics = commit["operationMetrics"]
+        shown = ", ".join(f"{name}={value}" for name, value in metrics.items() if value != "0")
+        assert line.split()[0] == str(commit["version"])
+        assert f" {shown} " in line
+        assert "=0" not in line
+
+
 def test_describe_at_the_head_and_as_of(table: tablefmt.Table, uri: str) -> None:
     t = times(table)
     sums = {v: run("diff", uri, "0", str(v), "--json").document["to"] for v in (1, 3)}
