@@ -20,12 +20,20 @@ def to_pandas(rows: pa.Table, arguments: Mapping[str, Any]) -> Any:
     """Return a pandas DataFrame; `arguments` go to pyarrow's to_pandas.
 
     Raises:
-        UnsupportedFeatureError: pandas is not installed.
+        UnsupportedFeatureError: pandas is not installed, or Python has no date of a row's year.
     """
     try:
         return rows.to_pandas(**arguments)
     except ModuleNotFoundError as error:
         raise missing_extra("pandas", error) from None
+    except (ValueError, OverflowError) as error:
+        if "out of range" not in str(error) or arguments.get("date_as_object") is False:
+            raise
+        raise UnsupportedFeatureError(
+            f"a date has no Python object ({error}); use to_pandas(date_as_object=False) of a scan "
+            "or an Arrow table",
+            ["pandas:date"],
+        ) from None
 
 
 def to_polars(rows: pa.Table) -> Any:

@@ -231,9 +231,25 @@ def _coded(columns: Sequence[str]) -> ds.ParquetFileFormat:
     )
 
 
-def known_values(fragment: ds.Fragment) -> dict[str, object]:
-    """Return the values that `dataset_of` knows for a file, by physical name."""
-    return dict(ds.get_partition_keys(fragment.partition_expression))
+def known_values(fragment: ds.Fragment, schema: pa.Schema) -> dict[str, pa.Scalar]:
+    """Return the values that `dataset_of` knows for a file and the file lacks, by physical name.
+
+    Args:
+        fragment: the file.
+        schema: the columns.
+    """
+    there = frozenset(fragment.physical_schema.names)
+    lacking = {field.name: field.type for field in schema if field.name not in there}
+    if not lacking:
+        return {}
+    try:
+        known = ds.get_partition_keys(fragment.partition_expression)
+        return {n: pa.scalar(v, lacking[n]) for n, v in known.items() if n in lacking}
+    except OverflowError:
+        # Python has no date beyond the year 9999. Arrow fills in the column of a row.
+        named = {name: pc.field(name) for name in lacking}
+        row = fragment.head(1, schema=schema, columns=named, use_threads=False)
+        return {name: row[name][0] for name in lacking if row.num_rows}
 
 
 def is_known(files: pa.Table, field: Field) -> bool:

@@ -60,7 +60,7 @@ def plain_batches(
             if file.metadata.num_rows != rows[place]:
                 raise ValueError("the file has a different number of rows than the log says")
             live = live_mask(vectors[place], rows[place])
-            start, known = 0, known_values(fragment)
+            start, known = 0, known_values(fragment, physical)
             for batch in file.iter_batches(batch_rows, columns=read):
                 positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
                 start += batch.num_rows
@@ -74,7 +74,9 @@ def plain_batches(
                     yield place, shaped.select([*names, POSITION])
 
 
-def shaped_column(batch: pa.RecordBatch, target: pa.Field, known: Mapping[str, object]) -> pa.Array:
+def shaped_column(
+    batch: pa.RecordBatch, target: pa.Field, known: Mapping[str, pa.Scalar]
+) -> pa.Array:
     """Return a column in its type of the schema, though the file may lack it or be narrower
     (DAT-12).
 
@@ -86,7 +88,7 @@ def shaped_column(batch: pa.RecordBatch, target: pa.Field, known: Mapping[str, o
     at = batch.schema.get_field_index(target.name)
     if at >= 0:
         return batch.column(at).cast(target.type)
-    value = pa.scalar(known.get(target.name), target.type)
+    value = known.get(target.name, pa.scalar(None, target.type))
     return pa.repeat(value, batch.num_rows)
 
 
@@ -174,7 +176,7 @@ class PickedRows:
         if any(there.names.count(name) > 1 for name in names):
             raise pa.ArrowInvalid("two columns of the file have the same name")
         read = [name for name in names if name in there.names]
-        known = known_values(fragment)
+        known = known_values(fragment, self._schema)
         pieces = list(self._pieces(fragment, job, read)) if read else [_nothing(job.positions)]
         columns = []
         for target in (self._schema.field(name) for name in names):

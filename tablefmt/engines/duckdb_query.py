@@ -90,14 +90,20 @@ def constant(value: pa.Scalar, kind: Type) -> str:
         return "from_hex(" + text(value.as_py().hex()) + ")"
     # Beyond Python's calendar, only Arrow's days and microseconds are available.
     if kind == Primitive("date"):
-        return f"CAST(DATE '1970-01-01' + {value.cast(pa.int32()).as_py()} AS DATE)"
-    if kind == Primitive("timestamp"):
-        return f"make_timestamptz({_micros(value)})"
-    if kind == Primitive("timestamp_ntz"):
-        return f"make_timestamp({_micros(value)})"
+        return f"make_date(CAST({value.cast(pa.int32()).as_py()} AS INTEGER))"
+    if kind in (Primitive("timestamp"), Primitive("timestamp_ntz")):
+        micros = _micros(value)
+        if abs(micros) == _INFINITE_US:
+            return f"CAST('{'-' if micros < 0 else ''}infinity' AS {target})"
+        function = "make_timestamptz" if kind == Primitive("timestamp") else "make_timestamp"
+        return f"{function}({micros})"
     plain: Any = value.as_py()
     shown = f"{plain:f}" if isinstance(kind, Decimal) else str(plain)
     return f"CAST({text(shown)} AS {target})"
+
+
+_INFINITE_US = (1 << 63) - 1
+"""µs that DuckDB reads as infinity, as it reads their negative."""
 
 
 def _micros(value: pa.Scalar) -> int:

@@ -367,7 +367,7 @@ def _summaries(spec: PartitionSpec, tables: Sequence[pa.Table]) -> list[Json]:
             values = pc.if_else(is_nan, None, values)
         ends = pc.min_max(values.drop_null())
         low, high = (
-            single_values(pa.array([ends[side].as_py()], values.type), column.type)[0].as_py()
+            single_values(pa.repeat(ends[side], 1), column.type)[0].as_py()
             for side in ("min", "max")
         )
         null = any(_column(table, name).null_count for table in tables)

@@ -372,10 +372,11 @@ def _to_date(node: exp.TsOrDsToDate, read: Read) -> Typed:
     return _as_date(node.this, read)
 
 
-def _date_part(function: str) -> Write:
+def _date_part(function: str, ends: tuple[str, str]) -> Write:
     def write(node: exp.Expression, read: Read) -> Typed:
-        date = _as_date(node.this, read)
-        return Typed(f"CAST({function}({date.sql}) AS INTEGER)", INTEGER)
+        date = _as_date(node.this, read).sql
+        part = duckdb_types.at_ends(date, ends, f"{function}({date})")
+        return Typed(f"CAST({part} AS INTEGER)", INTEGER)
 
     return write
 
@@ -387,7 +388,8 @@ def _date_add(node: exp.TsOrDsAdd, read: Read) -> Typed:
     date, days = _as_date(node.this, read), read(node.expression)
     if days.type is not None and not is_integer(days.type):
         raise InvalidPredicateError(f"{shown(node)}: expected a number of days, got {days.type}")
-    return Typed(f"({date.sql} + {cast(days, INTEGER).sql})", DATE)
+    sum_ = f"{duckdb_types.days_of_date(date.sql)} + {cast(days, INTEGER).sql}"
+    return Typed(duckdb_types.date_of_days(sum_), DATE)
 
 
 def _date_difference(node: exp.DateDiff, read: Read) -> Typed:
@@ -447,9 +449,9 @@ FUNCTIONS: Mapping[type[exp.Expression], Write] = {
     exp.Right: _ends("right"),
     exp.Replace: _replace,
     exp.TsOrDsToDate: _to_date,
-    exp.Year: _date_part("year"),
-    exp.Month: _date_part("month"),
-    exp.Day: _date_part("day"),
+    exp.Year: _date_part("year", ("5881580", "-5877641")),
+    exp.Month: _date_part("month", ("7", "6")),
+    exp.Day: _date_part("day", ("11", "24")),
     exp.TsOrDsAdd: _date_add,
     exp.DateDiff: _date_difference,
     exp.Greatest: _extreme("greatest"),

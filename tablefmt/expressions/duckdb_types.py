@@ -46,6 +46,9 @@ _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _EXACT_DIGITS = 15
 """Digits up to which every whole number is exactly a double."""
 
+_INFINITE_US = (1 << 63) - 1
+"""µs that DuckDB reads as infinity, as it reads their negative."""
+
 _WHOLE = r"[+-]?[0-9]+"
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)"
 _REAL = (
@@ -234,7 +237,9 @@ def _cast(value: Typed, source: str, target: Type) -> str:
         if source == "decimal" and _has_no_whole_digit(as_decimal(value)):
             # DuckDB omits the zero before the point.
             return f"regexp_replace({plain}, '^(-?)[.]', '\\10.')"
-        if source in (*_RANK, "boolean", "decimal", "date"):
+        if source == "date":
+            return _date_text(sql, plain)
+        if source in (*_RANK, "boolean", "decimal"):
             return plain
         raise _not_done(value, target)
     if source == "boolean" and is_number(target):
@@ -243,7 +248,7 @@ def _cast(value: Typed, source: str, target: Type) -> str:
         return f"({sql} <> 0)"
     if source in _TIMES and name in _TIMES:
         # Without zones, an instant and a wall-clock time are the same number.
-        return _of_times(sql, plain) if "date" in (source, name) else sql
+        return _of_times(sql, plain, name) if "date" in (source, name) else sql
     if is_number(value.type) and is_number(target):
         return _cast_number(value, source, target)
     if {source, name} & {"binary", "array", "map", "struct"} or "boolean" in (source, name):
@@ -251,11 +256,52 @@ def _cast(value: Typed, source: str, target: Type) -> str:
     raise _not_done(value, target)
 
 
-def _of_times(sql: str, plain: str) -> str:
-    """Return a cast between dates and times. DuckDB reads the ends of both ranges as infinity, and
-    would cast one end to the other.
+def at_ends(sql: str, ends: tuple[str, str], otherwise: str, kind: Primitive = DATE) -> str:
+    """Return a function of a date or a time. DuckDB reads 2^31 - 1 days, 2^63 - 1 µs and their
+    negatives as infinity.
+
+    Args:
+        sql: the date or time, of type `kind`.
+        ends: the results for the positive and the negative one.
+        otherwise: the result for every other value.
     """
-    return f"(CASE WHEN isinf({sql}) THEN error('a time out of range') ELSE {plain} END)"
+    above = f"{sql} > CAST('1970-01-01' AS {duck_type(kind)})"
+    return (
+        f"(CASE WHEN isinf({sql}) THEN CASE WHEN {above} THEN {ends[0]} ELSE {ends[1]} END "
+        f"ELSE {otherwise} END)"
+    )
+
+
+def date_of_days(days: str) -> str:
+    """Return the date of a number of days since 1970-01-01; an error if it is out of range.
+
+    DuckDB's sums of dates and days fail at the first and the last day, and leave infinity as it is.
+    """
+    return f"make_date(CAST({days} AS INTEGER))"
+
+
+def days_of_date(date: str) -> str:
+    """Return the days since 1970-01-01 of a date, as a BIGINT."""
+    return f"({date} - CAST('1970-01-01' AS DATE))"
+
+
+def _of_times(sql: str, plain: str, target: str) -> str:
+    """Return a cast between dates and times."""
+    if target != "date":
+        return at_ends(sql, ("error('a date out of range')",) * 2, plain)
+    ends = (date_of_days("106751991"), date_of_days("-106751992"))
+    return at_ends(sql, ends, plain, TIMESTAMP)
+
+
+def _date_text(sql: str, plain: str) -> str:
+    """Return the text of a date. DuckDB writes years outside of 1 to 9999 in another form."""
+    written = (
+        f"format('{{}}{{:04d}}-{{:02d}}-{{:02d}}', CASE WHEN year({sql}) > 9999 THEN '+' "
+        f"WHEN year({sql}) < 0 THEN '-' ELSE '' END, abs(year({sql})), month({sql}), day({sql}))"
+    )
+    usual = f"year({sql}) BETWEEN 1 AND 9999"
+    other = at_ends(sql, ("'+5881580-07-11'", "'-5877641-06-24'"), written)
+    return f"(CASE WHEN {usual} THEN {plain} ELSE {other} END)"
 
 
 def _has_no_whole_digit(kind: Decimal) -> bool:
@@ -333,7 +379,9 @@ def _constant(text: str, name: str) -> str:
     if name == "boolean":
         return "TRUE" if value else "FALSE"
     if name == "date":
-        return f"(CAST('1970-01-01' AS DATE) + CAST({value} AS INTEGER))"
+        return date_of_days(str(value))
+    if abs(value) == _INFINITE_US:
+        return f"CAST('{'-' if value < 0 else ''}infinity' AS TIMESTAMP)"
     return f"make_timestamp(CAST({value} AS BIGINT))"
 
 

@@ -82,7 +82,13 @@ def literal_of(value: Any, field: Field) -> Literal:
 def _plain(value: Any) -> Any:
     """Return the value as a plain Python value."""
     if isinstance(value, pa.Scalar):
-        value = value.as_py()
+        try:
+            value = value.as_py()
+        except OverflowError:
+            raise InvalidPredicateError(
+                f"a {value.type} is beyond Python's years 1 to 9999; write the condition as text, "
+                "for example: day > DATE '+10000-01-01'"
+            ) from None
     if isinstance(value, np.datetime64):
         if np.isnat(value):
             return None

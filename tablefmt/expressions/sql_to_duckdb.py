@@ -61,6 +61,15 @@ class Scope:
     now_us: int = 0
     """Statement time, µs UTC."""
     used: set[str] = field(default_factory=set)
+    written: int = 0
+    """Characters of DuckDB text written so far, with those of parts of it."""
+
+
+SQL_MAX = 1 << 19
+"""Most characters of DuckDB text of an expression. A text uses an operand several times, so nested
+functions multiply its length, and DuckDB takes about 1 KB of memory for each character.
+"""
+_WRITTEN_MAX = 64 * SQL_MAX
 
 
 def translate(text: str, relations: tuple[Relation, ...], now_us: int = 0) -> Translated:
@@ -72,8 +81,13 @@ def translate(text: str, relations: tuple[Relation, ...], now_us: int = 0) -> Tr
         UnsupportedFeatureError: it cannot be evaluated exactly; `features` names the construct.
     """
     if not isinstance(text, str):
+        try:
+            said = f"{text!r:.100}"
+        except OverflowError:
+            # Python cannot print Arrow's dates beyond the year 9999.
+            said = "the value"
         raise InvalidPredicateError(
-            f"{text!r:.100} is not an expression: expected SQL text, got {type(text).__name__}"
+            f"{said} is not an expression: expected SQL text, got {type(text).__name__}"
         )
     return translate_tree(parse_tree(text), relations, now_us)
 
@@ -107,6 +121,13 @@ def translate_condition(text: str, relations: tuple[Relation, ...], now_us: int 
 
 def _read(node: exp.Expression, scope: Scope) -> Typed:
     expression = _made(node, scope)
+    scope.written += len(expression.sql)
+    if len(expression.sql) > SQL_MAX or scope.written > _WRITTEN_MAX:
+        raise UnsupportedFeatureError(
+            f"{shown(node)}: the functions nest too deeply here; compute the value in several "
+            "steps, or run it on Spark",
+            ["sql:size"],
+        )
     if not node.args.get("negate"):
         return expression
     return negated(expression)

@@ -86,7 +86,9 @@ def update_statement(values: Mapping[str, Expression], where: Condition) -> Stat
 
 def set_fingerprint(values: Mapping[str, Expression]) -> tuple[str, ...]:
     """Return the text of SET for the digest of the statement, on every engine."""
-    return tuple(f"{name}\0{value}" for name, value in values.items())
+    # Only text is an expression. Some values of other types cannot be printed.
+    texts = {n: v if isinstance(v, str) else type(v).__name__ for n, v in values.items()}
+    return tuple(f"{name}\0{text}" for name, text in texts.items())
 
 
 def stage_set(

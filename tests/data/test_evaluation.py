@@ -6,6 +6,8 @@ import datetime
 import decimal
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from tablefmt.data.sql_evaluation import LazyEngine, by_arrow, evaluate
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate
-from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.arrow_types import arrow_type, from_arrow
 from tablefmt.model.schema import Decimal, Field, Primitive, Schema, Type
 
 NAN, INF = float("nan"), float("inf")
@@ -235,6 +237,130 @@ def test_a_branch_that_is_not_taken_has_no_error() -> None:
     assert by_arrow(rows, [text]) is None
     (column,) = evaluate(ENGINE, rows, [text])
     assert column.to_pylist() == [0, 3, None]
+
+
+DAYS = [
+    2**31 - 1,
+    2**31 - 2,
+    -(2**31),
+    1 - 2**31,
+    2 - 2**31,
+    0,
+    -1,
+    -719163,
+    -719529,
+    2932897,
+    None,
+]
+MICROSECONDS = [
+    2**63 - 1,
+    2**63 - 2,
+    -(2**63),
+    1 - 2**63,
+    2 - 2**63,
+    0,
+    -1,
+    10**17,
+    -(10**17),
+    5,
+    None,
+]
+US_OF_DAY = 86_400_000_000
+FIRST_DAY, LAST_DAY = "DATE '-5877641-06-24'", "DATE '+5881580-07-11'"
+LAST_US = "TIMESTAMP '+294247-01-10 04:00:54.775807'"
+
+
+def civil(days: int) -> tuple[int, int, int]:
+    """Return year, month and day of the proleptic Gregorian calendar, for any number of days."""
+    cycles, within = divmod(days + 719162, 146097)
+    date = datetime.date.fromordinal(within + 1)
+    return date.year + 400 * cycles, date.month, date.day
+
+
+def date_text(days: int) -> str:
+    """Return the text of a date as Java writes it."""
+    year, month, day = civil(days)
+    sign = "+" if year > 9999 else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04}-{month:02}-{day:02}"
+
+
+def within(value: int, bits: int) -> int:
+    if not -(1 << bits) <= value < 1 << bits:
+        raise OverflowError
+    return value
+
+
+ENDS: dict[str, Callable[[int, int], Any]] = {
+    f"d = {LAST_DAY}": lambda d, t: d == 2**31 - 1,
+    f"d < {LAST_DAY}": lambda d, t: d < 2**31 - 1,
+    f"d BETWEEN {FIRST_DAY} AND DATE '+5881580-07-10'": lambda d, t: 1 - 2**31 <= d < 2**31 - 1,
+    "d > DATE '-5877641-06-23'": lambda d, t: d > -(2**31),
+    f"d IN ({LAST_DAY}, DATE '1970-01-01')": lambda d, t: d in (2**31 - 1, 0),
+    f"t = {LAST_US}": lambda d, t: t == 2**63 - 1,
+    f"t < {LAST_US}": lambda d, t: t < 2**63 - 1,
+    "n > TIMESTAMP_NTZ '-290308-12-21 19:59:05.224193'": lambda d, t: t > 1 - 2**63,
+    "d < t": lambda d, t: within(d * US_OF_DAY, 63) < t,
+    "t = n": lambda d, t: True,
+    "year(d)": lambda d, t: civil(d)[0],
+    "month(d)": lambda d, t: civil(d)[1],
+    "day(d)": lambda d, t: civil(d)[2],
+    "year(t)": lambda d, t: civil(t // US_OF_DAY)[0],
+    "day(n)": lambda d, t: civil(t // US_OF_DAY)[2],
+    "datediff(date_add(d, 1), DATE '1970-01-01')": lambda d, t: within(d + 1, 31),
+    "datediff(date_sub(d, 1), DATE '1970-01-01')": lambda d, t: within(d - 1, 31),
+    "datediff(date_add(d, 2147483647), DATE '1970-01-01')": lambda d, t: within(d + 2**31 - 1, 31),
+    "datediff(d, t)": lambda d, t: within(d - t // US_OF_DAY, 31),
+    "CAST(d AS STRING)": lambda d, t: date_text(d),
+    "concat('<', to_date(n), '>')": lambda d, t: f"<{date_text(t // US_OF_DAY)}>",
+    "CAST(d AS TIMESTAMP) <= t": lambda d, t: within(d * US_OF_DAY, 63) <= t,
+    "greatest(d, DATE '1970-01-01') = d": lambda d, t: d >= 0,
+    f"nullif(d, {LAST_DAY}) IS NULL": lambda d, t: d == 2**31 - 1,
+}
+
+
+@pytest.mark.parametrize("text", ENDS)
+def test_the_first_and_last_days_are_days_like_others(text: str) -> None:
+    """SQL-1: DuckDB reads them as infinity. Each row is compared with Python's numbers."""
+    days = pa.array(DAYS, pa.int32()).view(pa.date32())
+    moments = pa.array(MICROSECONDS, pa.int64()).view(pa.timestamp("us", "UTC"))
+    rows = pa.table({"d": days, "t": moments, "n": moments.cast(pa.timestamp("us"))})
+    relation = Relation(from_arrow(rows.schema))
+    translated = translate(text, (relation,))
+    rows = rows.rename_columns(["t0", "t1", "t2"])
+    found: list[Any] = []
+    expected: list[Any] = []
+    for at, (day, moment) in enumerate(zip(DAYS, MICROSECONDS, strict=True)):
+        try:
+            (column,) = evaluate(ENGINE, rows.slice(at, 1), [translated])
+            found.append(column[0].as_py())
+        except InvalidPredicateError:
+            found.append("error")
+        if day is None or moment is None:
+            expected.append(True if "IS NULL" in text else None)
+            continue
+        try:
+            expected.append(ENDS[text](day, moment))
+        except OverflowError:
+            expected.append("error")
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lower(" * 7 + "t" + ")" * 7,
+        "CAST(to_date(" * 9 + "t" + ") AS STRING)" * 9,
+        " AND ".join(["lower(lower(lower(lower(lower(lower(t)))))) = 'a'"] * 250),
+    ],
+)
+def test_an_expression_that_grows_without_end_is_refused(text: str) -> None:
+    """SQL-6: nested functions would multiply the text, and the memory of the engine."""
+    tracemalloc.start()
+    with pytest.raises(UnsupportedFeatureError, match="nest too deeply") as caught:
+        translate(text, (RELATION,))
+    assert caught.value.features == ["sql:size"]
+    assert tracemalloc.get_traced_memory()[1] < 128 << 20
+    tracemalloc.stop()
 
 
 SIMPLE = """

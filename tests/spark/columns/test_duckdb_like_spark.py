@@ -96,6 +96,10 @@ SAME = [
     "CAST(o AS STRING)", "CAST(q AS TIMESTAMP)", "CAST(t AS DATE)", "CAST('2024-02-03' AS DATE)",
     "CAST(y AS BIGINT)", "CAST('yes' AS BOOLEAN)", "CAST(NULL AS INT)", "i::BIGINT", "'12'::INT",
     # Days, rounding.
+    "CAST(date_add(q, 999999) AS STRING)", "'a' || date_add(q, -999999)",
+    "CAST(date_add(DATE'1970-01-01', IF(o, 2147483647, -2147483647)) AS STRING)",
+    "year(date_add(DATE'1970-01-01', IF(o, 2147483647, -2147483647)))",
+    "day(date_add(DATE'1970-01-01', IF(o, 2147483647, -2147483647)))",
     "year(q)", "month(t)", "day(q)", "date_add(z, -1)", "datediff(t, z)", "to_date(t)",
     "round(e, 1)", "round(g, 2)", "round(2.675D, 2)", "round(-0.5D)", "floor(e * 1D)", "ceil(i)",
     # Names.
