@@ -18,7 +18,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokens import Token, TokenType
 
-from tablefmt.errors import InvalidPredicateError
+from tablefmt.errors import InvalidPredicateError, SchemaMismatchError
 from tablefmt.expressions.literals import text_to_decimal, unescape
 from tablefmt.expressions.sql_vocabulary import first_misplaced, with_names
 from tablefmt.model.name_matching import did_you_mean, folded, there_are
@@ -307,6 +307,8 @@ class Relation:
     """Prefix of the generated names: column i is `<prefix><i>`."""
     alias: str | None = None
     """Name in the statement. None: no name, and its columns have no qualifier (SQL-7)."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """Names of columns that no expression may read, and why."""
 
     def handle(self, at: int) -> str:
         """Return the generated name of a column."""
@@ -335,6 +337,9 @@ def resolve(column: exp.Column, relations: Sequence[Relation]) -> list[Resolved]
     Args:
         column: the parser's column. Its first part is a relation's name if one matches.
         relations: their names match the first part before any column does.
+
+    Raises:
+        SchemaMismatchError: it names a column of `Relation.refused`.
     """
     parts = [part.name for part in column.parts]
     meanings: list[Resolved] = []
@@ -363,8 +368,17 @@ def function_named(column: exp.Column) -> exp.Expression | None:
     return None if made is None else made()
 
 
+def check_refused(refused: Sequence[tuple[str, str]], names: Sequence[str]) -> None:
+    """Raise SchemaMismatchError if one of the names is among the refused columns."""
+    for name, why in refused:
+        if folded(name) in map(folded, names):
+            raise SchemaMismatchError(why, [name])
+
+
 def _at(relation: Relation, parts: Sequence[str]) -> list[Resolved]:
     column = relation.schema.find(parts[0])
+    if column is None:
+        check_refused(relation.refused, parts[:1])
     if column is None or (len(parts) > 1 and not is_nested(column.type)):
         return []
     return [Resolved(relation, relation.schema.fields.index(column), tuple(parts[1:]))]

@@ -37,7 +37,7 @@ from tablefmt.expressions.merge_statement import (
     values_of,
     when,
 )
-from tablefmt.expressions.sql_parser import Relation
+from tablefmt.expressions.sql_parser import Relation, check_refused
 from tablefmt.expressions.sql_to_duckdb import Translated, translate_condition
 from tablefmt.model.arrow_types import arrow_type, file_schema, from_arrow_field
 from tablefmt.model.schema import Schema
@@ -91,27 +91,36 @@ class Source:
         return source_keys(analysis, self.rows.num_rows, lambda: columns, later=self.in_memory)
 
 
-def source_schema(given: pa.Schema, there: Schema) -> Schema:
-    """Return the source's columns, except those of types that a table cannot have.
+def source_relation(given: pa.Schema, statement: MergeStatement, target: Schema) -> Relation:
+    """Return the source's columns. Those of types that a table cannot have are refused where a
+    clause uses them, and ignored otherwise.
 
     A column without a type, all NULL, gets the type of the table's column of that name.
 
     Raises:
-        SchemaMismatchError: no column is left.
+        SchemaMismatchError: no column is left, or `*` would set such a column.
     """
-    columns = []
+    columns, refused = [], []
     for column in given:
-        same = there.find(column.name) if pa.types.is_null(column.type) else None
+        same = target.find(column.name) if pa.types.is_null(column.type) else None
         if same is not None:
             columns.append(replace(same, name=column.name))
             continue
         try:
             columns.append(from_arrow_field(column))
-        except SchemaMismatchError:
-            continue
+        except SchemaMismatchError as error:
+            refused.append((column.name, f"the source's {error}"))
+    every = any(c.values is None and c.action is not Action.DELETE for c in statement.clauses)
+    if every:
+        new = [name for name, _ in refused] if statement.merge_schema else []
+        check_refused(refused, [*target.names, *new])
     if not columns:
-        raise SchemaMismatchError("the source has no column of a type that a table can have")
-    return number_fields([replace(column, nullable=True) for column in columns])
+        raise SchemaMismatchError(
+            "the source has no column of a type that a table can have: "
+            + "; ".join(why for _, why in refused)[:500]
+        )
+    schema = number_fields([replace(column, nullable=True) for column in columns])
+    return Relation(schema, "s", statement.source_alias, tuple(refused))
 
 
 def by_handles(reader: pa.RecordBatchReader, relation: Relation) -> pa.RecordBatchReader:
@@ -200,14 +209,14 @@ def prepare_merge(
     Raises:
         InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError: the statement.
     """
-    schema = source_schema(source.schema, txn.metadata.schema)
+    relation = source_relation(source.schema, statement, txn.metadata.schema)
+    schema = relation.schema
     incoming = evolving_columns(statement, txn.target.schema, schema)
     if incoming is not None:
         txn.target = merged(txn.target, incoming)
     now = now_us()
     steps = resolve_clauses(statement, txn.target.schema, schema.names)
     target = Relation(txn.snapshot.schema, "t", statement.target_alias)
-    relation = Relation(schema, "s", statement.source_alias)
     with in_clause("ON"):
         on = translate_condition(statement.on, (target, relation), now)
     clauses = _clauses(steps, target, relation, now)

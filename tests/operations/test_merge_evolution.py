@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import tablefmt
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError
 from tests import overlays
 from tests.overlays import Kind, Row
@@ -77,3 +78,46 @@ def test_what_a_clause_names_comes_in(tmp_path: Path) -> None:
     ]
     merge().when_matched_update({"v": "s.v"}).execute()
     assert rows_by_id(table)[0]["v"] == {"a": None, "k": 7, "j": 8}
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "unsigned": (pa.array([1, 2], pa.uint64()), "uint64, which Spark lacks; use decimal128"),
+    "small": (pa.array([1, 2], pa.uint8()), "uint8, which Spark lacks; use int16"),
+    "half": (pa.array([1, 2], pa.float16()), "halffloat, which Spark lacks; use float32"),
+    "time": (pa.array([1, 2], pa.time32("s")), r"time32\[s\], which Spark lacks; use int32"),
+    "length": (pa.array([1, 2], pa.duration("us")), r"duration\[us\], which Spark lacks"),
+    "wide": (pa.array([1, 2], pa.decimal256(60)), r"decimal256\(60, 0\), which Spark lacks"),
+    "listed": (pa.array([[1], []], pa.list_(pa.uint16())), r"'v\.element' has type uint16"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_source_column_of_a_type_that_spark_lacks_is_named_where_it_is_used(
+    kind: str, tmp_path: Path
+) -> None:
+    """SCH-5: the error names the column, its type and what to use; unused it does no harm."""
+    values, said = REFUSED[kind]
+    table = tablefmt.create(str(tmp_path / "t"), "id BIGINT, v BIGINT")
+    table.append([{"id": 1, "v": 7}])
+    source = pa.table({"id": [1, 2], "v": values})
+
+    def merge(on: str = "t.id = s.id", *, merge_schema: bool = False) -> Any:
+        return table.merge(source, on, merge_schema=merge_schema)
+
+    bare = tablefmt.create(str(tmp_path / "bare"), "id BIGINT")
+    evolving = bare.merge(source, "t.id = s.id", merge_schema=True)
+    for used in (
+        merge().when_matched_update_all(),
+        merge(merge_schema=True).when_matched_update_all(),
+        merge().when_not_matched_insert_all(),
+        merge().when_matched_update({"v": "s.v"}),
+        merge().when_matched_delete("length(s.v) = 1"),
+        merge("t.v = s.v").when_matched_delete(),
+        evolving.when_not_matched_insert_all(),
+    ):
+        with pytest.raises(SchemaMismatchError, match=said):
+            used.execute()
+    merge().when_matched_update({"id": "s.id + 5"}).when_not_matched_insert(
+        {"id": "s.id"}
+    ).execute()
+    assert rows_by_id(table) == [{"id": 2, "v": None}, {"id": 6, "v": 7}]
