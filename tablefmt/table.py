@@ -19,6 +19,7 @@ from tablefmt.export.table_export import ExportReport, Start, TargetName, export
 from tablefmt.expressions.ddl import is_schema
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import Expression
+from tablefmt.imports.clone import clone, clone_store
 from tablefmt.imports.iceberg_source import metadata_named
 from tablefmt.imports.import_table import import_source
 from tablefmt.imports.parquet_source import folders_above
@@ -572,6 +573,57 @@ class Table(ReadableTable):
         context = self.context
         asked = context.store, context.view, context.environment, to
         return export_table(*asked, start=start, catalog=catalog, table=table)
+
+    def clone(
+        self,
+        into: Uri,
+        *,
+        shallow: bool = True,
+        version: int | str | None = None,
+        timestamp: Time | None = None,
+        hold: bool = False,
+        properties: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """Make a new table of one version of this table, by default the newest (CLN-1).
+
+        It has the version's rows, columns, partitioning, constraints and properties. It has no
+        tags, no comment, no application versions and no history. Later commits of either table do
+        not change the other.
+
+        Args:
+            into: the place of the new table.
+            shallow: copy no file. The clone reads the files of this table, never writes or deletes
+                them, and breaks if a vacuum removes them. Later, open it with the storage option
+                `import_roots`. False: copy every live file, and check the copies.
+            version: an ID version, or the name of a tag.
+            timestamp: the version at this time instead, in the forms of `scan`.
+            hold: for a shallow clone: set a tag of this table, so that a vacuum keeps the version.
+                The tag is named in the clone's history; drop it when the clone is not needed.
+            properties: properties of the clone, in place of those of this table.
+            storage_options: of the place; by default those of this table.
+
+        Raises:
+            TableExistsError, ForeignTableError: the place is taken.
+            VersionNotFoundError, InvalidRangeError: no such version, or a vacuum gave it up
+                meanwhile.
+            InvalidArgumentError: the place is inside this table; `hold` of a deep clone.
+            UnsupportedFeatureError: a shallow clone by a FLOAT or DOUBLE partition column with 0.
+            CorruptDataError: a file to copy is missing or damaged.
+            ProtocolChangedException: another creator of a table was first.
+            UnsafeStoreError, CommitRejectedError, CommitUnknownError: as `create`.
+        """
+        return Table(
+            clone(
+                self.context,
+                clone_store(self.context.store, into, storage_options),
+                shallow=shallow,
+                version=version,
+                timestamp=timestamp,
+                hold=hold,
+                properties=properties,
+            )
+        )
 
     def checkpoint(self) -> CheckpointReport:
         """Write a checkpoint of the newest version, so that the table opens faster (CKP-1).

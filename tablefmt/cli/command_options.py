@@ -16,6 +16,7 @@ from tablefmt.cli.output import progress
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import InvalidRangeError, StoreError, TableReplacedError
 from tablefmt.model.log_entry import StoredEntry
+from tablefmt.model.tags import tags_of
 from tablefmt.model.times import to_micros
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.log_view import LogView
@@ -51,6 +52,22 @@ class PointType(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 POINT = PointType()
+
+
+class StateType(PointType):
+    """`V|TAG|TIME`: as `PointType`, and other text is the name of a tag (TAG-1)."""
+
+    name = "V|TAG|TIME"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        """Return the version, or the text of a time or a tag."""
+        text = str(value)
+        return int(text) if _WHOLE.fullmatch(text) else text
+
+
+STATE = StateType()
 
 
 def on_table(command: Command) -> Command:
@@ -105,7 +122,9 @@ debug_option = click.option(
 )
 
 as_of_option = click.option(
-    "--as-of", type=POINT, help="Show the state at a version, or at a time (UTC without a zone)."
+    "--as-of",
+    type=STATE,
+    help="Show the state at a version, a tag, or a time (UTC without a zone).",
 )
 
 
@@ -134,14 +153,34 @@ def open_at(store: Store) -> Table:
 
 
 def version_of(table: Table, point: Point) -> int:
-    """Return the version that a point means (TIM-4).
+    """Return the version that a point means: a version, a tag, or a time (TIM-4, TAG-1).
 
     Raises:
-        VersionNotFoundError: the point is outside the history.
+        VersionNotFoundError: the point is outside the history, or names no tag.
+        click.UsageError: it is a time, and the name of a tag.
     """
-    if isinstance(point, str):
-        return table.context.resolve_point(timestamp=point)
-    return table.context.resolve_point(point)
+    return table.context.resolve_point(**bound_of(table, point))
+
+
+def bound_of(table: Table, point: Point) -> dict[str, Any]:
+    """Return a point as an argument: `version` for a version or a tag, `timestamp` for a time.
+
+    Raises:
+        click.UsageError: it is a time, and the name of a tag.
+    """
+    if not isinstance(point, str):
+        return {"version": point}
+    try:
+        to_micros(point)
+    except InvalidRangeError:
+        return {"version": point}
+    tags = tags_of(table.context.view.head.metadata)
+    if point in tags:
+        raise click.UsageError(
+            f"{point!r} is a time, and the name of a tag of version {tags[point].version}. Give "
+            "the version, or more digits of the time."
+        )
+    return {"timestamp": point}
 
 
 def follow_options(command: Command) -> Command:

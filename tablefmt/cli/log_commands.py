@@ -11,6 +11,7 @@ import click
 from tablefmt.changes.version_range import poll_seconds
 from tablefmt.cli.command_options import (
     POINT,
+    STATE,
     Point,
     check_endless,
     follow_options,
@@ -152,9 +153,9 @@ def _line(record: Json) -> list[Any]:
 
 @click.command()
 @on_table
-@click.argument("version", type=POINT)
+@click.argument("version", type=STATE)
 def show(uri: str, as_json: bool, options: Json, version: Point) -> None:
-    """Print the complete log entry of a version, or of a time.
+    """Print the complete log entry of a version, a tag, or a time.
 
     The output includes the files that the entry removed.
     """

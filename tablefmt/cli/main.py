@@ -22,6 +22,7 @@ from tablefmt.cli.command_options import debug_option, storage_option
 from tablefmt.cli.log_commands import dump, history, log, show, tags
 from tablefmt.cli.maintenance_commands import (
     checkpoint,
+    clone,
     cluster,
     compact,
     expire_log,
@@ -213,7 +214,8 @@ def _lenient(stream: Any) -> None:
 def main() -> None:
     """Inspect, try out and maintain tables on object storage.
 
-    V|TIME: a whole number is a version; other text is an ISO 8601 time (UTC without a zone).
+    V|TAG|TIME: a whole number is a version; other text is an ISO 8601 time (UTC without a zone),
+    or else the name of a tag.
     """
 
 
@@ -233,6 +235,7 @@ for command in (
     verify,
     checkpoint,
     import_,
+    clone,
     maintain,
     compact,
     cluster,

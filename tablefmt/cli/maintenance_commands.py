@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tablefmt.cli.command_options import POINT, Point, on_table, open_table, store_at
+from tablefmt.cli.command_options import STATE, Point, bound_of, on_table, open_table, store_at
 from tablefmt.cli.output import (
     Json,
     exit_unless,
@@ -26,6 +26,8 @@ from tablefmt.data.clustering_order import CURVES, Curve
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.export.export_check import copy_problems
 from tablefmt.export.table_export import TARGETS, Start, TargetName
+from tablefmt.imports.clone import clone as clone_table
+from tablefmt.imports.clone import clone_store
 from tablefmt.imports.source import FORMATS, Format
 from tablefmt.maintenance.log_expiry import expire_log as run_expiry
 from tablefmt.maintenance.maintain import SECONDS
@@ -91,7 +93,7 @@ def _print_removal(report: Any, shown: str, names: Sequence[str], as_json: bool)
 
 @click.command()
 @on_table
-@click.option("--as-of", type=POINT, help="Version or time to restore (UTC without a zone).")
+@click.option("--as-of", type=STATE, help="Version, tag or time to restore (UTC without a zone).")
 @click.option("--version", type=int, help="Version to restore; the same as --as-of V.")
 @click.option("--timestamp", help="Time of the version to restore; the same as --as-of TIME.")
 def restore(
@@ -105,12 +107,11 @@ def restore(
     """Restore an older version by a new commit. The history stays."""
     if as_of is not None and (version is not None or timestamp is not None):
         raise click.UsageError("expected one of --as-of, --version and --timestamp")
-    if isinstance(as_of, int):
-        version = as_of
-    elif as_of is not None:
-        timestamp = as_of
     table = open_table(uri, options)
-    print_commit(table.restore(version=version, timestamp=timestamp), as_json)
+    given: Json = {"version": version, "timestamp": timestamp}
+    if as_of is not None:
+        given = bound_of(table, as_of)
+    print_commit(table.restore(**given), as_json)
 
 
 def print_commit(commit: Commit, as_json: bool) -> None:
@@ -273,6 +274,38 @@ def import_(
     report = {"uri": table.uri, "version": table.version, "files": files, "rows": rows}
     text = f"{table.uri}: imported {files} files with {rows} rows, {size} bytes"
     print_report(text, {**report, "bytes": size}, as_json)
+
+
+@click.command("clone")
+@on_table
+@click.argument("into")
+@click.option("--deep", is_flag=True, help="Copy the data files. Without it, they are shared.")
+@click.option("--as-of", type=STATE, help="Version, tag or time to clone; by default the newest.")
+@click.option("--hold", is_flag=True, help="Keep the version from vacuum, by a tag of the source.")
+def clone(
+    uri: str, as_json: bool, options: Json, into: str, deep: bool, as_of: Point, hold: bool
+) -> None:
+    """Make a new table at INTO of one version of the table.
+
+    Without --deep, the new table reads the files of the other one: open it with --storage-option
+    import_roots=URI.
+    """
+    table = open_table(uri, options)
+    point = {} if as_of is None else bound_of(table, as_of)
+    with progress("copying files") as show:
+        made = clone_table(
+            table.context,
+            clone_store(table.context.store, into, options or None),
+            shallow=not deep,
+            hold=hold,
+            **point,
+            progress=show,
+        )
+    files, rows, size = made.view.snapshot().totals
+    record = {"uri": made.store.uri, "version": made.version, "files": files, "rows": rows}
+    how = "copied" if deep else "shared"
+    text = f"{made.store.uri}: {files} {how} files with {rows} rows, {size} bytes"
+    print_report(text, {**record, "bytes": size}, as_json)
 
 
 @click.command()

@@ -16,9 +16,10 @@ from tablefmt.changes.change_reader import Changes
 from tablefmt.changes.feed_plan import CONTENTS
 from tablefmt.changes.version_range import EXPIRED
 from tablefmt.cli.command_options import (
-    POINT,
+    STATE,
     Point,
     as_of_option,
+    bound_of,
     check_endless,
     follow_options,
     on_table,
@@ -184,9 +185,9 @@ ROWS_AT_ONCE = 1000
 
 @click.command()
 @on_table
-@click.option("--after", type=POINT, help="Read changes after this version or time.")
-@click.option("--since", type=POINT, help="Read changes from this version or time on, inclusive.")
-@click.option("--until", type=POINT, help="Read changes up to this version or time, inclusive.")
+@click.option("--after", type=STATE, help="Read changes after this version, tag or time.")
+@click.option("--since", type=STATE, help="Read changes from this version, tag or time on.")
+@click.option("--until", type=STATE, help="Read changes up to and with this version, tag or time.")
 @click.option(
     "--content",
     type=click.Choice(CONTENTS),
@@ -219,11 +220,13 @@ def changes(
     if (after is None) == (since is None):
         raise click.UsageError("expected --after or --since, one of them")
     check_endless(follow, until)
+    table = open_table(uri, options)
     bounds: Json = {"content": content, "expired": expired}
     for name, point in (("after", after), ("starting", since), ("ending", until)):
         if point is not None:
-            bounds[f"{name}_{'version' if isinstance(point, int) else 'timestamp'}"] = point
-    row_changes = open_table(uri, options).changes(**bounds)
+            ((kind, bound),) = bound_of(table, point).items()
+            bounds[f"{name}_{kind}"] = bound
+    row_changes = table.changes(**bounds)
     if follow:
         with until_stopped():
             _print_followed(row_changes, poll, as_json)
@@ -285,10 +288,10 @@ def _print_rows(row_changes: Changes, names: list[str]) -> None:
 
 @click.command()
 @on_table
-@click.argument("a", type=POINT)
-@click.argument("b", type=POINT)
+@click.argument("a", type=STATE)
+@click.argument("b", type=STATE)
 def diff(uri: str, as_json: bool, options: Json, a: Point, b: Point) -> None:
-    """Print the differences between A and B: versions or times."""
+    """Print the differences between A and B: versions, tags or times."""
     table = open_table(uri, options)
     view = table.context.view
     versions = [version_of(table, point) for point in (a, b)]

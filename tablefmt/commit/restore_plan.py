@@ -112,7 +112,7 @@ def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
         for at, (file, deleted) in enumerate(pairs)
         if deleted
     }
-    added = _restored_files(comes, restoring.metadata) if comes.num_rows else None
+    added = added_again(comes, restoring.metadata) if comes.num_rows else None
     cursors = taken_back(parent.cursors, restoring.cursors)
     return Restored(now.filter(pa.array(~kept)), added, deletes, cursors)
 
@@ -155,8 +155,8 @@ def _empty_mask(files: pa.Table) -> Mask:
     return np.zeros(files.num_rows, np.bool_)
 
 
-def _restored_files(files: pa.Table, metadata: Metadata) -> AddedFiles:
-    """Return files as an entry adds them, in the types of the restored metadata."""
+def added_again(files: pa.Table, metadata: Metadata) -> AddedFiles:
+    """Return files of a snapshot as an entry adds them, in the types of the entry's metadata."""
     types: dict[int, Type] = {f.id: f.type for f in metadata.schema.fields}
     columns: dict[str, list[Any]] = {}
     typed = typed_bounds(files, metadata.schema.fields)

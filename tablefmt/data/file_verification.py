@@ -30,6 +30,10 @@ from tablefmt.store.object_store import KeyNotFoundError, Store
 DAMAGE = (OSError, pa.ArrowException, StoreError, KeyNotFoundError, MemoryError, ValueError)
 
 
+MISSING = "it is missing"
+"""Problem of a file that is not there."""
+
+
 def check_file(
     store: Store, path: str, size: int, rows: int, *, deep: bool, footer: int | None = None
 ) -> str | None:
@@ -49,7 +53,7 @@ def check_file(
     try:
         (end,) = read_ends(store, [(path, size)])
         if end is None:
-            return "it is missing"
+            return MISSING
         if end.beyond or end.start + len(end.body) != size:
             return f"it is {store.size(path)} bytes long, but the log says {size}"
         if not end.is_sound(size, footer):
@@ -64,7 +68,7 @@ def check_file(
                 for _ in file.iter_batches():
                     pass
     except KeyNotFoundError:
-        return "it is missing"
+        return MISSING
     except DAMAGE as error:
         if is_no_answer(store, error):
             raise

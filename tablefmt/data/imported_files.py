@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.data.arrow_scanner import is_known
+from tablefmt.data.file_verification import MISSING
 from tablefmt.data.matching_rows import RowFilter
+from tablefmt.errors import CorruptDataError
 from tablefmt.model.import_layouts import LAYOUT, layout_of
 from tablefmt.model.schema import Field, Schema, renamed_field
 
@@ -74,6 +77,35 @@ def runs_of(files: pa.Table) -> Iterator[FileRun]:
     texts = coded.dictionary.to_pylist()
     for start, stop in itertools.pairwise(starts):
         yield FileRun(start, plain.slice(start, stop - start), texts[int(codes[start])])
+
+
+def missing_in(root: str) -> str:
+    """Return the problem of a file that is missing in the folder of another table."""
+    return (
+        f"{MISSING} in {root!r:.300}: the source table was vacuumed or dropped, or its files were "
+        "moved"
+    )
+
+
+@contextmanager
+def explain_missing(root: str) -> Iterator[None]:
+    """Name the folder of another table if a file is missing there (CLN-4). `root` as in `FileRun`.
+
+    Raises:
+        CorruptDataError: DAT-5.
+    """
+    try:
+        yield
+    except CorruptDataError as error:
+        if not root or error.detail != MISSING:
+            raise
+        raise CorruptDataError(
+            missing_in(root),
+            key=error.key,
+            rule=error.rule,
+            advice="Bring the file back, clone a version that the source still keeps, or replace "
+            "the rows with overwrite.",
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from tablefmt.data.arrow_scanner import POSITION, READAHEAD, replace_fragments
 from tablefmt.data.direct_reader import needs_plain, plain_batches
 from tablefmt.data.file_verification import DAMAGE, first_line, first_problem, is_no_answer
-from tablefmt.data.imported_files import FileRun, ImportedScan, has_imported, runs_of
+from tablefmt.data.imported_files import (
+    FileRun,
+    ImportedScan,
+    explain_missing,
+    has_imported,
+    runs_of,
+)
 from tablefmt.data.matching_rows import Reading, RowFilter, located, matching
 from tablefmt.data.scan_tasks import ScanTask, is_whole, tasks_of
 from tablefmt.data.value_conversion import relabelled
@@ -79,13 +85,14 @@ def read_files(
                 continue
             scan = ImportedScan.of(run, schema, columns, condition)
             limit = first if condition.pushed is condition.exact is None else None
-            for rows in read_files(
+            batches = read_files(
                 folder, run.files, scan.schema, scan.columns, scan.inner, eager=eager, first=limit
-            ):
-                matching_rows = scan.kept(rows)
-                if matching_rows.num_rows:
-                    arrays = [matching_rows.column(f.physical) for f in columns]
-                    yield _as_answer(arrays, matching_rows.num_rows, answer)
+            )
+            with explain_missing(run.root):
+                for rows in map(scan.kept, batches):
+                    if rows.num_rows:
+                        arrays = [rows.column(f.physical) for f in columns]
+                        yield _as_answer(arrays, rows.num_rows, answer)
         return
     # The condition's columns come first: it may name them by position.
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
@@ -159,13 +166,15 @@ def _located_imported(
     """Yield the rows of a run of imported files as `locate_rows` does."""
     answer, scan = answer_schema(columns), ImportedScan.of(run, schema, columns, condition)
     folder = folder_of(store, run.root)
-    for one in locate_rows(folder, run.files, scan.schema, scan.columns, scan.inner, readahead):
-        placed = one.rows.append_column(POSITION, pa.array(one.positions))
-        rows = scan.kept(placed)
-        if rows.num_rows:
-            arrays = [rows.column(f.physical) for f in columns]
-            chosen = _as_answer(arrays, rows.num_rows, answer)
-            yield LocatedRows(one.file, rows.column(POSITION).to_numpy(), chosen)
+    parts = locate_rows(folder, run.files, scan.schema, scan.columns, scan.inner, readahead)
+    with explain_missing(run.root):
+        for one in parts:
+            placed = one.rows.append_column(POSITION, pa.array(one.positions))
+            rows = scan.kept(placed)
+            if rows.num_rows:
+                arrays = [rows.column(f.physical) for f in columns]
+                chosen = _as_answer(arrays, rows.num_rows, answer)
+                yield LocatedRows(one.file, rows.column(POSITION).to_numpy(), chosen)
 
 
 def _check_rows(task: ScanTask) -> None:

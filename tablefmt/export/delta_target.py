@@ -198,7 +198,7 @@ class DeltaTarget:
             return ""
         eras = self._written.of(view, view.snapshot(version))
         for column in columns:
-            if any(column.id not in types for types in eras.values()):
+            if any(column.id not in types for types in eras):
                 return (
                     f"column {column.name!r} has a default for rows written before it was added, "
                     "and Delta reads NULL in their files; rewrite them with compact(kind='major')"
@@ -281,10 +281,10 @@ class DeltaTarget:
         features = features_of(metadata.schema)
         if np.any(step.difference.added["deleted"].to_numpy() > 0):
             features.add(VECTORS)
-        eras = self._written.of(view, view.snapshot(version)) if version else {}
+        eras = self._written.of(view, view.snapshot(version))
         changes: Mapping[str, Sequence[Sequence[str]]] = {}
-        last = dict(next(iter(eras.values()), {}))
-        for types in [*islice(eras.values(), 1, None), id_types(metadata.schema)]:
+        last = dict(next(iter(eras), {}))
+        for types in [*islice(eras, 1, None), id_types(metadata.schema)]:
             changes = type_changes(changes, last, types)
             last |= types
         if changes:

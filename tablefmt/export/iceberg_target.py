@@ -256,9 +256,9 @@ class IcebergTarget:
 
     def _written(self, view: LogView, version: int) -> list[Types]:
         """Return the columns of the live files, for each schema they were written under."""
-        if view.metadata_version_at(version) == 0:
+        if view.metadata_version_at(version) == 0 and not view.totals_at(0).files:
             return [id_types(view.metadata_at(version).schema)]
-        return list(self._columns.of(view, view.snapshot(version)).values())
+        return self._columns.of(view, view.snapshot(version))
 
     def afterwards(self, view: LogView, mark: Mark, store: Store) -> int:
         """Write the hint, by which readers find the newest metadata file in the folder."""

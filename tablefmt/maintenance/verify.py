@@ -17,7 +17,8 @@ from pyroaring import BitMap64
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.data.column_bounds import stats_problem
 from tablefmt.data.file_checksum import file_digest
-from tablefmt.data.file_verification import check_file
+from tablefmt.data.file_verification import MISSING, check_file
+from tablefmt.data.imported_files import missing_in
 from tablefmt.errors import CorruptEntryError, CorruptTableError, TablefmtError
 from tablefmt.export.export_check import copy_problems
 from tablefmt.log.log_reader import read_range
@@ -259,9 +260,12 @@ _Row = tuple[str, int, int, "int | None", "str | None", "bytes | None"]
 
 def _look(store: Store, row: _Row, deep: bool) -> str | None:
     path, size, rows, footer, layout, digest = row
+    root = "" if layout is None else layout_of(layout)[0]
     try:
-        folder = folder_of(store, "" if layout is None else layout_of(layout)[0])
+        folder = folder_of(store, root)
         problem = check_file(folder, path, size, rows, deep=deep, footer=footer)
+        if root and problem == MISSING:
+            return missing_in(root)
         if problem is None and deep and digest is not None:
             # Its pages have no checksums (IMP-6).
             same = file_digest(folder, path, size) == digest

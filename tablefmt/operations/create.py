@@ -121,18 +121,47 @@ def create_as(
         protocol=protocol or ProtocolFeatures(),
         metadata=metadata,
     )
-    plan = Plan.of(staged, table=environment.nonce())
-    with span("commit", store.uri, operation=staged.operation.name):
-        done = commit(store, plan, environment, before)
-        report_outcome(store.uri, plan, done)
-        remove_leftovers(store, plan, done)
     try:
-        commit_result(plan, done, before)
+        return _create_staged(store, staged, before, environment)
     except (ProtocolChangedException, TableReplacedError):
         concurrent = open_if_exists(store, environment) if exist_ok else None
         if concurrent is None:
             raise
         return _join_existing(concurrent, metadata, exist_ok)
+
+
+def create_with_files(
+    store: Store, staged: Staged, environment: Environment = SYSTEM
+) -> TableContext:
+    """Create a table whose first entry adds files. There is no table before them.
+
+    Args:
+        store: of the new table. Its place was checked (`prepare`).
+        staged: the entry: class PROTOCOL, with protocol, metadata and files.
+        environment: clock, nonces and waiting.
+
+    Raises:
+        TableExistsError: there is a table.
+        ProtocolChangedException, TableReplacedError: another creator was first.
+        CommitRejectedError, CommitUnknownError.
+    """
+    with TransactionFiles(store, staged.transaction).discarded_on_failure():
+        before = _existing_log(store)
+        if before is not None and not before.head.ended:
+            raise TableExistsError(store.uri)
+    return _create_staged(store, staged, before, environment)
+
+
+def _create_staged(
+    store: Store, staged: Staged, before: LogView | None, environment: Environment
+) -> TableContext:
+    """Commit the first entry of a table. `before` is the log of a dropped table, if any."""
+    plan = Plan.of(staged, table=environment.nonce())
+    with span("commit", store.uri, operation=staged.operation.name):
+        done = commit(store, plan, environment, before)
+        report_outcome(store.uri, plan, done)
+        remove_leftovers(store, plan, done)
+    commit_result(plan, done, before)
     assert done.entry is not None
     view = LogView(store, [done.entry]) if before is None else LogView.open(store)
     return TableContext(store, view, environment)

@@ -42,7 +42,10 @@ TESTED_THROUGH_OTHERS = {
         "ansi_comparisons arrow_values check_constraints constant_values constraint_tokens "
         "duckdb_operators duckdb_types set_assignments"
     ),
-    "imports": "delta_log partition_values roaring_blobs source source_columns source_description",
+    "imports": (
+        "clone_plan delta_log file_copies partition_values roaring_blobs source source_columns "
+        "source_description"
+    ),
     "log": "entry_columns entry_json metadata_json",
     "maintenance": "manual_checkpoint stored_objects",
     "model": (

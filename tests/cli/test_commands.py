@@ -463,6 +463,67 @@ def test_tags_are_listed(table: tablefmt.Table, uri: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["describe", "T", "--as-of", "V"],
+        ["schema", "T", "--as-of", "V"],
+        ["files", "T", "--as-of", "V"],
+        ["partitions", "T", "--as-of", "V"],
+        ["show", "T", "V"],
+        ["diff", "T", "0", "V"],
+        ["changes", "T", "--after", "0", "--until", "V"],
+        ["changes", "T", "--since", "V"],
+        ["changes", "T", "--after", "V"],
+    ],
+    ids=" ".join,
+)
+def test_a_tag_stands_for_its_version(table: tablefmt.Table, uri: str, command: list[str]) -> None:
+    """TAG-1: wherever a command takes a state. A time that is a tag's name is refused."""
+    table.alter.set_tag("2026-Q3", version=1)
+    table.alter.set_tag("2026-10-01", version=1)
+
+    def asked(point: str) -> list[str]:
+        return [{"T": uri, "V": point}.get(word, word) for word in command]
+
+    assert run(*asked("2026-Q3"), "--json").document == run(*asked("1"), "--json").document
+    for bad, code in {"2026-Q4": 3, "2026-10-01": 2}.items():
+        done = run(*asked(bad))
+        assert (done.code, done.out) == (code, "")
+        assert bad in done.err
+
+
+def test_a_restore_takes_a_tag(table: tablefmt.Table, uri: str) -> None:
+    """TAG-1."""
+    wanted = sorted(map(repr, table.to_arrow(version=1).to_pylist()))
+    table.alter.set_tag("2026-Q3", version=1)
+    assert run("restore", uri, "--as-of", "2026-Q3").code == 0
+    assert sorted(map(repr, table.refresh().to_arrow().to_pylist())) == wanted
+    assert run("restore", uri, "--as-of", "none").code == 3
+
+
+def test_clones_are_made(table: tablefmt.Table, uri: str, tmp_path: Path) -> None:
+    """CLN-1 .. CLN-4."""
+    table.alter.set_tag("q", version=1)
+    files = table.scan(version=1).files()
+    wanted = {"version": 0, "files": files.num_rows, "rows": table.scan(version=1).count()}
+    wanted["bytes"] = sum(files["size"].to_pylist())
+    for name, more in {"one": [], "two": ["--deep"], "three": ["--hold"]}.items():
+        place = str(tmp_path / name)
+        document = run("clone", uri, place, "--as-of", "q", *more, "--json").document
+        assert document == {"uri": place, **wanted}
+        options = ["--storage-option", f"import_roots={uri}"]
+        assert len(run("files", place, *options, "--json").document) == wanted["files"]
+    assert [t["version"] for t in run("tags", uri, "--json").document if t["name"] != "q"] == [1]
+    done = run("clone", uri, str(tmp_path / "four"), "--deep")
+    assert "copied files" in done.out
+    assert run("clone", uri, str(tmp_path / "four")).code == 1
+    assert run("clone", uri, str(tmp_path / "five"), "--deep", "--hold").code == 2
+    assert run("clone", uri, str(tmp_path / "five"), "--as-of", "99").code == 3
+    assert run("clone", uri).code == 2
+    assert not (tmp_path / "five").exists()
+
+
 def test_the_list_of_commands_fits_80_columns_without_cuts() -> None:
     """Each command has one whole line in the overview."""
     text = CliRunner().invoke(commands, ["--help"], terminal_width=80).output

@@ -67,7 +67,7 @@ APPENDS = str(GOLDEN / "appends" / "table")
         (2, ["restore", APPENDS]),
         (2, ["restore", APPENDS, "--version", "0", "--timestamp", "2024-01-01"]),
         (2, ["restore", APPENDS, "--timestamp", "soon"]),
-        (2, ["restore", APPENDS, "--as-of", "soon"]),
+        (3, ["restore", APPENDS, "--as-of", "soon"]),
         (2, ["restore", APPENDS, "--as-of", "0", "--version", "0"]),
         (3, ["restore", APPENDS, "--as-of", "3"]),
         (3, ["restore", APPENDS, "--version", "3"]),

@@ -321,6 +321,26 @@ def test_types_that_became_wider_before_the_start_are_known(
     assert differ(duck.read(path_of(table), table.version), table.to_arrow()) == ""
 
 
+def test_the_columns_of_the_copies_of_a_deep_clone_are_known(
+    shapes: Callable[[str], tablefmt.Table], tmp_path: Path, duck: DuckDBDelta
+) -> None:
+    """CLN-3, ADD-9: its one entry has files that were written under several schemas."""
+    wide = shapes("wider").clone(tmp_path / "wide", shallow=False)
+    wide.export("delta", start=0)
+    assert mark_of(wide, 0).state["features"] == ["timestampNtz", "typeWidening"]
+    assert mark_of(wide, 0).state["changes"] == mark_of(shapes("wider"), 7).state["changes"]
+    assert differ(duck.read(path_of(wide), 0), wide.to_arrow()) == ""
+    table = shapes("evolved").clone(tmp_path / "evolved", shallow=False)
+    with pytest.raises(UnsupportedFeatureError, match="'num' has a default for rows written"):
+        table.export("delta")
+    table.compact("major")
+    assert not table.export("delta").held
+    assert differ(duck.read(path_of(table), table.version), table.to_arrow()) == ""
+    shallow = shapes("wider").clone(tmp_path / "shallow")
+    with pytest.raises(UnsupportedFeatureError, match="outside the table's folder"):
+        shallow.export("delta")
+
+
 def test_a_restore_takes_type_changes_back(tmp_path: Path, duck: DuckDBDelta) -> None:
     """XPT-6."""
     table = tablefmt.create(tmp_path / "t", "id BIGINT, n INT")

@@ -237,6 +237,20 @@ def test_a_table_that_iceberg_cannot_read_is_held(
         export(other)
 
 
+def test_a_deep_clone_has_the_columns_of_several_schemas(
+    tmp_path: Path, duckdb: DuckDBIceberg
+) -> None:
+    """CLN-3, ADD-9: the types and columns of its files are in their footers alone."""
+    wide = shapes.wider(str(tmp_path / "wide")).clone(tmp_path / "copy", shallow=False)
+    with pytest.raises(UnsupportedFeatureError, match="widened from integer to double"):
+        export(wide)
+    source = shapes.evolved(str(tmp_path / "evolved"))
+    table = source.clone(tmp_path / "other", shallow=False)
+    export(table, start=0)
+    assert document(table)["format-version"] == 3
+    assert shapes.differ(duckdb.read(str(tmp_path / "other"), 0), source.to_arrow()) == ""
+
+
 def test_a_held_copy_goes_on_after_a_compaction(tmp_path: Path) -> None:
     """XPT-5: one snapshot has the whole difference."""
     table = tablefmt.create(str(tmp_path / "t"), "id INT, b INT")

@@ -402,7 +402,7 @@ def test_a_restore_of_nothing_encodes_no_file(monkeypatch: pytest.MonkeyPatch) -
     for number in range(3):
         table.append(rows(number))
     table.delete("id = 1")
-    monkeypatch.setattr("tablefmt.commit.restore_plan._restored_files", encoded)
+    monkeypatch.setattr("tablefmt.commit.restore_plan.added_again", encoded)
     assert table.restore(version=table.version).no_op
     with pytest.raises(AssertionError, match="an entry is made"):
         table.restore(version=2)

@@ -216,6 +216,34 @@ class SparkTable:
         """
         return self.table.export(to, start=start, catalog=catalog, table=table)
 
+    def clone(
+        self,
+        into: str,
+        *,
+        shallow: bool = True,
+        version: int | str | None = None,
+        timestamp: Time | None = None,
+        hold: bool = False,
+        properties: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> SparkTable:
+        """Make a new table of one version, without a Spark job.
+
+        Arguments and errors as `Table.clone`. Text of a time without a zone is in the session's
+        time zone (TIM-5).
+        """
+        when = None if timestamp is None else in_session(timestamp, session_zone(self.spark))
+        made = self.table.clone(
+            into,
+            shallow=shallow,
+            version=version,
+            timestamp=when,
+            hold=hold,
+            properties=properties,
+            storage_options=storage_options,
+        )
+        return SparkTable(self.spark, made)
+
     def expire_log(
         self,
         *,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tablefmt.changes.commit_rows import RESTORE
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
-from tablefmt.model.log_entry import NOT_LOGICAL, Entry
+from tablefmt.model.log_entry import NOT_LOGICAL, Entry, OverflowFile
 from tablefmt.spark.streams.stream_options import StreamOptions
 
 FORMAT = 1
@@ -153,12 +153,24 @@ def effect_of(entry: Entry) -> Effect:
         return Effect.NOTHING
     copied = 0 if entry.lineage is None else len(set(entry.lineage.output))
     added = (0 if entry.add is None else len(entry.add)) > copied
-    removed = len(entry.remove) > 0 or entry.delete is not None
+    removed = len(entry.remove) > 0 or _marks_older_files(entry)
     if not added and not removed:
         return Effect.NOTHING
     if entry.operation.name == RESTORE or (added and removed):
         return Effect.CHANGED
     return Effect.APPENDED if added else Effect.DELETED
+
+
+def _marks_older_files(entry: Entry) -> bool:
+    """Return whether a commit deletes rows of files that it did not add itself.
+
+    Imports and clones add files that had lost rows before (IMP-5, CLN-1).
+    """
+    if entry.delete is None or entry.previous is None:
+        return False
+    if isinstance(entry.delete, OverflowFile) or entry.add is None:
+        return True
+    return entry.delete.file[0] < entry.totals.next_id - len(entry.add)
 
 
 def is_read(entry: Entry, options: StreamOptions) -> bool:

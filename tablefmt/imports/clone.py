@@ -1,0 +1,237 @@
+"""Clones: a new table with the rows and the definition of one version of another table.
+
+The whole clone is one entry, the first of the new table. It is put last, and only if the place is
+free. So a clone that stopped is no table. Copies that it left are removed by a vacuum of a later
+table in the place. Spec: CLN-1 .. CLN-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tablefmt.commit.environment import SYSTEM
+from tablefmt.data.parallel_jobs import side_by_side
+from tablefmt.errors import (
+    InvalidArgumentError,
+    TableExistsError,
+    TablefmtError,
+    VersionNotFoundError,
+)
+from tablefmt.imports.clone_plan import (
+    CloneSource,
+    cloned_metadata,
+    copied_paths,
+    deep_imports,
+    shallow_imports,
+    staged_clone,
+)
+from tablefmt.imports.file_copies import THREADS, FileCopy, copy_files
+from tablefmt.maintenance.drop import drop_at
+from tablefmt.model.argument_checks import check_flags
+from tablefmt.model.properties import check_properties
+from tablefmt.model.times import Time
+from tablefmt.operations.alter import alter
+from tablefmt.operations.alterations import drop_tag, set_tag
+from tablefmt.operations.create import create_with_files, is_there, prepare
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.session.metadata_changes import with_properties
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.table_scan import explain_given_up_version
+from tablefmt.session.transaction_snapshot import TransactionFiles
+from tablefmt.store.import_roots import ImportingStore, folder_of
+from tablefmt.store.location import Uri, open_store, scheme_of
+from tablefmt.store.object_store import KeyNotFoundError, Store
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+HOLD = "clone-"
+"""Prefix of the name of a tag that keeps a source's version for its clone."""
+
+
+def clone_store(source: Store, into: Uri, storage_options: Mapping[str, Any] | None) -> Store:
+    """Return the store of the place of a clone. Without options, it has those of the source."""
+    given = storage_options
+    if given is None:
+        alike = scheme_of(into) == source.traits.scheme
+        given = source.portable_options() if alike else {}
+    return open_store(into, given)
+
+
+def clone(
+    source: TableContext,
+    target: Store,
+    *,
+    shallow: bool = True,
+    version: int | str | None = None,
+    timestamp: Time | None = None,
+    hold: bool = False,
+    properties: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> TableContext:
+    """Make a new table of one version. Other arguments and errors as of `Table.clone`.
+
+    Args:
+        source: the table.
+        target: store of the place of the new table.
+        shallow, version, timestamp, hold, properties: as of `Table.clone`.
+        progress: gets the number of files that were copied, and that of all files.
+    """
+    check_flags(shallow=shallow, hold=hold)
+    changed = check_properties({} if properties is None else properties)
+    _check_apart(source.store, target)
+    if is_there(target):
+        raise TableExistsError(target.uri)
+    if version is None and timestamp is None:
+        source.refresh()
+    at = source.resolve_point(version, timestamp)
+    with explain_given_up_version(source.store, at):
+        described = CloneSource.of(source.store.uri, source.view.snapshot(at))
+    if hold:
+        _check_hold(described, shallow=shallow)
+    prepare(target)
+    parameters = {"source": described.uri, "sourceVersion": at, "isShallow": shallow}
+    if not shallow:
+        return _deep(source, described, target, changed, parameters, progress)
+    readable = {root: source.store.portable_options() for root in described.roots()}
+    place = ImportingStore(target, readable, open_store)
+    return _shallow(source, described, place, changed, parameters, hold=hold)
+
+
+def _check_apart(source: Store, target: Store) -> None:
+    """Refuse a place inside the source, or with the source inside."""
+    one, other = f"{target.uri}/", f"{source.uri}/"
+    if one != other and (one.startswith(other) or other.startswith(one)):
+        raise InvalidArgumentError(
+            f"a clone at {target.uri} and its source at {source.uri} would be one inside the "
+            "other; choose another place"
+        )
+
+
+def _check_hold(described: CloneSource, *, shallow: bool) -> None:
+    """Refuse to keep files that the clone does not need, or that a tag cannot keep."""
+    if not shallow:
+        raise InvalidArgumentError(
+            "hold=True keeps the files of a source for a shallow clone; a deep clone needs none of "
+            "them. Leave hold out."
+        )
+    others = described.roots()[1:]
+    if others:
+        raise InvalidArgumentError(
+            f"hold=True keeps files of the table at {described.uri} alone, but some of its files "
+            f"are in {others[0]!r:.300}. Clone that table, or make a deep clone: shallow=False."
+        )
+
+
+def _shallow(
+    source: TableContext,
+    described: CloneSource,
+    target: Store,
+    changed: Mapping[str, str],
+    parameters: Mapping[str, Any],
+    *,
+    hold: bool,
+) -> TableContext:
+    imports, numbers = shallow_imports(described)
+    metadata = with_properties(cloned_metadata(described, imports), changed)
+    transaction = SYSTEM.nonce()
+    tag = f"{HOLD}{transaction[:16]}" if hold else None
+    if tag is not None:
+        _hold(source, tag, described.version, target.uri)
+        parameters = {**parameters, "hold": tag}
+    try:
+        _check_kept(source, described)
+        staged = staged_clone(described, transaction, metadata, numbers, parameters)
+        made = create_with_files(target, staged)
+    except BaseException:
+        if tag is not None:
+            _release(source, tag)
+        raise
+    try:
+        _check_kept(source, described)
+    except VersionNotFoundError:
+        # A vacuum ran while the entry was put.
+        drop_at(target, CommitOptions())
+        raise
+    return made
+
+
+def _deep(
+    source: TableContext,
+    described: CloneSource,
+    target: Store,
+    changed: Mapping[str, str],
+    parameters: Mapping[str, Any],
+    progress: Progress | None,
+) -> TableContext:
+    imports, numbers = deep_imports(described)
+    metadata = with_properties(cloned_metadata(described, imports), changed)
+    transaction = SYSTEM.nonce()
+    paths = copied_paths(transaction, described.files.num_rows)
+    files = TransactionFiles(target, transaction)
+    with files.removed_on_failure(), explain_given_up_version(source.store, described.version):
+        copies = _copies(source.store, described, paths)
+        for done in copy_files(copies, target):
+            if progress is not None:
+                progress(done, len(paths))
+    with files.discarded_on_failure():
+        staged = staged_clone(described, transaction, metadata, numbers, parameters, paths)
+    return create_with_files(target, staged)
+
+
+def _copies(store: Store, described: CloneSource, paths: Sequence[str]) -> Iterator[FileCopy]:
+    files, imports = described.files, described.imports()
+    numbers = described.numbers().to_pylist()
+    columns = [_values(files, name) for name in ("path", "size", "footer", "digest")]
+    for path, size, footer, digest, into, number in zip(*columns, paths, numbers, strict=True):
+        folder = store if number is None else folder_of(store, imports[number].root)
+        yield FileCopy(folder, path, into, size, footer, digest)
+
+
+def _values(files: pa.Table, name: str) -> list[Any]:
+    if name in files.column_names:
+        return list(files[name].to_pylist())
+    return [None] * files.num_rows
+
+
+def _hold(source: TableContext, tag: str, version: int, uri: str) -> None:
+    """Keep the version of the source for its clone, by a tag (TAG-2)."""
+    options = CommitOptions(user_metadata={"clone": uri})
+    alter(source, set_tag(tag, version, None), options)
+
+
+def _release(source: TableContext, tag: str) -> None:
+    with suppress(TablefmtError):
+        alter(source, drop_tag(tag), CommitOptions())
+
+
+def _check_kept(source: TableContext, described: CloneSource) -> None:
+    """Check that no vacuum has removed a file of the version (CLN-4).
+
+    An entry gives a version up before its files are removed (RET-4). So files are looked for only
+    if there is such an entry.
+
+    Raises:
+        VersionNotFoundError: a file is missing.
+    """
+    source.refresh()
+    head = source.view.head
+    if described.version >= head.totals.oldest:
+        return
+    live = source.view.snapshot().files_with({"path"})["path"]
+    files = described.files.filter(pc.is_null(described.numbers()))
+    loose = files.filter(pc.invert(pc.is_in(files["path"], value_set=live)))["path"].to_pylist()
+
+    def is_missing(path: str) -> bool:
+        try:
+            source.store.size(path)
+        except KeyNotFoundError:
+            return True
+        return False
+
+    if any(side_by_side(is_missing, iter(loose), THREADS)):
+        raise VersionNotFoundError(f"version {described.version}", head.totals.oldest, head.version)

@@ -1,0 +1,380 @@
+"""Clones: rows and definition of a version, at any history of the source, and what they survive."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import logdump
+import pyarrow as pa
+import pytest
+
+import tablefmt
+from tablefmt.errors import (
+    CorruptDataError,
+    InvalidArgumentError,
+    InvalidRangeError,
+    ProtocolChangedException,
+    TableExistsError,
+    TablefmtError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from tablefmt.imports import clone as clone_module
+from tablefmt.imports.clone import clone
+from tablefmt.operations import create as create_module
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import Request
+from tablefmt.store.store_wrappers import CountingStore
+from tablefmt.testing.faults import Fault, FaultyStore, Killed
+from tests.export.shapes import evolved
+from tests.imports.sources import alike, contents, hive
+from tests.tables import assert_sound, handle, memory, new_table, rows
+
+BOTH = pytest.mark.parametrize("shallow", [True, False])
+NOW: dict[str, Any] = {"retention": 0, "dry_run": False, "breaks_running_transactions": True}
+
+
+def reopened(of: tablefmt.Table, *roots: Any) -> tablefmt.Table:
+    """Return a new handle that may read some folders."""
+    options = {"import_roots": [str(root) for root in roots]} if roots else None
+    return tablefmt.open(of.uri, storage_options=options)
+
+
+@BOTH
+def test_a_clone_has_the_rows_and_the_definition_of_its_source(
+    tmp_path: Path, shallow: bool
+) -> None:
+    """CLN-1: renames, drops, widening, defaults, deleted rows, partitions, all by both readers."""
+    source = evolved(str(tmp_path / "source"))
+    source.alter.add_constraint("small", "id < 1000")
+    source.alter.set_properties({"appendOnly": "false", "user.team": "a"})
+    source.alter.set_tag("q", version=2)
+    before = contents(tmp_path / "source")
+    copy = source.clone(tmp_path / "copy", shallow=shallow, properties={"user.team": "b"})
+    assert copy.version == 0
+    again = reopened(copy, source.uri) if shallow else reopened(copy)
+    ours, theirs = (t.context.view.head.metadata for t in (again, source))
+    assert (ours.schema, ours.partition_by, ours.constraints) == (
+        theirs.schema,
+        theirs.partition_by,
+        theirs.constraints,
+    )
+    assert again.properties == {"appendOnly": "false", "user.team": "b"}
+    assert again.tags().num_rows == 0
+    assert again.schema == source.schema
+    assert alike(again.to_arrow()) == alike(source.to_arrow())
+    assert again.id != source.id
+    (line,) = again.history().to_pylist()
+    assert line["operation"] == "CLONE"
+    assert dict(line["operationParameters"]) == {
+        "source": source.uri,
+        "sourceVersion": str(source.version),
+        "isShallow": str(shallow).lower(),
+    }
+    assert again.verify(deep=True).ok
+    assert contents(tmp_path / "source") == before
+    dumped = logdump.read(copy.uri)
+    assert dumped["findings"] == []
+    assert again.changes(starting_version=0).to_arrow().num_rows == source.count()
+    old = source.clone(tmp_path / "old", shallow=shallow, version="q")
+    assert alike(old.to_arrow()) == alike(source.to_arrow(version=2))
+
+
+@BOTH
+def test_a_clone_and_its_source_change_apart(tmp_path: Path, shallow: bool) -> None:
+    """CLN-1, CLN-2: DML, compaction, restore, vacuum, checkpoint and drop of the clone."""
+    source = evolved(str(tmp_path / "source"))
+    expected, before = alike(source.to_arrow()), contents(tmp_path / "source")
+    copy = source.clone(tmp_path / "copy", shallow=shallow)
+    copy.append(source.scan(limit=2, columns=["id", "part", "n"]))
+    copy.delete("id = 20")
+    copy.update({"n": "-1"}, "part = 1")
+    ours = reopened(copy, source.uri)
+    ids = [r["id"] for r in source.to_arrow().to_pylist() if r["id"] != 20]
+    extra = [r["id"] for r in source.scan(limit=2).to_arrow().to_pylist()]
+    assert sorted(ours.to_arrow()["id"].to_pylist()) == sorted(ids + extra)
+    ours.checkpoint()
+    ours.compact("major")
+    assert ours.context.view.snapshot().files.num_rows > 0
+    assert sorted(reopened(copy).to_arrow()["id"].to_pylist()) == sorted(ids + extra)
+    ours.restore(version=0)
+    assert alike(reopened(copy, source.uri).to_arrow()) == expected
+    ours.vacuum(**NOW)
+    assert alike(reopened(copy, source.uri).to_arrow()) == expected
+    assert reopened(copy, source.uri).verify(deep=True).ok
+    assert contents(tmp_path / "source") == before
+    tablefmt.drop(copy.uri, delete_data=True)
+    assert contents(tmp_path / "source") == before
+    assert not list((tmp_path / "copy" / "data").rglob("*.parquet"))
+    assert alike(source.to_arrow()) == expected
+    anew = source.clone(tmp_path / "copy", shallow=shallow)
+    assert anew.version > 0
+    assert alike(reopened(anew, source.uri).to_arrow()) == expected
+
+
+@BOTH
+def test_a_clone_of_a_clone_of_imported_files(tmp_path: Path, shallow: bool) -> None:
+    """CLN-2, CLN-3: files of three tables, some imported, with rows deleted at each step."""
+    hive(tmp_path / "lake")
+    first = tablefmt.import_table(tmp_path / "lake", into=tmp_path / "first")
+    first.append(first.scan(where="id < 3"))
+    first.delete("id = 5")
+    second = first.clone(tmp_path / "second")
+    second.append(first.scan(where="id = 9"))
+    second.delete("id = 6")
+    expected = alike(second.to_arrow())
+    third = second.clone(tmp_path / "third", shallow=shallow)
+    assert alike(third.to_arrow()) == expected
+    roots = [tmp_path / name for name in ("lake", "first", "second")]
+    if shallow:
+        assert alike(reopened(third, *roots).to_arrow()) == expected
+        for root in roots:
+            with pytest.raises(UnsupportedFeatureError, match="import_roots"):
+                reopened(third, *(r for r in roots if r != root)).to_arrow()
+        with pytest.raises(InvalidArgumentError, match=r"hold=True keeps files of the table"):
+            second.clone(tmp_path / "x", hold=True)
+    else:
+        for root in roots:
+            shutil.rmtree(root)
+        assert alike(reopened(third).to_arrow()) == expected
+        assert reopened(third).verify(deep=True).ok
+        (tmp_path / "third" / "mine.txt").write_text("")
+        third.overwrite(third.scan(where="id = 9"))
+        third.vacuum(**NOW)
+        assert third.count() == 2
+        assert len(list((tmp_path / "third").rglob("*.parquet"))) == 1
+        assert (tmp_path / "third" / "mine.txt").exists()
+
+
+def test_a_vacuum_of_the_source_is_named(tmp_path: Path) -> None:
+    """CLN-4: every kind of read that misses a file says so."""
+    source = evolved(str(tmp_path / "source"))
+    copy = source.clone(tmp_path / "copy", version=2)
+    source.overwrite(source.scan(limit=1))
+    source.vacuum(**NOW)
+    clone_ = reopened(copy, source.uri)
+    for read in (
+        lambda: clone_.to_arrow(),
+        lambda: clone_.scan(where="id = 1").to_arrow(),
+        lambda: clone_.delete("n = 1"),
+        lambda: clone_.changes(starting_version=0).to_arrow(),
+        lambda: clone_.compact("major"),
+    ):
+        with pytest.raises(CorruptDataError, match="the source table was vacuumed") as caught:
+            read()
+        assert caught.value.key.startswith("data/")
+        assert str(source.uri) in str(caught.value)
+    report = str(clone_.verify())
+    assert report.count("the source table was vacuumed") == clone_.scan().files().num_rows
+    with pytest.raises(VersionNotFoundError):
+        source.clone(tmp_path / "other", version=2)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_hold_keeps_the_version_until_the_tag_is_dropped(tmp_path: Path) -> None:
+    """CLN-4, TAG-2."""
+    source = evolved(str(tmp_path / "source"))
+    copy = source.clone(tmp_path / "copy", version=2, hold=True)
+    expected = alike(source.to_arrow(version=2))
+    (tag,) = source.tags().to_pylist()
+    assert (tag["version"], tag["retain_until"]) == (2, None)
+    parameters = dict(copy.history().to_pylist()[0]["operationParameters"])
+    assert parameters["hold"] == tag["name"]
+    assert source.history(1).to_pylist()[0]["userMetadata"] == f'{{"clone":"{copy.uri}"}}'
+    source.overwrite(source.scan(limit=1))
+    source.vacuum(**NOW)
+    assert alike(reopened(copy, source.uri).to_arrow()) == expected
+    source.alter.drop_tag(tag["name"])
+    source.vacuum(**NOW)
+    with pytest.raises(CorruptDataError, match="the source table was vacuumed"):
+        reopened(copy, source.uri).to_arrow()
+    with pytest.raises(TableExistsError):
+        source.clone(copy.uri, hold=True)
+    assert source.tags().num_rows == 0
+
+
+@pytest.mark.parametrize("at", ["check", "put"])
+def test_a_vacuum_during_a_shallow_clone_leaves_no_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """CLN-4: before the entry, and between the entry and the last look."""
+    source = evolved(str(tmp_path / "source"))
+    other = tablefmt.open(source.uri)
+
+    def vacuumed() -> None:
+        other.overwrite(other.scan(limit=1))
+        other.vacuum(**NOW)
+
+    place = {"check": "staged_clone", "put": "create_with_files"}[at]
+    inner = getattr(clone_module, place)
+
+    def late(*given: Any) -> Any:
+        made = None if at == "check" else inner(*given)
+        vacuumed()
+        return made or inner(*given)
+
+    monkeypatch.setattr(clone_module, place, late)
+    with pytest.raises(VersionNotFoundError, match=str(source.version)):
+        source.clone(tmp_path / "copy")
+    assert not tablefmt.exists(tmp_path / "copy")
+    # Files that are still live, or still there, do not stop a clone.
+    monkeypatch.undo()
+    copy = tablefmt.open(source.uri).clone(tmp_path / "copy")
+    assert copy.count() == 1
+
+
+def test_a_vacuum_during_a_deep_clone_leaves_no_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CLN-3, CLN-4."""
+    source = evolved(str(tmp_path / "source"))
+    other, inner = tablefmt.open(source.uri), getattr(clone_module, "copy_files")  # noqa: B009
+
+    def late(*given: Any) -> Any:
+        other.overwrite(other.scan(limit=1))
+        other.vacuum(**NOW)
+        return inner(*given)
+
+    monkeypatch.setattr(clone_module, "copy_files", late)
+    with pytest.raises(VersionNotFoundError, match=str(source.version)):
+        source.clone(tmp_path / "copy", shallow=False)
+    assert not list((tmp_path / "copy").rglob("*.parquet"))
+    assert not tablefmt.exists(tmp_path / "copy")
+
+
+@pytest.mark.parametrize("damage", ["gone", "longer", "shorter", "flipped"])
+def test_a_deep_clone_copies_no_damage(tmp_path: Path, damage: str) -> None:
+    """CLN-3, DAT-5, ADD-7, IMP-6."""
+    hive(tmp_path / "lake")
+    source = tablefmt.import_table(tmp_path / "lake", into=tmp_path / "source")
+    source.append(source.scan(where="id = 1"))
+    file = next(iter(sorted((tmp_path / "source").rglob("data/**/*.parquet"))))
+    body = file.read_bytes()
+    if damage == "gone":
+        file.unlink()
+    else:
+        flipped = bytes([body[100] ^ 1])
+        changed = {
+            "longer": body + b"x",
+            "shorter": body[:-1],
+            "flipped": body[:100] + flipped + body[101:],
+        }
+        file.write_bytes(changed[damage])
+    with pytest.raises(CorruptDataError, match=file.name):
+        source.clone(tmp_path / "copy", shallow=False)
+    assert not list((tmp_path / "copy").rglob("*.parquet"))
+    assert not tablefmt.exists(tmp_path / "copy")
+    file.write_bytes(body)
+    assert source.clone(tmp_path / "copy", shallow=False).count() == 61
+
+
+@BOTH
+@pytest.mark.parametrize("fault", ["kill_before", "kill_after", "lost_answer", "refused"])
+def test_a_clone_stopped_at_any_request_is_whole_or_not_there(
+    tmp_path: Path, fault: Fault, shallow: bool
+) -> None:
+    """CLN-1: a clone that stopped is no table, and a second one takes the place."""
+    source = new_table(LocalStore(tmp_path / "source"), partitioned=True)
+    source.append(rows(1, 2, 3, p=["a", "b", "c"]))
+    source.delete("id = 2")
+    expected = alike(source.to_arrow())
+    for at in range(100):
+        place = tmp_path / f"t{at}"
+        faulty = FaultyStore(LocalStore(place), lambda n, v, k, at=at: fault if n == at else None)
+        try:
+            clone(source.context, faulty, shallow=shallow)
+        except (Killed, TablefmtError):
+            pass
+        if tablefmt.exists(place):
+            made = tablefmt.open(place, storage_options={"import_roots": source.uri})
+        else:
+            made = source.clone(place, shallow=shallow)
+        assert made.version == 0
+        assert alike(made.to_arrow()) == expected, at
+        made.vacuum(**NOW)
+        files = len(list(place.rglob("data/**/*.parquet")))
+        assert files == (0 if shallow else made.context.view.snapshot().files.num_rows), at
+        if not faulty.fired:
+            break
+    else:
+        raise AssertionError("the clone never ran without a fault")
+
+
+@BOTH
+def test_one_of_two_creators_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shallow: bool
+) -> None:
+    """CFL-4: the loser leaves no file."""
+    source = new_table(LocalStore(tmp_path / "source"))
+    source.append(rows(1, 2))
+    inner = getattr(create_module, "commit")  # noqa: B009
+
+    def late(store: Any, *given: Any) -> Any:
+        monkeypatch.undo()
+        tablefmt.create(tmp_path / "copy", "other INT")
+        return inner(store, *given)
+
+    monkeypatch.setattr(create_module, "commit", late)
+    with pytest.raises(ProtocolChangedException):
+        source.clone(tmp_path / "copy", shallow=shallow)
+    assert tablefmt.open(tmp_path / "copy").schema.names == ["other"]
+    assert not list((tmp_path / "copy").rglob("*.parquet"))
+
+
+def test_places_and_arguments_that_are_refused(tmp_path: Path) -> None:
+    """CLN-1: no object is written."""
+    source = new_table(LocalStore(tmp_path / "source"))
+    source.append(rows(1))
+    for bad, error in {
+        tmp_path / "source": TableExistsError,
+        tmp_path / "source" / "inner": InvalidArgumentError,
+        tmp_path: InvalidArgumentError,
+    }.items():
+        with pytest.raises(error):
+            source.clone(bad)
+    with pytest.raises(InvalidArgumentError, match="deep clone needs none"):
+        source.clone(tmp_path / "copy", shallow=False, hold=True)
+    with pytest.raises(InvalidRangeError):
+        source.clone(tmp_path / "copy", version=1, timestamp="2024-01-01")
+    with pytest.raises(VersionNotFoundError):
+        source.clone(tmp_path / "copy", version=7)
+    with pytest.raises(VersionNotFoundError):
+        source.clone(tmp_path / "copy", version="none")
+    with pytest.raises(InvalidArgumentError):
+        source.clone(tmp_path / "copy", shallow="yes")  # type: ignore[arg-type]
+    assert not (tmp_path / "copy").exists()
+
+
+def test_zeros_of_a_float_partition(tmp_path: Path) -> None:
+    """CLN-2, IMP-4: the entry's 0.0 would replace a -0.0 of the file."""
+    source = tablefmt.create(tmp_path / "source", "f DOUBLE, id INT", partition_by="f")
+    source.append({"f": [1.5, float("nan")], "id": pa.array([1, 2], pa.int32())})
+    assert source.clone(tmp_path / "one").count() == 2
+    source.append({"f": [-0.0], "id": pa.array([3], pa.int32())})
+    with pytest.raises(UnsupportedFeatureError, match="shallow=False"):
+        source.clone(tmp_path / "two")
+    deep = source.clone(tmp_path / "two", shallow=False)
+    assert alike(deep.to_arrow()) == alike(source.to_arrow())
+    assert "-0.0" in str(deep.to_arrow(where="id = 3").to_pylist())
+
+
+def test_requests_of_clones() -> None:
+    """CLN-2: a shallow clone costs as much as an empty table; a deep one, 3 requests a file."""
+    source = new_table(partitioned=True)
+    source.append(rows(*range(20), p=[f"p{i}" for i in range(20)]))
+    first = CountingStore(memory())
+    clone(source.context, first, shallow=True)
+    asked = {kind: n for kind, n in first.tally.sums().items() if n}
+    empty = CountingStore(memory())
+    create_module.create(empty, "id INT")
+    made = {kind: n for kind, n in empty.tally.sums().items() if n}
+    assert asked[Request.PUT] == made[Request.PUT]
+    second = CountingStore(memory())
+    clone(source.context, second, shallow=False)
+    copied = second.tally.sums()
+    assert copied[Request.PUT] - asked[Request.PUT] == 20
+    assert copied[Request.GET] - asked[Request.GET] == 20
+    assert handle(second).count() == 20
+    assert_sound(second)
