@@ -96,8 +96,8 @@ def columns_problem(schema: pa.Schema, limits: CheckpointLimits) -> str | None:
 
 
 def _field_problem(column: pa.Field, limits: CheckpointLimits) -> str | None:
-    group, dot, field_id = column.name.partition(".")
-    if not dot or no_columns([column.name]) or f"{group}." not in _GROUPS:
+    group, _, field_id = column.name.partition(".")
+    if no_columns([column.name]) or f"{group}." not in _GROUPS:
         return "is not a column of files"
     known = int(field_id)
     if known > limits.last_id:
@@ -257,7 +257,7 @@ def sums_problem(columns: pa.Table, segment: SegmentPart, limits: CheckpointLimi
         return "its number of rows differs from the root"
     for name in {name.partition(".")[2] for name in columns.column_names}:
         known, field = segment.bounds.get(name), limits.fields.get(int(name or 0))
-        if known is None or field is None or is_nested(field.type):
+        if known is None or field is None:
             continue
         found = summary(columns, field.id, field.id in limits.partition_ids)
         for column, value in summary_of(known, field).items():

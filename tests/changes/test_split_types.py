@@ -314,6 +314,17 @@ def test_bounds_of_times_that_a_restore_made_dates_are_kept() -> None:
     assert rows.to_pylist() == [{"v": late}]
 
 
+def test_bounds_that_a_restore_made_floats_are_not_rounded() -> None:
+    """VAL-4: the nearest FLOAT is above the value, and a reader from then on has such columns."""
+    table = tablefmt.create(f"memory://split-{next(_numbers)}", "v FLOAT")
+    table.alter.widen_column("v", "DOUBLE")
+    wide = table.append([{"v": 0.1}]).version
+    table.restore(version=0)
+    for reader in (table, tablefmt.open(table.uri)):
+        rows = reader.to_arrow(version=wide, where="v <= 0.1D")
+        assert rows.to_pylist() == [{"v": 0.1}]
+
+
 def test_types_of_no_row_refuse_nothing() -> None:
     """INC-4: the column was widened by mistake, and no row was written before it was restored."""
     table = tablefmt.create(f"memory://split-{next(_numbers)}", "v INT")

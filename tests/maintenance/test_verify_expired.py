@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
+from pyroaring import BitMap64
 
 from tablefmt.cli.table_commands import difference
 from tablefmt.errors import TablefmtError
-from tablefmt.log.codec import decode
+from tablefmt.log.codec import decode, encode
 from tablefmt.log.object_names import entry_key
 from tablefmt.maintenance.verify import verify
+from tablefmt.model.log_entry import AddedFiles, Lineage, Operation, OperationClass
+from tablefmt.model.positions import Marks, row_deletes
+from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 from tests.compactions import MINOR, compact
 from tests.snapshot.grown import grow
-from tests.tables import Clock, Dated, handle, ids, new_table, rows
+from tests.tables import Clock, Dated, handle, ids, new_table, next_entry, rows
 
 DAY = 86_400.0
+ALL = Marks(deleted=BitMap64([0]), updated=BitMap64())
+"""The only row of a file."""
 
 
 def kept_roots(store: Store, version: int) -> list[str]:
@@ -67,6 +74,45 @@ def test_lineage_of_files_from_before() -> None:
     assert verify(store, deep=True).ok
     assert_all_work(store, clock)
     assert ids(handle(store, clock)) == [10, 11, 20, 21, 30, 31, 50]
+
+
+@pytest.mark.broken_tables
+def test_rows_of_a_file_from_before_that_are_live_are_found() -> None:
+    """LIN-2, CFL-14: a copy of the rows of a file that went before the log begins."""
+    store = Dated(clock := Clock())
+    table = new_table(store, clock=clock)
+    table.append(rows(1, 2))
+    table.append(rows(3, 4))
+    table.overwrite(rows(5))
+    clock.forward(40 * DAY)
+    table.append(rows(6))
+    handle(store, clock).expire_log(dry_run=False)
+    view = LogView.open(store)
+    model = view.snapshot().files.slice(0, 1)
+    path = f"data/{'0' * 31}1/0-0.parquet"
+    store.put(path, store.get(model["path"][0].as_py()))
+    added = AddedFiles({"path": [path], "size": model["size"].to_pylist(), "rows": [1]})
+    sums = view.head.totals
+    totals = replace(
+        sums,
+        files=sums.files + 1,
+        rows=sums.rows + 1,
+        bytes=sums.bytes + model["size"][0].as_py(),
+        next_id=sums.next_id + 1,
+    )
+    copied = Lineage(output=(0,), input=(1,), start=(0,), rows=(1,), dropped=(None,))
+    for marks, deleted, sound in ((None, 0, False), (row_deletes({sums.next_id: ALL}), 1, True)):
+        entry = next_entry(
+            view,
+            operation=Operation(name="UPDATE", cls=OperationClass.UPDATE),
+            add=added,
+            delete=marks,
+            lineage=copied,
+            totals=replace(totals, deleted=deleted),
+        )
+        store.put(entry_key(entry.version), encode(entry))
+        found = [(f.object, f.rule) for f in verify(store).findings]
+        assert found == ([] if sound else [(entry_key(entry.version), "LIN-2")])
 
 
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(None, marks=pytest.mark.soak)])

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
@@ -33,7 +35,9 @@ from tests.snapshot.forged import (
     part_forgeries,
     questions,
     root_forgeries,
+    signed_root,
     store_of,
+    with_part,
 )
 from tests.snapshot.grown import compacted
 from tests.tables import Clock, Dated, handle, ids, memory, new_table, next_entry, rows
@@ -100,8 +104,25 @@ def expired() -> dict[str, bytes]:
     return objects(store)
 
 
-TABLES = {"rich": rich, "plain": plain, "expired": expired}
-SINCE = {"rich": 11, "plain": 6, "expired": 8}
+def reused() -> dict[str, bytes]:
+    """Return a table whose checkpoint has two segments; a file of the first was removed."""
+    store, clock = memory(), Clock()
+    table = new_table(store, partitioned=True, clock=clock)
+    for number in range(1, 7):
+        table.append(rows(*range(number * 10, number * 11), p="a"))
+    table.append(rows(1, 2, p="b"))
+    table.delete("id = 21")
+    table.checkpoint()
+    table.overwrite(rows(3, 4, 5, p="b"), where="p = 'b'")
+    table.append(rows(7, 8, 9, p="b"))
+    table.delete("id = 8")
+    table.checkpoint()
+    table.append(rows(6, p="a"))
+    return objects(store)
+
+
+TABLES = {"rich": rich, "plain": plain, "expired": expired, "reused": reused}
+SINCE = {"rich": 11, "plain": 6, "expired": 8, "reused": 9}
 
 
 @functools.cache
@@ -146,7 +167,9 @@ def some_of(made: list[Forgery], seed: int, count: int) -> list[Forgery]:
 @pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.broken_tables
-@pytest.mark.parametrize(("kind", "count"), [("rich", 160), ("plain", 60), ("expired", 40)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [("rich", 160), ("plain", 60), ("expired", 40), ("reused", 40)]
+)
 @pytest.mark.parametrize("of", [part_forgeries, root_forgeries])
 def test_wrong_content_gives_no_wrong_answer(
     of: Callable[[dict[str, bytes], str], Any], kind: str, count: int
@@ -189,6 +212,52 @@ def test_a_listing_of_all_files_has_the_bytes_of_the_entry(kind: str) -> None:
     for forgery in made:
         found = files(store_of({**bodies, **forgery.bodies}))
         assert found == sound(kind, "files"), forgery.name
+
+
+def exchanged(columns: pa.Table, name: str, values: dict[int, Any]) -> pa.Table:
+    held = columns[name].to_pylist()
+    changed = [values.get(at, value) for at, value in enumerate(held)]
+    at = columns.column_names.index(name)
+    return columns.set_column(at, name, pa.array(changed, columns[name].type))
+
+
+def rows_of_a_removed_file(parts: list[pa.Table], root: dict[str, Any]) -> None:
+    """A row of the removed file becomes one of a live file: their sum is the same."""
+    parts[0] = exchanged(parts[0], "rows", {5: 7, 6: 1})
+
+
+def one_path_twice(parts: list[pa.Table], root: dict[str, Any]) -> None:
+    """A line has the path of another one."""
+    parts[1] = exchanged(parts[1], "path", {0: parts[1]["path"][1].as_py()})
+
+
+def one_id_in_two_segments(parts: list[pa.Table], root: dict[str, Any]) -> None:
+    """The first file of the second segment has the id of a file of the first."""
+    parts[1] = exchanged(parts[1], "id", {0: 6})
+    root["segments"][1]["ids"] = [6, 9]
+
+
+@pytest.mark.broken_tables
+@pytest.mark.parametrize("change", [rows_of_a_removed_file, one_path_twice, one_id_in_two_segments])
+def test_what_only_all_files_together_show_is_seen_when_they_are_listed(change: Any) -> None:
+    """CKP-9: each segment is like its root, and a sum of the root allows for removed files.
+    The entry's sum of rows, and each file once, tell."""
+    bodies = table_of("reused")
+    key = newest_root(bodies)
+    root = orjson.loads(bodies[key])
+    paths = [segment["path"] for segment in root["segments"]]
+    parts = [pq.read_table(pa.BufferReader(bodies[path])) for path in paths]
+    assert [len(part) for part in parts] == [7, 2]
+    change(parts, root)
+    forged: dict[str, bytes] = {}
+    for path, part in zip(paths, parts, strict=True):
+        forged |= with_part(root, path, part)
+        root = orjson.loads(forged.pop(""))
+    forged[key] = signed_root(root)
+    for name in ("files", "rows", "verify"):
+        found = questions(SINCE["reused"])[name](store_of({**bodies, **forged}))
+        assert found == sound("reused", name), name
+    assert not verify(store_of({**bodies, **forged}), deep=True).ok
 
 
 @pytest.mark.share(2)
