@@ -156,7 +156,7 @@ class PartFile:
             raise self.lost("it is missing") from None
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             raise self.lost(error) from None
-        if columns.column_names != known or columns.num_rows != sum(map(self._lines_of, chosen)):
+        if columns.num_rows != sum(map(self._lines_of, chosen)):
             raise self.lost("its number of lines differs from its footer")
         return columns
 
@@ -372,7 +372,7 @@ class StoredColumns(FileColumns):
         """Report invalid values in the root as a lost part."""
         try:
             yield
-        except (CorruptEntryError, pa.ArrowException, TypeError, OverflowError) as error:
+        except (CorruptEntryError, pa.ArrowException, OverflowError) as error:
             raise self._file.lost(error) from None
 
     def _checked(self, columns: pa.Table) -> pa.Table:

@@ -133,6 +133,13 @@ def test_a_sound_part_has_no_problem() -> None:
         assert sums_problem(part(), replace(SEGMENT, bounds=dict(bounds)), LIMITS) is None
 
 
+def exchanged(columns: pa.Table, name: str, values: dict[int, Any]) -> pa.Table:
+    """Change some lines of one column."""
+    changed = [values.get(at, value) for at, value in enumerate(columns[name].to_pylist())]
+    at = columns.column_names.index(name)
+    return columns.set_column(at, name, pa.array(changed, columns[name].type))
+
+
 NARROW = pa.array([1, 1, 1], pa.int16())
 TEXT = pa.array(["1", "2", "3"])
 LACKS = {
@@ -444,7 +451,7 @@ def test_deleted_rows_without_positions() -> None:
 def test_all_deleted_rows_together(
     files: list[int], versions: list[int], rows: list[int], deleted: int, said: str | None
 ) -> None:
-    """CKP-9, DEL-4: those of the live file 4 add up; the others mean nothing."""
+    """CKP-9, DEL-4: rows of the live file 4 add up; the others mean nothing."""
     ids = np.array(files)
     found = deletes_sum_problem(ids, np.array(versions), np.array(rows), ids == 4, deleted)
     assert found == said

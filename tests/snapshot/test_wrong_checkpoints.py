@@ -40,6 +40,7 @@ from tests.snapshot.forged import (
     with_part,
 )
 from tests.snapshot.grown import compacted
+from tests.snapshot.test_checkpoint_checks import exchanged
 from tests.tables import Clock, Dated, handle, ids, memory, new_table, next_entry, rows
 
 CONSISTENT = re.compile(
@@ -212,13 +213,6 @@ def test_a_listing_of_all_files_has_the_bytes_of_the_entry(kind: str) -> None:
     for forgery in made:
         found = files(store_of({**bodies, **forgery.bodies}))
         assert found == sound(kind, "files"), forgery.name
-
-
-def exchanged(columns: pa.Table, name: str, values: dict[int, Any]) -> pa.Table:
-    held = columns[name].to_pylist()
-    changed = [values.get(at, value) for at, value in enumerate(held)]
-    at = columns.column_names.index(name)
-    return columns.set_column(at, name, pa.array(changed, columns[name].type))
 
 
 def rows_of_a_removed_file(parts: list[pa.Table], root: dict[str, Any]) -> None:

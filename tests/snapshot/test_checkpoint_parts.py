@@ -1,0 +1,325 @@
+"""A part of a checkpoint is sound, or its reader raises an error that names it.
+
+Spec: CKP-3, CKP-6, CKP-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap64
+
+from tablefmt.errors import LostCheckpointError
+from tablefmt.log.codec import digest
+from tablefmt.snapshot import checkpoint_parts
+from tablefmt.snapshot.checkpoint_parts import (
+    PartFile,
+    StoredColumns,
+    StoredDeletes,
+    encode_part,
+    write_part,
+)
+from tablefmt.snapshot.checkpoint_root import Part, SegmentPart
+from tablefmt.snapshot.segments import HeldColumns
+from tablefmt.store.local_store import LocalStore
+from tablefmt.store.object_store import Store
+from tablefmt.store.store_wrappers import ForwardingStore
+from tests.snapshot.test_checkpoint_checks import DELETES, LIMITS, SEGMENT, exchanged, part
+from tests.tables import memory
+
+LINES = pa.table({"id": pa.array(range(20)), "path": pa.array([f"data/{n}" for n in range(20)])})
+
+
+class Remote(ForwardingStore):
+    """A store that has no files, only ranges."""
+
+    def open_file(self, key: str) -> None:
+        return None
+
+
+@pytest.fixture(params=["ranges", "disk"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return Remote(memory()) if request.param == "ranges" else LocalStore(str(tmp_path))
+
+
+def lost(part: Part, reason: str) -> Any:
+    """Expect the error that names a part."""
+    return pytest.raises(LostCheckpointError, match=rf"{part.path}.*{reason}")
+
+
+def test_a_part_gives_what_was_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CKP-3: all lines, or those of some row groups."""
+    monkeypatch.setattr(checkpoint_parts, "ROW_GROUP", 8)
+    file = PartFile(store, write_part(store, "1", LINES))
+    assert file.read(["path", "id"]).equals(LINES.select(["path", "id"]))
+    assert file.starts.tolist() == [0, 8, 16, 20]
+    assert file.read(["id"], [0, 2])["id"].to_pylist() == [*range(8), *range(16, 20)]
+    assert file.schema == LINES.schema
+
+
+def test_a_part_that_is_missing_is_named(store: Store) -> None:
+    """CKP-6: before the footer is read, and after."""
+    written = write_part(store, "1", LINES)
+    opened = PartFile(store, written)
+    assert opened.footer.num_rows == 20
+    store.delete(written.path)
+    with lost(written, "it is missing"):
+        assert PartFile(store, written).footer
+    with lost(written, "it is missing"):
+        opened.read(["id"])
+
+
+def other_footer(body: bytes, written: Part) -> tuple[bytes, Part]:
+    """A sound part of equal length with other names."""
+    return body.replace(b"path", b"past"), written
+
+
+def longer(body: bytes, written: Part) -> tuple[bytes, Part]:
+    return body + b"1", written
+
+
+def no_footer(body: bytes, written: Part) -> tuple[bytes, Part]:
+    """A root that describes bytes which are no footer."""
+    changed = body[:-4] + b"PAR0"
+    return changed, with_footer(changed, written)
+
+
+def empty_footer(body: bytes, written: Part) -> tuple[bytes, Part]:
+    changed = body[: -written.footer] + bytes(written.footer - 8) + body[-8:]
+    return changed, with_footer(changed, written)
+
+
+def with_footer(body: bytes, written: Part) -> Part:
+    return replace(written, footer_sha256=digest(body[-written.footer :]))
+
+
+def more_lines(body: bytes, written: Part) -> tuple[bytes, Part]:
+    return body, replace(written, files=21)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (other_footer, "its footer differs from the root"),
+        (longer, "its footer differs from the root"),
+        (no_footer, "cannot be read: "),
+        (empty_footer, "cannot be read: "),
+        (more_lines, "its number of lines differs from the root"),
+    ],
+)
+def test_a_footer_that_the_root_does_not_describe(
+    store: Store, change: Callable[[bytes, Part], tuple[bytes, Part]], reason: str
+) -> None:
+    """CKP-3: its bytes have the root's checksum, are a footer, and have the root's lines."""
+    written = write_part(store, "1", LINES)
+    body, described = change(store.get(written.path), written)
+    store.delete(written.path)
+    store.put(written.path, body)
+    with lost(written, reason):
+        assert PartFile(store, described).footer
+
+
+def test_pages_with_fewer_lines_than_the_footer(store: Store) -> None:
+    """CKP-9: footer and pages each have a right checksum."""
+    long, short = (encode_part(pa.table({"id": pa.array([7] * n)})) for n in (4, 3))
+    footer = int.from_bytes(long[-8:-4], "little") + 8
+    assert len(long) == len(short)
+    written = write_part(store, "1", pa.table({"id": pa.array([7] * 4)}))
+    store.delete(written.path)
+    store.put(written.path, short[:-footer] + long[-footer:])
+    with lost(written, "its number of lines differs from its footer"):
+        PartFile(store, written).read(["id"])
+
+
+def test_pages_that_are_damaged(store: Store) -> None:
+    """CKP-3: the checksum of a page."""
+    written = write_part(store, "1", LINES)
+    body = bytearray(store.get(written.path))
+    body[60] ^= 1
+    store.delete(written.path)
+    store.put(written.path, bytes(body))
+    with lost(written, "cannot be read: "):
+        PartFile(store, written).read(LINES.column_names)
+
+
+ERRORS = (pa.ArrowNotImplementedError, OSError, ValueError)
+
+
+@pytest.mark.parametrize("raised", [*ERRORS, OverflowError])
+def test_errors_of_libraries_are_errors_of_the_part(
+    raised: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CKP-6: whichever Arrow or Python raise at damaged bytes."""
+    store = memory()
+    written = write_part(store, "1", LINES)
+    opened = PartFile(store, written)
+    assert opened.footer.num_rows == 20
+
+    def failing(*_: Any) -> Any:
+        raise raised("as said")
+
+    monkeypatch.setattr(checkpoint_parts, "read_bounded", failing)
+    with lost(written, "as said"):
+        opened.read(["id"])
+    if raised in ERRORS:
+        monkeypatch.setattr(checkpoint_parts, "footer_of", failing)
+        with lost(written, "as said"):
+            assert PartFile(store, written).footer
+        other = PartFile(store, written)
+        other.__dict__["footer"] = _Footer(failing)
+        with lost(written, "as said"):
+            assert other.schema
+
+
+class _Footer:
+    """A footer whose columns Arrow cannot convert."""
+
+    def __init__(self, failing: Callable[..., Any]) -> None:
+        self.schema = self
+        self.to_arrow_schema = failing
+
+
+def stored(changed: pa.Table, **said: Any) -> tuple[StoredColumns, Part]:
+    """Files of a part, described as SEGMENT."""
+    store = memory()
+    written = write_part(store, "1", changed)
+    described: dict[str, Any] = {
+        **{name: getattr(SEGMENT, name) for name in ("rows", "ids", "added", "bounds")},
+        "gone": None,
+        **asdict(written),
+        **said,
+    }
+    segment = SegmentPart(**described)
+    return StoredColumns(PartFile(store, written), segment, LIMITS), written
+
+
+def test_columns_of_files_are_those_that_were_written() -> None:
+    """CKP-3: any columns of any files are the same as in memory."""
+    whole = part()
+    files, _ = stored(whole)
+    held = HeldColumns(whole["id"].to_numpy(), whole["added"].to_numpy(), whole)
+    assert files.names == [n for n in whole.column_names if n not in ("id", "added")]
+    assert files.ids.tolist() == held.ids.tolist()
+    assert files.added.tolist() == held.added.tolist()
+    for names in (["path"], ["lower.1"], ["path", "rows", "nulls.2"]):
+        fresh, _ = stored(whole)
+        assert fresh.take(np.array([2]), names).equals(held.take(np.array([2]), names))
+        assert fresh.columns(names).equals(held.columns(names))
+
+
+def test_a_file_of_an_import_has_a_path_of_its_own() -> None:
+    """IMP-1: the number of its import is read along, to check the path."""
+    paths = ["data/a.parquet", "p=1/part of another.parquet", "data/c.parquet"]
+    imported = part(path=paths, **{"import": [None, 1, None]})
+    for places in (np.array([1]), np.array([0, 1, 2])):
+        for names in (["path"], ["path", "import"]):
+            files, _ = stored(imported)
+            found = files.take(places, names)
+            assert found.column_names == names
+            assert found["path"].to_pylist() == [paths[at] for at in places]
+        none, _ = stored(part().drop_columns(["import"]))
+        assert none.take(places, ["path"]).equals(part().select(["path"]).take(places))
+
+
+@pytest.mark.parametrize(
+    ("changed", "names", "reason"),
+    [
+        ({"extra": pa.array([1, 2, 3])}, ["path"], "'extra' is not a column of files"),
+        ({"path": ["..", "data/b", "data/c"]}, ["path"], "the path '..' is refused"),
+        ({"id": [5, 4, 6]}, ["id"], "its ids or versions differ from the root"),
+        ({"rows": [3, 4, 4]}, ["rows"], "its number of rows differs from the root"),
+        (
+            {"lower_1": [2, 0, 3]},
+            ["lower.1", "upper.1"],
+            "'lower.1' outside the bounds in the root",
+        ),
+    ],
+)
+def test_each_check_of_a_segment_is_made_where_it_is_read(
+    changed: dict[str, Any], names: list[str], reason: str
+) -> None:
+    """CKP-9: all files are read, or a few lines, which have no sums."""
+    files, written = stored(part(**changed))
+    with lost(written, reason):
+        assert files.ids.size if names == ["id"] else files.columns(names)
+    if "root" not in reason:
+        files, written = stored(part(**changed))
+        with lost(written, reason):
+            files.take(np.array([0]), names)
+
+
+@pytest.mark.parametrize("value", [None, "x", {}, [], 0.5, True, 1 << 70, "1e999", b"x"])
+@pytest.mark.parametrize("field", [1, 2, 3])
+def test_a_root_with_bounds_of_another_type_is_damaged(field: int, value: Any) -> None:
+    """CKP-4, CKP-9: no error of a library, whichever value it is."""
+    for known in ({"lower": value}, {"upper": value}, {"nulls": value}):
+        for ask in ("columns", "summary"):
+            files, _ = stored(part(), bounds={str(field): known})
+            with suppress(LostCheckpointError):
+                if ask == "columns":
+                    files.columns(
+                        [f"{group}.{field}" for group in ("partition", "lower", "upper", "nulls")]
+                    )
+                else:
+                    files.summary(field, field == 2)
+
+
+def test_a_segment_without_some_of_its_lines() -> None:
+    """CKP-3: the lines in `gone` are no files; sums are those of all lines."""
+    whole = part()
+    files, _ = stored(whole, gone=BitMap64([1]))
+    assert len(files) == 2
+    assert files.ids.tolist() == [5, 7]
+    assert files.added.tolist() == [2, 6]
+    assert files.lines.tolist() == [0, 2]
+    names = ["path", "rows", "lower.1"]
+    assert files.columns(names).equals(whole.select(names).take([0, 2]).combine_chunks())
+    assert files.find(np.array([4, 7, 5]))[0].tolist() == [1, 0]
+    fewer = files.narrowed(np.array([1]))
+    assert (fewer.ids.tolist(), len(fewer)) == ([7], 1)
+    assert fewer.columns(names).equals(whole.select(names).take([2]).combine_chunks())
+
+
+def test_the_summary_of_a_segment_is_the_roots() -> None:
+    """CKP-4: a dropped column has none, and no column that the root does not describe."""
+    files, _ = stored(part())
+    for field, known in ((1, SEGMENT.bounds["1"]), (2, SEGMENT.bounds["2"]), (4, {}), (5, {})):
+        found = files.summary(field, field == 2)
+        assert {name: value.to_pylist() for name, value in found.items()} == {
+            f"{name}.{field}": [value] for name, value in known.items()
+        }
+    bare, _ = stored(part(), bounds={})
+    assert bare.summary(1, False) == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (DELETES.drop_columns(["rows"]), "does not have the columns of deleted rows"),
+        (exchanged(DELETES, "rows", {0: 0}), "invalid number in 'rows'"),
+        (exchanged(DELETES, "rows", {0: 2}), "differs from its entry"),
+    ],
+)
+def test_each_check_of_deleted_rows_is_made_where_they_are_read(
+    changed: pa.Table, reason: str
+) -> None:
+    """CKP-9: file 1 is live and has all three deleted rows that count; file 19 is not."""
+    store, live = memory(), HeldColumns(np.array([1, 7]), np.array([0, 0]), part())
+    sound = exchanged(DELETES, "rows", {0: 3})
+    for table in (sound, changed):
+        written = write_part(store, "1", table)
+        deletes = StoredDeletes([PartFile(store, written)], [live], LIMITS)
+        if table is sound:
+            assert deletes.parts[0].rows.tolist() == [3, 5]
+            assert deletes.parts[0].maps.column_names == ["file", "rows", "deleted", "updated"]
+        else:
+            with lost(written, reason):
+                assert deletes.columns
+        store.delete(written.path)
