@@ -774,6 +774,7 @@ def create(
     cluster_by: str | Sequence[str] | None = (),
     properties: Mapping[str, Any] | None = None,
     comment: str | None = None,
+    generated: Mapping[str, str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     exist_ok: bool = False,
 ) -> Table:
@@ -791,12 +792,15 @@ def create(
         properties: table properties by name.
         comment: of the table, up to 4,000 characters (ENT-11). For columns use `COMMENT '…'` in DDL
             text, or b"comment" in the metadata of a pyarrow field.
+        generated: expressions of generated columns, by their names: `{"day": "CAST(ts AS DATE)"}`
+            (GEN-1). In DDL text: `day DATE GENERATED ALWAYS AS (CAST(ts AS DATE))`.
         storage_options: credentials and settings of the store; by default from the environment.
         exist_ok: open an existing table with the same definition. Not with data.
 
     Raises:
         TableExistsError: a table exists; with `exist_ok`, one of another definition.
         SchemaMismatchError: invalid columns or properties (SCH-1 .. SCH-5, ENT-8).
+        InvalidPredicateError: an expression of a generated column (GEN-2).
         ProtocolChangedException: another creator was first (CFL-4).
         InvalidArgumentError: data with `exist_ok`. Use `write` to append to an existing table.
         UnsupportedFeatureError, StoreError: the address or its options.
@@ -807,8 +811,10 @@ def create(
     given = with_cluster_by(properties, cluster_by)
     store, definition = open_store(uri, storage_options), (partition_by, given, comment)
     if is_schema(schema):
-        return Table(create_table(store, schema, *definition, exist_ok=exist_ok))
-    return Table(create_from(store, schema, *definition, exist_ok=exist_ok))
+        made = create_table(store, schema, *definition, generated=generated, exist_ok=exist_ok)
+    else:
+        made = create_from(store, schema, *definition, generated=generated, exist_ok=exist_ok)
+    return Table(made)
 
 
 @check_names

@@ -95,6 +95,8 @@ def assert_agrees(table: Any, storage_options: Json | None = None) -> None:
 
 def _shown(table: Any) -> Json:
     """Return the state by the package."""
+    # The log has a constraint for each generated column, too (GEN-1).
+    metadata = table.context.view.metadata_at(table.version)
     state = {
         "table": table.id,
         "version": table.version,
@@ -103,9 +105,9 @@ def _shown(table: Any) -> Json:
         "properties": dict(table.properties),
         "tags": {
             name: {"version": tag.version, **({} if tag.until is None else {"until": tag.until})}
-            for name, tag in tags_of(table.context.view.metadata_at(table.version)).items()
+            for name, tag in tags_of(metadata).items()
         },
-        "constraints": dict(table.constraints),
+        "constraints": {n: each.condition for n, each in metadata.constraints.items()},
         "files": [_shown_file(table, file) for file in table.scan().files().to_pylist()],
         "written": _written(table),
         "cursors": [

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tablefmt.cli.output import Json, plain_column, progress
 from tablefmt.errors import VersionNotFoundError
+from tablefmt.expressions.generated_columns import check_conditions, generated_expressions
 from tablefmt.log.entry_json import cursors_to_json, derived_to_json
 from tablefmt.log.log_reader import kept_from, read_each
 from tablefmt.log.metadata_json import schema_to_json
@@ -106,7 +107,8 @@ def _more(entry: Entry) -> Json:
             "schema": schema_to_json(entry.metadata.schema),
             "partition_by": entry.metadata.partition_names,
             "properties": dict(entry.metadata.properties),
-            "constraints": {n: c.condition for n, c in entry.metadata.constraints.items()},
+            "constraints": check_conditions(entry.metadata),
+            "generatedColumns": generated_expressions(entry.metadata),
         }
     if entry.horizon is not None:
         record["horizon"] = {"version": entry.horizon.version}

@@ -41,6 +41,11 @@ from tablefmt.cli.output import (
 )
 from tablefmt.export.table_export import copies_of
 from tablefmt.expressions.ddl import CURRENT_DEFAULT, say_values, to_ddl, to_spark_json
+from tablefmt.expressions.generated_columns import (
+    check_conditions,
+    declared_schema,
+    generated_expressions,
+)
 from tablefmt.maintenance.maintain import due
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.schema import Field
@@ -86,10 +91,10 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         "partitionColumns": snapshot.metadata.partition_names,
         "clusteringColumns": [field.name for field in clustering_of(snapshot.metadata)],
         "properties": without_tags(snapshot.metadata.properties),
-        "constraints": {n: c.condition for n, c in snapshot.metadata.constraints.items()},
+        "constraints": check_conditions(snapshot.metadata),
         "readerFeatures": list(head.protocol.reader),
         "writerFeatures": list(head.protocol.writer),
-        "schema": to_ddl(snapshot.schema),
+        "schema": to_ddl(declared_schema(snapshot.metadata)),
     }
     derived = [
         {"source": source, "name": name, "location": c.location, "taken": c.to, "at": c.at}
@@ -113,7 +118,7 @@ def schema(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
     """Print the columns. With --json, print the schema in Spark's JSON form."""
     snapshot = snapshot_of(open_table(uri, options), as_of)
     if as_json:
-        described = to_spark_json(snapshot.schema)
+        described = to_spark_json(declared_schema(snapshot.metadata))
         print_document(say_values(described, snapshot.schema, CURRENT_DEFAULT))
         return
     partitioned = snapshot.partition_ids
@@ -123,6 +128,10 @@ def schema(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         [f.id, f.name, f.text or str(f.type), f.nullable, f.id in partitioned, f.default]
         for f in fields
     ]
+    generated = generated_expressions(snapshot.metadata)
+    if generated:
+        names.append("generated")
+        rows = [[*row, generated.get(f.name)] for row, f in zip(rows, fields, strict=True)]
     if any(f.comment is not None for f in fields):
         names.append("comment")
         rows = [[*row, f.comment] for row, f in zip(rows, fields, strict=True)]

@@ -187,7 +187,10 @@ def fit_length(values: Any, column: Field) -> Any:
 
 
 def match_names(
-    given: Sequence[str], schema: Schema, more: Collection[str] = ()
+    given: Sequence[str],
+    schema: Schema,
+    more: Collection[str] = (),
+    filled: Collection[int] = (),
 ) -> list[int | None]:
     """Return the position in `given` of every top-level column of the table; None if it is missing.
 
@@ -197,6 +200,7 @@ def match_names(
         given: names of the data's columns.
         schema: the table's schema.
         more: names of additional columns that are allowed.
+        filled: ids of columns that are computed where the data lacks them (GEN-3).
 
     Raises:
         SchemaMismatchError: DAT-2. The data has columns that the table lacks, or doubled columns,
@@ -221,7 +225,7 @@ def match_names(
     missing = [
         field.name
         for field, at in zip(schema.fields, places, strict=True)
-        if at is None and not field.nullable and field.default is None
+        if at is None and not field.nullable and field.default is None and field.id not in filled
     ]
     if missing:
         raise SchemaMismatchError(
@@ -237,19 +241,23 @@ THREADS = max(1, pa.cpu_count())
 """Columns that are checked in parallel."""
 
 
-def match_columns(given: pa.Schema, schema: Schema) -> tuple[int | None, ...]:
+def match_columns(
+    given: pa.Schema, schema: Schema, filled: frozenset[int] = frozenset()
+) -> tuple[int | None, ...]:
     """Return the position of the data for every table column; None where it is not given.
+
+    `filled` as in `match_names`.
 
     Raises:
         SchemaMismatchError: as `match_names`; SCH-5, a type does not fit.
     """
     # Before pyarrow 22, a schema with metadata has no hash.
-    return _matched(given.remove_metadata(), schema)
+    return _matched(given.remove_metadata(), schema, filled)
 
 
 @lru_cache(maxsize=64)
-def _matched(given: pa.Schema, schema: Schema) -> tuple[int | None, ...]:
-    places = match_names(given.names, schema)
+def _matched(given: pa.Schema, schema: Schema, filled: frozenset[int]) -> tuple[int | None, ...]:
+    places = match_names(given.names, schema, (), filled)
     for column, place in zip(schema.fields, places, strict=True):
         if place is not None:
             _check_type(column, given.field(place).type)

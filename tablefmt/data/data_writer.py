@@ -6,7 +6,7 @@ DAT-13, ADD-1 .. ADD-5.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, TypeAlias
@@ -17,13 +17,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.data.column_cast import cast_to_schema, match_columns
+from tablefmt.data.generated_values import GeneratedValues
 from tablefmt.data.matching_rows import RowFilter
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.parquet_writer import write_file
 from tablefmt.data.selection import select_rows
 from tablefmt.data.value_conversion import held_bytes
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.expressions.check_constraints import broken, shown_columns, violation_of
+from tablefmt.expressions.check_constraints import broken, labelled, shown_columns, violation_of
+from tablefmt.expressions.generated_columns import generated_columns
 from tablefmt.log.object_names import data_folder
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.log_entry import AddedFiles, Metadata
@@ -35,12 +37,18 @@ from tablefmt.store.object_store import Store
 class Checks:
     """The compiled constraints of a table. Not thread-safe."""
 
-    def __init__(self, metadata: Metadata) -> None:
+    def __init__(self, metadata: Metadata, filled: Collection[int] = ()) -> None:
         """Compile all constraints. Raises UnsupportedFeatureError if one needs Spark, with its
         name.
+
+        Args:
+            metadata: of the table.
+            filled: ids of generated columns that this writer computes, so they need no check.
         """
         self._metadata = metadata
-        self._tests = {name: _test(name, metadata) for name in metadata.constraints}
+        sure = {each.constraint for each in generated_columns(metadata) if each.field.id in filled}
+        names = (name for name in metadata.constraints if name not in sure)
+        self._tests = {name: _test(name, metadata) for name in names}
 
     def check(self, rows: pa.Table) -> None:
         """Refuse the rows if a condition is FALSE for one of them. NULL passes, as in SQL.
@@ -67,8 +75,8 @@ def _test(name: str, metadata: Metadata) -> RowFilter:
         rows = select_rows(broken_by, metadata.schema).rows
     except UnsupportedFeatureError as error:
         raise UnsupportedFeatureError(
-            f"CHECK constraint {name!r} cannot be evaluated without Spark ({error}). Write with "
-            "Spark, or drop the constraint.",
+            f"{labelled(name, metadata.constraints[name].condition)} cannot be evaluated without "
+            f"Spark ({error}). Write with Spark, or drop the constraint.",
             error.features,
         ) from None
     assert rows is not None, "a condition was given"
@@ -164,15 +172,13 @@ def write_data(
         UnsupportedFeatureError: a constraint that only Spark can evaluate. The caller must remove
             the files written so far.
     """
-    positions = match_columns(reader.schema, metadata.schema)
-    shape = file_schema(metadata.schema)
-    gathered, checks = Gathered(), Checks(metadata)
+    gathered = Gathered()
+    rows_of = whole_rows(reader.schema, metadata)
 
     numbers = count()
 
     def jobs(chunk: pa.Table) -> Iterator[_Job]:
-        rows = cast_to_schema(chunk, positions, metadata.schema, shape)
-        checks.check(rows)
+        rows = rows_of(chunk)
         for part, values, alone in _marked(_bounded(_split(rows, metadata), rows_max)):
             number = next(numbers)
             key = f"{data_folder(transaction)}{prefix}{number}.parquet"
@@ -198,6 +204,41 @@ def write_data(
     for row in written:
         gathered.take(row)
     return gathered.added()
+
+
+def whole_rows(
+    given: pa.Schema, metadata: Metadata, *, checked: bool = True
+) -> Callable[[pa.Table], pa.Table]:
+    """Return the function that makes rows of data files of given rows.
+
+    Generated columns that the rows lack are computed (GEN-3).
+
+    Args:
+        given: columns of the given rows.
+        metadata: of the table.
+        checked: also check the constraints.
+
+    Raises:
+        SchemaMismatchError: the columns do not fit.
+        UnsupportedFeatureError: a constraint or a generated column that needs Spark.
+    """
+    schema, generated = metadata.schema, GeneratedValues(metadata)
+    positions = match_columns(given, schema, generated.ids)
+    missing = {
+        field.id
+        for field, at in zip(schema.fields, positions, strict=True)
+        if at is None and field.id in generated.ids
+    }
+    generated.prepare(missing)
+    shape, checks = file_schema(schema), Checks(metadata, missing) if checked else None
+
+    def whole(rows: pa.Table) -> pa.Table:
+        made = generated.filled(cast_to_schema(rows, positions, schema, shape), missing)
+        if checks is not None:
+            checks.check(made)
+        return made
+
+    return whole
 
 
 def _marked(

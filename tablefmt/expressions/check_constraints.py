@@ -24,6 +24,9 @@ from tablefmt.model.log_entry import Constraint, Metadata
 from tablefmt.model.name_matching import folded, there_are
 from tablefmt.model.schema import Field, Schema, is_nested, is_variant, walk
 
+GENERATED_PREFIX = "generated."
+"""Prefix of the names of constraints that make a column a generated one. Spec: GEN-1."""
+
 NAME_MAX = 255
 """Maximum characters of a constraint's name."""
 
@@ -60,6 +63,11 @@ def with_constraint(metadata: Metadata, name: str, condition: str) -> Metadata:
         raise SchemaMismatchError(
             f"{name!r:.300} is not a constraint name: expected text of 1 to {NAME_MAX} characters"
         )
+    if folded(name).startswith(GENERATED_PREFIX):
+        raise SchemaMismatchError(
+            f"constraint {name!r} has a name of generated columns; choose a name that does not "
+            f"start with {GENERATED_PREFIX!r}"
+        )
     if _find(metadata, name) is not None:
         raise SchemaMismatchError(
             f"constraint {name!r} already exists; drop it first, or choose another name"
@@ -89,6 +97,11 @@ def without_constraint(metadata: Metadata, name: str) -> Metadata:
     if known_as is None:
         there = ", ".join(map(repr, metadata.constraints)) or "none"
         raise SchemaMismatchError(f"there is no constraint {name!r}; there are: {there}")
+    if known_as.startswith(GENERATED_PREFIX):
+        raise SchemaMismatchError(
+            f"{known_as!r} belongs to the generated column "
+            f"{metadata.constraints[known_as].condition}; drop the column instead"
+        )
     left = {n: each for n, each in metadata.constraints.items() if n != known_as}
     return replace(metadata, constraints=left)
 
@@ -122,10 +135,17 @@ def violation_of(name: str, metadata: Metadata) -> str:
     except (InvalidPredicateError, UnsupportedFeatureError) as error:
         features = error.features if isinstance(error, UnsupportedFeatureError) else ["sql:check"]
         raise UnsupportedFeatureError(
-            f"CHECK constraint {name!r} ({condition[:200]}) cannot be evaluated ({error}); drop "
-            "the constraint, or write with an engine that supports it",
+            f"{labelled(name, condition)} cannot be evaluated ({error}); drop "
+            "it, or write with an engine that supports it",
             features,
         ) from None
+
+
+def labelled(name: str, condition: str) -> str:
+    """Return a constraint with its condition, for messages."""
+    if name.startswith(GENERATED_PREFIX):
+        return f"the generated column {condition[:200]}"
+    return f"CHECK constraint {name!r} ({condition[:200]})"
 
 
 def columns_of(condition: str, schema: Schema) -> list[Field]:
@@ -177,6 +197,13 @@ def broken(
     """Return the error for rows that violate a CHECK."""
     text = row if isinstance(row, str) or row is None else shown(row.items())
     example = "" if text is None else f", as {text}"
+    if name.startswith(GENERATED_PREFIX):
+        return ConstraintViolationError(
+            f"{count} differs from the generated column {condition}{example}; nothing was written; "
+            "leave the column out, and its value is computed",
+            constraint=name,
+            row=None if isinstance(row, str) else row,
+        )
     return ConstraintViolationError(
         f"{count} violates CHECK constraint {name!r} ({condition}){example}; nothing was written",
         constraint=name,

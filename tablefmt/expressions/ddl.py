@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -45,6 +46,10 @@ _SPARK = Dialect.get_or_raise("spark")
 _CHARACTERS = re.compile(r"(?:var)?char\(\d+\)")
 _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 """Key in Spark's column metadata for the declared type of a STRING."""
+EXPRESSION = "delta.generationExpression"
+"""Key in Delta's column metadata for the expression of a generated column."""
+_EXPRESSIONS = (EXPRESSION, "GENERATION_EXPRESSION")
+"""Keys in Delta's and in Spark's column metadata for such an expression."""
 COMMENT = "comment"
 """Key in Spark's column metadata for the comment."""
 _SQL_NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
@@ -119,7 +124,8 @@ def _struct_to_json(fields: tuple[Field, ...], field_ids: bool) -> dict[str, Any
 
 
 def _said(field: Field) -> dict[str, Any]:
-    return {} if field.comment is None else {COMMENT: field.comment}
+    said = {COMMENT: field.comment, EXPRESSION: field.generated}
+    return {key: text for key, text in said.items() if text is not None}
 
 
 def _type_to_json(kind: Type, field_ids: bool) -> Any:
@@ -144,7 +150,7 @@ def _type_to_json(kind: Type, field_ids: bool) -> Any:
 def from_spark_json(value: Mapping[str, Any]) -> Schema:
     """Return a new schema from Spark's JSON form, with new field ids.
 
-    Of the metadata, only lengths, collations and comments are read.
+    Of the metadata, only lengths, collations, comments and expressions are read.
 
     Raises:
         SchemaMismatchError: SCH-2 .. SCH-5, or not the JSON form of a StructType.
@@ -198,7 +204,13 @@ def _field_from_json(value: Mapping[str, Any], path: str, depth: int) -> Field:
     kind_read = _type_from_json(kind, where, depth + 1)
     comment = metadata.get(COMMENT)
     comment = comment if isinstance(comment, str) and comment else None
-    return Field(0, name, name, kind_read, value["nullable"], text=text, comment=comment)
+    generated = next((metadata[key] for key in _EXPRESSIONS if key in metadata), None)
+    if generated is not None and path:
+        raise SchemaMismatchError(
+            f"field {where!r} cannot be generated; only top-level columns can", [where]
+        )
+    field = Field(0, name, name, kind_read, value["nullable"], text=text, comment=comment)
+    return replace(field, generated=generated)
 
 
 def _refused(path: str, kind: str) -> SchemaMismatchError:
@@ -226,6 +238,7 @@ def _from_ddl(text: str) -> Schema:
         comma = misplaced_comma(tokens[4:-1], len(_BEFORE))
         if comma is not None:
             raise SchemaMismatchError(f"cannot read the columns {text[:200]!r}: {comma}")
+        tokens, generated = _without_expressions(tokens, statement)
         trees = _SPARK.parser().parse(tokens, statement)
     except sqlglot.errors.SqlglotError as error:
         problem = ddl_problem(error, text, tokens, len(_BEFORE))
@@ -240,7 +253,49 @@ def _from_ddl(text: str) -> Schema:
             f"cannot read the columns {text[:200]!r}: expected a list of names and types, such "
             "as 'id BIGINT NOT NULL, name STRING'"
         )
-    return number_fields([_ddl_field(c, "") for c in columns.expressions])
+    fields = [_ddl_field(c, "") for c in columns.expressions]
+    return number_fields([replace(f, generated=generated.get(at)) for at, f in enumerate(fields)])
+
+
+_GENERATED = ("GENERATED", "ALWAYS", "AS")
+
+
+def _without_expressions(tokens: list[Token], statement: str) -> tuple[list[Token], dict[int, str]]:
+    """Return the tokens without the expressions of generated columns, and the expressions.
+
+    The parser would rewrite an expression. The expressions are by the position of their column.
+    """
+    left: list[Token] = []
+    found: dict[int, str] = {}
+    at, depth, column = 0, 0, 0
+    while at < len(tokens):
+        words = tuple(token.text.upper() for token in tokens[at : at + 3])
+        opens = at + 3 < len(tokens) and tokens[at + 3].token_type == TokenType.L_PAREN
+        if depth == 1 and words == _GENERATED and opens and column not in found:
+            end = _closing(tokens, at + 3)
+            if end is not None:
+                found[column] = statement[tokens[at + 3].end + 1 : tokens[end].start].strip()
+                at = end + 1
+                continue
+        text = tokens[at].text
+        depth += _DEPTHS.get(text, 0)
+        column += text == "," and depth == 1
+        left.append(tokens[at])
+        at += 1
+    return left, found
+
+
+_DEPTHS = {"(": 1, ")": -1, "<": 1, ">": -1, ">>": -2}
+
+
+def _closing(tokens: list[Token], opening: int) -> int | None:
+    depth = 0
+    for at in range(opening, len(tokens)):
+        kind = tokens[at].token_type
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        if depth == 0:
+            return at
+    return None
 
 
 _BEFORE = "CREATE TABLE t ("
@@ -322,7 +377,9 @@ def _ddl_column(field: Field, between: str) -> str:
     required = "" if field.nullable else " NOT NULL"
     kind = field.text.upper() if field.text is not None else _ddl_name(field.type)
     comment = "" if field.comment is None else f" COMMENT {_text_sql(field.comment)}"
-    return f"{quote_name(field.name)}{between}{kind}{required}{comment}"
+    text = field.generated
+    generated = "" if text is None else f" GENERATED ALWAYS AS ({text})"
+    return f"{quote_name(field.name)}{between}{kind}{required}{generated}{comment}"
 
 
 def _text_sql(text: str) -> str:

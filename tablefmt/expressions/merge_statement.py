@@ -9,7 +9,7 @@ the conflict rules. Spec: MRG-1, MRG-3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -139,7 +139,10 @@ def check_clauses(statement: MergeStatement) -> None:
 
 
 def resolve_clauses(
-    statement: MergeStatement, schema: Schema, source_names: Sequence[str]
+    statement: MergeStatement,
+    schema: Schema,
+    source_names: Sequence[str],
+    generated: Collection[int] = (),
 ) -> tuple[Step, ...]:
     """Return the clauses with the columns that they set, in their order.
 
@@ -147,8 +150,10 @@ def resolve_clauses(
         statement: this function also checks it.
         schema: the table's schema; with `merge_schema`, the evolved one.
         source_names: the source's columns. For all columns by name, they must include the table's
-            columns unless `merge_schema`. Then an UPDATE leaves missing columns unchanged, and an
-            INSERT sets them to NULL. Additional source columns are ignored.
+            columns that are not generated, unless `merge_schema`. Then an UPDATE leaves missing
+            columns unchanged, and an INSERT sets them to NULL. Additional source columns are
+            ignored.
+        generated: ids of generated columns.
 
     Raises:
         InvalidPredicateError: as `check_clauses`; a clause without assignments.
@@ -162,7 +167,9 @@ def resolve_clauses(
         if clause.action is Action.DELETE:
             steps.append(Step(clause))
         elif clause.values is None:
-            steps.append(Step(clause, _all_columns(statement, schema, source_names, clause)))
+            steps.append(
+                Step(clause, _all_columns(statement, schema, source_names, clause, generated))
+            )
         else:
             values = assigned(clause.values, schema, statement.target_alias)
             if clause.action is Action.INSERT:
@@ -172,7 +179,11 @@ def resolve_clauses(
 
 
 def columns_by_name(
-    schema: Schema, source_names: Sequence[str], *, partly: bool
+    schema: Schema,
+    source_names: Sequence[str],
+    *,
+    partly: bool,
+    generated: Collection[int] = (),
 ) -> tuple[tuple[Field, str], ...]:
     """Return the columns that `SET *` and `INSERT *` set: table column and source column, by name.
 
@@ -180,6 +191,7 @@ def columns_by_name(
         schema: the table's schema.
         source_names: the source's columns.
         partly: the source may lack some of the table's columns.
+        generated: ids of generated columns, which it may always lack.
 
     Raises:
         SchemaMismatchError: the source lacks columns, or has one twice.
@@ -189,8 +201,9 @@ def columns_by_name(
         if folded(name) in by_name and schema.find(name) is not None:
             raise SchemaMismatchError(f"the source has column {name!r} twice", [name])
         by_name[folded(name)] = name
-    missing = [f.name for f in schema.fields if folded(f.name) not in by_name]
-    if len(missing) == len(schema.fields) or (missing and not partly):
+    absent = [f for f in schema.fields if folded(f.name) not in by_name]
+    missing = [f.name for f in absent if f.id not in generated]
+    if len(absent) == len(schema.fields) or (missing and not partly):
         raise SchemaMismatchError(
             f"the source lacks {', '.join(map(repr, missing))}, but every column is to be set; "
             "name the columns to set, or pass merge_schema=True",
@@ -204,11 +217,16 @@ def columns_by_name(
 
 
 def _all_columns(
-    statement: MergeStatement, schema: Schema, source_names: Sequence[str], clause: Clause
+    statement: MergeStatement,
+    schema: Schema,
+    source_names: Sequence[str],
+    clause: Clause,
+    generated: Collection[int],
 ) -> tuple[Assignment, ...]:
     if clause.side is Side.NOT_MATCHED_BY_SOURCE:
         raise InvalidPredicateError(f"{_shown(clause)} has no source row; pass the columns to set")
-    columns = columns_by_name(schema, source_names, partly=statement.merge_schema)
+    partly = statement.merge_schema
+    columns = columns_by_name(schema, source_names, partly=partly, generated=generated)
     overlays = statement.merge_schema and clause.action is Action.UPDATE
     values = [(field, source_column(statement, name)) for field, name in columns]
     return tuple((field, over(field, text) if overlays else text) for field, text in values)

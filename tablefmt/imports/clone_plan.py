@@ -18,6 +18,7 @@ from tablefmt.commit.restore_plan import added_again
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.conflict.read_write_sets import own_file
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.generated_columns import features_for
 from tablefmt.log.object_names import data_folder
 from tablefmt.model.features import IMPORTED
 from tablefmt.model.import_layouts import NUMBER
@@ -159,10 +160,11 @@ def staged_clone(
         parameters: of the operation.
         paths: of the copies; None: the files of the source.
     """
+    known = _FEATURES if metadata.imports else ProtocolFeatures()
     return Staged(
         transaction=transaction,
         operation=Operation(name=NAME, cls=OperationClass.PROTOCOL, parameters=parameters),
-        protocol=_FEATURES if metadata.imports else ProtocolFeatures(),
+        protocol=features_for(metadata, known) or known,
         metadata=metadata,
         add=_added(source, metadata, numbers, paths),
         deletes=_deletes(source),

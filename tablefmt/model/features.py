@@ -48,6 +48,9 @@ IMPORTED = "importedFiles"
 TAGS = "tags"
 """Tags keep versions: a writer that does not know them must not vacuum (TAG-2)."""
 
+GENERATED = "generatedColumns"
+"""Columns are computed from others: a writer must fill and check them (GEN-1)."""
+
 FEATURES: Mapping[str, Feature] = MappingProxyType(
     {
         "groupCommit": Feature(
@@ -65,6 +68,13 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             support=Support.KNOWN,
             fields=frozenset({"add.digest", "add.import", "metadata.imports"}),
             rules=("KEY-2", "ADD-1", "ENT-8", "DAT-4", "DAT-8"),
+        ),
+        GENERATED: Feature(
+            reader=False,
+            writer=True,
+            since=1,
+            support=Support.KNOWN,
+            rules=("ENT-10", "DAT-2", "DAT-13", "SQL-4"),
         ),
         EXPIRY: Feature(
             reader=True,

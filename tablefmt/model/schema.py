@@ -145,6 +145,10 @@ class Field:
     """`char(n)` or `varchar(n)` for a top-level string of a declared length. SCH-10."""
     comment: str | None = None
     """Description for people; None for no description. ENT-11."""
+    generated: str | None = None
+    """Expression of a generated column, in a schema that a caller gives. The metadata of a table
+    has it as a constraint. GEN-1.
+    """
 
 
 @dataclass(frozen=True, slots=True)

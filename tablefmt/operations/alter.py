@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.export.export_refusals import check_exports
 from tablefmt.expressions.check_constraints import shown_columns
+from tablefmt.expressions.generated_columns import features_for
 from tablefmt.model.argument_names import check_method_names
 from tablefmt.model.features import TAGS
-from tablefmt.model.log_entry import Operation, OperationClass, ProtocolFeatures
+from tablefmt.model.log_entry import Metadata, Operation, OperationClass, ProtocolFeatures
 from tablefmt.model.properties import Retention, retention_seconds
 from tablefmt.model.scalar_values import shown_value
 from tablefmt.model.tags import Tag, with_tag
@@ -372,6 +373,28 @@ def stage_alter(txn: TransactionSnapshot, alteration: Alteration, find: Find = f
         metadata=None if same else changed,
         adds_constraints=alteration.adds_constraints and not same,
     )
+
+
+def add_features(context: TableContext, metadata: Metadata) -> None:
+    """Add the features that some metadata needs, before it replaces the table's own (VER-4).
+
+    Raises:
+        ProtocolChangedException: a concurrent commit changed the protocol.
+        CommitRejectedError, CommitUnknownError: of the commit.
+    """
+
+    def stage(txn: TransactionSnapshot, _: None) -> Staged:
+        return Staged(
+            transaction=txn.transaction,
+            operation=Operation(name="ADD FEATURE", cls=OperationClass.PROTOCOL),
+            written_under=txn.metadata,
+            read_version=txn.version,
+            protocol=features_for(metadata, txn.view.head.protocol),
+        )
+
+    context.view.refresh()
+    if features_for(metadata, context.view.head.protocol) is not None:
+        autocommit(context, Statement(name="ADD FEATURE", stage=stage), CommitOptions())
 
 
 def tag_at(txn: TransactionSnapshot, asked: TagRequest) -> Tag:

@@ -26,9 +26,15 @@ from tablefmt.errors import (
     TableReplacedError,
 )
 from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.generated_columns import (
+    check_conditions,
+    defined,
+    features_for,
+    generated_expressions,
+)
 from tablefmt.log.metadata_json import schema_to_json
 from tablefmt.log.object_names import entry_key
-from tablefmt.model.argument_checks import check_flags, checked_names
+from tablefmt.model.argument_checks import check_flags, checked_mapping, checked_names
 from tablefmt.model.log_entry import (
     AddedFiles,
     Metadata,
@@ -69,6 +75,7 @@ def create(
     properties: Mapping[str, Any] | None = None,
     comment: str | None = None,
     *,
+    generated: Mapping[str, str] | None = None,
     exist_ok: bool = False,
     environment: Environment = SYSTEM,
 ) -> TableContext:
@@ -80,6 +87,7 @@ def create(
         partition_by: names of top-level columns that are not nested.
         properties: table properties by name.
         comment: of the table (ENT-11).
+        generated: expressions of generated columns, by their names (GEN-1).
         exist_ok: open an existing table with equal schema, partitioning and properties.
         environment: clock, nonces and waiting.
 
@@ -91,7 +99,7 @@ def create(
             TableExistsError if the definition differs.
         UnsafeStoreError, CommitRejectedError, CommitUnknownError.
     """
-    metadata = definition(schema, partition_by, properties, comment)
+    metadata = definition(schema, partition_by, properties, comment, generated)
     return create_as(store, metadata, exist_ok=exist_ok, environment=environment)
 
 
@@ -118,7 +126,7 @@ def create_as(
     staged = Staged(
         transaction=environment.nonce(),
         operation=Operation(name="CREATE TABLE", cls=OperationClass.PROTOCOL),
-        protocol=protocol or ProtocolFeatures(),
+        protocol=features_for(metadata, protocol) or protocol or ProtocolFeatures(),
         metadata=metadata,
     )
     try:
@@ -183,11 +191,13 @@ def definition(
     partition_by: str | Sequence[str] | None,
     properties: Mapping[str, Any] | None,
     comment: str | None = None,
+    generated: Mapping[str, str] | None = None,
 ) -> Metadata:
     """Return the metadata of a new table.
 
     Raises:
-        SchemaMismatchError: SCH-2, SCH-5, ENT-8, ENT-11, or an invalid property.
+        SchemaMismatchError: SCH-2, SCH-5, ENT-8, ENT-11, GEN-2, or an invalid property.
+        InvalidPredicateError, UnsupportedFeatureError: GEN-2, the expression of a column.
     """
     columns = check_new_names(schema_from(schema))
     check_comments(columns)
@@ -212,7 +222,8 @@ def definition(
             "every column is a partition column; leave at least one for data", names
         )
     checked = checked_comment(comment, "the table")
-    made = Metadata(columns, tuple(ids), comment=checked)
+    expressions = {} if generated is None else checked_mapping(generated, "generated")
+    made = defined(Metadata(columns, tuple(ids), comment=checked), expressions)
     return with_properties(made, check_properties({} if properties is None else properties))
 
 
@@ -257,7 +268,8 @@ def _join_existing(existing: TableContext, metadata: Metadata, exist_ok: bool) -
 
 
 def _conditions(metadata: Metadata) -> dict[str, str]:
-    return {name: each.condition for name, each in metadata.constraints.items()}
+    generated = {f"{n} GENERATED": text for n, text in generated_expressions(metadata).items()}
+    return {**check_conditions(metadata), **generated}
 
 
 def _shape(schema: Schema) -> Any:
@@ -287,6 +299,7 @@ def create_from(
     properties: Mapping[str, Any] | None = None,
     comment: str | None = None,
     *,
+    generated: Mapping[str, str] | None = None,
     exist_ok: bool = False,
 ) -> TableContext:
     """Create a table from rows instead of a schema.
@@ -311,6 +324,7 @@ def create_from(
         partition_by=partition_by,
         properties=properties,
         comment=comment,
+        generated=generated,
     )
     return made
 
@@ -323,6 +337,7 @@ def create_with_rows(
     partition_by: Partitions = None,
     properties: Mapping[str, Any] | None = None,
     comment: str | None = None,
+    generated: Mapping[str, str] | None = None,
     exist_ok: bool = False,
 ) -> tuple[TableContext, Commit]:
     """Create a table with the columns of some rows, and append the rows. No table existed just
@@ -336,7 +351,7 @@ def create_with_rows(
         UnsafeStoreError: STO-12.
         As `commit_first`.
     """
-    metadata = definition(rows.schema, partition_by, properties, comment)
+    metadata = definition(rows.schema, partition_by, properties, comment, generated)
 
     def write(transaction: str) -> AddedFiles | None:
         stats = stats_of(metadata)

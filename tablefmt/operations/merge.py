@@ -23,6 +23,7 @@ from tablefmt.data.assigned_values import NewValue, computed
 from tablefmt.data.column_cast import default_column
 from tablefmt.data.row_reader import locate_rows
 from tablefmt.data.sql_evaluation import MEMORY_BYTES
+from tablefmt.expressions.generated_columns import recomputed_columns
 from tablefmt.expressions.merge_statement import Action, MergeStatement, Side
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.arrow_types import arrow_type
@@ -234,7 +235,7 @@ class Writer:
             values = self.merge.clauses[step].values
             both = self._beside(rows, source[at], values)
             new = computed(self.merge.engine, both, values)
-            parts.append(self._row(rows, new))
+            parts.append(self._row(rows, new, self._computed(values)))
             order.append(at)
         if len(parts) == 1:
             return parts[0]
@@ -253,11 +254,17 @@ class Writer:
             columns |= {handle: taken[handle] for handle in needed}
         return pa.table(columns) if columns else pa.table({"none": pa.nulls(old.num_rows)})
 
-    def _row(self, old: pa.Table, new: dict[int, pa.ChunkedArray]) -> pa.Table:
-        """Return whole rows: new values where they are set, else old ones."""
+    def _computed(self, values: Sequence[NewValue]) -> frozenset[int]:
+        """Return the generated columns that change with the columns which an UPDATE sets."""
+        return recomputed_columns(self.merge.txn.target, {value.field.id for value in values})
+
+    def _row(
+        self, old: pa.Table, new: dict[int, pa.ChunkedArray], generated: frozenset[int]
+    ) -> pa.Table:
+        """Return whole rows: new values where they are set or generated, else old ones."""
         fields = [(column, self._handle(column)) for column in self.merge.target.schema.fields]
         there = {c.id: old[handle] for c, handle in fields if handle in old.column_names}
-        return self._whole(there | new, old.num_rows)
+        return self._whole(there | new, old.num_rows, generated)
 
     def _inserted(self, numbers: NDArray[np.int64]) -> Iterator[pa.Table]:
         for start in range(0, len(numbers), INSERT_ROWS):
@@ -268,7 +275,8 @@ class Writer:
                 at = np.flatnonzero(clause == step)
                 chosen = rows.take(pa.array(at)) if len(at) < len(clause) else rows
                 new = computed(self.merge.engine, chosen, self.merge.clauses[step].values)
-                parts.append(self._whole(new, chosen.num_rows))
+                left = self.merge.generated.ids - new.keys()
+                parts.append(self._whole(new, chosen.num_rows, left))
                 order.append(at)
             if parts:
                 whole = pa.concat_tables(parts)
@@ -290,7 +298,9 @@ class Writer:
         clauses: NDArray[np.int16] = answer["c"].to_numpy()
         return clauses
 
-    def _whole(self, known: dict[int, pa.ChunkedArray], rows: int) -> pa.Table:
+    def _whole(
+        self, known: dict[int, pa.ChunkedArray], rows: int, generated: frozenset[int]
+    ) -> pa.Table:
         schema = self.merge.txn.target.schema
         columns = []
         for column in schema.fields:
@@ -301,7 +311,8 @@ class Writer:
                 columns.append(_as(values, column))
             else:
                 columns.append(values)
-        return pa.Table.from_arrays(columns, schema=_shape(schema))
+        whole = pa.Table.from_arrays(columns, schema=_shape(schema))
+        return self.merge.generated.filled(whole, generated)
 
 
 def _as(values: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:

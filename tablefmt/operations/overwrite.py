@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.data.arrow_scanner import pushed_rows
-from tablefmt.data.column_cast import cast_to_schema, match_columns
+from tablefmt.data.data_writer import whole_rows
 from tablefmt.data.matching_rows import RowFilter
 from tablefmt.data.selection import Condition, no_condition
 from tablefmt.errors import (
@@ -31,7 +31,7 @@ from tablefmt.expressions.filter_tuples import filters_to_predicate, is_filters
 from tablefmt.expressions.predicate import Predicate, all_of, to_sql
 from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.argument_checks import check_flags
-from tablefmt.model.arrow_types import file_schema, from_arrow
+from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.log_entry import (
     AddedFiles,
     Metadata,
@@ -87,7 +87,7 @@ def stage_replace(
     selected = select(txn, target)
     added = None
     if reader is not None:
-        checked = _matching(reader, txn.target.schema, target.rows, target.text)
+        checked = _matching(reader, txn.target, target.rows, target.text)
         added = txn.write(pa.RecordBatchReader.from_batches(reader.schema, checked))
     changed = Changed(
         target=target,
@@ -100,13 +100,13 @@ def stage_replace(
 
 
 def _matching(
-    reader: pa.RecordBatchReader, schema: Schema, condition: RowFilter | None, text: str
+    reader: pa.RecordBatchReader, metadata: Metadata, condition: RowFilter | None, text: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the same batches, after checking that each row matches."""
-    positions, shape = match_columns(reader.schema, schema), file_schema(schema)
+    rows_of = whole_rows(reader.schema, metadata, checked=False)
     for batch in reader:
         if condition is not None and batch.num_rows:
-            rows = cast_to_schema(pa.Table.from_batches([batch]), positions, schema, shape)
+            rows = rows_of(pa.Table.from_batches([batch]))
             short = batch.num_rows - sum(_count(part, condition) for part in rows.to_batches())
             if short:
                 raise ConstraintViolationError(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from tablefmt.conflict.read_write_sets import Keys
 from tablefmt.data.assigned_values import NewValue, new_values
 from tablefmt.data.column_cast import cast_to_schema, match_columns
+from tablefmt.data.generated_values import GeneratedValues, by_name
 from tablefmt.data.spill_buffers import spilled
 from tablefmt.data.sql_evaluation import (
     LazyEngine,
@@ -174,6 +175,7 @@ class PreparedMerge:
     """The table as the MERGE reads it."""
     source: Source
     engine: LazyEngine
+    generated: GeneratedValues
     memory_limit: int
 
     def conditions(self, *sides: Side) -> list[Translated]:
@@ -215,7 +217,8 @@ def prepare_merge(
     if incoming is not None:
         txn.target = merged(txn.target, incoming)
     now = now_us()
-    steps = resolve_clauses(statement, txn.target.schema, schema.names)
+    generated = GeneratedValues(txn.target, by_name)
+    steps = resolve_clauses(statement, txn.target.schema, schema.names, generated.ids)
     target = Relation(txn.snapshot.schema, "t", statement.target_alias)
     with in_clause("ON"):
         on = translate_condition(statement.on, (target, relation), now)
@@ -237,6 +240,7 @@ def prepare_merge(
             target=target,
             source=kept,
             engine=engine,
+            generated=generated,
             memory_limit=memory_limit,
         )
 

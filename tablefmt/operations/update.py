@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.data.assigned_values import computed, new_values
+from tablefmt.data.generated_values import GeneratedValues, by_name
 from tablefmt.data.row_reader import answer_schema
 from tablefmt.data.selection import Condition
 from tablefmt.data.sql_evaluation import LazyEngine, now_us
+from tablefmt.expressions.generated_columns import recomputed_columns
 from tablefmt.expressions.set_assignments import Expression, assigned
 from tablefmt.expressions.sql_parser import Relation
 from tablefmt.model.argument_checks import check_set
@@ -110,12 +112,15 @@ def stage_set(
     read = {h: c for h, c in handles.items() if h in used or c.id not in set_ids}
     read = read or dict(list(handles.items())[:1])
     shape = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields])
+    generated = GeneratedValues(txn.metadata, by_name)
+    changing = recomputed_columns(txn.metadata, set_ids)
+    generated.prepare(changing)
 
     def change(rows: pa.Table) -> pa.Table:
         old = rows.rename_columns(list(read))
         new = computed(engine, old, values_set)
         columns = [new[c.id] if c.id in new else old[h] for h, c in handles.items()]
-        return pa.table(columns, [field.name for field in shape])
+        return generated.filled(pa.table(columns, [field.name for field in shape]), changing)
 
     names = [value.field.name for value in values_set]
     return stage_update(txn, where, change, names, shape, list(read.values()))

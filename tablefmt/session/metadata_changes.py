@@ -16,6 +16,14 @@ from tablefmt.data.column_bounds import STATS_PROPERTY, stats_columns, stats_pro
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.check_constraints import check_columns_stay
 from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.generated_columns import (
+    GeneratedColumn,
+    generated_columns,
+    refuse_generated,
+    renumbered_constraints,
+    with_generation,
+    without_generation,
+)
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model import schema_evolution
 from tablefmt.model.argument_checks import checked_name, checked_names
@@ -43,6 +51,7 @@ def column_of(name: str, kind: Any, default: Any = None, *, required: bool = Fal
         SchemaMismatchError: SCH-2, SCH-5, SCH-7; NOT NULL without a default.
     """
     column = _one_column(name, kind)
+    refuse_generated([column], "a table that exists")
     column = replace(column, nullable=column.nullable and not required)
     value = fitted_default(default_of(default, column.type, name), column.text, name)
     if not column.nullable and value is None:
@@ -97,8 +106,11 @@ def renamed(metadata: Metadata, name: str, to: str) -> Metadata:
     Raises:
         SchemaMismatchError: as for `alter`; a constraint uses the column.
     """
-    _check_unused(metadata, name, "renamed")
-    return with_schema(metadata, schema_evolution.renamed(metadata.schema, name, to))
+    own = _generated_at(metadata, name)
+    plain = without_generation(metadata, [each.field.id for each in own])
+    _check_unused(plain, name, "renamed")
+    changed = with_schema(plain, schema_evolution.renamed(plain.schema, name, to))
+    return with_generation(changed, own)
 
 
 def dropped(metadata: Metadata, name: str) -> Metadata:
@@ -109,6 +121,7 @@ def dropped(metadata: Metadata, name: str) -> Metadata:
             column, or the table is clustered by it.
     """
     _check_not_partition(metadata, name, "dropped")
+    metadata = without_generation(metadata, [f.field.id for f in _generated_at(metadata, name)])
     _check_unused(metadata, name, "dropped")
     if metadata.schema.find(path_of(metadata.schema, name)[0]) in clustering_of(metadata):
         raise SchemaMismatchError(
@@ -134,6 +147,7 @@ def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
             column.
     """
     _check_not_partition(metadata, name, "widened")
+    _check_not_generated(metadata, name, "have another type")
     _check_unused(metadata, name, "widened")
     schema = schema_evolution.widened(metadata.schema, name, wider.type, wider.text)
     return with_schema(metadata, schema)
@@ -141,6 +155,7 @@ def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
 
 def with_default(metadata: Metadata, name: str, value: Any) -> Metadata:
     """Return the metadata with another default for new rows. Raises SchemaMismatchError."""
+    _check_not_generated(metadata, name, "have a default")
     return with_schema(metadata, schema_evolution.with_default(metadata.schema, name, value))
 
 
@@ -186,6 +201,9 @@ def merged(metadata: Metadata, incoming: Schema) -> Metadata:
     fixed = frozenset(metadata.partition_by).union(
         *(c.columns for c in metadata.constraints.values())
     )
+    refuse_generated(
+        [f for f in incoming.fields if metadata.schema.find(f.name) is None], "a table that exists"
+    )
     return with_schema(metadata, merged_schema(metadata.schema, incoming, fixed))
 
 
@@ -205,6 +223,9 @@ def replaced(
             column that is removed, or gets another name or type; a column of the clustering order
             is missing, nested or a partition column.
     """
+    refuse_generated(incoming.fields, "rows that replace others")
+    leaving = [f.id for f in metadata.schema.fields if incoming.find(f.name) is None]
+    metadata = without_generation(metadata, leaving)
     schema = replaced_schema(metadata.schema, incoming)
     order = [field.name for field in clustering_of(metadata)]
     staying = {f.id: f.name for f in schema.fields}
@@ -264,10 +285,7 @@ def _renumbered(metadata: Metadata, schema: Schema) -> Metadata:
         metadata,
         schema=schema,
         partition_by=tuple(ids[i] for i in metadata.partition_by),
-        constraints={
-            name: replace(each, columns=tuple(sorted(ids[i] for i in each.columns)))
-            for name, each in metadata.constraints.items()
-        },
+        constraints=renumbered_constraints(metadata, ids),
     )
 
 
@@ -343,6 +361,20 @@ def rebound(added: AddedFiles, before: Schema, after: Schema) -> AddedFiles:
     return AddedFiles({n: values for n, values in added.columns.items() if n not in unknown})
 
 
+def _generated_at(metadata: Metadata, name: str) -> list[GeneratedColumn]:
+    """Return the generated column of that name; empty if it is another column, or a field."""
+    path = path_of(metadata.schema, name)
+    column = metadata.schema.find(path[0]) if len(path) == 1 else None
+    return [e for e in generated_columns(metadata) if column is not None and e.field == column]
+
+
+def _check_not_generated(metadata: Metadata, name: str, what: str) -> None:
+    for each in _generated_at(metadata, name):
+        raise SchemaMismatchError(
+            f"column {name!r} is generated ({each.expression[:200]}), so it cannot {what}", [name]
+        )
+
+
 def _check_unused(metadata: Metadata, name: str, what: str) -> None:
     """Refuse to change a column that a constraint uses, because the constraint's text names it."""
     column = metadata.schema.find(path_of(metadata.schema, name)[0])
@@ -351,6 +383,14 @@ def _check_unused(metadata: Metadata, name: str, what: str) -> None:
         for constraint, each in metadata.constraints.items()
         if column is not None and column.id in each.columns
     ]
+    for each in generated_columns(metadata):
+        if each.constraint in users:
+            raise SchemaMismatchError(
+                f"column {each.field.name!r} is generated from column {name!r} "
+                f"({each.expression[:200]}), so {name!r} cannot be {what}; drop "
+                f"{each.field.name!r} first",
+                [name],
+            )
     if users:
         raise SchemaMismatchError(
             f"the constraint {users[0]!r} uses column {name!r}, so the column cannot be {what}; "

@@ -23,6 +23,7 @@ from tablefmt.conflict.read_write_sets import Ids, Keys, Output, Run
 from tablefmt.data.arrow_scanner import READAHEAD
 from tablefmt.data.row_reader import answer_schema, locate_rows, read_files
 from tablefmt.data.value_conversion import relabelled
+from tablefmt.expressions.generated_columns import recomputed_columns
 from tablefmt.expressions.predicate import Predicate, any_of
 from tablefmt.model.content_hashes import KEYS_MAX, encode_hashes
 from tablefmt.model.log_entry import (
@@ -342,9 +343,17 @@ def stage_changes(
         removes=removals.removes,
         deletes=removals.deletes,
         copied=removals.copied,
-        update=RowUpdate(changed.set_columns, keys if hashed else ()) if writes else None,
+        update=RowUpdate(_changing(txn, changed), keys if hashed else ()) if writes else None,
         metadata=txn.evolved,
     )
+
+
+def _changing(txn: TransactionSnapshot, changed: Changed) -> tuple[int, ...] | None:
+    """Return the columns that were set or computed again (GEN-4), ascending; None: any column."""
+    given = changed.set_columns
+    if given is None:
+        return None
+    return tuple(sorted({*given, *recomputed_columns(txn.target, given)}))
 
 
 def written_scope(

@@ -25,6 +25,7 @@ from tablefmt.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from tablefmt.expressions.generated_columns import check_conditions, generated_expressions
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.argument_checks import checked_limit
 from tablefmt.model.argument_names import check_method_names
@@ -310,7 +311,12 @@ class ReadableTable:
     @property
     def constraints(self) -> dict[str, str]:
         """The conditions of the CHECK constraints, by name."""
-        return {name: each.condition for name, each in self._metadata.constraints.items()}
+        return check_conditions(self._metadata)
+
+    @property
+    def generated(self) -> dict[str, str]:
+        """The expressions of the generated columns, by the names of the columns (GEN-1)."""
+        return generated_expressions(self._metadata)
 
     @property
     def _metadata(self) -> Metadata:

@@ -14,6 +14,7 @@ from golden.expired import expired
 from golden.feeds import feeds
 from golden.files import damaged, encodings, file_shapes, footers
 from golden.footers import contradictions
+from golden.generated import generated
 from golden.history import blocks
 from golden.imported import imports
 from golden.maker import (
@@ -80,6 +81,7 @@ def cases() -> Iterator[Maker]:
     yield from blocks()
     yield from imports()
     yield from tagged()
+    yield from generated()
 
 
 def plain_tables() -> Iterator[Maker]:

@@ -9,7 +9,7 @@ import tablefmt.spark
 from tablefmt.compat.delta.delta_names import NAMES
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
-from tablefmt.expressions.ddl import schema_from, to_spark_json
+from tablefmt.expressions.ddl import EXPRESSION, schema_from, to_spark_json
 from tablefmt.model.delta_properties import translate_properties
 from tablefmt.operations.merge_builder import Pending
 from tablefmt.spark import SparkTable
@@ -217,6 +217,14 @@ class DeltaTableBuilder(Translated):
         else:
             kind, text = dataType.jsonValue(), dataType.simpleString()
         metadata = {} if comment is None else {"comment": comment}
+        if generatedAlwaysAs is not None:
+            if not isinstance(generatedAlwaysAs, str):
+                raise UnsupportedFeatureError(
+                    f"delta: generatedAlwaysAs of column {colName!r} takes an expression as text; "
+                    "there are no identity columns, so number the rows before the write",
+                    ["compat:IdentityGenerator"],
+                )
+            metadata[EXPRESSION] = generatedAlwaysAs
         self._fields.append(
             {"name": colName, "type": kind, "nullable": nullable, "metadata": metadata}
         )
@@ -227,8 +235,14 @@ class DeltaTableBuilder(Translated):
     def addColumns(self, cols: Any) -> DeltaTableBuilder:
         """Add the columns of a StructType, or of a list of StructFields."""
         for each in cols:
-            comment = each.metadata.get("comment")
-            self.addColumn(each.name, each.dataType, each.nullable, comment=comment)
+            comment, text = each.metadata.get("comment"), each.metadata.get(EXPRESSION)
+            self.addColumn(
+                each.name,
+                each.dataType,
+                each.nullable,
+                generatedAlwaysAs=text,
+                comment=comment,
+            )
         return self
 
     def partitionedBy(self, *cols: str | Iterable[str]) -> DeltaTableBuilder:
@@ -293,6 +307,7 @@ class DeltaTableBuilder(Translated):
         columns = [
             f"{_quoted(field['name'])} {kind}"
             + ("" if field["nullable"] else " NOT NULL")
+            + (f" GENERATED ALWAYS AS ({text})" if (text := _expression(field)) else "")
             + (f" COMMENT {_text(text)}" if (text := field["metadata"].get("comment")) else "")
             for field, kind in zip(self._fields, self._types, strict=True)
         ]
@@ -313,6 +328,11 @@ class DeltaTableBuilder(Translated):
             parts.append(f"TBLPROPERTIES ({', '.join(pairs)})")
         self._spark.sql(" ".join(parts))
         return table.forName(self._spark, name)
+
+
+def _expression(field: Mapping[str, Any]) -> str | None:
+    text: str | None = field["metadata"].get(EXPRESSION)
+    return text
 
 
 def _quoted(name: str) -> str:

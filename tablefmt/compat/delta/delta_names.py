@@ -60,8 +60,10 @@ _BUILDERS = (
     same("DeltaTableBuilder.location", "CREATE TABLE … OPTIONS (path '…')"),
     same("DeltaTableBuilder.comment", "COMMENT"),
     same("DeltaTableBuilder.addColumn", "the schema as DDL text or StructType"),
-    refused(
-        "DeltaTableBuilder.addColumn(generatedAlwaysAs)", "compute the column before the write"
+    same(
+        "DeltaTableBuilder.addColumn(generatedAlwaysAs)",
+        "GENERATED ALWAYS AS (…)",
+        "an expression as text, computed in UTC; an IdentityGenerator is refused",
     ),
     refused(
         "DeltaTableBuilder.addColumn(generatedByDefaultAs)", "compute the column before the write"

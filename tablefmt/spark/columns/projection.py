@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,12 @@ from tablefmt.data.column_cast import match_names
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.expressions.check_constraints import ROW_MAX, shown_columns, violation_of
 from tablefmt.expressions.ddl import default_sql, schema_from, to_spark_json
+from tablefmt.expressions.generated_columns import (
+    check_conditions,
+    engine_text,
+    generated_columns,
+    is_typed,
+)
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
@@ -45,28 +51,88 @@ if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
 
 
+Columns = list[dict[str, Any]]
+"""One object per column: `source`, or `value` as SQL text (neither: NULL), `name`, `type` to cast
+to, `metadata`.
+"""
+
+
 def guard(metadata: Metadata) -> str | None:
     """Return SQL text over columns by name that is TRUE for every row, or fails the query.
 
-    None without constraints. The text is one nondeterministic expression, so Spark does not push
-    parts of it below a join. There, they would fail for rows that the join drops.
+    None without CHECK constraints. Generated columns are checked by `generation`. The text is one
+    nondeterministic expression, so Spark does not push parts of it below a join. There, they would
+    fail for rows that the join drops.
 
     Raises:
         UnsupportedFeatureError: a condition that cannot be passed to Spark (SQL-6), by name.
     """
-    if not metadata.constraints:
+    return _guard(metadata, check_conditions(metadata))
+
+
+def _guard(metadata: Metadata, conditions: Mapping[str, str]) -> str | None:
+    if not conditions:
         return None
     cases = []
     # Spark would replace a variable in such a name, even in backticks.
     plain = [f.name for f in shown_columns(metadata.schema) if "${" not in f.name]
     names = ", ".join(map(quote_name, plain))
     row = f"to_json(struct({names}), map('ignoreNullFields', 'false'))" if names else "''"
-    for name, each in metadata.constraints.items():
-        marker = base64.urlsafe_b64encode(json.dumps([name, each.condition]).encode()).decode()
+    for name, condition in conditions.items():
+        marker = base64.urlsafe_b64encode(json.dumps([name, condition]).encode()).decode()
         shown = f"coalesce(substr({row}, 1, {ROW_MAX}), '')"
         message = f"concat('[tablefmt-check:{marker}]', {shown}, '{END}')"
         cases.append(f"WHEN {violation_of(name, metadata)} THEN raise_error({message})")
     return f"CASE {' '.join(cases)} ELSE monotonically_increasing_id() >= 0 END"
+
+
+def missing_columns(frame: DataFrame, metadata: Metadata) -> frozenset[int]:
+    """Return the generated columns that the rows lack, by id."""
+    given = frozenset(map(folded, frame.columns))
+    generated = generated_columns(metadata)
+    return frozenset(e.field.id for e in generated if folded(e.field.name) not in given)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The step that computes generated columns, and checks those that were given. In UTC."""
+
+    columns: Columns
+    check: str | None
+
+
+def generation(
+    frame: DataFrame, metadata: Metadata, more: Sequence[Mapping[str, Any]] = ()
+) -> Generation | None:
+    """Return the step for rows with the table's columns by name; None without generated columns.
+
+    Args:
+        frame: the rows as given, which may lack generated columns.
+        metadata: of the table.
+        more: as in `alignment`.
+
+    Raises:
+        UnsupportedFeatureError: an expression that cannot be passed to Spark (SQL-6), by name.
+    """
+    generated = {each.field.id: each for each in generated_columns(metadata)}
+    if not generated:
+        return None
+    missing = missing_columns(frame, metadata)
+    kinds = to_spark_json(nullable(metadata.schema))["fields"]
+    columns: Columns = []
+    for field, kind in zip(metadata.schema.fields, kinds, strict=True):
+        if field.id in missing:
+            text = engine_text(generated[field.id], metadata)
+            columns.append({"name": field.name, "value": text, "type": kind["type"]})
+        else:
+            columns.append({"name": field.name, "source": field.name})
+    columns += [{"name": field["name"], "source": field["name"]} for field in more]
+    checked = {
+        each.constraint: metadata.constraints[each.constraint].condition
+        for number, each in generated.items()
+        if number not in missing or not is_typed(each, metadata)
+    }
+    return Generation(columns, _guard(metadata, checked))
 
 
 def length_sql(column: Field) -> str | None:
@@ -88,12 +154,6 @@ def length_sql(column: Field) -> str | None:
     return f"rpad({fitted}, {most}, ' ')" if padded else fitted
 
 
-Columns = list[dict[str, Any]]
-"""One object per column: `source`, or `value` as SQL text (neither: NULL), `name`, `type` to cast
-to, `metadata`.
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class Alignment:
     """Steps that convert the rows, in Spark's JSON forms. Order: choose, fit, lengths, rename."""
@@ -108,7 +168,12 @@ class Alignment:
 
 
 def alignment(
-    frame: DataFrame, schema: Schema, more: Sequence[Mapping[str, Any]] = (), *, named: bool = False
+    frame: DataFrame,
+    schema: Schema,
+    more: Sequence[Mapping[str, Any]] = (),
+    *,
+    named: bool = False,
+    filled: Collection[int] = (),
 ) -> Alignment:
     """Return the steps that give the rows the table's columns, physical names and Parquet ids.
 
@@ -119,6 +184,7 @@ def alignment(
         schema: the table's schema.
         more: Spark's JSON forms of columns of `frame` that are kept unchanged, as the last ones.
         named: True requires the table's names and types before `rename`.
+        filled: ids of columns that may be missing, because a later step computes them.
 
     Raises:
         SchemaMismatchError: columns that the table lacks, that occur twice, or that are missing
@@ -128,7 +194,7 @@ def alignment(
         {"source": field["name"], "name": field["name"], "metadata": field["metadata"]}
         for field in more
     ]
-    sources = _match(frame, schema, frozenset(field["name"] for field in more))
+    sources = _match(frame, schema, frozenset(field["name"] for field in more), filled)
     files = nullable(physical(schema))
     kinds = to_spark_json(files, field_ids=True)["fields"]
     casts = bool(narrowed(frame, schema))
@@ -259,11 +325,11 @@ def _has_fields(kind: Type) -> bool:
 
 
 def _match(
-    frame: DataFrame, schema: Schema, more: frozenset[str] = frozenset()
+    frame: DataFrame, schema: Schema, more: frozenset[str], filled: Collection[int]
 ) -> list[str | None]:
     """Return the name in the data of every column of the table. None for a column's default."""
     names = frame.columns
-    places = match_names(names, schema, more)
+    places = match_names(names, schema, more, filled)
     check_inner(frame, schema)
     return [None if at is None else names[at] for at in places]
 

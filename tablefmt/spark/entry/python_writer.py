@@ -241,7 +241,7 @@ def prepare(
         if where is not None:
             check_zoned(where, under.schema)
     metadata = evolved(under, rows, options, partition_by)
-    check_columns(rows, metadata.schema)
+    check_columns(rows, metadata)
     spread = layout(options.files, metadata, context.view.head)
     task = _task(store, txn.transaction, metadata, rows, spread)
     return Prepared(task, overwrite, txn.version, under, began), context

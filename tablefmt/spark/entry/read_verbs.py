@@ -11,6 +11,7 @@ from typing import Any
 
 from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.generated_columns import check_conditions, generated_expressions
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
@@ -163,10 +164,11 @@ def _relation(
 
 
 def _described(metadata: Metadata) -> dict[str, Any]:
-    """Return the properties and constraints that SHOW and DESCRIBE show of a table."""
-    checks = {name: each.condition for name, each in metadata.constraints.items()}
+    """Return what SHOW and DESCRIBE show of a table besides its columns."""
+    checks, generated = check_conditions(metadata), generated_expressions(metadata)
     comment = {} if metadata.comment is None else {"comment": metadata.comment}
-    return {"properties": {**without_tags(metadata.properties), **comment}, "constraints": checks}
+    properties = {**without_tags(metadata.properties), **comment}
+    return {"properties": properties, "constraints": checks, "generated": generated}
 
 
 def _partitions(session: JavaObject, uri: str, storage: str) -> str | None:

@@ -14,13 +14,15 @@ from typing import Any
 
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
-from tablefmt.expressions.check_constraints import with_constraint
+from tablefmt.expressions.check_constraints import GENERATED_PREFIX, with_constraint
 from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.generated_columns import check_conditions, generated_expressions
 from tablefmt.model.clustering_columns import with_cluster_by
 from tablefmt.model.delta_properties import translate_properties
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Schema, nullable
+from tablefmt.operations.alter import add_features
 from tablefmt.operations.create import create_as, definition
 from tablefmt.operations.overwrite import overwrite_files
 from tablefmt.session import statement as session_statement
@@ -96,10 +98,17 @@ class Statement:
                 if name not in _CATALOGS_OWN
                 and name not in self.options
                 and name != "path"
-                and not name.startswith("option.")
+                and not name.startswith(("option.", GENERATED_PREFIX))
             }
         )
         return with_cluster_by(given, self.cluster_by)
+
+    @property
+    def generated(self) -> dict[str, str]:
+        """Expressions of generated columns, as SHOW CREATE TABLE prints them."""
+        length = len(GENERATED_PREFIX)
+        given = self.given.items()
+        return {n[length:]: text for n, text in given if n.startswith(GENERATED_PREFIX)}
 
     @property
     def comment(self) -> str | None:
@@ -122,7 +131,9 @@ class Statement:
 
     def _of(self, schema: Schema) -> Metadata:
         properties = {**self.defaults, **self.properties}
-        return definition(schema, self.partition_by, properties, self.comment)
+        return definition(
+            schema, self.partition_by, properties, self.comment, self.generated or None
+        )
 
     def _with_constraints(self, metadata: Metadata) -> Metadata:
         for each in self.constraints:
@@ -195,10 +206,19 @@ def _check_agrees(statement: Statement, asked: Metadata | None, there: Metadata,
             f"the table at {uri} has another comment: {there.comment!r:.100}; leave it out of "
             "CREATE TABLE, and use COMMENT ON TABLE"
         )
-    checks = {} if asked is None else asked.constraints
-    for name, each in checks.items():
-        mine = there.constraints.get(name)
-        if mine is None or mine.condition != each.condition:
+    checks = {} if asked is None else check_conditions(asked)
+    generated = {} if asked is None else generated_expressions(asked)
+    for name, text in generated.items():
+        mine = generated_expressions(there).get(name)
+        if mine != text:
+            shown_text = "is not generated" if mine is None else f"is generated as {mine[:200]}"
+            raise SchemaMismatchError(
+                f"column {name!r} of the table at {uri} {shown_text}, not as {text[:200]}; leave "
+                "the columns out of CREATE TABLE to use the table as it is",
+                [name],
+            )
+    for name, condition in checks.items():
+        if check_conditions(there).get(name) != condition:
             raise SchemaMismatchError(
                 f"the table at {uri} has no constraint {name!r} with this condition; leave it out "
                 "of CREATE TABLE, and use ALTER TABLE … ADD CONSTRAINT"
@@ -217,6 +237,7 @@ def replace_table(spark: Session, store: Store, statement: Statement) -> Schema:
     context = open_context_if_exists(store)
     if context is None:
         return create_as(store, definition_asked).view.head.metadata.schema
+    add_features(context, definition_asked)
 
     def stage(txn: TransactionSnapshot, _: None) -> Staged:
         return overwrite_files(
@@ -261,6 +282,7 @@ def replace_rows(
     if context is None:
         return create_rows(df, store, statement, options)
     asked = statement.metadata_of_rows(schema_from(df.schema))
+    add_features(context, asked)
     return overwrite_rows(context, df, options, name=REPLACE_AS, wanted=asked)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.name_matching import folded
 from tablefmt.operations.overwrite import truncate
 from tablefmt.operations.save_modes import Mode, known_mode
@@ -22,7 +23,7 @@ from tablefmt.spark.entry.java_arguments import (
     session_of,
 )
 from tablefmt.spark.entry.table_definition import Statement, create_rows, replace_rows
-from tablefmt.spark.pyspark_objects import JavaObject, Session
+from tablefmt.spark.pyspark_objects import DataFrame, JavaObject, Session
 from tablefmt.spark.runtime.ansi import wrapped
 from tablefmt.spark.spark_options import (
     check_not_clustered,
@@ -70,6 +71,18 @@ def _overwrite_mode(spark: Session, uri: str, given: Mapping[str, Any]) -> dict[
     return {"partitionOverwriteMode": "dynamic"} if partitioned else {}
 
 
+GENERATED_OPTION = "tablefmt.generated"
+"""Option with the generated columns that INSERT leaves out (GeneratedInserts.java)."""
+
+
+def _without(frame: DataFrame, names: str | None) -> DataFrame:
+    """Return the rows without columns that Spark added as NULL. The write computes them."""
+    if names is None:
+        return frame
+    left_out = frozenset(names.split("\n"))
+    return frame.select(*(quote_name(name) for name in frame.columns if name not in left_out))
+
+
 def _insert(
     session: JavaObject,
     uri: str | None,
@@ -94,6 +107,7 @@ def _insert(
         )
     uri = place(uri)
     given = {**json.loads(storage or "{}"), **json.loads(options or "{}")}
+    frame = _without(frame_of(session, data), given.pop(GENERATED_OPTION, None))
     for option in ("versionAsOf", "timestampAsOf"):
         pop_option(given, option)
     _check_place(pop_option(given, "path"), uri)
@@ -102,7 +116,7 @@ def _insert(
     if mode == "overwrite as set":
         mode = "overwrite"
         given.update(_overwrite_mode(session_of(session), uri, given))
-    write(frame_of(session, data), uri, mode=mode, partition_by=json.loads(partition_by), **given)
+    write(frame, uri, mode=mode, partition_by=json.loads(partition_by), **given)
     if name is not None:
         context = open_context(open_store(uri, parse_options(given).storage_options))
         follow(session_of(session), name, context.view.head.metadata.schema)

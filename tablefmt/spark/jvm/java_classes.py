@@ -45,6 +45,7 @@ SOURCES = (
     "DeletedRows",
     "FileList",
     "FileTimes",
+    "GeneratedInserts",
     "GroupValues",
     "InsertEvolution",
     "LiteralsByReference",

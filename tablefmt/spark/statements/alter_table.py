@@ -9,6 +9,7 @@ from typing import Any
 
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import CURRENT_DEFAULT, to_spark_json
+from tablefmt.expressions.generated_columns import declared_schema
 from tablefmt.expressions.predicate import quoted_path
 from tablefmt.model.delta_properties import translate_properties
 from tablefmt.model.log_entry import Metadata
@@ -317,4 +318,4 @@ def with_defaults(spark: Session, described: Mapping[str, Any], schema: Schema) 
         if text is not None:
             value = evaluated(spark, text, column.type)
             metadata = metadata_changes.with_default(metadata, column.name, value)
-    return metadata.schema
+    return declared_schema(metadata)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import ConstraintViolationError
+from tablefmt.expressions.generated_columns import recomputed_columns
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field
@@ -184,9 +185,12 @@ def stage_update(
         if not by_row:
             check_by_row(rows, [(f"SET {field.name}", value) for field, value in values])
         new = {field.id: value for field, value in values}
+        # The backend computes these anew.
+        left_out = recomputed_columns(txn.metadata, new)
         columns = [
             new[f.id].alias(f.name) if f.id in new else rows[quote_name(f.name)]
             for f in schema.fields
+            if f.id not in left_out
         ]
         frame = rows.select(*columns, FILE, ROW)
         reads = check_query(txn, frame)

@@ -7,10 +7,12 @@ file. Spec: MRG-1, MRG-2, MRG-3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.ddl import default_sql
+from tablefmt.expressions.generated_columns import generated_columns, recomputed_columns
 from tablefmt.expressions.merge_statement import (
     Action,
     MergeStatement,
@@ -132,7 +134,8 @@ def merge_of(
         coming = evolving_columns(statement, txn.target.schema, columns)
         if coming is not None:
             txn.target = merged(txn.target, coming)
-        steps = resolve_clauses(statement, txn.target.schema, source.columns)
+        generated = [each.field.id for each in generated_columns(txn.target)]
+        steps = resolve_clauses(statement, txn.target.schema, source.columns, generated)
         reader = StatementReader(
             Relation(txn.snapshot.schema, "t", statement.target_alias),
             Relation(columns, "s", statement.source_alias),
@@ -274,7 +277,38 @@ class MergeColumns:
         """
         values = [self._values(frame, each, rows) for each in clauses]
         updating = [at for at, each in enumerate(clauses) if each.action is Action.UPDATE]
-        return [self._updated(field, rows, values, updating, clause) for field in self.fields]
+        left_out = self._recomputed([values[at] for at in updating])
+        return [
+            self._updated(field, rows, values, updating, clause)
+            for field in self.fields
+            if field.id not in left_out
+        ]
+
+    def _recomputed(self, values: Sequence[Mapping[int, Column]]) -> frozenset[int]:
+        """Return the generated columns that the backend computes for updated rows (GEN-4).
+
+        Args:
+            values: the columns that each UPDATE sets.
+
+        Raises:
+            UnsupportedFeatureError: one UPDATE sets the column, and another one its sources.
+        """
+        changing = frozenset[int]().union(
+            *(recomputed_columns(self.txn.target, given) for given in values)
+        )
+        self._check_not_set(changing, values)
+        return changing
+
+    def _check_not_set(
+        self, computed: Collection[int], values: Sequence[Mapping[int, Column]]
+    ) -> None:
+        for field in self.fields:
+            if field.id in computed and any(field.id in given for given in values):
+                raise UnsupportedFeatureError(
+                    f"one WHEN clause sets the generated column {field.name!r}, and another one "
+                    "leaves it to be computed; name the column in all of these clauses or in none",
+                    ["merge:generated-column"],
+                )
 
     def inserted(
         self, frame: DataFrame, clauses: Sequence[SparkClause], clause: Column | None
@@ -288,6 +322,9 @@ class MergeColumns:
                 rows.
         """
         values = [self._values(frame, each) for each in clauses]
+        for each in generated_columns(self.txn.target):
+            if any(each.field.id not in given for given in values):
+                self._check_not_set([each.field.id], values)
         columns = []
         for field in self.fields:
             setting = [

@@ -115,8 +115,8 @@ def test_tables_are_built_by_name(spark: Any, catalog: None, tmp_path: Path) -> 
         DeltaTable.forName(spark, "nothing")
     with pytest.raises(errors.SchemaMismatchError, match="statsColumns"):
         DeltaTable.create(spark).property("delta.dataSkippingNumIndexedCols", "3")
-    with pytest.raises(errors.UnsupportedFeatureError, match="generatedAlwaysAs"):
-        DeltaTable.create(spark).addColumn("d", "DATE", generatedAlwaysAs="cast(ts AS DATE)")
+    with pytest.raises(errors.UnsupportedFeatureError, match="generatedByDefaultAs"):
+        DeltaTable.create(spark).addColumn("d", "DATE", generatedByDefaultAs="cast(ts AS DATE)")
 
 
 def test_tables_are_built_by_place(spark: Any, tmp_path: Path) -> None:

@@ -77,6 +77,21 @@ def test_checks_are_shown_where_they_are_asked_for_alone(spark: Any, t: str) -> 
     assert "id > 0" in constraint[1]
 
 
+def test_generated_columns_are_shown(spark: Any, catalog: None) -> None:
+    """`showsGenerated`"""
+    spark.sql(
+        "CREATE TABLE g (id BIGINT, twice BIGINT NOT NULL GENERATED ALWAYS AS (id * 2)) "
+        "USING tablefmt"
+    )
+    shown = ("generated.twice", "id * 2")
+    assert shown in selected(spark, "SHOW TBLPROPERTIES g")
+    made = spark.sql("SHOW CREATE TABLE g").first()[0]
+    assert "twice BIGINT NOT NULL" in made
+    assert "'generated.twice' = 'id * 2'" in made
+    described = [tuple(row)[:2] for row in spark.sql("DESCRIBE EXTENDED g").collect()]
+    assert any(row[0] == "Table Properties" and "generated.twice" in row[1] for row in described)
+
+
 def test_a_stream_into_a_table_of_the_catalog_has_the_options_of_its_storage(
     spark: Any, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

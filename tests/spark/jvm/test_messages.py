@@ -45,7 +45,11 @@ GOOD: dict[str, Any] = {
     "insertion": {"byName": True, "columns": ["a"], "fixed": []},
     "read": {"load": {"path": "/t"}, "alias": ["t"]},
     "table_statement": {"text": "", "uri": "/t", "storage": {"n": 1}, "name": "t", "columns": "{}"},
-    "shown": {"properties": {}, "constraints": {"positive": "id > 0"}},
+    "shown": {
+        "properties": {},
+        "constraints": {"positive": "id > 0"},
+        "generated": {"day": "CAST(ts AS DATE)"},
+    },
     "chosen": [{"name": "a", "source": "b", "type": "long", "metadata": {}}, {"name": "c"}],
     "command": {
         "verb": "MERGE",

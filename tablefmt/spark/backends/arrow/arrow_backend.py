@@ -18,7 +18,10 @@ import pyarrow as pa
 from tablefmt.changes.change_reader import Answer
 from tablefmt.changes.change_schema import CHANGE_COLUMNS
 from tablefmt.changes.commit_rows import FileChanges
+from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
+from tablefmt.expressions.expression_analysis import depends_on_zone
+from tablefmt.expressions.generated_columns import check_conditions
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import from_arrow, to_arrow
 from tablefmt.model.log_entry import AddedFiles, Metadata
@@ -47,7 +50,7 @@ from tablefmt.spark.backends.backend_protocol import (
     spark_fields,
 )
 from tablefmt.spark.backends.python_workers import described, for_workers, read_back
-from tablefmt.spark.columns.projection import Columns, alignment, guard, misfit
+from tablefmt.spark.columns.projection import Columns, alignment, guard, misfit, missing_columns
 from tablefmt.spark.columns.row_conditions import analyzed_text, session_zone
 from tablefmt.spark.pyspark_objects import DataFrame, Session, functions_of
 from tablefmt.spark.runtime import failures
@@ -143,10 +146,16 @@ def _frame(
 
 
 def aligned(
-    frame: DataFrame, schema: Schema, more: Sequence[Mapping[str, object]] = ()
+    frame: DataFrame, metadata: Metadata, more: Sequence[Mapping[str, object]] = ()
 ) -> DataFrame:
-    """Return the rows with exactly the table's columns by logical name, and those of `more`."""
-    steps = alignment(frame, _with_logical_names(schema), more)
+    """Return the rows with the table's columns by logical name, and those of `more`.
+
+    Generated columns that the rows lack are left out: the workers compute them.
+    """
+    missing = missing_columns(frame, metadata)
+    schema = metadata.schema
+    given = replace(schema, fields=tuple(f for f in schema.fields if f.id not in missing))
+    steps = alignment(frame, _with_logical_names(given), more)
     frame = _selected(frame, steps.choose)
     if steps.fit is not None:
         frame = _cast_to(frame, steps.fit)
@@ -208,10 +217,11 @@ def _logical_type(kind: Type) -> Type:
 
 def write_rows(frame: DataFrame, store: Store, to: Destination) -> AddedFiles | None:
     """Run the query, and write its rows to files. As `Backend`."""
-    frame, metadata = _checked(aligned(frame, to.metadata.schema), to.metadata)
-    task = _task(store, to, metadata)
+    frame, metadata = _checked(aligned(frame, to.metadata), to.metadata)
+    task = _task(store, to, metadata, frame.columns)
     if to.layout.shuffle_bytes is not None:
-        frame = _repartitioned(frame, metadata.partition_names)
+        names = [name for name in metadata.partition_names if name in frame.columns]
+        frame = _repartitioned(frame, names)
 
     frame, names = _with_simple_names(frame)
 
@@ -236,10 +246,11 @@ def rewrite_rows(
 ) -> PositionedRows:
     """Write rows with positions. The positions are not written to files. As `Backend`."""
     shape = pa.schema([ROW_COLUMNS[name] for name in names])
-    rows = aligned(frame, to.metadata.schema, spark_fields(shape))
+    rows = aligned(frame, to.metadata, spark_fields(shape))
     checked, metadata = _checked(rows, to.metadata)
     action = ACTION if ACTION in names else None
-    task = RewriteTask(_task(store, to, metadata), tuple(names), action, UPDATED)
+    given = rows.columns[: len(rows.columns) - len(shape)]
+    task = RewriteTask(_task(store, to, metadata, given), tuple(names), action, UPDATED)
 
     checked, given = _with_simple_names(checked)
 
@@ -271,31 +282,55 @@ def _with_simple_names(frame: DataFrame) -> tuple[DataFrame, list[str]]:
     return frame.toDF(*(f"c{at}" for at in range(len(names)))), names
 
 
-def _task(store: Store, to: Destination, metadata: Metadata) -> WriteTask:
+def _task(store: Store, to: Destination, metadata: Metadata, names: Sequence[str]) -> WriteTask:
     return WriteTask(
         for_workers(store),
         to.transaction,
         metadata,
         to.stats,
-        tuple(metadata.schema.names),
+        tuple(names),
         to.layout.compression,
         to.layout.rows_max,
     )
 
 
 def _checked(frame: DataFrame, metadata: Metadata) -> tuple[DataFrame, Metadata]:
-    """Make Spark check constraints, and return metadata without them for the workers."""
-    check = guard(metadata)
+    """Make Spark check constraints, and return metadata with those that the workers check.
+
+    These are of generated columns, in UTC (GEN-3), and CHECKs over columns that the rows lack.
+    """
+    spark = frame.sparkSession
+    schema, zone = metadata.schema, session_zone(spark)
+    missing = missing_columns(frame, metadata)
+    checks = {name: metadata.constraints[name] for name in check_conditions(metadata)}
+    later = {name for name, each in checks.items() if missing & set(each.columns)}
+    for name in later:
+        text = checks[name].condition
+        if zone != "UTC" and _may_depend_on_zone(text, schema):
+            raise UnsupportedFeatureError(
+                f"CHECK constraint {name!r} ({text[:200]}) depends on the session's time zone and "
+                "on a generated column that the rows lack; set spark.sql.session.timeZone to UTC, "
+                "or give the column",
+                ["sql:check"],
+            )
+    kept = {n: each for n, each in metadata.constraints.items() if n in later or n not in checks}
+    own = replace(metadata, constraints={n: e for n, e in checks.items() if n not in later})
+    left = replace(metadata, constraints=kept)
+    check = guard(own)
     if check is None:
-        return frame, metadata
+        return frame, left
     failures.install()
-    schema, zone = metadata.schema, session_zone(frame.sparkSession)
-    conditions = [each.condition for each in metadata.constraints.values()]
+    conditions = [each.condition for each in own.constraints.values()]
     plain = all(analyzed_text(text, schema, zone).exact for text in conditions)
-    with under_ansi(frame.sparkSession, plain=plain) as ansi:
-        return moved(frame, ansi).where(parsed(functions_of(frame), check)), replace(
-            metadata, constraints={}
-        )
+    with under_ansi(spark, plain=plain) as ansi:
+        return moved(frame, ansi).where(parsed(functions_of(frame), check)), left
+
+
+def _may_depend_on_zone(text: str, schema: Schema) -> bool:
+    try:
+        return depends_on_zone(text, schema)
+    except (InvalidPredicateError, UnsupportedFeatureError):
+        return True
 
 
 def _repartitioned(frame: DataFrame, names: Sequence[str]) -> DataFrame:

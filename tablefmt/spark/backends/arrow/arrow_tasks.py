@@ -21,6 +21,7 @@ from tablefmt.data.arrow_scanner import columns_read
 from tablefmt.data.column_cast import match_columns
 from tablefmt.data.data_writer import write_data
 from tablefmt.data.row_reader import locate_rows, read_files
+from tablefmt.expressions.generated_columns import generated_columns
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.import_layouts import LAYOUT
 from tablefmt.model.log_entry import AddedFiles, Metadata
@@ -167,9 +168,10 @@ class RewriteTask:
         return added, packed(pa.Table.from_batches(kept)) if kept else b""
 
 
-def check_columns(given: Schema, schema: Schema) -> None:
+def check_columns(given: Schema, metadata: Metadata) -> None:
     """Check before any task runs that columns fit the table. Raises SchemaMismatchError (DAT-2)."""
-    match_columns(to_arrow(given), schema)
+    generated = frozenset(each.field.id for each in generated_columns(metadata))
+    match_columns(to_arrow(given), metadata.schema, generated)
 
 
 def groups_of(files: pa.Table) -> list[pa.Table]:

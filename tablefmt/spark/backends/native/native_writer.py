@@ -36,7 +36,7 @@ from tablefmt.spark.backends.backend_protocol import (
 )
 from tablefmt.spark.backends.native import s3a
 from tablefmt.spark.backends.native.hadoop_root import HadoopRoot, hadoop_root
-from tablefmt.spark.columns.projection import alignment, guard, misfit
+from tablefmt.spark.columns.projection import alignment, generation, guard, misfit, missing_columns
 from tablefmt.spark.jvm import java_classes
 from tablefmt.spark.pyspark_objects import (
     DataFrame,
@@ -230,8 +230,14 @@ def _run(
 
     failures.install()
     metadata, layout = to.metadata, to.layout
-    check = guard(metadata)
-    steps = alignment(frame, metadata.schema, more, named=check is not None)
+    check, generate = guard(metadata), generation(frame, metadata, more)
+    steps = alignment(
+        frame,
+        metadata.schema,
+        more,
+        named=check is not None or generate is not None,
+        filled=missing_columns(frame, metadata),
+    )
     root = hadoop_root(frame.sparkSession, store)
     settings, options = _settings(root, layout)
     if more:
@@ -247,6 +253,8 @@ def _run(
             write.fit(json.dumps(steps.fit))
         if steps.lengths is not None:
             write.select(json.dumps(steps.lengths))
+        if generate is not None:
+            write.generate(json.dumps(generate.columns), generate.check)
         if check is not None:
             write.filter(check)
         if steps.rename is not None:

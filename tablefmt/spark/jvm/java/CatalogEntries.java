@@ -170,6 +170,21 @@ final class CatalogEntries {
     return (Column[]) result.toArray(new Column[result.size()]);
   }
 
+  /** Returns the columns for INSERT, which may leave out generated ones, even if they are NOT NULL. */
+  static StructType insertable(SnapshotRelation relation) {
+    Map generated = relation.said("generated");
+    StructField[] fields = (StructField[]) relation.written().fields().clone();
+    boolean changed = false;
+    for (int i = 0; i < fields.length; i++) {
+      if (generated.containsKey(fields[i].name()) && !fields[i].nullable()) {
+        fields[i] = new StructField(
+            fields[i].name(), fields[i].dataType(), true, fields[i].metadata());
+        changed = true;
+      }
+    }
+    return changed ? new StructType(fields) : relation.written();
+  }
+
   /** Returns identity partitioning by these columns. */
   static Transform[] identities(List names) {
     Transform[] result = new Transform[names.size()];

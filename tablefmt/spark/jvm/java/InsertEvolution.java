@@ -140,7 +140,7 @@ final class InsertEvolution {
     return false;
   }
 
-  private static Map options(LogicalPlan write) {
+  static Map options(LogicalPlan write) {
     Object given = SparkNodes.part(write, "writeOptions");
     return given == null
         ? new HashMap() : ScalaValues.map((scala.collection.immutable.Map) given);

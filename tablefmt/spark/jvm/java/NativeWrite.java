@@ -62,7 +62,29 @@ public class NativeWrite {
    *     (neither: NULL), `name`, `type` (Spark's JSON type to cast to; absent: no cast), `metadata`
    */
   public void select(String columns) throws Exception {
-    JsonNode wanted = Messages.step("NativeWrite.select", columns);
+    Column[] chosen = columns(Messages.step("NativeWrite.select", columns));
+    this.rows = asked((Dataset) ours().select(chosen));
+  }
+
+  /**
+   * Selects columns whose values are computed in UTC, whatever the session's time zone is, and keeps
+   * the rows for which a condition is TRUE.
+   *
+   * @param columns as in `select`
+   * @param condition SQL text; null for none
+   */
+  public void generate(String columns, String condition) throws Exception {
+    Column[] chosen = columns(Messages.step("NativeWrite.generate", columns));
+    SparkSession utc = ansi.cloneSession();
+    utc.conf().set("spark.sql.session.timeZone", "UTC");
+    Dataset made = (Dataset) Ansi.moved(rows, utc).select(chosen);
+    if (condition != null) {
+      made = (Dataset) made.filter(functions.expr(condition));
+    }
+    this.rows = Ansi.moved(made, session);
+  }
+
+  private static Column[] columns(JsonNode wanted) {
     Column[] chosen = new Column[wanted.size()];
     for (int i = 0; i < chosen.length; i++) {
       JsonNode one = (JsonNode) wanted.get(i);
@@ -77,7 +99,7 @@ public class NativeWrite {
               field(one, "metadata").toString()))
           : column.as(name);
     }
-    this.rows = asked((Dataset) ours().select(chosen));
+    return chosen;
   }
 
   /** Keeps the rows for which a condition is TRUE. */

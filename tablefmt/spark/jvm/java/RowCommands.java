@@ -6,7 +6,7 @@ import org.apache.spark.sql.classic.SparkSession;
 
 /**
  * Analyzer rule. It replaces DELETE, UPDATE and MERGE on our tables with our commands, and a read
- * of a table's changes with the query that reads them.
+ * of a table's changes with the query that reads them. It marks what INSERT must compute.
  *
  * Janino compiles this: no lambdas, no generic inference.
  */
@@ -16,8 +16,8 @@ public class RowCommands extends org.apache.spark.sql.catalyst.rules.Rule {
     if (made == null) {
       made = TableCommand.of((LogicalPlan) plan);
     }
-    return made == null
-        ? ((LogicalPlan) plan).resolveOperatorsUp(new ChangesRelation.Unfolding(false)) : made;
+    return made == null ? GeneratedInserts.marked((LogicalPlan) ((LogicalPlan) plan)
+        .resolveOperatorsUp(new ChangesRelation.Unfolding(false))) : made;
   }
 
   /**

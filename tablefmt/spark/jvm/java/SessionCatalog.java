@@ -195,7 +195,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     SnapshotRelation relation = (SnapshotRelation) Bridge.call("open", new Object[] {
         own(), name, uri, storage, entry == null ? null : entry.schema().json(), version,
         timestamp});
-    return new SnapshotTable(name, uri, storage, relation.written(),
+    return new SnapshotTable(name, uri, storage, CatalogEntries.insertable(relation),
         CatalogEntries.identities(java.util.Arrays.asList(relation.partitionBy())),
         CatalogEntries.properties(relation, uri, entry), relation, entry);
   }
@@ -263,6 +263,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   public Set capabilities() {
     Set result = new HashSet(inner().capabilities());
     result.add(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT);
+    result.add(TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS);
     return result;
   }
 
@@ -270,6 +271,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     if (!CatalogEntries.ours(info.properties().get(TableCatalog.PROP_PROVIDER))) {
+      refuseGenerated(info.columns());
       return inner().createTable(ident, info);
     }
     return create(ident, info.columns(), info.partitions(), info.properties(), info.constraints());
@@ -280,9 +282,21 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException,
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     if (!CatalogEntries.ours(properties.get(TableCatalog.PROP_PROVIDER))) {
+      refuseGenerated(columns);
       return inner().createTable(ident, columns, partitioning, properties);
     }
     return create(ident, columns, partitioning, properties, null);
+  }
+
+  // Spark's own catalog would ignore the expression: it relies on the capability to refuse it.
+  private void refuseGenerated(Column[] columns) {
+    for (int i = 0; i < columns.length; i++) {
+      if (columns[i].generationExpression() != null && !inner().capabilities().contains(
+          TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS)) {
+        Bridge.call("refuse", new Object[] {
+            "GENERATED ALWAYS AS in a table that is not a tablefmt table", "add USING tablefmt"});
+      }
+    }
   }
 
   /** The older form, to which Delta's catalog delegates. */
@@ -348,6 +362,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException {
     Map properties = info.properties();
     if (!CatalogEntries.ours(properties.get(TableCatalog.PROP_PROVIDER))) {
+      refuseGenerated(info.columns());
       inner().createTable(ident, info.columns(), info.partitions(), properties);
       return null;
     }

@@ -86,7 +86,9 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   public StructType schema() {
-    return schema;
+    // Differs only for generated columns that are NOT NULL, which INSERT may leave out.
+    boolean other = relation != null && !wider && schema != relation.written();
+    return other && SparkCallers.showsConstraints() ? relation.written() : schema;
   }
 
   public Transform[] partitioning() {
@@ -133,7 +135,20 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
         result.put("constraints." + name, checks.get(name));
       }
     }
+    if (relation != null && SparkCallers.showsGenerated()) {
+      Iterator columns = generated().keySet().iterator();
+      while (columns.hasNext()) {
+        String column = (String) columns.next();
+        result.put("generated." + column, generated().get(column));
+      }
+    }
     return result;
+  }
+
+  /** Returns the expressions of the generated columns by name; none for a table that is only written. */
+  Map generated() {
+    return relation == null || relation.described() == null
+        ? new HashMap() : relation.said("generated");
   }
 
   public Set capabilities() {

@@ -75,6 +75,14 @@ final class SparkCallers {
   }
 
   /**
+   * Returns true if SHOW TBLPROPERTIES, DESCRIBE or SHOW CREATE TABLE asks for generated columns.
+   * If the caller is not recognised, it does not show them. Python computes them in any case.
+   */
+  static boolean showsGenerated() {
+    return showsProperties() || showsConstraints();
+  }
+
+  /**
    * Returns true if DESCRIBE or SHOW CREATE TABLE asks for the CHECKs.
    * If the caller is not recognised, they do not show them. Python enforces them in any case.
    */
