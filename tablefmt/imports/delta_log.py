@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tablefmt.errors import CorruptTableError, TableNotFoundError
+from tablefmt.errors import CorruptTableError, TablefmtError, TableNotFoundError
 from tablefmt.imports.source import refused
 from tablefmt.log.bounded_records import records_of
 from tablefmt.log.strict_json import json_lines
@@ -78,9 +78,17 @@ class DeltaState:
                 self.protocol = action["protocol"]
 
 
+def vector_of(file: Json) -> Json | None:
+    """Return the description of a file's deletion vector. A checkpoint may have one of NULLs."""
+    vector: Json | None = file.get("deletionVector")
+    if vector is None or (vector and all(value is None for value in vector.values())):
+        return None
+    return vector
+
+
 def _key(file: Json) -> tuple[str, str]:
-    vector = file.get("deletionVector")
-    if not vector:
+    vector = vector_of(file)
+    if vector is None:
         return file["path"], ""
     return file["path"], f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}"
 
@@ -119,9 +127,11 @@ def read_delta(store: Store) -> DeltaState:
             if version not in commits:
                 raise _damaged(f"{LOG}{version:020d}.json", "it is missing")
             state.take(_lines(store, LOG + commits[version]))
+        _check(state, store)
     except SHAPE_ERRORS as error:
+        if isinstance(error, TablefmtError):
+            raise
         raise _damaged(LOG, f"an action has another shape: {error!r:.200}") from None
-    _check(state, store)
     return state
 
 

@@ -20,7 +20,14 @@ from tablefmt.errors import (
     SchemaMismatchError,
     TablefmtError,
 )
-from tablefmt.imports.delta_log import LOG, SHAPE_ERRORS, DeltaState, newest_version, read_delta
+from tablefmt.imports.delta_log import (
+    LOG,
+    SHAPE_ERRORS,
+    DeltaState,
+    newest_version,
+    read_delta,
+    vector_of,
+)
 from tablefmt.imports.partition_values import encoded
 from tablefmt.imports.roaring_blobs import AROUND, bare_positions, framed_positions
 from tablefmt.imports.source import Source, refused
@@ -66,6 +73,8 @@ def _source(store: Store, state: DeltaState) -> Source:
     schema = _schema(columns, mode != "none", last)
     names = state.metadata.get("partitionColumns") or []
     known = {f.name: f for f in schema.fields}
+    if not isinstance(names, list) or len(names) != len(frozenset(names)):
+        raise ValueError(f"partition columns {names!r:.100}")
     by = [known[name] for name in names]
     for column in by:
         if str(column.type) == "binary":
@@ -83,12 +92,11 @@ def _source(store: Store, state: DeltaState) -> Source:
             )
         paths.append(path)
         sizes.append(_length(add["size"]))
-        values = add.get("partitionValues") or {}
         for column, held in zip(by, texts, strict=True):
-            # In Delta, an empty text is NULL.
-            held.append(values.get(column.physical, values.get(column.name)) or None)
-        if add.get("deletionVector"):
-            deleted[at] = read_vector(store, add["deletionVector"], path)
+            held.append(_partition_value(add, column))
+        vector = vector_of(add)
+        if vector is not None:
+            deleted[at] = read_vector(store, vector, path)
 
     def changed() -> str | None:
         now = newest_version(store)
@@ -109,6 +117,16 @@ def _source(store: Store, state: DeltaState) -> Source:
         by_ids=mode == "id",
         changed=changed,
     )
+
+
+def _partition_value(add: _Json, column: Field) -> str | None:
+    values = add.get("partitionValues")
+    # Delta's readers take a value that is not there for NULL, too.
+    value = None if values is None else values.get(column.physical, values.get(column.name))
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"the partition value {value!r:.100}")
+    # In Delta, an empty text is NULL.
+    return value or None
 
 
 def _schema(columns: list[_Json], mapped: bool, last: int) -> Schema:

@@ -235,10 +235,11 @@ def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> 
         schema = check_new_names(Schema(fields, table.metadata.last_column_id))
     except SchemaMismatchError as error:
         raise refused(str(error).rstrip("."), "import:schema") from None
+    _check_snapshot(table)
     _check_deletes(table)
     tasks = list(table.scan().plan_files())
     by = _identities(table, tasks)
-    paths, sizes, deleted = [], [], {}
+    paths, sizes, rows, deleted = [], [], [], {}
     lost: dict[str, frozenset[int]] = {}
     columns = {f.id for f in fields}
     values: dict[int, list[Any]] = {i: [] for i in by}
@@ -253,6 +254,7 @@ def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> 
             raise refused(f"the file {path!r:.300} is {file.file_format.name}", "import:format")
         paths.append(path)
         sizes.append(int(file.file_size_in_bytes))
+        rows.append(int(file.record_count))
         # A column may have other transforms beside the identity, such as truncate.
         fields_of_file = table.specs()[file.spec_id].fields
         held = {
@@ -282,6 +284,7 @@ def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> 
         version=None if snapshot is None else snapshot.snapshot_id,
         paths=paths,
         sizes=sizes,
+        rows=rows,
         schema=schema,
         partition_by=by,
         values={i: _encoded(held, schema.by_id(i)) for i, held in values.items()},
@@ -298,6 +301,14 @@ def _known_names(fields: Sequence[Any]) -> Iterator[tuple[int, list[str]]]:
         if field.field_id is not None:
             yield field.field_id, list(field.names)
         yield from _known_names(field.fields)
+
+
+def _check_snapshot(table: Table) -> None:
+    """Refuse a current snapshot that is not listed, or is not that of the main branch."""
+    current, main = table.metadata.current_snapshot_id, table.metadata.refs.get("main")
+    named = current if main is None else main.snapshot_id
+    if named != current or (current is not None and table.current_snapshot() is None):
+        raise ValueError(f"the current snapshot {current} is not there, or is not that of main")
 
 
 def _check_deletes(table: Table) -> None:

@@ -8,6 +8,7 @@ Spec: IMP-1 .. IMP-7.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 
@@ -19,6 +20,8 @@ from tablefmt.commit.transaction_plan import Staged
 from tablefmt.conflict.read_write_sets import own_file
 from tablefmt.errors import (
     CommitRejectedError,
+    CorruptEntryError,
+    CorruptTableError,
     IdempotenceError,
     InvalidArgumentError,
     TableExistsError,
@@ -29,7 +32,7 @@ from tablefmt.imports.iceberg_source import iceberg_source
 from tablefmt.imports.parquet_source import parquet_source, refuse_inside
 from tablefmt.imports.source import FORMATS, Source, refused
 from tablefmt.imports.source_description import Described, describe_source
-from tablefmt.log.metadata_json import metadata_to_json
+from tablefmt.log.metadata_json import metadata_from_json, metadata_to_json
 from tablefmt.log.object_names import LOG
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import IMPORTED
@@ -50,6 +53,7 @@ from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
 from tablefmt.store.location_checks import ensure_safe
 from tablefmt.store.object_store import Store
+from tablefmt.store.unlisted_names import unlisted_names
 
 NAME = "IMPORT"
 
@@ -96,9 +100,11 @@ def import_source(
     begun = _begun(place)
     resumes = begun is not None and target is None
     source = source_of(source_store, format, resumes=resumes, metadata=metadata)
+    _check_files(source, source_store.uri)
     described = describe_source(source_store, source)
     imports = _imports(source, described, source_store.uri, target is not None, adopt)
     made = Metadata(described.schema, described.partition_by, imports=imports)
+    _check_metadata(made, source_store.uri)
     change = source.changed()
     if change is not None:
         raise CommitRejectedError(
@@ -117,6 +123,34 @@ def import_source(
     if described.add is not None:
         _commit_files(context, source, described)
     return context
+
+
+def _check_files(source: Source, uri: str) -> None:
+    """Refuse a source that names a file twice: its rows would count twice."""
+    if len(frozenset(source.paths)) == len(source.paths):
+        return
+    twice = next(path for path, count in Counter(source.paths).items() if count > 1)
+    raise CorruptTableError(
+        f"the {source.format} table at {uri} names the file {twice!r:.300} twice",
+        key=twice,
+        rule="IMP-7",
+    )
+
+
+def _check_metadata(metadata: Metadata, uri: str) -> None:
+    """Refuse ids and names that no reader of the new table would accept. Ids are the source's."""
+    try:
+        metadata_from_json(orjson.loads(orjson.dumps(metadata_to_json(metadata))))
+    except CorruptEntryError as error:
+        problem = f"{error.detail} (rule {error.rule})"
+    except TypeError as error:
+        problem = str(error)
+    else:
+        return
+    raise refused(
+        f"the schema of {uri} has ids or names that no table can have: {problem:.300}",
+        "import:schema",
+    )
 
 
 def _begun(place: Store) -> TableContext | None:
@@ -220,6 +254,8 @@ def source_of(
         names = ", ".join(FORMATS)
         raise InvalidArgumentError(f"format={format!r:.100}: expected one of {names}")
     found = found_format(store, resumes=resumes)
+    if found is None:
+        refuse_unlisted(store)
     if format is None:
         format = found or "parquet"
     elif found is not None and found != format:
@@ -240,8 +276,34 @@ def source_of(
     return _READERS[format](store)
 
 
+def refuse_unlisted(store: Store, below: tuple[str, ...] = ()) -> None:
+    """Refuse a source with a file that the store does not list: its rows would be missing.
+
+    Args:
+        store: of the source's folder.
+        below: the folders to look into; none: all that is visible.
+
+    Raises:
+        UnsupportedFeatureError: IMP-7.
+    """
+    for name in unlisted_names(store):
+        first = f"/{name}"
+        if name.split("/")[0] in below or not (below or "/_" in first or "/." in first):
+            raise refused(
+                f"{name!r:.300} in {store.uri} is a link or no regular file, or its name is not "
+                "UTF-8 or has a backslash (rules STO-2, IMP-7); its rows would be left out",
+                "import:link",
+                advice="Put a regular file in its place, or move it away.",
+            )
+
+
 def found_format(store: Store, *, resumes: bool = False) -> str | None:
-    """Return the format of a folder by the names in it; None if there is no table's metadata."""
+    """Return the format of a folder by the names in it; None if there is no table's metadata.
+
+    Raises:
+        UnsupportedFeatureError: IMP-7, a part of the metadata is a link.
+    """
+    refuse_unlisted(store, ("_delta_log", "metadata", ".hoodie"))
     others = (("_delta_log/", "delta"), (".hoodie/", "hudi"), (LOG, "tablefmt"))
     for prefix, format in others[:2] if resumes else others:
         if next(iter(store.list_after(prefix)), None) is not None:

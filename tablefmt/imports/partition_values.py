@@ -19,8 +19,8 @@ from tablefmt.model.schema import Primitive, Type, is_float
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """Text of NULL in the name of a folder."""
 
-_WHOLE = re.compile(r"-?\d{1,18}")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_WHOLE = re.compile("-?[0-9]{1,18}")
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def folder_values(paths: Sequence[str]) -> tuple[list[str], dict[str, list[str | None]]]:
@@ -39,8 +39,8 @@ def folder_values(paths: Sequence[str]) -> tuple[list[str], dict[str, list[str |
         folder = path.rpartition("/")[0]
         if folder not in known:
             parts = [p.partition("=") for p in folder.split("/") if "=" in p and p[0] != "="]
-            found = [unquote(key) for key, _, _ in parts]
-            values = [None if v == NULL_FOLDER else unquote(v) for _, _, v in parts]
+            found = [_decoded(key, path) for key, _, _ in parts]
+            values = [None if v == NULL_FOLDER else _decoded(v, path) for _, _, v in parts]
             if len(set(found)) != len(found):
                 raise refused(
                     f"the path {path!r:.300} has two values for one partition column (rule IMP-7)",
@@ -60,6 +60,17 @@ def folder_values(paths: Sequence[str]) -> tuple[list[str], dict[str, list[str |
         for name, value in zip(found, values, strict=True):
             columns[name].append(value)
     return names or [], columns
+
+
+def _decoded(text: str, path: str) -> str:
+    """Return a name or a value without percent encoding."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise refused(
+            f"the path {path!r:.300} has a partition value that is not UTF-8 (rule IMP-7)",
+            "import:partitions",
+        ) from None
 
 
 def typed_partitions(

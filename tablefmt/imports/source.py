@@ -30,6 +30,8 @@ class Source:
     """Paths relative to the source's folder, decoded."""
     sizes: Sequence[int]
     """Lengths in bytes."""
+    rows: Sequence[int] = ()
+    """Rows of each file by the source's metadata; empty: it need not say."""
     schema: Schema | None = None
     """Columns by the source's metadata; None: they follow from the files."""
     partition_by: Sequence[int] = ()

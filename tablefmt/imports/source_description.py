@@ -79,6 +79,12 @@ def describe_source(store: Store, source: Source) -> Described:
     stats = [f for f in stats_columns(schema) if f.id not in partition_by]
     gathered, kept = Gathered(), []
     for at, look in enumerate(looks):
+        if source.rows and source.rows[at] != look.footer.num_rows:
+            raise CorruptDataError(
+                f"it has {look.footer.num_rows} rows, but the metadata says {source.rows[at]}",
+                key=source.paths[at],
+                rule="IMP-5",
+            )
         gone = source.deleted.get(at)
         if gone and gone.max() >= look.footer.num_rows:
             raise CorruptDataError(
