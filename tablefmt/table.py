@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -24,6 +25,8 @@ from tablefmt.imports.iceberg_source import metadata_named
 from tablefmt.imports.import_table import import_source
 from tablefmt.imports.parquet_source import folders_above
 from tablefmt.imports.source import Format
+from tablefmt.inspection.notebook_summary import notebook_summary
+from tablefmt.inspection.table_report import table_report
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.log_expiry import ExpiryReport, expire_log
 from tablefmt.maintenance.maintain import SECONDS, MaintenanceReport, maintain
@@ -108,6 +111,10 @@ class Table(ReadableTable):
             f"Table({self.uri!r}, version={self.version}, time={show_time(when)}, "
             f"files={sums.files}, rows={sums.rows - sums.deleted}, bytes={sums.bytes})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return the summary that notebooks show."""
+        return notebook_summary(self.context)
 
     @property
     def timestamp(self) -> datetime:
@@ -763,6 +770,21 @@ class Table(ReadableTable):
                 opening a source.
         """
         return lag(self.context, sources, storage_options)
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return a page about the newest version and all kept commits, as one HTML document.
+
+        It shows growth, commits, file sizes, partitions, concurrent commits, retention, sources,
+        copies, and the maintenance that is due. The page loads nothing and runs no script.
+
+        Args:
+            path: a local file to write the page to. An existing file is replaced.
+
+        Raises:
+            InvalidArgumentError: the file cannot be written.
+            CorruptTableError: the newest version cannot be read. Damage elsewhere is on the page.
+        """
+        return table_report(self.context, path)
 
 
 @check_names

@@ -34,7 +34,16 @@ from tablefmt.cli.maintenance_commands import (
     verify,
 )
 from tablefmt.cli.output import WRONG, Json, progress
-from tablefmt.cli.table_commands import changes, describe, diff, files, lag, partitions, schema
+from tablefmt.cli.table_commands import (
+    changes,
+    describe,
+    diff,
+    files,
+    lag,
+    partitions,
+    report,
+    schema,
+)
 from tablefmt.demo.story import run
 from tablefmt.errors import (
     ChangesExpiredError,
@@ -232,6 +241,7 @@ for command in (
     changes,
     diff,
     lag,
+    report,
     verify,
     checkpoint,
     import_,

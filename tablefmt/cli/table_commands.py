@@ -37,6 +37,7 @@ from tablefmt.cli.output import (
     print_pairs,
     print_report,
     print_table,
+    print_text,
     records,
 )
 from tablefmt.export.table_export import copies_of
@@ -424,3 +425,17 @@ def lag(uri: str, as_json: bool, options: Json, sources: tuple[str, ...]) -> Non
     report = open_table(uri, options).lag(sources, storage_options=options)
     print_report(report, {**asdict(report), "ok": report.ok}, as_json)
     exit_unless(report.ok)
+
+
+@click.command()
+@on_table
+@click.option(
+    "-o", "--output", "path", required=True, type=click.Path(), help="The HTML file to write."
+)
+def report(uri: str, as_json: bool, options: Json, path: str) -> None:
+    """Write a page about commits, files, retention and health."""
+    size = len(open_table(uri, options).report(path).encode())
+    if as_json:
+        print_document({"path": path, "bytes": size})
+    else:
+        print_text(f"{path}: {size} bytes")

@@ -14,7 +14,7 @@ from tablefmt.log.entry_json import derived_to_json
 from tablefmt.log.log_reader import kept_from
 from tablefmt.model.argument_checks import checked_limit
 from tablefmt.model.clustering_columns import clustering_of
-from tablefmt.model.log_entry import Entry
+from tablefmt.model.log_entry import Entry, StoredEntry
 from tablefmt.model.tags import without_tags
 from tablefmt.session.table_context import TableContext
 
@@ -99,22 +99,26 @@ def history(context: TableContext, limit: int | None = None) -> pa.Table:
     Raises:
         InvalidArgumentError: the limit is not a whole number of at least 0.
     """
-    most = checked_limit(limit)
+    entries = kept_entries(context, checked_limit(limit))
+    oldest = context.view.head.totals.oldest
+    return pa.Table.from_pylist([_row(s.entry, oldest) for s in reversed(entries)], HISTORY_SCHEMA)
+
+
+def kept_entries(context: TableContext, limit: int | None = None) -> list[StoredEntry]:
+    """Return the newest entries of the log, oldest first: all that are kept, or `limit` of them."""
     context.view.refresh()
     last = context.view.head.version
-    first = 0 if most is None else max(0, last - most + 1)
+    first = 0 if limit is None else max(0, last - limit + 1)
     # Entries from the oldest kept version on are all in the log (RET-9).
     if first < context.view.head.totals.oldest:
         # A compacted log segment may still hold entries that were removed from the log.
         first = max(first, kept_from(context.store, last))
     base = context.view.base.version
     try:
-        entries = read_entries(context.store, first, last, base)
+        return read_entries(context.store, first, last, base)
     except VersionNotFoundError:
         # An earlier table at this place was dropped, and the beginning of its log is missing.
-        entries = read_entries(context.store, kept_from(context.store, last), last, base)
-    oldest = context.view.head.totals.oldest
-    return pa.Table.from_pylist([_row(s.entry, oldest) for s in reversed(entries)], HISTORY_SCHEMA)
+        return read_entries(context.store, kept_from(context.store, last), last, base)
 
 
 SNAPSHOT_SCHEMA = pa.schema(
