@@ -16,6 +16,7 @@ import logdump
 import pytest
 from hypothesis import given, settings
 from logdump import folder as folder_of
+from logdump import schemas
 from logdump.rules import parse
 from logdump.text import compact, entry_lines
 
@@ -262,3 +263,9 @@ def test_json_of_many_values_is_not_parsed(item: bytes) -> None:
     document, refusals = parse(b'{"x":[' + item * count + b"0]}")
     assert document is None
     assert ("STO-25", "holds more values than may be parsed") in refusals
+
+
+def test_names_inside_an_import_are_of_a_newer_version() -> None:
+    """VER-2, IMP-2: such an entry is newer, and not damaged, whatever else it has."""
+    one = {"root": "", "names": {}, "nans": 7, "from": {"format": "delta", "branch": "b"}}
+    assert schemas.newer_in({"imports": {"1": one}}) == ["imports.nans", "imports.from.branch"]

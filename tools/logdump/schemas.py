@@ -37,12 +37,23 @@ def folded(name: str) -> str:
     return "".join(c if ord(c) in YOUNGER else c.casefold() for c in name)
 
 
+IMPORT = {"root", "names", "from", "adopt"}
+IMPORT_FROM = {"format", "uri", "version"}
+
+
 def newer_in(metadata: Any) -> list[str]:
     """Return types, and names in fields and constraints, that version 1 lacks (VER-2)."""
     schema = metadata.get("schema") if isinstance(metadata, dict) else None
     checks = metadata.get("constraints") if isinstance(metadata, dict) else None
     each = checks.values() if isinstance(checks, dict) else ()
     found = [f"constraints.{n}" for c in each if isinstance(c, dict) for n in c.keys() - CONSTRAINT]
+    imports = metadata.get("imports") if isinstance(metadata, dict) else None
+    for one in imports.values() if isinstance(imports, dict) else ():
+        if isinstance(one, dict):
+            found += [f"imports.{name}" for name in one.keys() - IMPORT]
+            source = one.get("from")
+            known = source.keys() if isinstance(source, dict) else set()
+            found += [f"imports.from.{name}" for name in known - IMPORT_FROM]
     fields = schema.get("fields") if isinstance(schema, dict) else None
     return found + _newer_fields(fields, 1)
 
