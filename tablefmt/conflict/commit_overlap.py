@@ -36,6 +36,7 @@ from tablefmt.expressions.file_pruning import (
     may_match,
     partition_match,
 )
+from tablefmt.expressions.implied_conditions import implied
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.content_hashes import decode_all_hashes, decode_hashes
@@ -183,8 +184,12 @@ def may_have_read(concurrent: ConcurrentCommit, pending: PendingCommit, read: Re
     if not mask.any():
         return mask
     if read.predicate is not None and concurrent.files is not None:
-        partitions = frozenset(pending.metadata.partition_by) if pending.metadata else frozenset()
-        mask &= may_match(read.predicate, concurrent.files, partitions)
+        partitions: frozenset[int] = frozenset()
+        predicate = read.predicate
+        if pending.metadata is not None:
+            partitions = frozenset(pending.metadata.partition_by)
+            predicate = implied(predicate, pending.metadata)
+        mask &= may_match(predicate, concurrent.files, partitions)
     if mask.any() and _sets_nothing_read(concurrent, pending, read):
         updated = _column(concurrent, "updated")
         if updated is not None:

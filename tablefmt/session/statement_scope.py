@@ -17,6 +17,7 @@ from tablefmt.data.matching_rows import RowFilter
 from tablefmt.data.selection import Condition, RowSelection, select_rows
 from tablefmt.expressions.arrow_to_predicate import expression_identity
 from tablefmt.expressions.file_pruning import decided_by_partitions
+from tablefmt.expressions.implied_conditions import implied
 from tablefmt.expressions.predicate import (
     TRUE,
     Comparison,
@@ -70,7 +71,7 @@ def scope_of(predicate: Predicate | None, metadata: Metadata) -> Scope:
     """Return the partitions that may hold rows with a true condition; None: all."""
     if predicate is None or not metadata.partition_by:
         return None
-    over = over_columns(predicate, frozenset(metadata.partition_by))
+    over = over_columns(implied(predicate, metadata), frozenset(metadata.partition_by))
     return None if over == TRUE else PredicateScope(to_sql(over))
 
 

@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 
 from tablefmt.errors import LostCheckpointError
 from tablefmt.expressions.file_pruning import may_match, partition_match
+from tablefmt.expressions.implied_conditions import implied
 from tablefmt.expressions.predicate import Predicate, fields
 from tablefmt.model.import_layouts import NUMBER, with_layouts
 from tablefmt.model.log_entry import Metadata, Totals
@@ -146,15 +147,17 @@ class Snapshot:
         if predicate is None:
             return self.files
 
-        return self._select(lambda segment: self._survivors(segment, predicate))
+        wanted = implied(predicate, self.metadata)
+        return self._select(lambda segment: self._survivors(segment, wanted))
 
     def ids_matching(self, predicate: Predicate) -> NDArray[np.int64]:
         """Return the ids of these files, ascending. This reads only the columns that decide."""
+        wanted = implied(predicate, self.metadata)
 
         def ids() -> NDArray[np.int64]:
             chosen = [np.zeros(0, np.int64)]
             for segment in self.history.segments:
-                mask = self._survivors(segment, predicate)
+                mask = self._survivors(segment, wanted)
                 if mask.any():
                     chosen.append(segment.files.ids[mask])
             return np.sort(np.concatenate(chosen))

@@ -40,7 +40,7 @@ TESTED_THROUGH_OTHERS = {
     "export": "delta_actions export_refusals iceberg_commit iceberg_deletes written_columns",
     "expressions": (
         "ansi_comparisons arrow_values check_constraints constant_values constraint_tokens "
-        "duckdb_operators duckdb_types generated_columns set_assignments"
+        "duckdb_operators duckdb_types set_assignments"
     ),
     "imports": (
         "clone_plan delta_log file_copies partition_values roaring_blobs source source_columns "

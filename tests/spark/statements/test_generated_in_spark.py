@@ -14,7 +14,7 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.compat.delta.tables import DeltaTable
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError, UnsupportedFeatureError
-from tests.spark.looking import data_files
+from tests.spark.looking import data_files, scanned_files
 
 pytestmark = pytest.mark.usefixtures("catalog")
 UTC = dt.timezone.utc
@@ -200,6 +200,22 @@ def test_functions_of_spark_alone(spark: Any, uri: str, use_backend: Callable[..
     use_backend("arrow")
     with pytest.raises(UnsupportedFeatureError, match=r"'h'.*without Spark"):
         table.append(spark.sql(f"SELECT {LATE} AS ts"))
+
+
+def test_a_condition_on_the_source_skips_partitions(spark: Any, uri: str) -> None:
+    """GEN-6: by path and by name, without bounds of the source."""
+    properties = {"statsColumns": "id"}
+    tablefmt.create(uri, COLUMNS, partition_by=["day"], properties=properties).append(
+        [{"id": day, "ts": row(day, day, 12)[1]} for day in range(1, 11)]
+    )
+    spark.sql(f"CREATE TABLE pruned USING tablefmt OPTIONS (path '{uri}')")
+    where = "ts >= TIMESTAMP '2026-01-08 20:00:00'"  # 01:00 of the next day in UTC
+    for frame in (tablefmt.spark.read(spark, uri), spark.table("pruned")):
+        found = frame.where(where)
+        assert scanned_files(found) == 2
+        assert sorted(each.id for each in found.collect()) == [9, 10]
+    spark.sql(f"DELETE FROM pruned WHERE {where}")
+    assert [each[0] for each in rows_at(uri)] == list(range(1, 9))
 
 
 def test_builders_of_delta(spark: Any, uri: str) -> None:
