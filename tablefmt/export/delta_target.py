@@ -45,7 +45,7 @@ from tablefmt.export.delta_vectors import (
 )
 from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step, checked_version
 from tablefmt.export.version_difference import NOTHING, Difference, difference
-from tablefmt.export.written_columns import WrittenColumns
+from tablefmt.export.written_columns import WrittenColumns, live_imports
 from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.import_layouts import LAYOUT, has_own_names
 from tablefmt.model.log_entry import NOT_LOGICAL, Metadata
@@ -197,6 +197,8 @@ class DeltaTarget:
         if not columns:
             return ""
         eras = self._written.of(view, view.snapshot(version))
+        if live_imports(view, version):
+            eras = [*eras, {}]
         for column in columns:
             if any(column.id not in types for types in eras):
                 return (

@@ -12,15 +12,17 @@ from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.export.delta_target import LOG
 from tablefmt.export.export_target import Mark
 from tablefmt.export.iceberg_check import iceberg_files
+from tablefmt.export.iceberg_target import location_of
 from tablefmt.export.table_export import target_of
 from tablefmt.log.bounded_avro import AVRO_ERRORS
 from tablefmt.log.bounded_records import records_of
 from tablefmt.log.strict_json import json_lines
+from tablefmt.model.import_layouts import NUMBER
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 Files = dict[str, tuple[int, int]]
-"""Length in bytes and number of deleted rows by path."""
+"""Length in bytes and number of deleted rows by path; by address for a file outside the table."""
 
 SHOWN = 5
 """Files that a problem names."""
@@ -100,6 +102,19 @@ def copy_problems(view: LogView, names: tuple[str, ...] = tuple(CHECKS)) -> list
     return problems
 
 
+def _wanted(view: LogView, version: int) -> Files:
+    files = view.snapshot(version).files
+    paths, sizes, deleted = (files[name].to_pylist() for name in ("path", "size", "deleted"))
+    imports = view.metadata_at(version).imports
+    if NUMBER in files.column_names:
+        roots = {
+            number: f"{location_of(each.root)}/" for number, each in imports.items() if each.root
+        }
+        numbers = files[NUMBER].to_pylist()
+        paths = [roots.get(number, "") + path for number, path in zip(numbers, paths, strict=True)]
+    return dict(zip(paths, zip(sizes, deleted, strict=True), strict=True))
+
+
 def _problem(view: LogView, name: str, mark: Mark) -> str:
     oldest, head = view.timeline.oldest, view.head.version
     if not oldest <= mark.version <= head:
@@ -112,9 +127,7 @@ def _problem(view: LogView, name: str, mark: Mark) -> str:
         found = CHECKS[name](view.store, mark.version)
     except (CorruptTableError, CorruptEntryError, KeyNotFoundError, *AVRO_ERRORS) as error:
         return f"the copy cannot be read: {type(error).__name__}: {error}"
-    files = view.snapshot(mark.shown).files
-    columns = (files[column].to_pylist() for column in ("path", "size", "deleted"))
-    wanted = {path: (size, deleted) for path, size, deleted in zip(*columns, strict=True)}
+    wanted = _wanted(view, mark.shown)
     if found == wanted:
         return ""
     odd = sorted(path for path in {*found, *wanted} if found.get(path) != wanted.get(path))

@@ -14,7 +14,7 @@ from tablefmt.log.strict_json import bounded_json
 from tablefmt.store.object_store import Store
 
 Files = dict[str, tuple[int, int]]
-"""Length in bytes and number of deleted rows by path."""
+"""Length in bytes and number of deleted rows by path; by address for a file outside the table."""
 
 
 def iceberg_files(store: Store, version: int) -> Files:
@@ -59,7 +59,8 @@ def iceberg_files(store: Store, version: int) -> Files:
                 vectors.add(path)
             if path in since and entry["sequence_number"] >= since[path]:
                 lost[path] += rows
-    return {key_of(path, location): (size, lost[path]) for path, size in sizes.items()}
+    below = f"{location}/"
+    return {path.removeprefix(below): (size, lost[path]) for path, size in sizes.items()}
 
 
 def _deleted(store: Store, location: str, delete_file: Json) -> dict[str, int]:

@@ -6,7 +6,7 @@ write again. It writes nothing. Spec: XPT-20 .. XPT-28.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -113,6 +113,7 @@ def make_snapshot(
     *,
     form: int,
     location: str,
+    roots: Mapping[int, str],
     keep: int,
     fetch: Fetch,
 ) -> Made:
@@ -124,6 +125,7 @@ def make_snapshot(
         before: the foreign commit of that version; None to begin anew.
         form: format version.
         location: address of the table.
+        roots: addresses of folders outside the table, by the number of the import.
         keep: number of snapshots to list.
         fetch: reads objects of the export.
     """
@@ -141,6 +143,7 @@ def make_snapshot(
         schema_json=numbers.schema,
         spec=numbers.spec,
         snapshot=step.stored.version + 1,
+        roots=roots,
     )
     come = difference.added["id"].to_numpy()
     snapshot = _Snapshot(now, shown, come, table, numbers, before, fetch)
@@ -260,14 +263,15 @@ class _Snapshot:
         victims = _victims(difference)
         fresh, self.objects = new_delete_files(self._table, victims, self._positions)
         was = difference.removed.filter(pc.greater(difference.removed["deleted"], 0))
-        paths, ids = set(), [was["id"].to_numpy()]
-        paths |= set(was["path"].to_pylist())
-        if self._table.form >= 3:
-            paths |= set(victims["path"].to_pylist())
-            ids.append(victims["id"].to_numpy())
+        replacing = [was, victims] if self._table.form >= 3 else [was]
+        ids = [files["id"].to_numpy() for files in replacing]
         plan = plan_deletes(self._old_deletes, np.unique(np.concatenate(ids)))
         made: list[_Listed] = [(manifest, None) for manifest in plan[0]]
-        replaced = frozenset(f"{self._table.location}/{path}" for path in paths)
+        replaced = frozenset(
+            address.decode()
+            for files in replacing
+            for address in self._table.addresses(files).to_pylist()
+        )
         kept = self._reread(plan[1], replaced)
         return made + list(delete_manifests(self._table, [*kept, *fresh]))
 
@@ -294,11 +298,8 @@ class _Snapshot:
 def _victims(difference: Difference) -> pa.Table:
     """Return the files that have deleted rows now and had fewer before."""
     added = difference.added.filter(pc.greater(difference.added["deleted"], 0))
-    names = [name for name in added.column_names if name in difference.changed.column_names]
-    parts = [added.select(names), difference.changed.select(names)]
-    return pa.concat_tables(
-        [p for p in parts if p.num_rows] or parts[:1], promote_options="permissive"
-    )
+    parts = [files for files in (added, difference.changed) if files.num_rows]
+    return pa.concat_tables(parts or [added], promote_options="permissive")
 
 
 def _span(ids: Ids) -> tuple[int, int] | None:

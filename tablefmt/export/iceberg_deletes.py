@@ -99,9 +99,10 @@ def new_delete_files(
     schema = _partition_schema(table)
     partitions = partition_record(table.spec, files)
     victims = [
-        _Victim(file, f"{table.location}/{path}", partition, positions(file, rows))
-        for file, path, rows, partition in zip(
-            *(files[name].to_pylist() for name in ("id", "path", "rows")),
+        _Victim(file, address.decode(), partition, positions(file, rows))
+        for file, rows, address, partition in zip(
+            *(files[name].to_pylist() for name in ("id", "rows")),
+            table.addresses(files).to_pylist(),
             partitions.to_pylist(),
             strict=True,
         )

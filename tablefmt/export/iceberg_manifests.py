@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from tablefmt.export.iceberg_values import (
     upper_bound_of_zero,
 )
 from tablefmt.log.bounded_avro import long_bytes
+from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.schema import Field, Schema, Type, is_float
 
 FOLDER = "metadata/"
@@ -88,6 +89,18 @@ class TableForm:
     spec: PartitionSpec
     snapshot: int
     """Id and sequence number of the snapshot."""
+    roots: Mapping[int, str] = field(default_factory=dict)
+    """Addresses of folders outside the table, by the number of the import. Spec: XPT-29."""
+
+    def addresses(self, files: pa.Table) -> pa.Array:
+        """Return the addresses of data files, as binary."""
+        folder: avro.Encoded = f"{self.location}/".encode()
+        if self.roots and NUMBER in files.column_names:
+            folders = [self.location, *self.roots.values()]
+            numbers = pc.index_in(_column(files, NUMBER), pa.array([*self.roots], pa.int64()))
+            places = pc.add(pc.fill_null(numbers, -1), 1)
+            folder = pa.array([f"{each}/".encode() for each in folders], pa.binary()).take(places)
+        return avro.joined(folder, _column(files, "path").cast(pa.binary()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,14 +276,13 @@ def partition_record(spec: PartitionSpec, files: pa.Table) -> pa.Array:
 def _entries(table: TableForm, group: Entries) -> pa.Array:
     files, count = group.files.combine_chunks(), group.files.num_rows
     sequence = avro.optional(avro.longs(files["added"].to_numpy() + 1))
-    paths = avro.joined(f"{table.location}/".encode(), _column(files, "path").cast(pa.binary()))
     parts: list[avro.Encoded] = [
         long_bytes(group.status),
         avro.optional(avro.longs(group.snapshots)),
         sequence,
         sequence,
         long_bytes(DATA),
-        avro.texts(paths),
+        avro.texts(table.addresses(files)),
         _PARQUET,
         partition_record(table.spec, files),
         avro.longs(files["rows"].to_numpy()),
@@ -312,7 +324,7 @@ def _statistics(schema: Schema, files: pa.Table, count: int) -> list[pa.Array]:
     known = set(files.column_names)
     row_counts = files["rows"].to_numpy()
     rows = avro.longs(row_counts)
-    for field_id, field in columns_of(schema).items():
+    for field_id, column in columns_of(schema).items():
         if f"nulls.{field_id}" in known:
             counted = _column(files, f"nulls.{field_id}")
             nulls[field_id], known_rows = _null_counts(counted, row_counts)
@@ -320,14 +332,14 @@ def _statistics(schema: Schema, files: pa.Table, count: int) -> list[pa.Array]:
                 rows if known_rows.all() else pc.if_else(pa.array(known_rows), rows, _UNKNOWN)
             )
         exact: Any = None
-        if is_float(field.type):
+        if is_float(column.type):
             if f"nans.{field_id}" not in known:
                 continue
             exact = pc.fill_null(pc.equal(_column(files, f"nans.{field_id}"), 0), False)
             nans[field_id] = pc.if_else(exact, _ZERO, _UNKNOWN)
         for target, group in ((lower, "lower"), (upper, "upper")):
             if f"{group}.{field_id}" in known:
-                target[field_id] = _bounds(files, group, field, exact)
+                target[field_id] = _bounds(files, group, column, exact)
     fields = columns_of(schema)
     widths = {field_id: single_width(fields[field_id].type) for field_id in lower | upper}
     counts = [avro.id_map(each, count) for each in (values, nulls, nans)]

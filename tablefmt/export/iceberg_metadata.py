@@ -12,16 +12,17 @@ from dataclasses import dataclass
 import orjson
 
 from tablefmt.export.iceberg_manifests import FOLDER, ROW_ID_BITS, Manifest, PartitionSpec
+from tablefmt.export.iceberg_names import name_mapping
 from tablefmt.export.iceberg_schema import (
     PARTITION_IDS,
     Json,
-    name_mapping,
     partition_fields,
     renamed_specs,
     schema_json,
     table_uuid,
 )
 from tablefmt.export.version_difference import Difference
+from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.log_entry import Entry, Metadata, OperationClass, StoredEntry
 
 TABLE, VERSION, ENTRY, SHOWN, NEXT_ID = (
@@ -147,7 +148,7 @@ def document(
         **_numbered(numbers),
         "default-sort-order-id": 0,
         "sort-orders": [{"order-id": 0, "fields": []}],
-        "properties": _properties(stored, metadata),
+        "properties": _properties(stored, metadata, before),
         **_history(snapshot, stored.entry, keep, before),
         "metadata-log": [],
         "statistics": [],
@@ -210,13 +211,16 @@ def _marks(stored: StoredEntry, shown: int) -> dict[str, str]:
     }
 
 
-def _properties(stored: StoredEntry, metadata: Metadata) -> dict[str, str]:
+def _properties(stored: StoredEntry, metadata: Metadata, before: Json | None) -> dict[str, str]:
     """Return the table properties. With `gc.enabled`, other programs would remove our files."""
+    known = []
+    if before is not None and metadata.imports:
+        known = bounded_json(before["properties"][NAMES].encode())
     made = {
         **_marks(stored, stored.version),
         NEXT_ID: str(stored.entry.totals.next_id),
         "gc.enabled": "false",
-        NAMES: orjson.dumps(name_mapping(metadata.schema)).decode(),
+        NAMES: orjson.dumps(name_mapping(metadata, known)).decode(),
     }
     return made | ({"comment": metadata.comment} if metadata.comment else {})
 

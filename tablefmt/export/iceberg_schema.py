@@ -1,4 +1,4 @@
-"""Schemas, partition specs and the name mapping in Iceberg's JSON, and what Iceberg cannot say.
+"""Schemas and partition specs in Iceberg's JSON, and what Iceberg cannot say.
 Pure.
 
 Field ids are those of the table, elements of lists and keys and values of maps included. So a
@@ -131,37 +131,6 @@ def _default_json(value: Any, kind: Type) -> Any:
         when = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)
         return when.isoformat(timespec="microseconds") + ("" if name.endswith("ntz") else "+00:00")
     return value
-
-
-def name_mapping(schema: Schema) -> list[Json]:
-    """Return the mapping of column names in files to ids, for readers that ask for one.
-
-    Files have ids, but PyIceberg looks every column up that has none. It fails if the mapping
-    lacks one: a hidden column in a file of an older writer.
-    """
-    hidden = [
-        {"field-id": HIDDEN_IDS + at, "names": [name]} for at, name in enumerate(HIDDEN_NAMES)
-    ]
-    return [*_mapped(schema.fields), *hidden]
-
-
-def _mapped(fields: Iterable[Field]) -> list[Json]:
-    return [_mapped_as(field.id, [field.physical], field.type) for field in fields]
-
-
-def _mapped_as(field_id: int, names: list[str], kind: Type) -> Json:
-    made: Json = {"field-id": field_id, "names": names}
-    inside: list[Json] = []
-    if isinstance(kind, Struct):
-        inside = _mapped(kind.fields)
-    elif isinstance(kind, Array):
-        inside = [_mapped_as(kind.element_id, ["element"], kind.element)]
-    elif isinstance(kind, Map):
-        inside = [
-            _mapped_as(kind.key_id, ["key"], kind.key),
-            _mapped_as(kind.value_id, ["value"], kind.value),
-        ]
-    return made | ({"fields": inside} if inside else {})
 
 
 def partition_fields(metadata: Metadata, known: Sequence[Json]) -> list[Json]:

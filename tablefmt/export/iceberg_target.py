@@ -34,6 +34,7 @@ from tablefmt.export.iceberg_metadata import (
     held_document,
     metadata_key,
 )
+from tablefmt.export.iceberg_names import twice_mapped
 from tablefmt.export.iceberg_schema import (
     Json,
     Types,
@@ -43,15 +44,17 @@ from tablefmt.export.iceberg_schema import (
     refused_promotions,
     variant_columns,
 )
-from tablefmt.export.written_columns import WrittenColumns
+from tablefmt.export.written_columns import WrittenColumns, live_imports
 from tablefmt.log.bounded_avro import AVRO_ERRORS
 from tablefmt.log.bounded_parquet import footer_of
 from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.arrow_types import FIELD_ID
+from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.properties import get_property
 from tablefmt.model.schema import all_fields, id_types
 from tablefmt.snapshot.log_view import LogView
+from tablefmt.store.import_roots import folder_of
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 NAME = "iceberg"
@@ -130,11 +133,8 @@ class IcebergTarget:
     def cannot_show(self, view: LogView, version: int) -> str:
         """Return the reason why Iceberg cannot show the rows of a version, or ""."""
         metadata = view.metadata_at(version)
-        if path := _imported(view, version):
-            return (
-                f"{path} is an imported file, and its columns may have no ids or other names. "
-                "Rewrite the imported files with Table.compact(kind='major')"
-            )
+        if reason := imported_problem(view, version):
+            return f"{reason}. Rewrite the imported files with Table.compact(kind='major')"
         written = self._written(view, version)
         for name, old, new in refused_promotions(metadata.schema, written):
             return (
@@ -148,9 +148,12 @@ class IcebergTarget:
             )
         if columns := list_columns(metadata.schema):
             snapshot = view.snapshot(version)
-            files = snapshot.files_with({"path", "size"})
+            files = snapshot.files_with({"path", "size", NUMBER})
             accepted = self._accepted.get(snapshot.table_id, 0)
             new = files.filter(pc.greater_equal(files["id"], accepted)) if files.num_rows else files
+            if NUMBER in new.column_names:
+                # An import says how elements are found (XPT-29).
+                new = new.filter(pc.is_null(new[NUMBER]))
             if path := file_without_ids(view.store, new):
                 return (
                     f"{path} has no ids for the elements of column {columns[0]!r}, which Iceberg's "
@@ -210,7 +213,14 @@ class IcebergTarget:
         keep = int(get_property(step.metadata.properties, "export.iceberg.snapshots"))
         form = self._form_of(step, known)
         made = make_snapshot(
-            step, step.difference, before, form=form, location=location, keep=keep, fetch=fetch
+            step,
+            step.difference,
+            before,
+            form=form,
+            location=location,
+            roots=roots_of(step),
+            keep=keep,
+            fetch=fetch,
         )
         state = {"document": made.document, "manifests": made.manifests}
         objects = [(each.key, each.body) for each in made.objects]
@@ -255,10 +265,15 @@ class IcebergTarget:
         return 3 if initial_columns(schema, written) else 2
 
     def _written(self, view: LogView, version: int) -> list[Types]:
-        """Return the columns of the live files, for each schema they were written under."""
+        """Return the columns of the live files, for each schema they were written under.
+
+        An imported file may lack any column.
+        """
         if view.metadata_version_at(version) == 0 and not view.totals_at(0).files:
-            return [id_types(view.metadata_at(version).schema)]
-        return self._columns.of(view, view.snapshot(version))
+            eras: list[Types] = [id_types(view.metadata_at(version).schema)]
+        else:
+            eras = self._columns.of(view, view.snapshot(version))
+        return [*eras, {}] if live_imports(view, version) else eras
 
     def afterwards(self, view: LogView, mark: Mark, store: Store) -> int:
         """Write the hint, by which readers find the newest metadata file in the folder."""
@@ -272,15 +287,32 @@ class IcebergTarget:
         return self._hinted != mark.version
 
 
-def _imported(view: LogView, version: int) -> str:
-    """Return the path of a live imported file; "" for none. Spec: IMP-1."""
-    if not view.metadata_at(version).imports:
-        return ""
-    files = view.snapshot(version).files_with({"path", "import"})
-    if "import" not in files.column_names:
-        return ""
-    paths = files.filter(pc.is_valid(files["import"]))["path"]
-    return str(paths[0].as_py()) if len(paths) else ""
+def imported_problem(view: LogView, version: int) -> str:
+    """Return why readers of Iceberg cannot read the live imported files; "". Spec: XPT-29."""
+    live, metadata = live_imports(view, version), view.metadata_at(version)
+    for number, path in sorted(live.items()):
+        if metadata.imports[number].lookup is None:
+            return (
+                f"{path} is an imported file, and readers of Iceberg would not find its columns: "
+                "some have field ids of another table, a type that Iceberg lacks (INT96 too), the "
+                "name of another column, or values that differ from the partition's"
+            )
+    if live and (name := twice_mapped(metadata)):
+        return f"two columns have the name {name!r} in imported files"
+    return ""
+
+
+def roots_of(step: Step) -> dict[int, str]:
+    """Return the addresses of folders outside the table with live files, by import.
+
+    Raises:
+        UnsupportedFeatureError: IMP-3, the user does not allow one.
+    """
+    imports = {n: each for n, each in step.metadata.imports.items() if each.root}
+    for number in live_imports(step.view, step.stored.version) if imports else ():
+        if number in imports:
+            folder_of(step.view.store, imports[number].root)
+    return {number: location_of(each.root.rstrip("/")) for number, each in imports.items()}
 
 
 def location_of(uri: str) -> str:

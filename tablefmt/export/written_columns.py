@@ -3,6 +3,7 @@
 The log says them, unless its entry of that version has expired. Then one file's footer says them.
 The first entry of a clone (CLN-1) adds files that were written under earlier metadata of another
 table. So each of their footers is read.
+An imported file may lack any column.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tablefmt.data.file_checksum import read_ends
 from tablefmt.errors import CorruptTableError, SchemaMismatchError, VersionNotFoundError
 from tablefmt.log.bounded_parquet import footer_of
 from tablefmt.model.arrow_types import FIELD_ID, from_arrow_field
+from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.schema import Type, id_types
 from tablefmt.model.type_widening import is_widening
 from tablefmt.snapshot.log_view import LogView
@@ -126,3 +128,15 @@ def _enter(column: pa.Field, types: dict[int, Type]) -> None:
             return
     for at in range(column.type.num_fields):
         _enter(column.type.field(at), types)
+
+
+def live_imports(view: LogView, version: int) -> dict[int, str]:
+    """Return the imports of the live files of a version, each with the path of a file."""
+    if not view.metadata_at(version).imports:
+        return {}
+    files = view.snapshot(version).files_with({"path", NUMBER})
+    if NUMBER not in files.column_names:
+        return {}
+    files = files.filter(pc.is_valid(files[NUMBER])).combine_chunks()
+    firsts = files.group_by(NUMBER).aggregate([("path", "min")])
+    return dict(zip(firsts[NUMBER].to_pylist(), firsts["path_min"].to_pylist(), strict=True))

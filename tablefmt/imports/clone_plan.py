@@ -93,12 +93,14 @@ def cloned_metadata(source: CloneSource, imports: Mapping[int, Import]) -> Metad
 def shallow_imports(source: CloneSource) -> tuple[dict[int, Import], pa.ChunkedArray]:
     """Return the imports of a shallow clone, and the import of each file (CLN-2).
 
+    Types may be wider than at the import. So nobody knows `lookup` (IMP-8).
+
     Raises:
         UnsupportedFeatureError: IMP-4, a file would show another value of a partition column.
     """
     numbers, uri = source.numbers(), source.uri
     imports = {
-        number: replace(each, root=each.root or uri, adopt=False)
+        number: replace(each, root=each.root or uri, adopt=False, lookup=None)
         for number, each in source.imports().items()
     }
     if not numbers.null_count:
@@ -131,7 +133,8 @@ def deep_imports(source: CloneSource) -> tuple[dict[int, Import], pa.ChunkedArra
     Copies keep the names of columns that their originals have.
     """
     imports = {
-        number: replace(each, root="", adopt=True) for number, each in source.imports().items()
+        number: replace(each, root="", adopt=True, lookup=None)
+        for number, each in source.imports().items()
     }
     return imports, source.numbers()
 

@@ -191,8 +191,9 @@ def _imports(
             uri=uri,
             version=source.version,
             adopt=adopt,
+            lookup=lookup,
         )
-        for number, names in enumerate(described.names, 1)
+        for number, (names, lookup) in enumerate(described.layouts, 1)
     }
 
 

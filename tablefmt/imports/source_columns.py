@@ -24,6 +24,7 @@ from tablefmt.model.schema import (
     Schema,
     Struct,
     Type,
+    all_fields,
     nullable_field,
 )
 from tablefmt.model.schema_rules import NewIds, checked_schema
@@ -260,6 +261,39 @@ def _inner(ours: Type, theirs: pa.DataType) -> Iterator[tuple[Sequence[Field], S
     elif isinstance(ours, Map) and pa.types.is_map(theirs):
         yield from _inner(ours.key, theirs.key_type)
         yield from _inner(ours.value, theirs.item_type)
+
+
+def unused_names(
+    schema: Schema, columns: pa.Schema, names: Mapping[int, str | None]
+) -> Iterator[str]:
+    """Yield the names of a file's columns, at any depth, that no field of the table reads."""
+    yield from _unused(schema.fields, list(columns), names)
+
+
+def reserved_names(
+    schema: Schema, columns: pa.Schema, names: Mapping[int, str | None]
+) -> Iterator[str]:
+    """Yield the names in a file, at any depth, that no new field of the table may get (SCH-8).
+
+    A new field would read the column of this name.
+    """
+    yield from unused_names(schema, columns, names)
+    physical = {field.id: folded(field.physical) for field in all_fields(schema)}
+    for field_id, name in names.items():
+        if name is not None and folded(name) != physical[field_id]:
+            yield name
+
+
+def _unused(
+    ours: Sequence[Field], theirs: Sequence[pa.Field], names: Mapping[int, str | None]
+) -> Iterator[str]:
+    given = {f.name: f for f in theirs}
+    for field in ours:
+        column = given.pop(names.get(field.id, field.physical) or "", None)
+        if column is not None and str(field.type) != "variant":
+            for inner, columns in _inner(field.type, column.type):
+                yield from _unused(inner, columns, names)
+    yield from given
 
 
 def check_fits(schema: Schema, columns: pa.Schema, names: NamesInFile, path: str) -> None:

@@ -20,6 +20,7 @@ from tablefmt.data.data_writer import Gathered
 from tablefmt.data.file_checksum import file_digest
 from tablefmt.data.file_descriptions import read_footer
 from tablefmt.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.imports.column_lookup import Lookup, column_lookup, holds_only
 from tablefmt.imports.partition_values import typed_partitions
 from tablefmt.imports.source import Source, refused
 from tablefmt.imports.source_columns import (
@@ -29,8 +30,10 @@ from tablefmt.imports.source_columns import (
     fields_of,
     merged,
     plain_columns,
+    reserved_names,
 )
 from tablefmt.model.log_entry import AddedFiles
+from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.schema_rules import check_new_names, number_fields
 from tablefmt.store.object_store import Store
@@ -52,8 +55,8 @@ class Described:
     partition_by: tuple[int, ...]
     add: AddedFiles | None
     """The files; None if no file has rows."""
-    names: Sequence[Mapping[int, str | None]]
-    """Names of columns of each import, by number from 1 on."""
+    layouts: Sequence[tuple[Mapping[int, str | None], Lookup]]
+    """Names of columns of each import, and how Iceberg's readers find them; by number from 1 on."""
     kept: Sequence[int]
     """Index in the source of each file in `add`: files without rows are left out."""
 
@@ -75,7 +78,7 @@ def describe_source(store: Store, source: Source) -> Described:
     for at, look in enumerate(looks):
         columns.take(source.paths[at], look)
     schema, partition_by, values = columns.finished()
-    numbers: dict[_Key, int] = {}
+    numbers: dict[tuple[_Key, Lookup], int] = {}
     stats = [f for f in stats_columns(schema) if f.id not in partition_by]
     gathered, kept = Gathered(), []
     for at, look in enumerate(looks):
@@ -93,7 +96,9 @@ def describe_source(store: Store, source: Source) -> Described:
         if look.footer.num_rows == 0:
             continue
         layout = columns.layout(look, source.paths[at])
-        number = numbers.setdefault(layout.names.key, len(numbers) + 1)
+        held = {i: values[i][at] for i in partition_by}
+        key = layout.names.key, layout.lookup_in(look.footer, schema, held)
+        number = numbers.setdefault(key, len(numbers) + 1)
         row: dict[str, Any] = {
             "path": source.paths[at],
             "size": source.sizes[at],
@@ -103,12 +108,13 @@ def describe_source(store: Store, source: Source) -> Described:
         }
         if look.digest is not None:
             row["digest"] = look.digest
-        row |= {f"partition.{i}": values[i][at] for i in partition_by}
+        row |= {f"partition.{i}": value for i, value in held.items()}
         row |= file_bounds(look.footer, schema, layout.stats_in(stats))
         gathered.take(row)
         kept.append(at)
-    names = [dict(key) for key in numbers] or [{}]
-    return Described(schema, partition_by, gathered.added(), names, kept)
+    schema = columns.reserved()
+    layouts = [(dict(names), lookup) for names, lookup in numbers] or [({}, None)]
+    return Described(schema, partition_by, gathered.added(), layouts, kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,6 +192,10 @@ class _Layout:
     """Names and bounds' columns of files with the same columns."""
 
     names: NamesInFile
+    lookup: Lookup
+    """As `column_lookup` has it."""
+    held: Sequence[Field]
+    """Partition columns that the files have."""
     _stats: dict[str, Sequence[Field]] = field(default_factory=dict)
 
     def stats_in(self, stats: Sequence[Field]) -> Sequence[Field]:
@@ -194,6 +204,22 @@ class _Layout:
             named = [(f, self.names.names.get(f.id, f.physical)) for f in stats]
             self._stats[""] = [replace(f, physical=n) for f, n in named if n is not None]
         return self._stats[""]
+
+    def lookup_in(
+        self, footer: pq.FileMetaData, schema: Schema, partition: Mapping[int, Any]
+    ) -> Lookup:
+        """Return how a reader of Iceberg finds the columns of one file.
+
+        Args:
+            footer: of the file.
+            schema: of the table.
+            partition: the file's partition values, by field id.
+        """
+        if self.lookup is None or not self.held:
+            return self.lookup
+        bounds = file_bounds(footer, schema, self.held)
+        same = all(holds_only(partition[f.id], bounds, f, footer.num_rows) for f in self.held)
+        return self.lookup if same else None
 
 
 class _Columns:
@@ -206,6 +232,8 @@ class _Columns:
         self._layouts: dict[bytes, _Layout] = {}
         self._schema = source.schema
         self._partition_by = tuple(source.partition_by)
+        self._reserved: set[str] = set()
+        """Names in files that no new column may get."""
 
     def take(self, path: str, look: _Look) -> None:
         """Add the columns of a file."""
@@ -250,6 +278,22 @@ class _Columns:
         values = {f.id: v for f, (_, _, v) in zip(more, known, strict=True)}
         return schema, self._partition_by, values
 
+    def reserved(self) -> Schema:
+        """Return the table's schema, which reserves the names in files that are not its own."""
+        assert self._schema is not None
+        names = {*self._schema.dropped, *self._reserved}
+        return replace(self._schema, dropped=tuple(sorted(names)))
+
+    def _layout_of(self, look: _Look, names: NamesInFile) -> _Layout:
+        assert self._schema is not None
+        columns = look.footer.schema.to_arrow_schema()
+        lookup = column_lookup(self._schema, columns, names.names, self._source.known_names)
+        held = [self._schema.by_id(i) for i in self._partition_by]
+        in_files = [f for f in held if folded(f.physical) in map(folded, columns.names)]
+        if any(f.physical not in columns.names for f in in_files):
+            lookup = None
+        return _Layout(names, lookup, in_files)
+
     def layout(self, look: _Look, path: str) -> _Layout:
         """Return the layout of a file.
 
@@ -269,7 +313,8 @@ class _Columns:
             names = NamesInFile(values)
             data = tuple(f for f in self._schema.fields if f.id not in rest)
             check_fits(replace(self._schema, fields=data), columns, names, path)
-            self._layouts[look.key] = _Layout(names)
+            self._reserved |= set(reserved_names(self._schema, columns, names.names))
+            self._layouts[look.key] = self._layout_of(look, names)
         layout = self._layouts[look.key]
         for i in self._source.lost_values.get(path, ()):
             column = self._schema.by_id(i)

@@ -219,7 +219,11 @@ def _import_to_json(each: Import) -> dict[str, Any]:
         "names": {str(field_id): name for field_id, name in each.names.items()},
         "root": each.root,
     }
-    return document | ({"adopt": True} if each.adopt else {})
+    if each.adopt:
+        document["adopt"] = True
+    if each.lookup is not None:
+        document["lookup"] = each.lookup
+    return document
 
 
 def metadata_from_json(value: Mapping[str, Any]) -> Metadata:
@@ -271,8 +275,11 @@ def _import_from_json(value: Mapping[str, Any]) -> Import:
     adopt = value.get("adopt", False)
     if type(adopt) is not bool or adopt != ("adopt" in value) or (adopt and value["root"]):
         raise bad("IMP-2", "`adopt` of an import is not true, or the files are elsewhere")
+    lookup = value.get("lookup")
+    if "lookup" in value and lookup not in ("ids", "names"):
+        raise bad("IMP-2", "`lookup` of an import is neither `ids` nor `names`")
     by_field = {int(field_id): name for field_id, name in names.items()}
-    return Import(value["root"], by_field, source["format"], source["uri"], version, adopt)
+    return Import(value["root"], by_field, source["format"], source["uri"], version, adopt, lookup)
 
 
 def _constraints(value: Any, schema: Schema) -> dict[str, Constraint]:

@@ -338,7 +338,7 @@ _OPEN = frozenset({"", "operation", "basis", "add", "delete", "lineage", "update
 _CURSOR = frozenset({"source", "name", "to", "digest"})
 _CHECKPOINT = frozenset({"path", "sha256", "size", "version"})
 _CONSTRAINT = frozenset({"columns", "condition"})
-_IMPORT = frozenset({"root", "names", "from", "adopt"})
+_IMPORT = frozenset({"root", "names", "from", "adopt", "lookup"})
 _IMPORT_FROM = frozenset({"format", "uri", "version"})
 _FIELD = frozenset(
     {"id", "name", "nullable", "physical", "type", "default", "initial", "text", "comment"}

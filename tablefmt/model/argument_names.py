@@ -58,6 +58,17 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
 }
 """Arguments of other libraries in snake case, and ours with the same meaning."""
 
+_NEWEST = (
+    "an import takes the newest version of the source: in Iceberg, the current snapshot of "
+    "the branch main. For an older one, name the address of an older metadata file of Iceberg"
+)
+
+MISSING: Mapping[tuple[str, str], str] = {
+    ("import_table", name): _NEWEST
+    for name in ("branch", "ref", "snapshot_id", "tag", "timestamp", "version", "version_as_of")
+}
+"""Reasons why a function has no such argument, by function and argument in snake case."""
+
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -92,6 +103,7 @@ def check_names(function: Function) -> Function:
             near = suggestion(unknown, known)
             takes = f"it takes {', '.join(sorted(known))}"
             advice = takes if near is None else f"did you mean {near!r}?"
+            advice = MISSING.get((name, _CAPITAL.sub("_", unknown).lower()), advice)
             raise UnknownArgumentError(f"{name}(): unknown argument {unknown!r}; {advice}")
         return function(*args, **given)
 

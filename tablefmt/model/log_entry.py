@@ -137,6 +137,8 @@ class Import:
     """Version of the source; None if it has no versions."""
     adopt: bool = False
     """Vacuum and drop may remove these files."""
+    lookup: str | None = None
+    """How a reader of Iceberg finds the columns: by "ids" or by "names". None: it cannot. IMP-8."""
 
 
 @dataclass(frozen=True, slots=True)

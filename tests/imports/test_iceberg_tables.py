@@ -18,7 +18,12 @@ import pytest
 from pyroaring import BitMap64
 
 import tablefmt
-from tablefmt.errors import CorruptDataError, CorruptTableError, UnsupportedFeatureError
+from tablefmt.errors import (
+    CorruptDataError,
+    CorruptTableError,
+    UnknownArgumentError,
+    UnsupportedFeatureError,
+)
 from tablefmt.imports import iceberg_source
 from tablefmt.store.memory_store import MemoryStore
 from tests.imports.sources import alike, contents, odd_rows
@@ -357,3 +362,39 @@ def test_a_metadata_file_that_a_catalog_names(tmp_path: Path) -> None:
     table = tablefmt.import_table(newest)
     assert table.uri == str(tmp_path / "db" / "t")
     assert alike(table.to_arrow()) == alike(ice.scan().to_arrow()) == alike(rows)
+
+
+def test_a_new_column_does_not_read_a_former_column_of_the_files(tmp_path: Path) -> None:
+    """SCH-8, IMP-8: names of dropped and renamed columns in the files are not given again."""
+    rows = pa.table({"id": [1, 2], "n": [7, 8], "v": [5, 6], "s": [{"a": 1, "b": 2}] * 2})
+    ice = made(tmp_path, rows)
+    with ice.update_schema() as change:
+        change.delete_column("n")
+        change.rename_column("v", "w")
+        change.delete_column(("s", "b"))
+    table = tablefmt.import_table(tmp_path / "db" / "t")
+    assert table.context.view.head.metadata.schema.dropped == ("b", "n", "v")
+    for name in ("n", "v", "s.b"):
+        table.alter.add_column(name, "BIGINT")
+    assert table.to_arrow(where="n IS NULL AND v IS NULL").to_pylist() == [
+        {"id": 1, "w": 5, "s": {"a": 1, "b": None}, "n": None, "v": None},
+        {"id": 2, "w": 6, "s": {"a": 1, "b": None}, "n": None, "v": None},
+    ]
+
+
+def test_the_branch_main_is_imported(tmp_path: Path) -> None:
+    """IMP-5: branches and tags are left out, and an argument for one is refused by name."""
+    ice = made(tmp_path, pa.table({"id": pa.array([1], pa.int64())}))
+    first = ice.current_snapshot().snapshot_id
+    ice.manage_snapshots().create_branch(first, "audit").create_tag(first, "old").commit()
+    ice.append(pa.table({"id": pa.array([2], pa.int64())}), branch="audit")
+    ice.append(pa.table({"id": pa.array([3], pa.int64())}))
+    path = tmp_path / "db" / "t"
+    for name in ("version", "branch", "tag", "snapshot_id", "versionAsOf"):
+        asked: dict[str, Any] = {name: "audit"}
+        with pytest.raises(UnknownArgumentError, match="current snapshot of the branch main"):
+            tablefmt.import_table(path, **asked)
+    table = tablefmt.import_table(path)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 3]
+    (described,) = table.context.view.head.metadata.imports.values()
+    assert described.version == ice.current_snapshot().snapshot_id

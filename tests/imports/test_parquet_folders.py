@@ -112,7 +112,12 @@ def test_types_become_common_and_names_match_ignoring_case(tmp_path: Path) -> No
         )
     )
     assert table.to_arrow(where="A > 1.2 and A < 2")["more"].to_pylist() == ["m"]
-    assert [i.names for i in table.context.view.head.metadata.imports.values()] == [{}, {1: "a"}]
+    imports = table.context.view.head.metadata.imports.values()
+    assert [(each.names, each.lookup) for each in imports] == [
+        ({}, None),
+        ({1: "a"}, "names"),
+        ({1: "a"}, None),
+    ]
 
 
 def test_the_folder_wins_over_the_column_in_a_file(tmp_path: Path) -> None:
@@ -253,6 +258,22 @@ def test_a_source_that_cannot_be_a_table_is_refused_by_name(tmp_path: Path) -> N
         with pytest.raises(error, match=message):
             tablefmt.import_table(made)
         assert not (made / "_log").exists(), message
+
+
+def test_folders_that_spell_one_value_in_several_ways(tmp_path: Path) -> None:
+    """IMP-5: as in Spark, `01` is a number, and names of folders are percent-decoded."""
+    for at, folder in enumerate(("k=1", "k=01", "k=%31", "%6B=1")):
+        write(tmp_path / "t" / folder / "a.parquet", {"x": [at]})
+    table = tablefmt.import_table(tmp_path / "t")
+    assert sorted(table.to_arrow(where="k = 1")["x"].to_pylist()) == [0, 1, 2, 3]
+    table.delete("k = 1")
+    assert table.count() == 0
+    write(tmp_path / "u" / "k=01" / "a.parquet", {"x": [0]})
+    write(tmp_path / "u" / "k=x" / "a.parquet", {"x": [1]})
+    assert tablefmt.import_table(tmp_path / "u").to_arrow(where="k = '01'")["x"].to_pylist() == [0]
+    write(tmp_path / "v" / "k=1" / "K=2" / "a.parquet", {"x": [0]})
+    with pytest.raises(SchemaMismatchError, match=r"names '[kK]' and '[kK]'"):
+        tablefmt.import_table(tmp_path / "v")
 
 
 def test_days_of_an_older_calendar_are_refused(tmp_path: Path) -> None:

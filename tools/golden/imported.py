@@ -88,6 +88,7 @@ def imports() -> Iterator[Maker]:
         "name": ({"1": source({"1": 7})}, "IMP-2"),
         "root": ({"1": {**source({}), "root": None}}, "IMP-2"),
         "adopt": ({"1": source({}, adopt=False)}, "IMP-2"),
+        "lookup": ({"1": source({}, lookup="order")}, "IMP-2"),
         "adopt-elsewhere": ({"1": source({}, adopt=True, root="s3://b/t")}, "IMP-2"),
     }
     for name, (described, rule) in spoilt.items():

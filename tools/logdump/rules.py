@@ -201,6 +201,7 @@ IMPORT = {
     "names": map_of((None, str)),
     "from": {"format": address, "uri": address, "version": (None, natural)},
     "adopt?": lambda value: value is True,
+    "lookup?": lambda value: value in ("ids", "names"),
 }
 LISTED = (
     ("operation", "class", CLASSES),
