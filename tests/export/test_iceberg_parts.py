@@ -21,6 +21,7 @@ from tablefmt.export.iceberg_manifests import (
     plan_data,
     plan_deletes,
 )
+from tablefmt.export.iceberg_names import name_mapping, twice_mapped
 from tablefmt.export.iceberg_records import entry_schema, list_schema
 from tablefmt.export.iceberg_schema import is_promotion
 from tablefmt.export.iceberg_values import (
@@ -31,7 +32,8 @@ from tablefmt.export.iceberg_values import (
     upper_bound_of_zero,
 )
 from tablefmt.log.bounded_avro import long_bytes
-from tablefmt.model.schema import Decimal, Primitive, primitive
+from tablefmt.model.log_entry import Import, Metadata
+from tablefmt.model.schema import Decimal, Field, Primitive, Schema, Struct, primitive
 
 NUMBERS = [0, -1, 1, 63, 64, -64, -65, 8191, 8192, 2**31, -(2**31), 2**63 - 1, -(2**63)]
 
@@ -223,3 +225,38 @@ def test_manifests_of_replaced_vectors_are_read_again() -> None:
     kept, again = plan_deletes(many, np.zeros(0, np.int64))
     assert len(kept) + len(again) == SMALL_MAX + 1
     assert len(kept) < SMALL_MAX
+
+
+def imported(names: dict[int, str | None], lookup: str | None = "names") -> Import:
+    return Import(root="", names=names, format="parquet", uri="/s", lookup=lookup)
+
+
+def test_the_mapping_of_names_for_imported_files() -> None:
+    """XPT-29: names of imports, of dropped columns and of an older snapshot's columns."""
+    inner = Field(3, "x", "x", Primitive("string"))
+    fields = (Field(1, "id", "ID", Primitive("long")), Field(2, "s", "s", Struct((inner,))))
+    schema = Schema(fields, 5, ("gone", "v"))
+    plain = name_mapping(Metadata(schema))
+    hidden = plain[2:]
+    assert plain[:2] == [
+        {"field-id": 1, "names": ["ID"]},
+        {"field-id": 2, "names": ["s"], "fields": [{"field-id": 3, "names": ["x"]}]},
+    ]
+    by_id = Metadata(schema, imports={1: imported({1: "a"}, "ids"), 2: imported({1: "b"}, None)})
+    assert name_mapping(by_id, [{"field-id": 4, "names": ["v"]}]) == plain
+    metadata = Metadata(schema, imports={1: imported({}), 2: imported({1: "id", 3: "X"})})
+    older = [
+        {"field-id": 2, "names": ["s"], "fields": [{"field-id": 5, "names": ["y"]}]},
+        {"field-id": 4, "names": ["v"]},
+        *hidden,
+    ]
+    inside = [{"field-id": 3, "names": ["x", "X"]}, {"field-id": 5, "names": ["y"]}]
+    assert name_mapping(metadata, older) == [
+        {"field-id": 1, "names": ["ID", "id"]},
+        {"field-id": 2, "names": ["s"], "fields": inside},
+        {"field-id": 4, "names": ["v"]},
+        {"field-id": 2_147_483_101, "names": ["gone"]},
+        *hidden,
+    ]
+    assert twice_mapped(metadata) == ""
+    assert twice_mapped(Metadata(schema, imports={1: imported({1: "s"})})) == "s"

@@ -272,7 +272,7 @@ def test_folders_that_spell_one_value_in_several_ways(tmp_path: Path) -> None:
     write(tmp_path / "u" / "k=x" / "a.parquet", {"x": [1]})
     assert tablefmt.import_table(tmp_path / "u").to_arrow(where="k = '01'")["x"].to_pylist() == [0]
     write(tmp_path / "v" / "k=1" / "K=2" / "a.parquet", {"x": [0]})
-    with pytest.raises(SchemaMismatchError, match=r"names '[kK]' and '[kK]'"):
+    with pytest.raises(SchemaMismatchError, match="'k' and 'K' differ only in case"):
         tablefmt.import_table(tmp_path / "v")
 
 
