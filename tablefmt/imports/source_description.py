@@ -193,7 +193,7 @@ class _Layout:
 
     names: NamesInFile
     lookup: Lookup
-    """As `column_lookup` has it."""
+    """Way in which Iceberg's readers find the columns."""
     held: Sequence[Field]
     """Partition columns that the files have."""
     _stats: dict[str, Sequence[Field]] = field(default_factory=dict)

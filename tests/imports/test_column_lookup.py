@@ -1,4 +1,4 @@
-"""How Iceberg's readers find the columns of imported files: by ids, by names, or not (IMP-8)."""
+"""Ways in which Iceberg's readers find the columns of imported files (IMP-8)."""
 
 from __future__ import annotations
 

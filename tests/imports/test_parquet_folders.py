@@ -261,7 +261,7 @@ def test_a_source_that_cannot_be_a_table_is_refused_by_name(tmp_path: Path) -> N
 
 
 def test_folders_that_spell_one_value_in_several_ways(tmp_path: Path) -> None:
-    """IMP-5: as in Spark, `01` is a number, and names of folders are percent-decoded."""
+    """IMP-5: `01` is a number as in Spark, and names of folders are percent-decoded."""
     for at, folder in enumerate(("k=1", "k=01", "k=%31", "%6B=1")):
         write(tmp_path / "t" / folder / "a.parquet", {"x": [at]})
     table = tablefmt.import_table(tmp_path / "t")
