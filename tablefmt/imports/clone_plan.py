@@ -93,7 +93,7 @@ def cloned_metadata(source: CloneSource, imports: Mapping[int, Import]) -> Metad
 def shallow_imports(source: CloneSource) -> tuple[dict[int, Import], pa.ChunkedArray]:
     """Return the imports of a shallow clone, and the import of each file (CLN-2).
 
-    Types may be wider than at the import. So nobody knows `lookup` (IMP-8).
+    Types may be wider than at the import. So the clone has no `lookup` (IMP-8).
 
     Raises:
         UnsupportedFeatureError: IMP-4, a file would show another value of a partition column.

@@ -138,7 +138,7 @@ class Import:
     adopt: bool = False
     """Vacuum and drop may remove these files."""
     lookup: str | None = None
-    """Way in which Iceberg's readers find the columns: "ids" or "names". None: they cannot. IMP-8."""
+    """Way in which Iceberg's readers find the columns: "ids", "names", or None. IMP-8."""
 
 
 @dataclass(frozen=True, slots=True)
