@@ -57,7 +57,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.log.codec import decode, digest, encode
+from tablefmt.log.codec import check_amount, decode, digest, encode_unchecked
 from tablefmt.log.log_reader import is_followed
 from tablefmt.log.object_names import entry_key
 from tablefmt.log.overflow_metadata import (
@@ -77,8 +77,8 @@ from tablefmt.store.clocks import seconds_between
 from tablefmt.store.object_store import NoAnswer, Refused, Store, Written
 
 OVERFLOW_FROM_FILES = 2000
-"""Fewer files than this seldom reach OVERFLOW_ABOVE_BYTES, so their size is not computed. The
-bound of imported files is lower, so theirs is."""
+"""Fewer files than this seldom reach OVERFLOW_ABOVE_BYTES, so their size is computed only if the
+whole entry is longer. The bound of imported files is lower, so theirs is always computed."""
 
 
 class OverflowFileWriter:
@@ -90,17 +90,20 @@ class OverflowFileWriter:
         self._add: tuple[AddedFiles, AddedFiles | OverflowFile] | None = None
         self._delete: tuple[RowDeletes, RowDeletes | OverflowFile] | None = None
 
-    def entry(self, entry: Entry) -> Entry:
+    def entry(self, entry: Entry, length: int = 0) -> Entry:
         """Return the entry with its large columns moved to overflow files, which are durable.
+
+        Args:
+            entry: with all columns.
+            length: of the entry, if it is known.
 
         Raises:
             StoreError: an overflow file cannot be written.
         """
         add, delete = entry.add, entry.delete
-        if isinstance(add, AddedFiles) and (
-            len(add) >= OVERFLOW_FROM_FILES or "import" in add.columns
-        ):
-            if self._add is None or self._add[0] is not add:
+        known = self._add is not None and self._add[0] is add
+        if isinstance(add, AddedFiles) and (known or _may_be_large(add, length)):
+            if self._add is None or not known:
                 self._add = (add, self._store_added(add))
             entry = replace(entry, add=self._add[1])
         if isinstance(delete, RowDeletes) and _size(delete) > DELETES_ABOVE_BYTES:
@@ -117,6 +120,12 @@ class OverflowFileWriter:
         if metadata is None or len(orjson.dumps(dict(add.columns))) <= most:
             return add
         return write_overflow(self.store, self.plan.transaction, added_table(add, metadata))
+
+
+def _may_be_large(add: AddedFiles, length: int) -> bool:
+    """Return whether the columns of files may be too large for an entry of a length."""
+    many = len(add) >= OVERFLOW_FROM_FILES or length > OVERFLOW_ABOVE_BYTES
+    return many or "import" in add.columns
 
 
 def _size(deletes: RowDeletes) -> int:
@@ -384,8 +393,11 @@ class Driver:
                 raise StoreError("the commit would be after the year 9999; correct the clock.")
             entry = self.overflow_files.entry(entry)
             assert entry.version == version, (entry.version, version)
-            body = encode(entry)
-            stored = StoredEntry(entry, digest(body))
+            body = encode_unchecked(entry)
+            if len(body) > OVERFLOW_ABOVE_BYTES:
+                entry = self.overflow_files.entry(entry, len(body))
+                body = encode_unchecked(entry)
+            stored = StoredEntry(entry, digest(check_amount(body)))
             if head is not None:
                 # Check that readers will accept the entry before it is sent.
                 advance(head, stored)

@@ -79,7 +79,16 @@ def encode(entry: Entry) -> bytes:
         UnsupportedFeatureError: ENT-2, the entry holds more than a reader accepts.
         TypeError: a value that JSON cannot hold (a caller checks user metadata before).
     """
-    whole = seal(entry_to_json(entry))
+    return check_amount(encode_unchecked(entry))
+
+
+def encode_unchecked(entry: Entry) -> bytes:
+    """Return the canonical bytes of `entry`, of any length. Raises TypeError as `encode`."""
+    return seal(entry_to_json(entry))
+
+
+def check_amount(whole: bytes) -> bytes:
+    """Return the bytes of an entry. Raises UnsupportedFeatureError as `encode`."""
     if len(whole) > ENTRY_BYTES_MAX:
         raise UnsupportedFeatureError(
             f"the entry would be {len(whole)} bytes long; at most {ENTRY_BYTES_MAX} are allowed; "

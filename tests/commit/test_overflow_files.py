@@ -6,8 +6,11 @@ import pyarrow as pa
 import pytest
 
 from tablefmt.commit import driver
+from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import OverflowFile
-from tests.tables import assert_sound, handle, new_table, rows
+from tablefmt.operations.create import create
+from tablefmt.table import Table
+from tests.tables import assert_sound, handle, memory, new_table, rows
 
 
 def test_files_that_come_with_new_columns_keep_their_bounds(
@@ -28,3 +31,31 @@ def test_files_that_come_with_new_columns_keep_their_bounds(
     assert fresh.scan(where="x < 'v'").files()["partition"].to_pylist()[-1] == {"p": "a"}
     assert sorted(fresh.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
     assert_sound(table.context.store)
+
+
+def test_few_files_with_many_bounds_are_in_an_overflow_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ADD-6: the length of the entry decides, and not the number of files alone."""
+    monkeypatch.setattr(driver, "OVERFLOW_ABOVE_BYTES", 20_000)
+    names = [f"c{at}" for at in range(10)]
+    context = create(
+        memory(),
+        pa.schema([("p", pa.int64()), *((name, pa.string()) for name in names)]),
+        partition_by=["p"],
+        properties={"statsColumns": ",".join(names)},
+    )
+    table = Table(context)
+    columns = {name: [f"{name} {at} ".ljust(40, "😀") for at in range(12)] for name in names}
+    table.append(pa.table({"p": list(range(12)), **columns}))
+    entry = table.context.view.entries_after(0)[0].entry
+    assert isinstance(entry.add, OverflowFile)
+    assert entry.add.files == 12
+    store = table.context.store
+    assert store.size(entry_key(1)) < 10_000
+    fresh = handle(store)
+    assert fresh.scan(where="c9 = 'none'").files().num_rows == 0
+    assert fresh.to_arrow(where=f"c9 = '{columns['c9'][7]}'")["p"].to_pylist() == [7]
+    table.append([{"p": 1, "c0": "few"}])
+    assert not isinstance(table.context.view.entries_after(1)[0].entry.add, OverflowFile)
+    assert_sound(store)
