@@ -26,6 +26,7 @@ from tablefmt.imports.import_table import import_source
 from tablefmt.imports.parquet_source import folders_above
 from tablefmt.imports.source import Format
 from tablefmt.inspection.notebook_summary import notebook_summary
+from tablefmt.inspection.rebased_commits import ConflictReport, conflicts
 from tablefmt.inspection.table_report import table_report
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.log_expiry import ExpiryReport, expire_log
@@ -770,6 +771,27 @@ class Table(ReadableTable):
                 opening a source.
         """
         return lag(self.context, sources, storage_options)
+
+    def conflicts(
+        self,
+        *,
+        starting_version: int | str | None = None,
+        ending_version: int | str | None = None,
+    ) -> ConflictReport:
+        """Return which commits met concurrent ones and were rebased, by pair of operations.
+
+        Refused commits are not in the log.
+
+        Args:
+            starting_version: the first version, or a tag. Inclusive; by default the first in the
+                log.
+            ending_version: the last version, or a tag. Inclusive; by default the newest.
+
+        Raises:
+            InvalidRangeError: the range is empty, or exceeds the versions in the log.
+            VersionNotFoundError: there is no such tag.
+        """
+        return conflicts(self.context, starting_version, ending_version)
 
     def report(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return a page about the newest version and all kept commits, as one HTML document.

@@ -36,6 +36,7 @@ from tablefmt.cli.maintenance_commands import (
 from tablefmt.cli.output import WRONG, Json, progress
 from tablefmt.cli.table_commands import (
     changes,
+    conflicts_command,
     describe,
     diff,
     files,
@@ -240,6 +241,7 @@ for command in (
     partitions,
     changes,
     diff,
+    conflicts_command,
     lag,
     report,
     verify,

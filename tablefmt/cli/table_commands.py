@@ -439,3 +439,17 @@ def report(uri: str, as_json: bool, options: Json, path: str) -> None:
         print_document({"path": path, "bytes": size})
     else:
         print_text(f"{path}: {size} bytes")
+
+
+@click.command("conflicts")
+@on_table
+@click.option("--since", type=STATE, help="The first version, inclusive. Default: all in the log.")
+@click.option("--until", type=STATE, help="The last version, inclusive. Default: the newest.")
+def conflicts_command(uri: str, as_json: bool, options: Json, since: Point, until: Point) -> None:
+    """Print which commits met concurrent ones, by pair of operations."""
+    table = open_table(uri, options)
+    first, last = (None if each is None else version_of(table, each) for each in (since, until))
+    found = table.conflicts(starting_version=first, ending_version=last)
+    record = {"uri": found.uri, "first": found.first, "last": found.last}
+    record |= {"commits": found.commits, "pairs": found.pairs.to_pylist()}
+    print_report(found, record, as_json)

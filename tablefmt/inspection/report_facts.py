@@ -5,8 +5,7 @@ Each part is read by itself, so damage in one part leaves the others.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,10 +16,10 @@ from numpy.typing import NDArray
 
 from tablefmt.errors import TablefmtError
 from tablefmt.export.table_export import copies_of
+from tablefmt.inspection.rebased_commits import rebased_pairs, versions_of
 from tablefmt.maintenance.maintain import due
 from tablefmt.maintenance.vacuum import vacuum
 from tablefmt.model.clustering_columns import clustering_of
-from tablefmt.model.log_entry import StoredEntry
 from tablefmt.model.properties import duration_text
 from tablefmt.model.tags import without_tags
 from tablefmt.model.times import show_time
@@ -37,23 +36,6 @@ LARGEST = 10
 """Number of partitions that the report names."""
 NEWEST = 50
 """Number of commits that the report lists."""
-
-VERSIONS = pa.schema(
-    [
-        ("version", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("operation", pa.string()),
-        ("read_version", pa.int64()),
-        ("files", pa.int64()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-    ]
-)
-"""Columns about commits, oldest first.
-
-`timestamp` is in µs since 1970. The last three describe the table after the commit; `rows` leaves
-out deleted ones.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +78,7 @@ class ReportFacts:
     """Names and values about the table."""
     schema: Columns
     versions: pa.Table | None = None
-    """Columns of VERSIONS."""
+    """Columns of `rebased_commits.VERSIONS`."""
     rebased: Columns | None = None
     """Commits that met concurrent ones, by pair of operations."""
     files: Files | None = None
@@ -128,7 +110,7 @@ def report_facts(context: TableContext) -> ReportFacts:
             problems[name] = str(error)
             return None
 
-    versions = part("commits", lambda: _versions(kept_entries(context)))
+    versions = part("commits", lambda: versions_of(kept_entries(context)))
     return ReportFacts(
         uri=context.store.uri,
         table=head.table,
@@ -174,39 +156,11 @@ def _schema(snapshot: Snapshot) -> Columns:
     return Columns(("column", "type", "nullable", "use", "comment"), tuple(rows))
 
 
-def _versions(entries: Sequence[StoredEntry]) -> pa.Table:
-    totals = [stored.entry.totals for stored in entries]
-    columns: list[Sequence[Any]] = [
-        [stored.version for stored in entries],
-        [stored.entry.timestamp for stored in entries],
-        [stored.entry.operation.name for stored in entries],
-        [stored.entry.basis.read_version for stored in entries],
-        [each.files for each in totals],
-        [each.rows - each.deleted for each in totals],
-        [each.bytes for each in totals],
-    ]
-    return pa.table(columns, schema=VERSIONS)
-
-
 def _rebased(versions: pa.Table) -> Columns:
-    """Return how often a commit was rebased onto others, by pair of operations. Pure."""
-    numbers: NDArray[np.int64] = versions["version"].to_numpy()
-    first = int(numbers[0]) if len(numbers) else 0
-    # A commit without a read version is the first of its table.
-    read = pc.fill_null(versions["read_version"], pc.subtract(versions["version"], 1)).to_numpy()
-    met = np.flatnonzero(np.maximum(read, first - 1) < numbers - 1)
-    names = versions["operation"].to_pylist()
-    found: Counter[tuple[str, str]] = Counter()
-    for other in sorted(set(names)):
-        is_other = np.array([name == other for name in names], np.int64)
-        before = np.concatenate([[0], np.cumsum(is_other)])
-        for at in met.tolist():
-            since = max(int(read[at]) + 1 - first, 0)
-            count = int(before[at] - before[since])
-            if count:
-                found[(names[at], other)] += count
-    rows = [(ours, other, count) for (ours, other), count in found.most_common()]
-    return Columns(("commit", "was rebased onto", "times"), tuple(rows))
+    pairs = rebased_pairs(versions).to_pylist()
+    rows = [(each["operation"], each["rebased_onto"], each["commits"], each["times"])
+            for each in pairs]  # fmt: skip
+    return Columns(("commit", "rebased onto", "commits", "times"), tuple(rows))
 
 
 def _files(snapshot: Snapshot) -> Files:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import subprocess
 from collections import Counter
@@ -15,7 +14,7 @@ import pytest
 import tablefmt
 from tablefmt.errors import CorruptTableError, InvalidArgumentError
 from tablefmt.inspection.notebook_summary import notebook_summary
-from tablefmt.inspection.report_facts import VERSIONS, _rebased, report_facts
+from tablefmt.inspection.report_facts import report_facts
 from tablefmt.inspection.report_page import POINTS, _shown, report_page, size_text
 from tablefmt.inspection.table_report import table_report
 from tests.cli.conftest import run
@@ -82,7 +81,6 @@ def test_facts_are_those_of_the_table(table: tablefmt.Table) -> None:
     assert facts.problems == {}
     history = table.history().sort_by("version")
     assert facts.versions is not None
-    assert facts.versions.schema == VERSIONS
     for name in ("version", "operation"):
         assert facts.versions[name].to_pylist() == history[name].to_pylist()
     for each in facts.versions.to_pylist():
@@ -180,31 +178,6 @@ def test_damage_of_the_newest_version_is_an_error(table: tablefmt.Table) -> None
     last.write_bytes(b"{}")
     with pytest.raises(CorruptTableError):
         tablefmt.open(table.uri).report()
-
-
-def test_pairs_of_concurrent_commits_are_counted() -> None:
-    """Each commit, and each that it met, against a plain count."""
-    random_ = random.Random(7)
-    print("seed 7")
-    for first in (0, 40):
-        count = 200
-        names = [random_.choice(["WRITE", "DELETE", "COMPACT"]) for _ in range(count)]
-        read: list[int | None] = []
-        for version in range(first, first + count):
-            since = random_.randint(max(version - 9, 0), version) - 1
-            read.append(None if since < 0 else since)
-        wanted: Counter[tuple[str, str]] = Counter()
-        for at in range(count):
-            known = read[at]
-            if known is not None:
-                for other in range(max(known + 1, first), first + at):
-                    wanted[names[at], names[other - first]] += 1
-        zeros = [0] * count
-        versions = pa.table(
-            [list(range(first, first + count)), zeros, names, read, zeros, zeros, zeros],
-            schema=VERSIONS,
-        )
-        assert {row[:2]: row[2] for row in _rebased(versions).rows} == dict(wanted)
 
 
 def test_a_line_keeps_its_peaks() -> None:

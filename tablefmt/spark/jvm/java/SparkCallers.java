@@ -93,7 +93,7 @@ final class SparkCallers {
 
   /**
    * @param kind a class; its inner classes and its companion object count too
-   * @param method the start of the method's name; null: any method
+   * @param method a part of the method's name; null: any method
    */
   private static boolean isCalledBy(String kind, String method) {
     StackTraceElement[] callers = Thread.currentThread().getStackTrace();
