@@ -213,6 +213,16 @@ class _Reader:
                 # Polars raises this for a file that existed when it was checked.
                 key = str(error).rpartition(f"{store.uri}/")[2]
                 raise CorruptDataError("it is missing", key=key, rule="DAT-5") from None
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":
+                    raise
+                # Polars panics at some pages that claim wrong sizes. It does not name the file.
+                raise CorruptDataError(
+                    f"polars cannot read a page of a data file: {error!s:.200}. `tablefmt verify "
+                    "--deep` names the file",
+                    key=store.uri,
+                    rule="DAT-5",
+                ) from None
 
     def _frames(
         self, wanted: list[str], condition: polars.Expr | None, limit: int | None

@@ -9,8 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import orjson
 import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from golden import maker
 from polars import col
@@ -18,6 +20,8 @@ from polars import col
 import tablefmt
 import tablefmt.polars
 from tablefmt import errors
+from tablefmt.log.codec import seal
+from tablefmt.log.object_names import entry_key
 from tests.data.test_known_values import partitioned_by_what_came_later, without_columns
 from tests.engines.places import (
     BEYOND_POLARS,
@@ -30,6 +34,8 @@ from tests.engines.places import (
     shown,
 )
 from tests.s3server import S3Server
+from tests.system.page_headers import headers, struct_bytes
+from tests.tables import rows
 
 
 def rows_of(frame: polars.DataFrame) -> list[str]:
@@ -239,3 +245,32 @@ def test_a_table_that_is_open_is_taken_at_its_version(tmp_path: Path) -> None:
     assert tablefmt.polars.scan(later, version=1).collect()["id"].to_list() == [1]
     with pytest.raises(errors.InvalidRangeError, match="storage_options"):
         tablefmt.polars.scan(table, storage_options={"key": "x"})
+
+
+@pytest.mark.broken_tables
+def test_a_page_at_which_polars_panics_is_damage(tmp_path: Path) -> None:
+    """DAT-5: a panic is no exception in Python, and would pass `except Exception`."""
+    path = tmp_path / "t"
+    tablefmt.create(path, rows(1).schema).append(rows(*range(200)))
+    (file,) = path.glob("data/**/*.parquet")
+    pq.write_table(
+        pq.read_table(file),
+        file,
+        use_dictionary=False,
+        column_encoding={"p": "DELTA_BYTE_ARRAY"},
+        write_page_checksum=True,
+    )
+    body = file.read_bytes()
+    begin, end, fields = headers(body)[-1]
+    (encoding,) = (inner for inner in fields[-1][2] if inner[0] == 2)
+    encoding[2] = 1
+    made = struct_bytes(fields)
+    assert len(made) == end - begin
+    file.write_bytes(body[:begin] + made + body[end:])
+    entry = orjson.loads((path / entry_key(1)).read_bytes())
+    del entry["checksum"], entry["add"]["footer"]
+    entry["add"]["size"] = [len(body)]
+    entry["totals"]["bytes"] = len(body)
+    (path / entry_key(1)).write_bytes(seal(entry))
+    with pytest.raises(errors.CorruptDataError, match="polars cannot read a page"):
+        tablefmt.polars.scan(path).collect()

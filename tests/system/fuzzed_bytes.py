@@ -54,6 +54,7 @@ from tablefmt.store import object_store
 from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.shared_commit_queue import QueueFileEntries
 from tests.places import ROOT
+from tests.system.page_headers import with_another_header
 from tests.tables import handle, memory, new_table, rows
 
 MEMORY_BYTES = 1 << 30
@@ -444,6 +445,17 @@ def footer(objects: Objects, chance: random.Random) -> None:
     chained(objects, version, documents[version])
 
 
+def page(objects: Objects, chance: random.Random) -> None:
+    """Change what a page of a data file claims. The entry has no checksum of the whole file."""
+    versions = [v for v in map(entry_version, sorted(objects)) if v is not None]
+    documents = {v: orjson.loads(objects[entry_key(v)]) for v in versions}
+    version = chance.choice([v for v, d in documents.items() if "path" in d.get("add", {})])
+    add = documents[version]["add"]
+    objects[add["path"][0]] = with_another_header(objects[add["path"][0]], chance)
+    add.pop("footer", None)
+    chained(objects, version, documents[version])
+
+
 def json_bomb(objects: Objects, chance: random.Random) -> None:
     """An entry of 60 MB that would be 2 GB of objects."""
     item = chance.choice((b"[],", b'{"":0},', b'"ab",', b"0,", b"1e1,"))
@@ -481,7 +493,7 @@ SAME: Mapping[str, Change] = {"bytes": change_bytes, "lose": lose, "names": name
 
 FORGED: Mapping[str, Change] = {
     "entry": entry, "root": root, "side": side, "part": part, "block": block, "footer": footer,
-    "json": json_bomb, "long": long,
+    "page": page, "json": json_bomb, "long": long,
 }  # fmt: skip
 RARE = frozenset({"json", "long"})
 """Changes that take seconds."""
