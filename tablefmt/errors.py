@@ -346,12 +346,12 @@ class CommitUnknownError(TablefmtError):
         """
         extra = f" ({detail})" if detail else ""
         super().__init__(
-            f"the outcome of the commit at version {version} is unknown{extra}: it may be in the "
-            f"table, or may still arrive. Its files are kept. "
+            f"the outcome of the commit at version {version} is unknown{extra}: the commit may be "
+            "in the table, or may still arrive. Its files are kept. "
             f'Call resolve("{transaction}", {version}) before writing the same data again.'
             if kept_from is None
-            else f"the outcome of transaction {transaction} can no longer be found: the log is "
-            f"kept from version {kept_from} on, and has no entry of this transaction. Check if its "
+            else f"the outcome of transaction {transaction} can no longer be found: the log now "
+            f"begins at version {kept_from}, and has no entry of this transaction. Check if its "
             "rows are in the table before writing the same data again."
         )
         self.transaction = transaction

@@ -177,8 +177,8 @@ def bound_of(table: Table, point: Point) -> dict[str, Any]:
     tags = tags_of(table.context.view.head.metadata)
     if point in tags:
         raise click.UsageError(
-            f"{point!r} is a time, and the name of a tag of version {tags[point].version}. Give "
-            "the version, or more digits of the time."
+            f"{point!r} is both a time and the name of a tag. For the tag, give its version, "
+            f"{tags[point].version}. For the time, give more of its digits."
         )
     return {"timestamp": point}
 

@@ -228,7 +228,7 @@ def changes(
     Pass the last version printed on as the next --after to read every change exactly once.
     """
     if (after is None) == (since is None):
-        raise click.UsageError("expected --after or --since, one of them")
+        raise click.UsageError("expected exactly one of --after and --since")
     check_endless(follow, until)
     table = open_table(uri, options)
     bounds: Json = {"content": content, "expired": expired}

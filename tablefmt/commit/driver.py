@@ -390,7 +390,9 @@ class Driver:
                     check_age(seconds_between(self.plan.began, now), head.metadata)
             entry = self._entry_on(head)
             if entry.timestamp > MICROS_MAX:
-                raise StoreError("the commit would be after the year 9999; correct the clock.")
+                raise StoreError(
+                    "the time of the commit would be after the year 9999; correct the clock."
+                )
             entry = self.overflow_files.entry(entry)
             assert entry.version == version, (entry.version, version)
             body = encode_unchecked(entry)

@@ -430,6 +430,7 @@ def check_age(seconds: float, metadata: Metadata) -> None:
     allowed = transaction_seconds(metadata.properties)
     if seconds > allowed:
         raise CommitRejectedError(
-            f"the transaction began {int(seconds)} s ago, and {int(allowed)} s are allowed (half "
-            "of deletedFileRetentionDuration, at least an hour): vacuum may have removed its files"
+            f"the transaction is too old: it began {int(seconds)} s ago, and {int(allowed)} s are "
+            "allowed (half of deletedFileRetentionDuration, at least an hour). Vacuum may have "
+            "removed its files"
         )

@@ -30,8 +30,8 @@ def to_pandas(rows: pa.Table, arguments: Mapping[str, Any]) -> Any:
         if "out of range" not in str(error) or arguments.get("date_as_object") is False:
             raise
         raise UnsupportedFeatureError(
-            f"a date has no Python object ({error}); use to_pandas(date_as_object=False) of a scan "
-            "or an Arrow table",
+            f"Python has no object for one of the dates ({error}); use "
+            "to_pandas(date_as_object=False) of a scan or an Arrow table",
             ["pandas:date"],
         ) from None
 

@@ -199,7 +199,8 @@ def check_plain_layout(files: pa.Table) -> None:
     """
     if has_own_names(files):
         raise UnsupportedFeatureError(
-            "this engine cannot read imported files with names of their own (rule IMP-4). Read "
+            "this engine cannot read imported files whose column names differ from the "
+            "table's stored names (rule IMP-4). Read "
             "with Table.scan() or Table.to_arrow(), or compact the table first.",
             ["import-names"],
         )

@@ -308,7 +308,8 @@ def _understood(
             stack += part.meta.pop()
         elif '"Display"' not in told[:12]:
             raise UnsupportedFeatureError(
-                "polars nested an optional condition within another one. Collect first.",
+                "polars put an optional condition inside another condition, which the scan cannot "
+                "evaluate. Call collect() before the filter or join.",
                 ["polars:hint"],
             )
     if not parts:

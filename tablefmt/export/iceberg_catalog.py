@@ -45,7 +45,8 @@ def open_catalog(catalog: Any) -> Any:
         return load_catalog(catalog)
     except Exception as error:
         raise InvalidArgumentError(
-            f"cannot open the catalog {catalog!r}: {error}. Name one of PyIceberg's configuration"
+            f"cannot open the catalog {catalog!r}: {error}. Pass the name of a catalog in "
+            "PyIceberg's configuration"
         ) from None
 
 
@@ -108,7 +109,7 @@ def obeyed_problem(document: Any, metadata: str) -> str:
             if not place.startswith(f"{folder}/") or not _NAME.fullmatch(place, len(folder) + 1):
                 return f"a snapshot names {place!r:.200}"
     except (AttributeError, LookupError, TypeError) as error:
-        return f"it has another shape: {error!r:.200}"
+        return f"it has an unexpected structure: {error!r:.200}"
     return ""
 
 

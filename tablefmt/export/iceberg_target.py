@@ -188,7 +188,7 @@ class IcebergTarget:
                 raise
             # Anybody may have written the metadata that this version continues.
             raise CorruptTableError(
-                f"the copy's metadata has another shape: {error!r:.200}",
+                f"the copy's metadata has an unexpected structure: {error!r:.200}",
                 key=metadata_key(step.previous.version),
                 rule="XPT-22",
                 advice=ADVICE,

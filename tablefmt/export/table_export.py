@@ -201,8 +201,8 @@ def _catalog(to: str, catalog: Any, table: str | None) -> Any:
         return None
     if to != "iceberg" or catalog is None or table is None:
         raise InvalidArgumentError(
-            f"catalog is {catalog!r:.100} and table is {table!r:.100}, for an export to {to}; "
-            "pass both, and export to iceberg"
+            f"catalog is {catalog!r:.100} and table is {table!r:.100}, for an export to {to}; to "
+            "register a copy, pass both, and export to iceberg"
         )
     return open_catalog(catalog)
 

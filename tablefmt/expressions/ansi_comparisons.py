@@ -278,8 +278,9 @@ def _compare_time(field: Field, kind: str, op: str, literal: Literal, time_zone:
             fixed = literals.is_fixed(time_zone)
             if fixed is None:
                 raise UnsupportedFeatureError(
-                    f"comparing timestamp_ntz column {field.name!r} with a timestamp in zone "
-                    f"{time_zone} is not monotone; write TIMESTAMP_NTZ '…'",
+                    f"timestamp_ntz column {field.name!r} cannot be compared with a timestamp in "
+                    f"zone {time_zone}, because the offset of that zone can change; write "
+                    "TIMESTAMP_NTZ '…'",
                     ["sql:cast"],
                 )
             return Comparison(field, op, literals.in_range(literal.value + fixed[0] * 1_000_000))

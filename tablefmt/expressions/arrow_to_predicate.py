@@ -330,7 +330,7 @@ def expression_identity(expression: pc.Expression, schema: pa.Schema) -> bytes:
         # The text is unique, because there is no list in it.
         return text.encode()
     raise UnsupportedFeatureError(
-        "a pyarrow expression that names columns by position cannot be distinguished from similar "
-        "ones; name the columns, or pass SQL text",
+        "this pyarrow expression refers to columns by position, so tablefmt cannot tell which "
+        "columns it uses; refer to them by name, or pass SQL text",
         ["where:expression-places"],
     )

@@ -127,7 +127,8 @@ def check_clauses(statement: MergeStatement) -> None:
         inserts = clause.action is Action.INSERT
         if inserts != (clause.side is Side.NOT_MATCHED):
             raise InvalidPredicateError(
-                f"{_shown(clause)} is not possible: these rows cannot have it"
+                f"{_shown(clause)} is not possible: WHEN NOT MATCHED clauses can only INSERT, and "
+                "the other clauses can only UPDATE or DELETE"
             )
         if clause.side in always:
             raise InvalidPredicateError(
@@ -205,7 +206,7 @@ def columns_by_name(
     missing = [f.name for f in absent if f.id not in generated]
     if len(absent) == len(schema.fields) or (missing and not partly):
         raise SchemaMismatchError(
-            f"the source lacks {', '.join(map(repr, missing))}, but every column is to be set; "
+            f"the source lacks {', '.join(map(repr, missing))}, but the clause sets every column; "
             "name the columns to set, or pass merge_schema=True",
             missing,
         )
@@ -224,7 +225,9 @@ def _all_columns(
     generated: Collection[int],
 ) -> tuple[Assignment, ...]:
     if clause.side is Side.NOT_MATCHED_BY_SOURCE:
-        raise InvalidPredicateError(f"{_shown(clause)} has no source row; pass the columns to set")
+        raise InvalidPredicateError(
+            f"{_shown(clause)} has no source row to take values from; pass the columns to set"
+        )
     partly = statement.merge_schema
     columns = columns_by_name(schema, source_names, partly=partly, generated=generated)
     overlays = statement.merge_schema and clause.action is Action.UPDATE

@@ -107,7 +107,7 @@ def _check_apart(source: Store, target: Store) -> None:
     one, other = f"{target.uri}/", f"{source.uri}/"
     if one != other and (one.startswith(other) or other.startswith(one)):
         raise InvalidArgumentError(
-            f"a clone at {target.uri} and its source at {source.uri} would be one inside the "
+            f"{target.uri} cannot be a clone of {source.uri}, because one of the two is inside the "
             "other; choose another place"
         )
 

@@ -131,7 +131,7 @@ def read_delta(store: Store) -> DeltaState:
     except SHAPE_ERRORS as error:
         if isinstance(error, TablefmtError):
             raise
-        raise _damaged(LOG, f"an action has another shape: {error!r:.200}") from None
+        raise _damaged(LOG, f"an action has an unexpected structure: {error!r:.200}") from None
     return state
 
 

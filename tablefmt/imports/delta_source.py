@@ -59,7 +59,7 @@ def delta_source(store: Store) -> Source:
     except SHAPE_ERRORS as error:
         if isinstance(error, TablefmtError):
             raise
-        message = f"the Delta log is damaged: a field has another shape: {error!r:.200}"
+        message = f"the Delta log is damaged: a field has an unexpected structure: {error!r:.200}"
         raise CorruptTableError(message, key=LOG, rule="IMP-5") from None
 
 

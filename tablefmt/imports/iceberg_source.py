@@ -308,7 +308,9 @@ def _check_snapshot(table: Table) -> None:
     current, main = table.metadata.current_snapshot_id, table.metadata.refs.get("main")
     named = current if main is None else main.snapshot_id
     if named != current or (current is not None and table.current_snapshot() is None):
-        raise ValueError(f"the current snapshot {current} is not there, or is not that of main")
+        raise ValueError(
+            f"the current snapshot {current} is missing, or is not the snapshot of branch main"
+        )
 
 
 def _check_deletes(table: Table) -> None:

@@ -93,7 +93,7 @@ def import_source(
     check_flags(adopt=adopt)
     if adopt and target is not None:
         raise InvalidArgumentError(
-            "adopt=True needs the table in the source's folder. Leave `into` out, or `adopt`."
+            "adopt=True needs the table in the source's folder. Remove `into` or `adopt`."
         )
     refuse_inside(source_store.uri, above)
     place = target or source_store
@@ -228,8 +228,8 @@ def _commit_files(context: TableContext, source: Source, described: Described) -
         commit = autocommit(context, statement, CommitOptions(application=_APPLICATION))
     except IdempotenceError:
         raise CommitRejectedError(
-            f"another importer of {source.format} files made the table at {context.store.uri} of "
-            "other files, because the source changed; drop the table, and import again when "
+            f"the source changed, and another import of {source.format} files made the table at "
+            f"{context.store.uri} from other files; drop the table, and import again when "
             "nobody writes to the source"
         ) from None
     if commit.already_applied:

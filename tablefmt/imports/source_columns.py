@@ -126,8 +126,9 @@ def merged(table: Schema, incoming: Sequence[Field], path: str, first: str) -> S
         fields = _merged_fields(table.fields, incoming, ids, "")
     except SchemaMismatchError as error:
         raise SchemaMismatchError(
-            f"the files of the source do not fit together: {str(error).rstrip('.')}, in {path!r} "
-            f"and in files before it, such as {first!r} (rule IMP-7). Import one of them alone.",
+            f"the source's files have incompatible columns: {str(error).rstrip('.')}, in {path!r} "
+            f"and in files before it, such as {first!r} (rule IMP-7). Import them into separate "
+            "tables.",
             error.columns,
         ) from None
     if fields == table.fields:

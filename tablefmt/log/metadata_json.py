@@ -162,7 +162,7 @@ def _type_from_json(value: Any, depth: int) -> Type:
         return Array(element, value["nullable"], _id_from_json(value, "element_id"))
     key, item = (_type_from_json(inner, depth + 1) for inner in value["map"])
     if any(map(is_variant, walk(key))):
-        raise CorruptEntryError("a variant is the key of a map, or in it", rule="SCH-6")
+        raise CorruptEntryError("the key of a map is a variant or contains one", rule="SCH-6")
     ids = (_id_from_json(value, name) for name in ("key_id", "value_id"))
     return Map(key, item, value["nullable"], *ids)
 

@@ -134,7 +134,8 @@ def moved(schema: Schema, name: str, *, after: str | None = None, first: bool = 
     """
     if (after is None) != first:
         raise SchemaMismatchError(
-            f"no single new position for {name!r}: expected either after=… or first=True", [name]
+            f"the new position of {name!r} is unclear: expected either after=… or first=True",
+            [name],
         )
     parts = path_of(schema, name)
 

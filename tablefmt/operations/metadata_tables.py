@@ -129,7 +129,8 @@ def metadata_rows(
     """
     if kind in REFUSED:
         raise UnsupportedFeatureError(
-            f"there is no metadata table {kind}; {REFUSED[kind]}. A table has {', '.join(NAMES)}",
+            f"there is no metadata table {kind}; {REFUSED[kind]}. The metadata tables are "
+            f"{', '.join(NAMES)}",
             [f"sql:{kind}"],
         )
     if kind in OF_A_VERSION:
@@ -137,7 +138,8 @@ def metadata_rows(
         return OF_A_VERSION[kind](context.view.snapshot(point))
     if version is not None or timestamp is not None:
         raise InvalidRangeError(
-            f"{kind} is about all versions of the table, so it is not read at one of them. Leave "
-            f"the version out, and filter the rows. Only {' and '.join(OF_A_VERSION)} have versions"
+            f"{kind} covers all versions of the table, so it cannot be read at one version. Leave "
+            f"the version out, and filter the rows. Only {' and '.join(OF_A_VERSION)} take a "
+            "version"
         )
     return OF_A_TABLE[kind](context)

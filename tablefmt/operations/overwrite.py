@@ -363,8 +363,8 @@ def _predicate_of(where: Condition, schema: Schema) -> Predicate:
     parts, exact = predicates_of(where, schema)
     if not exact:
         raise UnsupportedFeatureError(
-            f"the pyarrow expression {str(where)[:200]!r} has no exact predicate, so it cannot "
-            "select the partitions to replace; use SQL text",
+            f"the pyarrow expression {str(where)[:200]!r} cannot be translated exactly, so it "
+            "cannot select the partitions to replace; use SQL text",
             ["overwrite:expression"],
         )
     return all_of(parts)

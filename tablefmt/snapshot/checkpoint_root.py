@@ -166,7 +166,7 @@ def decode_root(body: bytes, key: str) -> Root:
     except CorruptEntryError as error:
         message = f"the root of a checkpoint is not sound: {error.detail}"
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        message = f"the root of a checkpoint has a field of another shape: {error!r:.200}"
+        message = f"the root of a checkpoint has an unexpected structure: {error!r:.200}"
     raise CorruptTableError(message, key=key, rule="CKP-2")
 
 

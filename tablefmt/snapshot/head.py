@@ -194,7 +194,7 @@ def tagged_at(head: Head, name: str) -> int:
     """
     tag = tags_of(head.metadata).get(name)
     if tag is None:
-        asked = f"version {name!r:.200}, which is no tag (pass a time as a timestamp),"
+        asked = f"version {name!r:.200} (not the name of a tag; pass a time as a timestamp)"
         raise VersionNotFoundError(asked, head.totals.oldest, head.version)
     return tag.version
 

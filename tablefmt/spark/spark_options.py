@@ -377,7 +377,7 @@ def check_not_clustered(options: Mapping[str, Any]) -> None:
     """Check that `clusterBy` was not used. Raises UnsupportedFeatureError."""
     if CLUSTERING_COLUMNS in options:
         raise UnsupportedFeatureError(
-            "clusterBy is not supported where a path is written; use saveAsTable, or set the order "
+            "clusterBy is not supported in a write to a path; use saveAsTable, or set the order "
             "of the table with alter.set_clustering or CLUSTER BY",
             ["spark:clusterBy"],
         )

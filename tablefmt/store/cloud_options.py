@@ -141,8 +141,8 @@ def given_options(options: Mapping[str, Any], known: Options) -> dict[str, Any]:
         read = _read(name, target, value)
         if target in result and result[target] != read:
             raise StoreError(
-                f"the storage options {names[target]!r} and {name!r} set the same, to different "
-                "values. Remove one of them."
+                f"the storage options {names[target]!r} and {name!r} have one meaning, but "
+                "different values. Remove one of them."
             )
         result[target], names[target] = read, name
     logins = [names[one] for one in sorted(known.logins) if result.get(one)]

@@ -111,7 +111,7 @@ def _found(plain: str) -> tuple[Store, str, int]:
     store = _stores.get(int(number)) if number.isdecimal() else None
     if store is None or not size.isdecimal():
         raise StoreError(
-            f"{SCHEME}://{plain} is an address of another process. Attach the table again."
+            f"{SCHEME}://{plain} was made by another process. Attach the table in this process."
         )
     return store, key, int(size)
 

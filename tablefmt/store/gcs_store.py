@@ -317,7 +317,7 @@ def _json_of(answer: Any, uri: str) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise StoreError(f"{uri} answers no JSON object. Check the endpoint.")
+        raise StoreError(f"{uri} did not answer with a JSON object. Check the endpoint.")
     return value
 
 
@@ -345,7 +345,7 @@ def _address(endpoint: Any) -> str:
     if "://" not in text:
         text = f"http://{text}"  # the form of STORAGE_EMULATOR_HOST
     if "@" in text:
-        raise StoreError("the endpoint holds credentials. Pass them as other storage options.")
+        raise StoreError("the endpoint contains credentials. Pass them as other storage options.")
     return text
 
 

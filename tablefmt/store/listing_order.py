@@ -45,8 +45,8 @@ def in_order(
             continue
         if encoded < last:
             raise StoreError(
-                f"the store at {uri} lists {one.key!r} after {last.decode()!r}. This is not the "
-                "order of the keys, and keys would be missed. Use another store."
+                f"the store at {uri} lists {one.key!r} after {last.decode()!r}. The keys are "
+                "out of order, so the reader would miss some. Use another store."
             )
         last = encoded
         yield one

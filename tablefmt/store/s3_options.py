@@ -63,8 +63,8 @@ def s3fs_options(options: Mapping[str, Any], known: Collection[str]) -> dict[str
         there = given.get(target) or _native(result, target)
         if there is not None and there[1] != read:
             raise StoreError(
-                f"the storage options {there[0]!r} and {name!r} set the same, to different values. "
-                "Remove one of them."
+                f"the storage options {there[0]!r} and {name!r} have one meaning, but different "
+                "values. Remove one of them."
             )
         given[target] = (name, read)
     _check_put(given.pop("conditional_put", None))
@@ -141,8 +141,8 @@ def _put(options: dict[str, Any], target: str, value: Any) -> None:
 def _check_put(given: tuple[str, Any] | None) -> None:
     if given is not None and given[1].lower() != "etag":
         raise StoreError(
-            f"the storage option {given[0]!r}: only 'etag' is possible, a create by If-None-Match. "
-            "Remove the option."
+            f"the storage option {given[0]!r}: expected 'etag', which creates objects with "
+            "If-None-Match. Remove the option."
         )
 
 
@@ -157,8 +157,8 @@ def _address(options: dict[str, Any], given: tuple[str, bool], endpoint: Any) ->
     style = "virtual" if given[1] else "path"
     if (config.get("s3") or {}).get("addressing_style", style) != style:
         raise StoreError(
-            f"the storage options {given[0]!r} and 'config_kwargs.s3.addressing_style' set the "
-            "same, to different values. Remove one of them."
+            f"the storage options {given[0]!r} and 'config_kwargs.s3.addressing_style' have "
+            "one meaning, but different values. Remove one of them."
         )
     options["config_kwargs"] = {
         **config,

@@ -231,7 +231,7 @@ def test_refusals(catalog: Any, table: Any) -> None:
                     getattr(held, method)
     with pytest.raises(errors.UnsupportedFeatureError, match="branch"):
         table.append(pa.table({"id": [1]}), branch="other")
-    with pytest.raises(errors.InvalidArgumentError, match="0 is no snapshot id"):
+    with pytest.raises(errors.InvalidArgumentError, match="0 is not a snapshot id"):
         table.scan(snapshot_id=0)
     with pytest.raises(errors.InvalidArgumentError, match="warehouse"):
         load_catalog("default")

@@ -109,7 +109,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "snapshot": (elsewhere, "'s3://theirs/metadata/snap-1.avro'"),
     "above": (above, r"/metadata/\.\./\.\./u/"),
     "decoded": (decoded, "%2e%2e%2f"),
-    "shape": (lambda d: d["snapshots"].insert(0, 7), "another shape"),
+    "shape": (lambda d: d["snapshots"].insert(0, 7), "an unexpected structure"),
 }
 
 

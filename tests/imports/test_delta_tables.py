@@ -370,11 +370,11 @@ def test_hostile_and_unknown_metadata_is_refused(tmp_path: Path) -> None:
     (path / "_delta_log" / f"{1:020d}.json").write_text("[1")
     refused(CorruptTableError, "not JSON")
     made(size=1 << 63)
-    refused(CorruptTableError, "another shape")
+    refused(CorruptTableError, "an unexpected structure")
     table = made()
     table.metadata["partitionColumns"] = ["lost"]
     table.commit({"metaData": table.metadata})
-    refused(CorruptTableError, "another shape")
+    refused(CorruptTableError, "an unexpected structure")
     deep: Any = "long"
     for _ in range(400):
         deep = {"type": "array", "containsNull": True, "elementType": deep}

@@ -27,7 +27,7 @@ from tests.imports.test_iceberg_tables import made
 
 Refusal = tuple[type[TablefmtError], str]
 Format = Literal["delta", "iceberg"] | None
-SHAPE: Refusal = (CorruptTableError, "another shape")
+SHAPE: Refusal = (CorruptTableError, "an unexpected structure")
 PATH: Refusal = (UnsupportedFeatureError, "IMP-1")
 LOST: Refusal = (CorruptDataError, "missing|no object")
 OUTSIDE: Refusal = (UnsupportedFeatureError, "outside")

@@ -100,7 +100,7 @@ def test_rows_are_those_of_the_methods(table: tablefmt.Table) -> None:
 
 def test_what_has_no_versions_or_no_rows_is_refused_by_name(table: tablefmt.Table) -> None:
     for kind in OF_A_TABLE:
-        with pytest.raises(InvalidRangeError, match=f"{kind} is about all versions"):
+        with pytest.raises(InvalidRangeError, match=f"{kind} covers all versions"):
             metadata_rows(table.context, kind, version=1)
     for kind, instead in REFUSED.items():
         with pytest.raises(UnsupportedFeatureError) as seen:

@@ -126,7 +126,7 @@ def test_a_tag_moves_and_a_repeated_one_is_no_version() -> None:
     assert table.tags()["version"].to_pylist() == [7]
     table.alter.drop_tag("2026-Q3")
     assert table.tags().num_rows == 0
-    with pytest.raises(VersionNotFoundError, match="which is no tag"):
+    with pytest.raises(VersionNotFoundError, match="not the name of a tag"):
         table.count(version="2026-Q3")
 
 

@@ -379,7 +379,7 @@ def test_actions_that_rows_cannot_have_and_equal_names_are_refused() -> None:
     ):
         statement = MergeStatement(on="t.id = s.id", clauses=(Clause(side, action),))
         builder = MergeBuilder(statement, lambda statement, commit: None, str, Pending(None))
-        with pytest.raises(InvalidPredicateError, match="these rows cannot have it"):
+        with pytest.raises(InvalidPredicateError, match="clauses can only INSERT"):
             builder.execute()
     with pytest.raises(InvalidPredicateError, match="use two names"):
         table.merge(data(), "x.id = x.id", source_alias="x", target_alias="X").when_matched_delete(

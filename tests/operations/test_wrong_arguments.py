@@ -88,7 +88,7 @@ WRONG: dict[str, tuple[Wrong, type[TablefmtError], str]] = {
     "restore": (
         lambda t: t.restore("2024-01-01"),
         VersionNotFoundError,
-        r"'2024-01-01', which is no tag \(pass a time as a timestamp\)",
+        r"'2024-01-01' \(not the name of a tag; pass a time as a timestamp",
     ),
 }
 

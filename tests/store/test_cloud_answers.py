@@ -250,7 +250,7 @@ def test_spellings_of_one_place_are_one(
     [
         ("gs://b/t", {"google_service_acount": "x"}, "did you mean 'google_service_account'"),
         ("gs://b/t", {"google_service_account": "x", "token": "y"}, "two ways to log in"),
-        ("gs://b/t", {"service_account": "x", "google_service_account": "y"}, "set the same"),
+        ("gs://b/t", {"service_account": "x", "google_service_account": "y"}, "have one meaning"),
         ("gs://b/t", {"endpoint": "http://h", "allow_http": "false"}, "forbids"),
         ("gs://b/t", {"timeout": 0}, "expected seconds"),
         ("gs://b/t", {"anon": "perhaps"}, "expected true or false"),

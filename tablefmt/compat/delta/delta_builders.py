@@ -26,7 +26,9 @@ Condition = str | Column | None
 def given_set(values: Values | None, call: str) -> Values:
     """Return the assignments of a call. Raises InvalidArgumentError if there are none."""
     if values is None:
-        raise InvalidArgumentError(f"delta: {call} needs its assignments, a dict")
+        raise InvalidArgumentError(
+            f"delta: {call} needs assignments: pass a dict of column -> value"
+        )
     return values
 
 
@@ -279,7 +281,7 @@ class DeltaTableBuilder(Translated):
         creates = self._statement.startswith("CREATE")
         if "REPLACE" in self._statement and (not creates or exists(self._location)):
             raise UnsupportedFeatureError(
-                "delta: a table is replaced by its name only; give tableName too",
+                "delta: a table can be replaced only by its name; give tableName too",
                 ["compat:DeltaTableBuilder.location"],
             )
         table = tablefmt.spark.create(

@@ -192,8 +192,8 @@ def convert_to_deltalake(
     """
     if partition_strategy not in (None, "hive"):
         raise InvalidArgumentError(
-            f"partition_strategy is {partition_strategy!r}; folders must be in the hive form, "
-            "such as day=2026-01-01"
+            f"partition_strategy is {partition_strategy!r}; expected 'hive', with folders such as "
+            "day=2026-01-01"
         )
     options = storage_keywords(storage_options)
     if mode == "ignore" and tables.exists(uri, storage_options=options):

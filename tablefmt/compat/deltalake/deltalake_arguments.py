@@ -154,7 +154,10 @@ def condition_of(schema: pa.Schema, *given: Any) -> Any:
     first, second = asked
     if isinstance(first, list) and isinstance(second, list):
         return [[*left, *right] for left in _alternatives(first) for right in _alternatives(second)]
-    raise InvalidArgumentError("give the conditions together in one of the arguments")
+    raise InvalidArgumentError(
+        "one condition is SQL text and the other is a list of tuples; give both as lists, or "
+        "combine them in one argument"
+    )
 
 
 def _alternatives(filters: list[Any]) -> list[list[Any]]:
@@ -187,8 +190,8 @@ def _value(value: Any, kind: pa.DataType, name: str) -> Any:
         return pa.scalar(value).cast(kind).as_py()
     except pa.ArrowException:
         raise InvalidArgumentError(
-            f"the filter on {name} has the value {value!r:.100}, which is no {kind}; for NULL, use "
-            f"the condition '{name} IS NULL'"
+            f"the filter on {name} has the value {value!r:.100}, which is not a {kind}; for NULL, "
+            f"use the condition '{name} IS NULL'"
         ) from None
 
 

@@ -123,7 +123,7 @@ class Catalog(Translated):
         place = self._place(identifier)
         if location is not None and location.rstrip("/") != place:
             raise UnsupportedFeatureError(
-                f"pyiceberg: the table is at {place}, by its identifier; for another place, use "
+                f"pyiceberg: the identifier places the table at {place}; for another place, use "
                 "tablefmt.create(uri, schema)",
                 ["compat:Catalog.create_table(location)"],
             )

@@ -57,7 +57,9 @@ class DataScan(Translated):
     def _scan(self) -> Scan:
         given = [each for each in self._wheres if each is not None]
         if len(given) > 1 and not all(isinstance(each, str) for each in given):
-            raise InvalidArgumentError("pyiceberg: give several filters as text, or as one filter")
+            raise InvalidArgumentError(
+                "pyiceberg: several filters must all be text; or combine them in one filter"
+            )
         where = " AND ".join(f"({each})" for each in given) if len(given) > 1 else None
         return self._table.scan(where=given[0] if len(given) == 1 else where, **self._asked)
 
@@ -385,8 +387,8 @@ def check_snapshot(snapshot_id: Any) -> None:
     """Check a snapshot id. Raises InvalidArgumentError for 0, which is no snapshot."""
     if snapshot_id is not None and whole_number(snapshot_id) == 0:
         raise InvalidArgumentError(
-            "pyiceberg: 0 is no snapshot id: version 0 of a table is its creation, without rows. "
-            "The first write is 1; see Table.snapshots()"
+            "pyiceberg: 0 is not a snapshot id: version 0 of a table is its creation, without "
+            "rows. The first write is 1; see Table.snapshots()"
         )
 
 

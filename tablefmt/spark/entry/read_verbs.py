@@ -98,8 +98,8 @@ def _query(spark: Session, frame: DataFrame, columns: str | None) -> JavaObject:
     """Return a relation for a query, and check the schema that the caller gave."""
     if columns is not None and declared(columns) != declared(java_rows(frame).schema().json()):
         raise SchemaMismatchError(
-            "the reader's schema is not that of the rows; leave schema() out, and choose columns "
-            "with select()",
+            "the schema given to schema() differs from that of the rows; leave schema() out, and "
+            "choose columns with select()",
             [],
         )
     return java_classes.new_instance(spark, "ChangesRelation", java_rows(frame))

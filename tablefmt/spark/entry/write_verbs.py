@@ -103,7 +103,8 @@ def _insert(
     """
     if uri is None:
         raise UnsupportedFeatureError(
-            "rows cannot be inserted here; name a tablefmt table", ["spark:insert"]
+            "the target of the INSERT is not a tablefmt table; name a tablefmt table",
+            ["spark:insert"],
         )
     uri = place(uri)
     given = {**json.loads(storage or "{}"), **json.loads(options or "{}")}

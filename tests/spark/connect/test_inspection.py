@@ -43,7 +43,7 @@ def test_metadata_tables_have_the_rows_of_the_python_api(
     found = connect.sql("SELECT version, partition.p FROM inspected_files WHERE rows > 0")
     assert found.collect() == [(1, "a"), (1, None)]
     connect.sql("DROP VIEW inspected_files")
-    with pytest.raises(InvalidRangeError, match="about all versions"):
+    with pytest.raises(InvalidRangeError, match="covers all versions"):
         connect.read.format("tablefmt").option("versionAsOf", 1).load(f"{table.uri}#tags").collect()
     with pytest.raises(VersionNotFoundError, match="99"):
         connect.read.format("tablefmt").option("versionAsOf", 99).load(

@@ -103,7 +103,7 @@ def test_files_and_partitions_travel_in_time(spark: Any, t: tablefmt.Table) -> N
     ):
         assert rows_of(found, expected[kind].schema) == rows_of(expected[kind])
     for kind in OF_A_TABLE:
-        with pytest.raises(InvalidRangeError, match="about all versions"):
+        with pytest.raises(InvalidRangeError, match="covers all versions"):
             spark.sql(f"SELECT * FROM inspected.t.{kind} VERSION AS OF 1")
     with pytest.raises(VersionNotFoundError, match="99"):
         spark.sql("SELECT * FROM inspected.t.files VERSION AS OF 99")

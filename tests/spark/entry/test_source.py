@@ -182,7 +182,9 @@ def test_insert_into_a_view_of_a_path_is_a_commit(spark: Any, uri: str) -> None:
     spark.sql("INSERT INTO by_path VALUES (3, 'p0')")
     assert sorted_rows(spark.read.format("tablefmt").load(uri)) == wanted(range(4))
     tablefmt.spark.read(spark, uri).createOrReplaceTempView("by_function")
-    with pytest.raises(UnsupportedFeatureError, match="rows cannot be inserted here"):
+    with pytest.raises(
+        UnsupportedFeatureError, match="the target of the INSERT is not a tablefmt table"
+    ):
         spark.sql("INSERT INTO by_function VALUES (4, 'p1')")
     assert tablefmt.open(uri).version == 2
 
