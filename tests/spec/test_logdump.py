@@ -266,6 +266,6 @@ def test_json_of_many_values_is_not_parsed(item: bytes) -> None:
 
 
 def test_names_inside_an_import_are_of_a_newer_version() -> None:
-    """VER-2, IMP-2: such an entry is newer, and not damaged, whatever else it has."""
+    """VER-2, IMP-2: an entry with them is newer, and not damaged, whatever else it has."""
     one = {"root": "", "names": {}, "nans": 7, "from": {"format": "delta", "branch": "b"}}
     assert schemas.newer_in({"imports": {"1": one}}) == ["imports.nans", "imports.from.branch"]
