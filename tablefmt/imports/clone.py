@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.errors import (
+    CommitUnknownError,
     InvalidArgumentError,
     TableExistsError,
     TablefmtError,
@@ -147,7 +148,10 @@ def _shallow(
         _check_kept(source, described)
         staged = staged_clone(described, transaction, metadata, numbers, parameters)
         made = create_with_files(target, staged)
-    except BaseException:
+    except CommitUnknownError:
+        # The clone may be there, so its files must stay.
+        raise
+    except TablefmtError:
         if tag is not None:
             _release(source, tag)
         raise

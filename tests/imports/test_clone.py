@@ -302,6 +302,31 @@ def test_a_clone_stopped_at_any_request_is_whole_or_not_there(
         raise AssertionError("the clone never ran without a fault")
 
 
+@pytest.mark.parametrize("fault", ["kill_after", "lost_answer", "refused"])
+def test_a_clone_that_may_be_there_keeps_its_hold(tmp_path: Path, fault: Fault) -> None:
+    """CLN-4: the tag goes only if the clone is surely not there."""
+    source = new_table(LocalStore(tmp_path / "source"))
+    source.append(rows(1, 2))
+    for at in range(100):
+        place = tmp_path / f"t{at}"
+        faulty = FaultyStore(LocalStore(place), lambda n, v, k, at=at: fault if n == at else None)
+        try:
+            clone(source.context, faulty, hold=True)
+        except (Killed, TablefmtError):
+            pass
+        held = [tag["name"] for tag in source.tags().to_pylist()]
+        if tablefmt.exists(place):
+            assert len(held) == 1, at
+        elif fault == "refused":
+            assert held == [], at
+        for name in held:
+            source.alter.drop_tag(name)
+        if not faulty.fired:
+            break
+    else:
+        raise AssertionError("the clone never ran without a fault")
+
+
 @BOTH
 def test_one_of_two_creators_wins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shallow: bool
