@@ -9,7 +9,7 @@ from __future__ import annotations
 import decimal
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +32,14 @@ STATS_PROPERTY = "statsColumns"
 _EXACT = decimal.Context(prec=80)
 _log = logging.getLogger(__name__)
 
+SCHEMAS_KEPT = 8
+"""Parquet schemas whose columns are remembered."""
+
 Convert = Callable[[Any, bool], Any]
 """Converts a raw footer value, given whether it is an upper bound; returns None if unknown."""
+
+_Source: TypeAlias = "tuple[Field, int, Convert | None]"
+"""A column, its place in the files, and the conversion of its values."""
 
 
 def stats_columns(schema: Schema, properties_value: str | None = None) -> list[Field]:
@@ -100,18 +106,40 @@ def file_bounds(
         `lower.<id>`, `upper.<id>` and `nulls.<id>` as JSON values of VAL-1. Unknown values are left
         out. Bounds ignore NaN and are never NaN. Spec: PRN-12 .. PRN-14.
     """
-    places = _leaf_places(metadata)
-    parquet = metadata.schema
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    groups = [g for g in groups if g.num_rows]
-    bounds: dict[str, Any] = {}
-    for field in fields:
-        place, identity = places.get(field.physical, (None, None))
-        if place is None or identity not in (None, field.id):
-            continue
-        column = parquet.column(place)
-        _merge(bounds, field, groups, place, _converter(field.type, column))
-    return bounds
+    return FooterBounds(fields).of(metadata)
+
+
+class FooterBounds:
+    """Bounds of many files. Places and conversions are found once for each Parquet schema."""
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        """Take the columns, as `file_bounds`."""
+        self._fields = fields
+        self._known: list[tuple[pq.ParquetSchema, list[_Source]]] = []
+
+    def of(self, metadata: pq.FileMetaData) -> dict[str, Any]:
+        """Return bounds and null counts of one file, as `file_bounds`."""
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        groups = [g for g in groups if g.num_rows]
+        bounds: dict[str, Any] = {}
+        for field, place, convert in self._sources(metadata):
+            _merge(bounds, field, groups, place, convert)
+        return bounds
+
+    def _sources(self, metadata: pq.FileMetaData) -> list[_Source]:
+        parquet = metadata.schema
+        # The newest is the likeliest.
+        for known, sources in reversed(self._known):
+            if parquet.equals(known):
+                return list(sources)
+        places = _leaf_places(metadata)
+        sources = []
+        for field in self._fields:
+            place, identity = places.get(field.physical, (None, None))
+            if place is not None and identity in (None, field.id):
+                sources.append((field, place, _converter(field.type, parquet.column(place))))
+        self._known = [*self._known[-SCHEMAS_KEPT + 1 :], (parquet, sources)]
+        return sources
 
 
 def _leaf_places(metadata: pq.FileMetaData) -> dict[str, tuple[int, int | None]]:

@@ -349,7 +349,7 @@ def _check_type(
 _VERSION = re.compile(rb"(\d+)\.(\d+)")
 
 
-def calendar_problem(footer: pq.FileMetaData, columns: pa.Schema) -> str | None:
+def calendar_problem(footer: pq.FileMetaData) -> str | None:
     """Return the reason why dates or times may be of an older calendar; None if they are not.
 
     Spark before 3.0, and later releases on request, wrote days of the Julian calendar. Values that

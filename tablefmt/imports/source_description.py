@@ -15,7 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tablefmt.data.column_bounds import file_bounds, stats_columns
+from tablefmt.data.column_bounds import (
+    SCHEMAS_KEPT,
+    FooterBounds,
+    file_bounds,
+    stats_columns,
+)
 from tablefmt.data.data_writer import Gathered
 from tablefmt.data.file_checksum import file_digest
 from tablefmt.data.file_descriptions import read_footer
@@ -74,7 +79,8 @@ def describe_source(store: Store, source: Source) -> Described:
         CorruptDataError: a file is missing, is no Parquet, or is damaged.
     """
     columns = _Columns(source)
-    looks = list(_in_parallel(lambda at: _look(store, source, at), len(source.paths)))
+    keys = _Keys()
+    looks = list(_in_parallel(lambda at: _look(store, source, at, keys), len(source.paths)))
     for at, look in enumerate(looks):
         columns.take(source.paths[at], look)
     schema, partition_by, values = columns.finished()
@@ -109,7 +115,7 @@ def describe_source(store: Store, source: Source) -> Described:
         if look.digest is not None:
             row["digest"] = look.digest
         row |= {f"partition.{i}": value for i, value in held.items()}
-        row |= file_bounds(look.footer, schema, layout.stats_in(stats))
+        row |= layout.bounds_in(stats).of(look.footer)
         gathered.take(row)
         kept.append(at)
     schema = columns.reserved()
@@ -140,26 +146,47 @@ def _in_parallel(work: Callable[[int], _Look], count: int) -> Iterator[_Look]:
             yield from looks
 
 
-def _look(store: Store, source: Source, at: int) -> _Look:
+def _look(store: Store, source: Source, at: int, keys: _Keys) -> _Look:
     path, size = source.paths[at], source.sizes[at]
     footer, checksum = read_footer(store, path, size)
-    columns = footer.schema.to_arrow_schema().remove_metadata()
-    # INT96 and INT64 of ns have one Arrow type.
-    has_ns = any("[ns" in str(kind) for kind in columns.types)
-    leaves = range(len(footer.schema)) if has_ns else ()
-    kinds = [footer.schema.column(leaf).physical_type == "INT96" for leaf in leaves]
-    problem = calendar_problem(footer, columns)
+    problem = calendar_problem(footer)
     if problem is not None:
         raise refused(
             f"the file {path!r:.200}: {problem} (rule IMP-7)",
             "import:calendar",
             advice="Rewrite the file with a newer Spark.",
         )
-    key = columns.serialize().to_pybytes() + bytes(kinds)
     digest = None
     if size > TAIL_BYTES and footer.num_rows and not _has_page_checksums(store, path, footer):
         digest = base64.b64encode(file_digest(store, path, size)).decode()
-    return _Look(footer, checksum, key, digest)
+    return _Look(footer, checksum, keys.of(footer), digest)
+
+
+class _Keys:
+    """Keys of the columns of files. Files with one Parquet schema have one key. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[pq.ParquetSchema, bytes | None, bytes]] = []
+
+    def of(self, footer: pq.FileMetaData) -> bytes:
+        """Return the key of a file's columns."""
+        # Arrow takes types from there, such as dictionaries.
+        told = (footer.metadata or {}).get(b"ARROW:schema")
+        for schema, known, earlier in reversed(self._known):
+            if told == known and footer.schema.equals(schema):
+                return bytes(earlier)
+        key = _key(footer)
+        self._known = [*self._known[-SCHEMAS_KEPT + 1 :], (footer.schema, told, key)]
+        return key
+
+
+def _key(footer: pq.FileMetaData) -> bytes:
+    columns = footer.schema.to_arrow_schema().remove_metadata()
+    # INT96 and INT64 of ns have one Arrow type.
+    has_ns = any("[ns" in str(kind) for kind in columns.types)
+    leaves = range(len(footer.schema)) if has_ns else ()
+    kinds = [footer.schema.column(leaf).physical_type == "INT96" for leaf in leaves]
+    return bytes(columns.serialize().to_pybytes() + bytes(kinds))
 
 
 def _has_page_checksums(store: Store, path: str, footer: pq.FileMetaData) -> bool:
@@ -196,14 +223,15 @@ class _Layout:
     """Way in which Iceberg's readers find the columns."""
     held: Sequence[Field]
     """Partition columns that the files have."""
-    _stats: dict[str, Sequence[Field]] = field(default_factory=dict)
+    _bounds: list[FooterBounds] = field(default_factory=list)
 
-    def stats_in(self, stats: Sequence[Field]) -> Sequence[Field]:
-        """Return the columns with bounds under their names in these files."""
-        if "" not in self._stats:
+    def bounds_in(self, stats: Sequence[Field]) -> FooterBounds:
+        """Return the bounds of columns under their names in these files."""
+        if not self._bounds:
             named = [(f, self.names.names.get(f.id, f.physical)) for f in stats]
-            self._stats[""] = [replace(f, physical=n) for f, n in named if n is not None]
-        return self._stats[""]
+            renamed = [replace(f, physical=n) for f, n in named if n is not None]
+            self._bounds.append(FooterBounds(renamed))
+        return self._bounds[0]
 
     def lookup_in(
         self, footer: pq.FileMetaData, schema: Schema, partition: Mapping[int, Any]

@@ -14,9 +14,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tablefmt.data.column_bounds import file_bounds, nan_counts, stats_columns
+from tablefmt.data.column_bounds import (
+    SCHEMAS_KEPT,
+    FooterBounds,
+    file_bounds,
+    nan_counts,
+    stats_columns,
+)
 from tablefmt.errors import SchemaMismatchError
-from tablefmt.model.schema import PRIMITIVES, Array, Decimal, Field, Primitive, Schema, Struct, Type
+from tablefmt.model.schema import (
+    PRIMITIVES,
+    Array,
+    Decimal,
+    Field,
+    Primitive,
+    Schema,
+    Struct,
+    Type,
+    primitive,
+)
 
 D = decimal.Decimal
 
@@ -264,3 +280,34 @@ def test_other_timestamp_units_of_parquet_mr() -> None:
 
     assert mr_bounds("millis", kind) == {"ts": (-1000, 1577836800123000, 1)}
     assert mr_bounds("int96", kind) == {"ts": (None, None, 1)}
+
+
+def test_bounds_of_many_files_are_those_of_each_alone() -> None:
+    """PRN-12: conversions are kept for one Parquet schema, and no longer for another one."""
+    days = pa.array([1, 2], pa.date32())
+    times = pa.array([10**15, 2 * 10**15], pa.timestamp("us", "UTC"))
+    price = pa.array([decimal.Decimal("1.5"), None], pa.decimal128(5, 2))
+    forms: list[tuple[pa.Table, dict[str, Any]]] = [
+        (pa.table({"a": pa.array([1, 2], pa.int32()), "b": price}), {}),
+        (pa.table({"a": pa.array([3, 4], pa.int64()), "b": price}), {}),
+        (pa.table({"a": [5, 6], "b": price}), {"store_decimal_as_integer": True}),
+        (pa.table({"b": price, "a": [7, 8]}), {}),
+        (pa.table({"a": times}), {}),
+        (pa.table({"a": times}), {"use_deprecated_int96_timestamps": True}),
+        (pa.table({"a": times.cast(pa.timestamp("ms", "UTC"))}), {}),
+        (pa.table({"a": days}), {}),
+        (pa.table({"a": ["x", "y"]}), {}),
+        *((pa.table({f"c{at}": [at], "a": [at]}), {}) for at in range(SCHEMAS_KEPT)),
+    ]
+    footers = []
+    for rows, how in forms * 2:
+        sink = io.BytesIO()
+        pq.write_table(rows, sink, **how)
+        footers.append(pq.read_metadata(io.BytesIO(sink.getvalue())))
+    for kind in ("long", "timestamp", "date", "string"):
+        of_kind = Field(1, "a", "a", primitive(kind))
+        schema = Schema((of_kind, Field(2, "b", "b", primitive("decimal(6,2)"))), 2)
+        several = FooterBounds(schema.fields)
+        found = [several.of(each) for each in footers]
+        assert found == [file_bounds(each, schema, schema.fields) for each in footers]
+        assert {"lower.1", "lower.2"} <= set().union(*found)
