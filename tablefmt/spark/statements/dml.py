@@ -19,9 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.transaction_plan import Staged
-from tablefmt.errors import ConstraintViolationError
+from tablefmt.errors import ConstraintViolationError, UnsupportedFeatureError
+from tablefmt.expressions.expression_analysis import analyze
 from tablefmt.expressions.generated_columns import recomputed_columns
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.expressions.sql_parser import Relation
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field
 from tablefmt.operations.delete import delete_files
@@ -39,7 +41,7 @@ from tablefmt.spark.backends.row_level_operations import (
     rewrite,
     with_positions,
 )
-from tablefmt.spark.columns.projection import with_lengths
+from tablefmt.spark.columns.projection import missing_columns, with_lengths
 from tablefmt.spark.columns.row_conditions import (
     analyzed_text,
     check_by_row,
@@ -309,6 +311,23 @@ def stage_replace_on_spark(
         return _stage(txn, moved(df, ansi), where, target, options)
 
 
+def _check_given(df: DataFrame, metadata: Metadata, where: str) -> None:
+    """Refuse a condition on generated columns that new rows lack: the write computes them later.
+
+    Raises:
+        UnsupportedFeatureError: names the column.
+    """
+    missing = missing_columns(df, metadata)
+    used = analyze(where, Relation(metadata.schema)).columns[0] & missing if missing else ()
+    for number in used:
+        name = metadata.schema.by_id(number).name
+        raise UnsupportedFeatureError(
+            f"the condition {where[:200]} uses the generated column {name!r}, which the new rows "
+            "lack; add the column to the rows, or use a condition on its sources",
+            ["overwrite:generated-column"],
+        )
+
+
 def _stage(
     txn: TransactionSnapshot,
     df: DataFrame,
@@ -317,6 +336,7 @@ def _stage(
     options: WriteOptions,
 ) -> Staged:
     spark, functions = df.sparkSession, functions_of(df)
+    _check_given(df, txn.target, where)
     df, condition = with_lengths(df, txn.target.schema, functions), parsed(functions, where)
     error = ConstraintViolationError(
         f"a new row does not match the condition {where[:200]}; nothing was written"

@@ -178,6 +178,10 @@ def test_both_backends_fill_and_check(spark: Any, uri: str, backend: str) -> Non
     first = spark.sql(f"SELECT {LATE} AS ts, 1 AS ID")
     for name in WRITES if backend == "native" else ("write",):
         WRITES[name](spark, first, uri)
+    with pytest.raises(UnsupportedFeatureError, match="'day', which the new rows lack"):
+        tablefmt.spark.write(
+            first, uri, mode="overwrite", replaceWhere="day = '2026-01-06' AND id > 0"
+        )
     second = spark.sql(f"SELECT 1L AS id, {LATE} AS ts UNION ALL SELECT 2L, {LATE}")
     merge = table.merge(second, "t.id = s.id")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
