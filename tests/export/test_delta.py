@@ -214,6 +214,23 @@ def test_delta_writers_are_kept_out(tmp_path: Path) -> None:
     assert table.to_arrow(version=1)["id"].to_pylist() == [7]
 
 
+def test_a_generated_column_is_a_plain_one_of_a_copy(tmp_path: Path, read: Read) -> None:
+    """XPT-6, GEN-1: its values are in the files, and no reader prunes by the expression."""
+    ddl = "id BIGINT, ts TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(ts AS DATE))"
+    table = tablefmt.create(str(tmp_path / "t"), ddl, partition_by=["day"])
+    table.append(_visits())
+    table.export("delta")
+    assert differ(read(table.uri, 1), table.to_arrow()) == ""
+    for path in (tmp_path / "t" / "_delta_log").glob("*.json"):
+        assert "generationExpression" not in path.read_text("utf-8")
+
+
+def _visits() -> pa.Table:
+    days = pa.array([20_000, 20_001], pa.int64())
+    micros = pa.array([day.as_py() * 86_400_000_000 + 84_600_000_000 for day in days])
+    return pa.table({"id": [1, 2], "ts": micros.cast(pa.timestamp("us", "UTC"))})
+
+
 def test_only_exact_partition_columns_are_stated(
     shapes: Callable[[str], tablefmt.Table],
 ) -> None:
