@@ -67,6 +67,12 @@ def imports() -> Iterator[Maker]:
     )
     yield maker.good(why)
 
+    maker = imported("imported-looked-up", {"1": source({}, lookup="names")})
+    plain = pa.table({"x": pa.array([1], pa.int64()), "v": ["a"]})
+    file = foreign(maker, "p=own/f.parquet", plain, [{"x": 1, "v": "a", "p": "own"}], 1)
+    maker.commit("INSERT", "IMPORT", (file,))
+    yield maker.good("An import that says how readers of Iceberg find its columns (IMP-8).")
+
     paths = {
         "hidden": "p=a/_x/f.parquet",
         "dotted": ".x/f.parquet",

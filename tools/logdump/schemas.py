@@ -37,7 +37,7 @@ def folded(name: str) -> str:
     return "".join(c if ord(c) in YOUNGER else c.casefold() for c in name)
 
 
-IMPORT = {"root", "names", "from", "adopt"}
+IMPORT = {"root", "names", "from", "adopt", "lookup"}
 IMPORT_FROM = {"format", "uri", "version"}
 
 
