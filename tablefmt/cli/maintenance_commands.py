@@ -15,9 +15,9 @@ from tablefmt.cli.output import (
     Json,
     exit_unless,
     print_document,
+    print_own_lines,
     print_pairs,
     print_report,
-    print_text,
     progress,
     records,
     status,
@@ -354,7 +354,7 @@ def export_command(
         if as_json:
             print_document({"uri": source.uri, "to": to, "ok": not problems, "problems": problems})
         else:
-            print_text("\n".join(problems or [f"{source.uri}: the {to} copy is sound"]))
+            print_own_lines(problems or [f"{source.uri}: the {to} copy is sound"])
         exit_unless(not problems)
         return
     first: Start = "head" if start is None else start

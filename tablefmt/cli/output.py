@@ -122,8 +122,13 @@ def print_document(value: Any) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print text, with unprintable characters escaped."""
-    click.echo(printable_lines(text.splitlines()))
+    """Print text, with unprintable characters escaped, except for ends of lines."""
+    print_own_lines(text.splitlines())
+
+
+def print_own_lines(lines: Iterable[str]) -> None:
+    """Print lines, with unprintable characters escaped: no part of a line starts another."""
+    click.echo(printable_lines(lines))
 
 
 def print_report(report: Any, record: Mapping[str, Any], as_json: bool) -> None:
@@ -131,7 +136,9 @@ def print_report(report: Any, record: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print_document(record)
     else:
-        print_text(str(report))
+        # A report writes its lines itself. Other text is one line.
+        lines = [report] if isinstance(report, str) else str(report).splitlines()
+        print_own_lines(lines)
 
 
 def exit_unless(ok: bool) -> None:

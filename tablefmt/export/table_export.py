@@ -235,7 +235,7 @@ def follow_commit(store: Store, view: LogView, environment: Environment) -> Mapp
         try:
             mark = _follow(store, view, environment, name)
         except Exception as error:
-            logger.warning("could not export %s to %s: %s", store.uri, name, error)
+            _log_failure(store, name, error)
             mark = _exporter(store, view, environment, name).exporter.mark
         if mark is not None:
             stands[name] = mark.shown
@@ -259,6 +259,12 @@ def _follow(store: Store, view: LogView, environment: Environment, name: str) ->
     finally:
         warm.busy.release()
     return warm.exporter.mark
+
+
+def _log_failure(store: Store, name: str, error: Exception) -> None:
+    # The error may be another library's, with text of the store in it.
+    said = printable(str(error))
+    logger.warning("could not export %s to %s: %s", printable(store.uri), name, said)
 
 
 def _natural_start(view: LogView) -> int | None:
@@ -321,7 +327,8 @@ def kept_for_copies(
             # Readers may still use older commits of the copy.
             start = started(store, target)
             if start is not None and start[0] == view.head.table:
-                logger.warning("the %s copy of %s is blocked by %s", name, store.uri, newest[0])
+                uri, blocking = printable(store.uri), printable(newest[0])
+                logger.warning("the %s copy of %s is blocked by %s", name, uri, blocking)
                 shown.append(start[1])
             continue
         if mark.table != view.head.table:
@@ -331,6 +338,6 @@ def kept_for_copies(
                 export_table(store, view, environment, name)
                 mark = standing(store, name) or mark
             except TablefmtError as error:
-                logger.warning("could not export %s to %s: %s", store.uri, name, error)
+                _log_failure(store, name, error)
         shown.append(mark.shown)
     return min(shown, default=None)

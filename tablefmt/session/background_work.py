@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 
 from tablefmt.commit.environment import Environment
+from tablefmt.printable import printable
 from tablefmt.store.forks import renew_after_fork
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,8 @@ class BackgroundWork:
         try:
             work()
         except Exception as error:
-            logger.warning("%s: %s", self._failure, error)
+            # The error may be another library's, with text of the store in it.
+            logger.warning("%s: %s", self._failure, printable(str(error)))
         finally:
             now = environment.monotonic()
             self._rests_until = now + REST * (now - began)

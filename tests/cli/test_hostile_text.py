@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -107,6 +110,48 @@ def test_no_command_prints_what_drives_a_terminal(
     if as_json:
         lines = result.output.splitlines() if command[0] == "log" else [result.output]
         assert all(json.loads(line) is not None for line in lines)
+
+
+MAKING = [
+    ("import",),
+    ("checkpoint",),
+    ("cluster", "--by", "id"),
+    ("restore", "0"),
+    ("tags",),
+    ("export", "--to", "delta"),
+    ("export", "--to", "delta", "--check"),
+    ("export", "--to", "iceberg"),
+    ("vacuum", "--delete"),
+    ("expire-log",),
+    ("describe",),
+    ("import", "--adopt"),
+    ("show", TEXT),
+    ("export", "--to", TEXT),
+    ("restore", TEXT),
+    ("files", "--where", TEXT),
+    ("changes", "--after", TEXT),
+    (TEXT,),
+]
+"""Commands in order, in a folder whose name is TEXT."""
+
+
+def test_an_address_and_an_argument_start_no_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SEC-1: the output and errors of commands, and lines of the log, at every level."""
+    place = tmp_path / TEXT[:100] / "t\nINJECTED"
+    place.mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1], TEXT: [2]}), place / "a.parquet")
+    caplog.set_level(logging.DEBUG, "tablefmt")
+    for command, *rest in MAKING:
+        for more in ([], ["--json"]):
+            result = CliRunner().invoke(main, [command, str(place), *rest, *more])
+            assert result.exception is None or isinstance(result.exception, SystemExit)
+            assert driving(result.output) == [], command
+            assert injected(result.output) == [], command
+    messages = [record.getMessage() for record in caplog.records if record.name[:8] == "tablefmt"]
+    assert messages
+    assert [text for text in messages if driving(text) or "\n" in text] == []
 
 
 @pytest.mark.broken_tables
