@@ -18,7 +18,7 @@ from checks.old_sparks import environment
 import tablefmt
 from tablefmt.export.delta_target import DeltaTarget, commit_key
 from tests.export.shapes import MAKERS, differ
-from tests.imports.sources import contents
+from tests.imports.sources import contents, hive
 from tests.places import ROOT
 
 PYSPARK = "4.1"
@@ -41,6 +41,32 @@ HARM = {
 """Statements that would harm the table, and a part of the error."""
 
 
+def _changed(table: tablefmt.Table) -> tablefmt.Table:
+    """Change a table of imported files in every way that its copies must follow."""
+    table.append(table.to_arrow().slice(0, 3))
+    table.delete("id % 4 = 0")
+    table.alter.rename_column("v", "w")
+    table.update({"w": "w + 1"}, "n = 1 AND id < 20")
+    table.alter.drop_column("ts")
+    table.alter.add_column("ts", "STRING")
+    return table
+
+
+def imported(folder: str) -> tablefmt.Table:
+    """Make a table of a hive folder in place."""
+    hive(Path(folder))
+    return _changed(tablefmt.import_table(folder))
+
+
+def imported_elsewhere(folder: str) -> tablefmt.Table:
+    """Make a table of a hive folder outside of the table. Its copy in Delta holds."""
+    hive(Path(f"{folder}-files"))
+    return _changed(tablefmt.import_table(f"{folder}-files", into=folder))
+
+
+TABLES = {**MAKERS, "imported": imported, "imported_elsewhere": imported_elsewhere}
+
+
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """All tables with both copies, and what the peers answered."""
@@ -52,7 +78,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Any:
     subprocess.run([*maven, "dependency:copy-dependencies", *copy], check=True)
     (folder / "sources").mkdir()
     reads, tables = [], {}
-    for name, make in MAKERS.items():
+    for name, make in TABLES.items():
         table = tables[name] = make(str(folder / "made" / name))
         path = str(folder / "made" / name)
         table.export("delta", start=0)
@@ -100,7 +126,7 @@ def rows_in(path: Path) -> pa.Table:
 
 
 @pytest.mark.parametrize("to", ["delta", "iceberg"])
-@pytest.mark.parametrize("name", list(MAKERS))
+@pytest.mark.parametrize("name", list(TABLES))
 def test_every_version_has_its_rows(work: Any, name: str, to: str) -> None:
     """XPT-2: Delta 4.4 and Iceberg 1.12."""
     table, seen = work["tables"][name], 0
