@@ -29,9 +29,9 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.merge_statement import Action, Clause, MergeStatement, Side
 from tablefmt.expressions.predicate import quote_name
-from tablefmt.model.arrow_types import from_arrow_field
+from tablefmt.model.arrow_types import arrow_type, from_arrow_field
 from tablefmt.model.name_matching import folded, there_are
-from tablefmt.model.schema import Field, is_nested
+from tablefmt.model.schema import Field, Schema, is_nested
 from tablefmt.pipes.pipe_batch import (
     PIECE_ROWS,
     CountedRows,
@@ -221,9 +221,37 @@ class Upserts:
         return counted(self.columns, batches)
 
 
+def _check_fit(batch: pa.RecordBatch, target: Schema) -> None:
+    """Refuse values that the target's columns do not hold: a MERGE would round them (SQL-3).
+
+    Raises:
+        SchemaMismatchError: SCH-5, as an append.
+    """
+    columns = {folded(field.name): field for field in target.fields}
+    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+        field = columns.get(folded(name))
+        if field is None or values.type == arrow_type(field.type):
+            continue
+        there = cast_column(pa.chunked_array([values]), field)
+        if (
+            pa.types.is_timestamp(values.type)
+            and pa.types.is_date(there.type)
+            and not pc.all(pc.equal(there.cast(values.type), values)).as_py()
+        ):
+            raise SchemaMismatchError(
+                f"column {field.name!r}: a time of day does not fit a date without loss. Nothing "
+                "was written; widen the target's column, or convert the data with `transform`.",
+                [field.name],
+            )
+
+
 @contextmanager
 def upserts(
-    rows: BatchSource, transform: Transform | None, keys: Sequence[str], empty: pa.Schema | None
+    rows: BatchSource,
+    transform: Transform | None,
+    keys: Sequence[str],
+    empty: pa.Schema | None,
+    target: Schema | None = None,
 ) -> Iterator[Upserts]:
     """Yield the rows for `merge_by`, valid within the block.
 
@@ -234,8 +262,10 @@ def upserts(
         transform: as for `transformed`; applied to deletes and inserts separately.
         keys: columns of its result.
         empty: as for `transformed`.
+        target: columns that must hold the rows; None: they are made of the rows.
 
     Raises:
+        SchemaMismatchError: while the rows are read, SCH-5.
         ConstraintViolationError: a key is NULL.
         MergeCardinalityError: two inserts have the same key.
         CommitRejectedError: the disk is full.
@@ -270,6 +300,8 @@ def upserts(
         def batches() -> Iterator[pa.RecordBatch]:
             start = 0
             for batch in kept.reader():
+                if target is not None:
+                    _check_fit(batch, target)
                 no = pa.repeat(pa.scalar(False), batch.num_rows)
                 is_fresh = no if fresh is None else fresh.slice(start, batch.num_rows)
                 yield pa.RecordBatch.from_arrays([*batch.columns, no, is_fresh], schema=schema)

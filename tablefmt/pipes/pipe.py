@@ -175,11 +175,11 @@ class _Run:
         chosen = pipe.where is not None or pipe.transform is not None
         whole = takes_both_ends(pipe.source, self.target, self.derived, keys, chosen=chosen)
         rows = new_rows(pipe.source, self.derived, "net", pipe.where, KINDS, whole=whole)
-        with upserts(rows, pipe.transform, keys, self._columns) as new:
-            if self.target is None:
+        there = None if self.target is None else self.target.view.head.metadata.schema
+        with upserts(rows, pipe.transform, keys, self._columns, there) as new:
+            if self.target is None or there is None:
                 return self._make(new.came(), partition_by)
-            there = self.target.view.head.metadata.schema.names
-            check_copied(new.columns.names, there, self.store.uri)
+            check_copied(new.columns.names, there.names, self.store.uri)
             statement = merge_by(new.keys, new.columns.names, new.signed)
             check = None
             if self.derived.start is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -151,6 +153,41 @@ def test_columns_that_were_widened() -> None:
         {"id": 1, "p": 1, "v": "a", "n": "x"},
         {"id": 3, "p": 2, "v": "c", "n": "x"},
     ]
+
+
+CUT: list[tuple[str, str, Any, Any]] = [
+    ("INT", "DOUBLE", 2.0, 0.5),
+    ("INT", "BIGINT", 2, 2**40),
+    ("DECIMAL(10, 1)", "DECIMAL(12, 3)", Decimal("2.500"), Decimal("2.505")),
+    ("DATE", "TIMESTAMP_NTZ", datetime(2020, 1, 2), datetime(2020, 1, 2, 3)),
+]
+"""A type, a wider one, a value that both hold, and one that the first does not hold."""
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "wider", "exact", "value"),
+    # Without keys, no time goes into a date.
+    [*((None, *case) for case in CUT[:3]), *(("id", *case) for case in CUT)],
+)
+def test_a_value_that_the_target_does_not_hold_is_refused(
+    keys: str | None, kind: str, wider: str, exact: Any, value: Any
+) -> None:
+    """PIP-5, SCH-5: a MERGE alone would cut it to the column's type (SQL-3)."""
+    here = tablefmt.create(memory().uri, f"id BIGINT, v {kind}")
+    tablefmt.pipe(here).into(uri := memory().uri, keys=keys)
+    here.alter.widen_column("v", wider)
+    here.append([{"id": 1, "v": exact}])
+    tablefmt.pipe(here).into(uri, keys=keys)
+    copied = tablefmt.open(uri).to_arrow()["v"].cast(here.to_arrow()["v"].type)
+    assert copied.to_pylist() == [exact]
+    version = tablefmt.open(uri).version
+    here.append([{"id": 2, "v": value}])
+    with pytest.raises(SchemaMismatchError, match="'v'"):
+        tablefmt.pipe(here).into(uri, keys=keys)
+    assert tablefmt.open(uri).version == version
+    tablefmt.open(uri).alter.widen_column("v", wider)
+    tablefmt.pipe(here).into(uri, keys=keys)
+    assert rows_by_id(tablefmt.open(uri)) == rows_by_id(here)
 
 
 def test_what_changes_no_value_reads_no_more_than_before() -> None:
