@@ -19,6 +19,7 @@ def rows(spark: Any) -> Any:
 
 
 def streamed(spark: Any, uri: str) -> None:
+    """The query is refused as it is started, not in its first batch."""
     query = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", 1)
@@ -28,7 +29,8 @@ def streamed(spark: Any, uri: str) -> None:
         .trigger(availableNow=True)
         .start(uri)
     )
-    query.awaitTermination()
+    query.stop()
+    raise AssertionError("the query was started")
 
 
 MADE: dict[str, Callable[[Any, str], Any]] = {

@@ -15,7 +15,7 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.errors import CommitRejectedError
 from tablefmt.spark.statements import spark_merge
-from tablefmt.spark.statements.source_rows import is_repeatable
+from tablefmt.spark.statements.source_rows import is_repeatable, stored_once
 from tests.spark.looking import data_files, everything, strays
 from tests.spark.statements.readings import KEYS, Dropping, differing, model
 from tests.tables import sorted_rows
@@ -71,6 +71,18 @@ def test_rows_lost_in_every_attempt_fail_the_merge_and_leave_nothing(
     assert strays(uri, before) == []
     assert tablefmt.open(uri).version == version
     assert sorted_rows(uri, "id", "v") == [(i, "old") for i in range(KEYS)]
+
+
+def test_a_source_that_may_differ_is_read_once_before_its_first_use(
+    spark: Any, tmp_path: Path
+) -> None:
+    """An executor that dies in the job that lists keys would give it keys of two readings."""
+    rows = stored_once(differing(spark, tmp_path, waits=False), "MERGE")
+    assert [file.name for file in tmp_path.glob("reading*")] == ["reading0"]
+    expected = [(key, "reading 0") for key in (0, 1, 2, 3, 4, 1000)]
+    for _ in range(2):
+        assert sorted_rows(rows.select("k", "w")) == expected
+    assert [file.name for file in tmp_path.glob("reading*")] == ["reading0"]
 
 
 def test_only_sources_that_cannot_differ_are_stored_with_the_first_use(
