@@ -409,8 +409,8 @@ def tag_at(txn: TransactionSnapshot, asked: TagRequest) -> Tag:
     number = txn.view.check_version(txn.version if version is None else version)
     if asked.seconds is None:
         return Tag(number)
-    # Times of a log may be ahead of this clock.
-    now_us = max(txn.measured.began.wall_us, head.timestamp)
+    # A clock that is behind would let the version go too early (TAG-2).
+    now_us = max(txn.measured.began.wall_us, head.timestamp, txn.view.store.clock_us())
     return Tag(number, min(now_us + round(min(asked.seconds, 1e12) * 1e6), MICROS_MAX))
 
 

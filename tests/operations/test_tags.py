@@ -163,6 +163,24 @@ def test_vacuum_and_log_expiry_keep_a_tagged_version_until_its_time() -> None:
     assert_sound(store)
 
 
+def test_a_machine_whose_clock_is_behind_keeps_a_version_as_long_as_it_said() -> None:
+    """TAG-2: the table was idle for longer than the tag keeps its version."""
+    store = Dated(clock := Clock())
+    table = new_table(store, clock=clock)
+    table.append(rows(1))
+    clock.micros += 100 * DAY
+    behind = handle(store, Clock(clock.micros - 300 * DAY))
+    behind.alter.set_tag("kept", version=1, retain=timedelta(days=60))
+    (tag,) = handle(store, clock).tags().to_pylist()
+    assert int(tag["retain_until"].timestamp() * 1e6) == clock.micros + 60 * DAY
+    handle(store, clock).overwrite(rows(2))
+    clock.micros += 50 * DAY
+    late = handle(store, clock)
+    late.append(rows(3))
+    late.vacuum(dry_run=False)
+    assert ids(handle(store, clock), 1) == [1]
+
+
 def test_a_tag_of_a_version_below_the_horizon_keeps_nothing() -> None:
     """TAG-2: a horizon stays where it is for a writer whose clock is behind."""
     clock = Clock()
