@@ -134,8 +134,8 @@ class Table(ReadableTable):
     def append(
         self, data: Any, *, merge_schema: bool = False, **commit: Unpack[CommitKeywords]
     ) -> Commit:
-        """Add rows, columns by name (DAT-2). Without rows and application version, no version is
-        made.
+        """Add rows, columns by name (DAT-2). Commit nothing if there are neither rows nor an
+        application version.
 
         Args:
             data: a pyarrow Table or reader, pandas, polars, or any object with
@@ -195,7 +195,7 @@ class Table(ReadableTable):
         )
 
     def truncate(self, where: Condition = None, **commit: Unpack[CommitKeywords]) -> Commit:
-        """Remove all rows, or those of `where`. Without such rows, no version is made.
+        """Remove all rows, or those of `where`. Commit nothing if there are none.
 
         `where` and errors are those of `overwrite`.
         """
@@ -287,7 +287,7 @@ class Table(ReadableTable):
         """Return the tags of the table, one row each, in the order of names (TAG-1).
 
         The columns are name, version, `retain_until` and `can_be_read`. `retain_until` is the time
-        after which a vacuum may remove the version, and NULL if it stays with the tag.
+        after which a vacuum may remove the version. It is NULL if the tag has no such time.
         """
         return tags(self.context)
 
@@ -444,8 +444,8 @@ class Table(ReadableTable):
         Args:
             kind: "minor" selects small files and files with many deleted rows (CMP-1); "major"
                 selects all files of partitions that need work (CMP-2).
-            where: as of `scan`: only files that may hold such rows; by partition columns, exactly
-                the files of those partitions (CMP-3).
+            where: as in `scan`. It selects only files that may hold matching rows. A condition on
+                partition columns selects exactly the files of those partitions (CMP-3).
             target_file_size: desired bytes of a file; by default the property targetFileSize.
             dry_run: return the plan, which can be printed and read as Arrow, and write nothing.
             commit_every: commit after every `commit_every` groups, so that they stay if the rest
@@ -562,12 +562,13 @@ class Table(ReadableTable):
     ) -> ExportReport:
         """Write the table's metadata in the form of another format, over the same data files.
 
-        Readers of that format then read the table. A copy goes on where it stands. Set the property
-        `export` to have it follow every commit (XPT-1).
+        Readers of that format then read the table. An existing copy gets the versions that it
+        lacks. Set the property `export` to export every commit (XPT-1).
 
         Args:
             to: "delta" or "iceberg".
-            start: first version of a new copy: "head", or a version for time travel from there on.
+            start: first version of a new copy: "head", or an older version. Readers of the copy can
+                read no version before it.
             catalog: catalog of Iceberg to register the copy with: its name in PyIceberg's
                 configuration, or a catalog of PyIceberg.
             table: name of the copy in the catalog, such as "sales.orders".
@@ -593,7 +594,7 @@ class Table(ReadableTable):
         properties: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Table:
-        """Make a new table of one version of this table, by default the newest (CLN-1).
+        """Clone one version of this table, by default the newest, to a new table (CLN-1).
 
         It has the version's rows, columns, partitioning, constraints and properties. It has no
         tags, no comment, no application versions and no history. Later commits of either table do
@@ -655,7 +656,7 @@ class Table(ReadableTable):
             seconds: begin no new work after this time; at most half of it goes to compactions.
 
         Raises:
-            InvalidRangeError: `seconds` is not a number of 0 or more.
+            InvalidArgumentError: `seconds` is not a number of 0 or more.
             StoreError, CorruptTableError: the log cannot be read.
         """
         return maintain(self.context, dry_run=dry_run, seconds=seconds)
@@ -701,8 +702,8 @@ class Table(ReadableTable):
         horizon. The report has the reason for each file (RET-4, RET-6).
 
         Args:
-            retention: how long a version stays after the next one: text such as "7 days", a
-                timedelta, or seconds. By default deletedFileRetentionDuration.
+            retention: how long a version stays after the next one replaced it: text such as "7
+                days", a timedelta, or seconds. By default deletedFileRetentionDuration.
             dry_run: report the files that would go, and change nothing.
             breaks_running_transactions: allow a retention shorter than that property. Readers of
                 those versions fail, and running transactions may lose their files.
@@ -930,7 +931,7 @@ def import_table(
     adopt: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
-    """Make a table of an existing table's files, where they are. Nothing is copied or deleted.
+    """Import the files of an existing table as a new table. Copy nothing.
 
     The source stays readable. Later commits write only files of their own.
 
@@ -938,7 +939,7 @@ def import_table(
         uri: the folder of the source. For Iceberg also the address of a metadata file, as a
             catalog names it: `…/metadata/00003-….metadata.json`.
         format: "parquet" (a folder of Parquet files, perhaps in hive folders such as `day=1`),
-            "delta" or "iceberg"; None: found out by the files in the folder.
+            "delta" or "iceberg"; None: detected from the files in the folder.
         into: the place of the new table; None: the source's folder. The returned handle may read
             the source's folder. Later, open the table with the storage option `import_roots`.
         adopt: vacuum and drop may remove the files once the table does not need them. By default,

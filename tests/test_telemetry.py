@@ -194,7 +194,7 @@ def test_a_commit_that_another_writer_made(collected: Collected) -> None:
         "event": "nothing to commit",
         "table": table.uri,
         "operation": "WRITE",
-        "reason": "version 2 applied it",
+        "reason": "version 2 has applied this operation already",
     }
 
 

@@ -147,8 +147,9 @@ def _no_type(schema: Schema, places: Sequence[Place], eras: Sequence[Era], range
         message.append(f"Read the range in parts: {', then '.join(reads)}")
     for version in refused:
         message.append(
-            f"Version {version} is a part of its own. It is refused too if it deleted rows of "
-            "one type and added rows of the other: read the table at that version instead"
+            f"Version {version} must be read separately. That read fails too if the version "
+            "deleted rows of one type and added rows of the other: read the table at that version "
+            "instead"
         )
     return ". ".join(message)
 

@@ -110,7 +110,8 @@ storage_option = click.option(
     multiple=True,
     metavar="K=V",
     callback=storage_options,
-    help="Option of the store. Dots nest: client_kwargs.region_name=eu-west-1. Repeatable.",
+    help="Option of the store. Dots separate levels: client_kwargs.region_name=eu-west-1. "
+    "Repeatable.",
 )
 
 debug_option = click.option(

@@ -42,7 +42,9 @@ LOG_COLUMNS = ("version", "timestamp", "operation", "files", "rows", "bytes", "t
 @on_table
 @click.option("--since", type=POINT, help="Print entries from this version or time on, inclusive.")
 @click.option("--until", type=POINT, help="Print entries up to this version or time, inclusive.")
-@click.option("--limit", type=click.IntRange(min=0), help="Print the newest N of them.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), help="Print only the newest N of these entries."
+)
 @follow_options
 def log(
     uri: str,
@@ -204,7 +206,7 @@ def tags(uri: str, as_json: bool, options: Json) -> None:
 
 @click.command()
 @on_table
-@click.option("--limit", type=click.IntRange(min=0), help="Print the newest N versions.")
+@click.option("--limit", type=click.IntRange(min=0), help="Print only the newest N versions.")
 def history(uri: str, as_json: bool, options: Json, limit: int | None) -> None:
     """Print the commits, newest first, with Delta's column names."""
     rows = records(open_table(uri, options).history(limit))

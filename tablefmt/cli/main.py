@@ -100,7 +100,8 @@ def demo(uri: str | None, master: str, rows: int | None, options: Json) -> None:
 
     It loads, overwrites, copies increments and reads older versions.
 
-    Every line that begins with `ok` or `WRONG` is a comparison with pandas. The tables stay.
+    Every line that begins with `ok` or `WRONG` is a comparison with pandas. The tables
+    stay after the demo.
     """
     # Without it, Spark warns about the machine's name. No other machine needs to reach this
     # session.

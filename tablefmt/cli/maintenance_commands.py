@@ -133,9 +133,9 @@ def print_commit(commit: Commit, as_json: bool) -> None:
 @on_table
 @_of_removal
 def vacuum(uri: str, as_json: bool, options: Json, deletes: bool, **more: Any) -> None:
-    """Print files no kept version needs; --delete removes them.
+    """Print unneeded files; --delete removes them.
 
-    Each file has the reason beside it.
+    No kept version needs these files. The output has the reason for each file.
 
     Exits with 1 if a file could not be removed.
     """
@@ -162,14 +162,19 @@ def expire_log(uri: str, as_json: bool, options: Json, deletes: bool, **more: An
 def _of_layout(command: Command) -> Command:
     """Add the options that both commands share."""
     decorators = (
-        click.option("--where", help="Rewrite only files that may hold rows of this condition."),
+        click.option(
+            "--where",
+            help="Rewrite only files that may hold rows for which this SQL condition is true.",
+        ),
         click.option(
             "--target-file-size",
             type=int,
             metavar="BYTES",
             help="Desired file size; by default the property targetFileSize.",
         ),
-        click.option("--commit-every", type=int, metavar="N", help="Commit after every N groups."),
+        click.option(
+            "--commit-every", type=int, metavar="N", help="Commit after every N groups of files."
+        ),
         click.option(
             "--dry-run", is_flag=True, help="Print the plan with reasons, and write nothing."
         ),
@@ -201,7 +206,9 @@ def compact(uri: str, as_json: bool, options: Json, kind: Kind, dry_run: bool, *
 @click.command()
 @on_table
 @click.option("--by", help="Column names, separated by commas; by default the table's order.")
-@click.option("--curve", type=click.Choice(CURVES), help="By default zorder, or hilbert.")
+@click.option(
+    "--curve", type=click.Choice(CURVES), help="By default zorder with --by, else hilbert."
+)
 @_of_layout
 def cluster(
     uri: str,
@@ -253,7 +260,7 @@ def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
     "--format",
     "format_name",
     type=click.Choice(FORMATS),
-    help="Format of the source; by default it is found out.",
+    help="Format of the source; by default detected.",
 )
 @click.option("--into", help="Place of the new table; by default the source's folder.")
 @click.option("--adopt", is_flag=True, help="Let vacuum and drop remove the source's files.")
@@ -281,13 +288,15 @@ def import_(
 @click.argument("into")
 @click.option("--deep", is_flag=True, help="Copy the data files. Without it, they are shared.")
 @click.option("--as-of", type=STATE, help="Version, tag or time to clone; by default the newest.")
-@click.option("--hold", is_flag=True, help="Keep the version from vacuum, by a tag of the source.")
+@click.option(
+    "--hold", is_flag=True, help="Set a tag in the source, so that vacuum keeps this version."
+)
 def clone(
     uri: str, as_json: bool, options: Json, into: str, deep: bool, as_of: Point, hold: bool
 ) -> None:
-    """Make a new table at INTO of one version of the table.
+    """Clone one version of a table to a new table at INTO.
 
-    Without --deep, the new table reads the files of the other one: open it with --storage-option
+    Without --deep, the clone reads the data files of the source. Open it with --storage-option
     import_roots=URI.
     """
     table = open_table(uri, options)
@@ -313,7 +322,7 @@ def clone(
 def checkpoint(uri: str, as_json: bool, options: Json) -> None:
     """Write a checkpoint of the newest version.
 
-    A long log then opens fast.
+    A table with a long log then opens faster.
     """
     report = open_table(uri, options).checkpoint()
     print_report(report, asdict(report), as_json)
@@ -329,7 +338,7 @@ def checkpoint(uri: str, as_json: bool, options: Json) -> None:
     metavar="V",
     help="First version of a new copy; by default the newest.",
 )
-@click.option("--check", is_flag=True, help="Compare the copy with the log instead.")
+@click.option("--check", is_flag=True, help="Write nothing; compare an existing copy with the log.")
 @click.option("--catalog", metavar="NAME", help="Register the copy with this Iceberg catalog.")
 @click.option("--table", metavar="NS.TABLE", help="Name of the copy in the catalog.")
 def export_command(
@@ -342,9 +351,9 @@ def export_command(
     catalog: str | None,
     table: str | None,
 ) -> None:
-    """Write the metadata for Delta or Iceberg readers.
+    """Write metadata for readers of Delta or Iceberg.
 
-    The copy refers to the same data files.
+    This copy of the metadata refers to the same data files.
 
     With --check, exits with 1 if the copy differs from the log.
     """
@@ -369,7 +378,7 @@ def export_command(
     type=float,
     default=SECONDS,
     show_default=True,
-    help="Begin no new task after this time.",
+    help="Begin no new task after so many seconds.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the tasks that are due, with reasons.")
 def maintain(uri: str, as_json: bool, options: Json, seconds: float, dry_run: bool) -> None:

@@ -70,7 +70,7 @@ def snapshot_of(table: Table, as_of: Point) -> Snapshot:
 def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
     """Print size, properties, schema and due maintenance of a table.
 
-    Names are those of Delta where Delta has them.
+    Where Delta has the same fact, the name is that of Delta.
     """
     table = open_table(uri, options)
     snapshot = snapshot_of(table, as_of)
@@ -202,13 +202,14 @@ ROWS_AT_ONCE = 1000
     "--content",
     type=click.Choice(CONTENTS),
     default="changes",
-    help="changes: every change. net: the difference between both ends. append: its new rows.",
+    help="changes: every change. net: the difference between both ends. append: "
+    "the rows that this difference adds.",
 )
 @click.option(
     "--expired",
     type=click.Choice(EXPIRED),
     default="error",
-    help="If the range is no longer kept: fail, or return all rows at its end.",
+    help="If changes of the range have expired: fail, or print all rows at its end.",
 )
 @follow_options
 def changes(
@@ -433,7 +434,7 @@ def lag(uri: str, as_json: bool, options: Json, sources: tuple[str, ...]) -> Non
     "-o", "--output", "path", required=True, type=click.Path(), help="The HTML file to write."
 )
 def report(uri: str, as_json: bool, options: Json, path: str) -> None:
-    """Write a page about commits, files, retention and health."""
+    """Write an HTML page about commits, files and health."""
     size = len(open_table(uri, options).report(path).encode())
     if as_json:
         print_document({"path": path, "bytes": size})

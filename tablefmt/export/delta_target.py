@@ -191,7 +191,8 @@ class DeltaTarget:
             return f"{reason}; rewrite the imported files with compact(kind='major')"
         if twins := names_alike(schema):
             return (
-                f"Delta takes the names {twins[0]!r} and {twins[1]!r} for one; rename one of them"
+                f"Delta cannot tell the names {twins[0]!r} and {twins[1]!r} apart; rename one of "
+                "them"
             )
         columns = [f for f in schema.fields if f.initial is not None]
         if not columns:

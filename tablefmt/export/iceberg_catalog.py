@@ -127,7 +127,7 @@ def _registered(
     except NoSuchTableError:
         return str(catalog.register_table(name, metadata).metadata_location)
     if known.properties.get(TABLE) != mark.table:
-        why = f"{name} is another table in the catalog"
+        why = f"the catalog has another table with the name {name}"
         raise ExportBlockedError(uri, "iceberg", known.metadata_location, why)
     here = known.metadata_location.rpartition("/")[0] == metadata.rpartition("/")[0]
     if here and checked_version(known.properties.get(VERSION, "0")) >= mark.version:

@@ -358,6 +358,6 @@ def _unsupported(node: exp.Expression) -> UnsupportedFeatureError:
         construct = node.key
     text = node.sql("spark")[:200]
     return UnsupportedFeatureError(
-        f"{text} ({construct}) is more than comparisons of a column with constants",
+        f"{text} ({construct}) is not supported here; compare columns with constants",
         [f"sql:{construct}"],
     )

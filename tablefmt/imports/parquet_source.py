@@ -47,7 +47,7 @@ def parquet_source(store: Store) -> Source:
         if now == listing:
             return None
         different = sorted({*now} ^ {*listing})
-        return f"the file {different[0][0]!r:.200} appeared, changed or went"
+        return f"the file {different[0][0]!r:.200} appeared, changed or was removed"
 
     return Source(
         format="parquet",

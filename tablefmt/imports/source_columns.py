@@ -369,10 +369,10 @@ def calendar_problem(footer: pq.FileMetaData) -> str | None:
         leaf = footer.schema.column(at)
         kind = str(leaf.logical_type)
         if leaf.physical_type == "INT96" and legacy96:
-            return f"the column {leaf.path!r:.200} holds INT96 of Spark's legacy calendar"
+            return f"the column {leaf.path!r:.200} holds INT96 times in Spark's legacy calendar"
         is_time = kind.startswith("Timestamp")
         if legacy and (is_time or kind.startswith("Date")) and _may_be_old(footer, at, is_time):
-            return f"the column {leaf.path!r:.200} may hold days of Spark's legacy calendar"
+            return f"the column {leaf.path!r:.200} may hold dates in Spark's legacy calendar"
     return None
 
 

@@ -97,8 +97,8 @@ class LayoutPlan(ArrowReport):
         sizes, chosen = self.files["size"].to_numpy(), ~np.isnan(group.astype(float))
         head = (
             f"version {self.version}: {self.operation} would rewrite {int(chosen.sum())} of "
-            f"{self.files.num_rows} files ({int(sizes[chosen].sum())} bytes) as about "
-            f"{sum(g.outputs for g in self.groups)} of {self.target} bytes each"
+            f"{self.files.num_rows} files ({int(sizes[chosen].sum())} bytes) into about "
+            f"{sum(g.outputs for g in self.groups)} of up to {self.target} bytes each"
         )
         shown = [
             f"  group {at}: {len(one.files)} files into {one.outputs}"

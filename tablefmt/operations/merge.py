@@ -115,7 +115,7 @@ def explanation(
     else:
         why = f"pruned by {to_sql(read_condition.predicate)[:TEXT_MAX]}"
     return (
-        f"version {txn.version}: {files.num_rows} of {total} files, "
+        f"version {txn.version}: opens {files.num_rows} of {total} files, "
         f"{live_rows(files)} of {rows} rows, {pc.sum(files['size']).as_py() or 0} of {size} bytes; "
         f"{why}; source {source_rows} rows"
     )

@@ -263,7 +263,7 @@ def changed_rows(
     if content != "append" and marks is None:
         names = source.view.metadata_at(derived.to).schema.names
         check_names(
-            names, CHANGE_COLUMNS, "rename them in the source, or take content='append' or keys"
+            names, CHANGE_COLUMNS, "rename them in the source, or pass content='append' or keys"
         )
     begin = {"starting_version": 0} if first else {"after_version": derived.start}
     try:

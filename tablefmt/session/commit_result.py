@@ -173,7 +173,7 @@ def report_outcome(table: str, plan: Plan, done: Done) -> None:
     elif isinstance(outcome, Unknown):
         log_event(logger, "unknown", table, version=outcome.version, **work, reason=outcome.reason)
     elif isinstance(outcome, AlreadyApplied):
-        reason = f"version {outcome.version} applied it"
+        reason = f"version {outcome.version} has applied this operation already"
         log_event(logger, "nothing to commit", table, **work, reason=reason)
     else:
         reason = f"other commits did the same up to version {outcome.version}"

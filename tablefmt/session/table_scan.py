@@ -193,7 +193,7 @@ class Scan(BatchSource):
         else:
             why = "no condition"
         return (
-            f"version {self.version}: {kept.num_rows} of {total} files, "
+            f"version {self.version}: reads {kept.num_rows} of {total} files, "
             f"{kept_rows - kept_deleted} of {rows} rows, {kept_bytes} of {size} bytes; {why}; "
             f"columns {', '.join(f.name for f in self.columns)}"
         )

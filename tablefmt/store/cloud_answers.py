@@ -61,7 +61,7 @@ class Dialect:
         if status == 403:
             return f"access is denied; grant it to these credentials ({shown})"
         if 300 <= status < 400:
-            return f"the store leads to another address; check the endpoint ({shown})"
+            return f"the store redirects to another address; check the endpoint ({shown})"
         return explain_status(status, shown)
 
 

@@ -60,7 +60,7 @@ KINDS = (
         "CKP-2: applications may be many",
     ),
     Kind(
-        "block of entries",
+        "compacted log segment",
         rf"_log/history/{_NUMBER}-{_NUMBER}\.jsonl\.gz",
         BLOCK_BYTES_MAX,
         "HIS-1: 64 MiB of entries that gzip cannot make smaller",
@@ -72,7 +72,7 @@ KINDS = (
         "CKP-3: 131,072 files of 16 KiB of bounds each",
     ),
     Kind(
-        "side file",
+        "overflow metadata file",
         rf"(?:_log/side|deletes)/{_NONCE}\.parquet",
         PARQUET_BYTES_MAX,
         "ADD-6, DEL-3: a commit of millions of files",

@@ -209,7 +209,7 @@ WENT = ("delete", "update_preimage")
 
 PART = re.compile(r"changes\(after_version=(\d+), ending_version=(\d+)\)")
 
-ALONE = re.compile(r"Version (\d+) is a part of its own. It is refused too")
+ALONE = re.compile(r"Version (\d+) must be read separately. That read fails too")
 
 
 def check(history: History) -> None:
@@ -357,9 +357,9 @@ def test_a_commit_that_takes_one_type_and_brings_another_is_refused_alone() -> N
             table.changes(after_version=5, content=content)
         assert str(caught.value) == (
             "column 's.a.element' was long at version 5, double at version 6, and no type can "
-            "hold all of these values (INC-4). Version 6 is a part of its own. It is refused too "
-            "if it deleted rows of one type and added rows of the other: read the table at that "
-            "version instead"
+            "hold all of these values (INC-4). Version 6 must be read separately. That read fails "
+            "too if the version deleted rows of one type and added rows of the other: read the "
+            "table at that version instead"
         )
     with pytest.raises(InvalidRangeError, match="after_version=3, ending_version=5"):
         next(iter(table.changes(starting_version=0).follow()))

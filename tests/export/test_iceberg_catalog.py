@@ -79,12 +79,14 @@ def test_another_table_is_not_replaced(catalog: Any, tmp_path: Path) -> None:
     catalog.create_namespace("ns")
     catalog.create_table("ns.theirs", pa.schema([("id", pa.int64())]))
     table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
-    with pytest.raises(ExportBlockedError, match=r"ns\.theirs is another table in the catalog"):
+    with pytest.raises(
+        ExportBlockedError, match=r"the catalog has another table with the name ns\.theirs"
+    ):
         table.export("iceberg", catalog=catalog, table="ns.theirs")
     assert ids(catalog, "ns.theirs") == []
     other = tablefmt.create(str(tmp_path / "u"), "id BIGINT")
     table.export("iceberg", catalog=catalog, table="ns.t")
-    with pytest.raises(ExportBlockedError, match=r"ns\.t is another table"):
+    with pytest.raises(ExportBlockedError, match=r"another table with the name ns\.t"):
         other.export("iceberg", catalog=catalog, table="ns.t")
 
 

@@ -264,7 +264,7 @@ def test_a_merge_opens_the_files_that_can_match() -> None:
         if rest is not None:
             builder = builder.when_not_matched_by_source_delete(rest or None)
         text = builder.explain()
-        return text.split(": ")[1].split(" files")[0]
+        return text.split(": opens ")[1].split(" files")[0]
 
     assert opened(data((2, "", 0), (22, "", 0)), "t.id = s.id") == "2 of 3"
     assert opened(data((2, "", 0), (22, "", 0)), "t.id = s.id AND t.id < 20") == "1 of 3"

@@ -213,8 +213,12 @@ def test_sums_for_people_are_of_the_rows_that_are_left() -> None:
         {"id": 2, "rows": 1, "deleted": 0},
     ]
     assert "rows=3," in repr(table.table)
-    assert table.table.scan().explain().startswith("version 2: 2 of 2 files, 3 of 3 rows,")
-    assert table.table.scan(where="id < 5").explain().startswith("version 2: 1 of 2 files, 2 of 3")
+    assert table.table.scan().explain().startswith("version 2: reads 2 of 2 files, 3 of 3 rows,")
+    assert (
+        table.table.scan(where="id < 5")
+        .explain()
+        .startswith("version 2: reads 1 of 2 files, 2 of 3")
+    )
 
 
 def test_a_count_reads_no_file() -> None:

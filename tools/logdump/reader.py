@@ -211,7 +211,7 @@ class Replay:
         except OSError:
             raise Refusal("ADD-6", f"names {side['path']}, which cannot be read") from None
         same = len(raw) == side["size"] and hashlib.sha256(raw).hexdigest() == side["sha256"]
-        require(same, "ADD-6", "has a side file of another size or SHA-256")
+        require(same, "ADD-6", "has an overflow metadata file of another size or SHA-256")
         columns = side_columns(raw, side["files"])
         return files_of(columns, fields, partition_by, self.remarks)
 

@@ -171,23 +171,29 @@ def _side(side: Json, load: Callable[[str], bytes]) -> dict[str, list[Any]]:
     try:
         raw = load(side["path"])
         same = len(raw) == side["size"] and hashlib.sha256(raw).hexdigest() == side["sha256"]
-        require(same, "DEL-3", "has a side file of another size or SHA-256")
+        require(same, "DEL-3", "has an overflow metadata file of another size or SHA-256")
         footer = footer_of(raw)
         same = footer.num_rows == side["files"] <= MAX_SIDE_FILES
-        require(same, "DEL-3", "has a side file with another number of files")
+        require(same, "DEL-3", "has an overflow metadata file with another number of files")
         newer = strangers(dict.fromkeys(names_of(footer)), DELETE, "delete", OPEN)
         require(not newer, "VER-2", f"needs a newer version, for {side['path']} has {newer}")
         table = parquet_columns(raw, footer)
     except (OSError, BadParquetError) as error:
         raise Refusal("DEL-3", f"names {side['path']}, which cannot be read: {error}") from None
-    require({*DELETES} <= {*table.column_names}, "DEL-3", "has a side file with other columns")
+    require(
+        {*DELETES} <= {*table.column_names},
+        "DEL-3",
+        "has an overflow metadata file with other columns",
+    )
     columns = {name: table[name].to_pylist() for name in DELETES}
     for name in DELETES[2:]:
         sound = all(value is None or isinstance(value, bytes) for value in columns[name])
-        require(sound, "DEL-3", f"has a side file whose column {name!r} is not binary")
+        require(
+            sound, "DEL-3", f"has an overflow metadata file whose column {name!r} is not binary"
+        )
         columns[name] = [b and base64.b64encode(b).decode() for b in columns[name]]
     sound = all(type(v) is int and v > 0 for v in columns["file"] + columns["rows"])
-    require(sound, "DEL-3", "has a side file with files or rows that are none")
+    require(sound, "DEL-3", "has an overflow metadata file with files or rows that are none")
     return columns
 
 

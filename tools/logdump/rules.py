@@ -243,7 +243,7 @@ def check_fields(entry: Json, version: int) -> None:
         columns = {*PER_FILE, *(key.rstrip("?") for key in (*COLUMNS, *DELETE))}
         group = entry.get(name, {}).keys()
         both = "side" in group and columns & group
-        require(not both, rule, f"has `{name}` in a side file, and in the entry")
+        require(not both, rule, f"has `{name}` in a overflow metadata file, and in the entry")
     both = {"partitions", "predicate"} <= (entry["basis"]["scope"] or {}).keys()
     require(not both, "ENT-5", "has a scope of partitions, and of a condition")
     check_cursors(entry)
@@ -362,16 +362,20 @@ def _implausible(own: Json, rows: int, path: str, fields: dict[str, Json]) -> Re
 
 def side_columns(raw: bytes, files: int) -> Json:
     """Return the `add` columns of an overflow metadata file with `files` files (ADD-6)."""
-    require(files <= MAX_SIDE_FILES, "ADD-6", f"has a side file of {files} files")
+    require(files <= MAX_SIDE_FILES, "ADD-6", f"has an overflow metadata file of {files} files")
     try:
         footer = footer_of(raw)
         require(
-            footer.num_rows == files, "ADD-6", f"has a side file that does not hold {files} files"
+            footer.num_rows == files,
+            "ADD-6",
+            f"has an overflow metadata file that does not hold {files} files",
         )
         _check_columns(dict.fromkeys(names_of(footer)))
         table = columns_of(raw, footer)
     except BadParquetError as error:
-        raise Refusal("ADD-6", f"has a side file that is not Parquet: {error}") from None
+        raise Refusal(
+            "ADD-6", f"has an overflow metadata file that is not Parquet: {error}"
+        ) from None
     return add_columns(table)
 
 
@@ -383,16 +387,20 @@ def add_columns(table: pa.Table) -> Json:
         values = encode(table[name])
         if key:
             plain = group not in PER_FILE and {group, f"{group}?"} & COLUMNS.keys()
-            require(not plain, "ADD-6", f"has a side file with a column {name!r:.100}")
+            require(
+                not plain, "ADD-6", f"has an overflow metadata file with a column {name!r:.100}"
+            )
             add.setdefault(group, {})[key] = values
         else:
             add[name] = values
     _check_columns(add)
-    require(fits(add, COLUMNS), "ADD-6", "has a side file with other columns")
+    require(fits(add, COLUMNS), "ADD-6", "has an overflow metadata file with other columns")
     return add
 
 
 def _check_columns(columns: Json) -> None:
     """Refuse columns that a newer version wrote, by their names (VER-2)."""
     newer = strangers({name.partition(".")[0]: None for name in columns}, COLUMNS, "add", OPEN)
-    require(not newer, "VER-2", f"needs a newer version, for its side file has {newer}")
+    require(
+        not newer, "VER-2", f"needs a newer version, for its overflow metadata file has {newer}"
+    )

@@ -151,7 +151,7 @@ def _for_store(spark: Session, store: Store) -> Choice:
             return fallback(gcs_connector.NO_JAR)
         return Choice("native", "Hadoop opens the bucket with Google's connector")
     if traits.scheme == "az":
-        return fallback("tables on Azure always do, with Hadoop's connector too")
+        return fallback("tables on Azure always go through Arrow, even with Hadoop's connector")
     if traits.scheme != "s3":
         return Choice("arrow", f"Hadoop has no file system for {traits.scheme}://")
     problem = s3a.why_not(store)

@@ -80,7 +80,7 @@ def _answer(spark: Session) -> str:
         answered: str = spark.range(0, 1, 1, 1).select(asked("id")).collect()[0][0]
     except Exception as error:
         # The statement itself will fail in the same way, with a better error.
-        _log.debug("Spark's workers could not be asked for tablefmt: %s", error)
+        _log.debug("cannot check if Spark's workers have tablefmt: %s", error)
         return ""
     return answered
 

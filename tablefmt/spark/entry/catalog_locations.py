@@ -57,7 +57,7 @@ def location_of(sql: Callable[[str], DataFrame], name: str) -> str | None:
 
 
 def catalog_table_or_none(spark: Session, given: object) -> CatalogTable | None:
-    """Return the tablefmt table that a text names in the catalog. None if it is a place.
+    """Return the tablefmt table that a text names in the catalog. None if the text is a location.
 
     Over Spark Connect it has only the location, and no storage options.
     """

@@ -22,9 +22,9 @@ from tablefmt.store.location import open_store
 
 
 def metadata_at(path: str | None, storage: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the table and the kind of a path such as `/t#files`. None: it is no such path.
+    """Return the table and the kind of a path such as `/t#files`. None for any other path.
 
-    A table whose own path has such an ending is no metadata table.
+    A table may have a path with such an ending. Its rows are read, not its metadata.
     """
     found = None if path is None else metadata_path(path)
     if found is None or path is None or _is_table(path, storage):

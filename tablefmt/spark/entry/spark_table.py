@@ -439,7 +439,7 @@ class SparkTable:
         `Table.compact`.
 
         Raises:
-            InvalidPredicateError, InvalidRangeError, CorruptDataError: as `Table.compact`.
+            InvalidPredicateError, InvalidArgumentError, CorruptDataError: as `Table.compact`.
             UnsupportedFeatureError: memory://, which the workers cannot read.
         """
         check_flags(dry_run=dry_run)
@@ -536,7 +536,7 @@ def open(
             catalog's options. Over Connect, a name gives the location only.
 
     Raises:
-        InvalidRangeError: a local folder and a table of the catalog both have this name.
+        InvalidArgumentError: a local folder and a table of the catalog both have this name.
         TableNotFoundError, UnsupportedFeatureError: as `tablefmt.open`.
     """
     named = catalog_table_or_none(spark, uri)
@@ -581,7 +581,7 @@ def import_table(
     adopt: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> SparkTable:
-    """Make a table of an existing table's files, where they are, without a Spark job.
+    """Import the files of an existing table as a new table, without a Spark job.
 
     Arguments and errors as `tablefmt.import_table`.
     """
