@@ -87,7 +87,7 @@ def test_explain_tells_version_files_and_why(spark: Any, uri: str) -> None:
     tablefmt.spark.write(frame_of(spark, range(3, 6)).coalesce(1), uri)
     frame = spark.read.format("tablefmt").load(uri)
     assert "version 2: 2 of 2 files" in plan_of(frame)
-    assert "version 2: 1 of 2 files, by" in plan_of(frame.where("id > 3").select("p"))
+    assert "version 2: 1 of 2 files, pruned by" in plan_of(frame.where("id > 3").select("p"))
     assert "ReadSchema: struct<p:string>" in plan_of(frame.select("p"))
     assert sorted_rows(frame.where("id > 3")) == wanted(range(4, 6))
     assert len(frame.where("id > 3").inputFiles()) == 1

@@ -170,7 +170,7 @@ public class SnapshotFileIndex implements FileIndex {
       return guarded ? this : new SnapshotFileIndex(this, conditions, left, why, false, null, times);
     }
     return new SnapshotFileIndex(
-        this, texts, found, ", by " + joined(texts), guarded, first, times);
+        this, texts, found, ", pruned by " + joined(texts), guarded, first, times);
   }
 
   /** Returns the same files for a scan that uses the times at which they were written, or not. */
