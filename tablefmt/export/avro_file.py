@@ -158,10 +158,15 @@ def write_records(
     schema: Schema, facts: Mapping[str, str], records: Sequence[Mapping[str, Any]]
 ) -> bytes:
     """Return the file of records that are dicts."""
+    return write_encoded(schema, facts, [encode(schema, record) for record in records])
+
+
+def write_encoded(schema: Schema, facts: Mapping[str, str], records: Sequence[bytes]) -> bytes:
+    """Return the file of records that are encoded."""
     blocks = []
     for start in range(0, len(records), BLOCK_RECORDS):
         part = records[start : start + BLOCK_RECORDS]
-        blocks.append((len(part), b"".join(encode(schema, record) for record in part)))
+        blocks.append((len(part), b"".join(part)))
     return _file(schema, facts, blocks)
 
 

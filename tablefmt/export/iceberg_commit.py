@@ -270,6 +270,7 @@ class _Snapshot:
         replaced = frozenset(
             address.decode()
             for files in replacing
+            if files.num_rows
             for address in self._table.addresses(files).to_pylist()
         )
         kept = self._reread(plan[1], replaced)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.export import avro_file as avro
-from tablefmt.export.avro_file import write_columns, write_records
+from tablefmt.export.avro_file import write_columns, write_encoded
 from tablefmt.export.iceberg_records import entry_schema, list_schema
 from tablefmt.export.iceberg_schema import Json, columns_of
 from tablefmt.export.iceberg_values import (
@@ -131,6 +131,15 @@ class Manifest:
     low: int
     high: int
     """Lowest and highest file id that it may list."""
+    _encoded: dict[int, bytes] = field(default_factory=dict, compare=False, repr=False)
+    """Bytes of the record by format version: a list names most manifests of the one before."""
+
+    def encoded(self, form: int) -> bytes:
+        """Return the bytes of its record in a manifest list of a format version."""
+        if form not in self._encoded:
+            record = {"first_row_id": None, **self.record}
+            self._encoded[form] = avro.encode(list_schema(form), record)
+        return self._encoded[form]
 
     @property
     def live(self) -> int:
@@ -256,8 +265,7 @@ def manifest_list(table: TableForm, manifests: Sequence[Manifest], parent: int |
         "sequence-number": str(table.snapshot),
         "format-version": str(table.form),
     }
-    records = [{"first_row_id": None, **manifest.record} for manifest in manifests]
-    body = write_records(list_schema(table.form), facts, records)
+    body = write_encoded(list_schema(table.form), facts, [m.encoded(table.form) for m in manifests])
     digest = hashlib.sha256(body).hexdigest()[:16]
     return NewObject(f"{FOLDER}snap-{table.snapshot}-{digest}.avro", body)
 
