@@ -45,7 +45,7 @@ def open_catalog(catalog: Any) -> Any:
         return load_catalog(catalog)
     except Exception as error:
         raise InvalidArgumentError(
-            f"cannot open the catalog {catalog!r}: {error}. Pass the name of a catalog in "
+            f"cannot open the catalog {catalog!r}: {_said(error)}. Pass the name of a catalog in "
             "PyIceberg's configuration"
         ) from None
 
@@ -85,8 +85,19 @@ def register(catalog: Any, name: str, metadata: str, mark: Mark, uri: str) -> st
         # Catalogs raise errors of many libraries.
         raise StoreError(
             f"the copy at {metadata} is written, but the catalog could not register it as "
-            f"{name!r}: {type(error).__name__}: {error!s:.300}. Export again to repeat that."
-        ) from error
+            f"{name!r}: {type(error).__name__}: {_said(error)}. Export again to repeat that."
+        ) from None
+
+
+_USER = re.compile(r"(?<=://)\S*@")
+_SIGNED = re.compile(
+    r"(?i)([?&;][\w.-]*(?:sig|token|secret|password|pwd|credential|key)[\w.-]*=)[^&;\s]+"
+)
+
+
+def _said(error: Exception) -> str:
+    """Return the message of a catalog's error without credentials in addresses (STO-13)."""
+    return _SIGNED.sub(r"\1…", _USER.sub("…@", str(error)))[:300]
 
 
 def obeyed_problem(document: Any, metadata: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,12 @@ def elsewhere(document: dict[str, Any]) -> None:
     document["snapshots"][0]["manifest-list"] = "s3://theirs/metadata/snap-1.avro"
 
 
+def beside(document: dict[str, Any]) -> None:
+    """Name a folder whose address is as long as the right one."""
+    place = document["location"][:-1] + "u/metadata/snap-1.avro"
+    document["snapshots"][0]["manifest-list"] = place
+
+
 def above(document: dict[str, Any]) -> None:
     place = f"{document['location']}/metadata/../../u/snap-1.avro"
     document["snapshots"][0]["manifest-list"] = place
@@ -109,6 +116,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "endpoint": (lambda d: d["properties"].update({"s3.endpoint": "http://h"}), r"'s3\.endpoint'"),
     "location": (lambda d: d.update({"location": "s3://theirs"}), "'s3://theirs'"),
     "snapshot": (elsewhere, "'s3://theirs/metadata/snap-1.avro'"),
+    "beside": (beside, "u/metadata/snap-1"),
     "above": (above, r"/metadata/\.\./\.\./u/"),
     "decoded": (decoded, "%2e%2e%2f"),
     "shape": (lambda d: d["snapshots"].insert(0, 7), "an unexpected structure"),
@@ -151,6 +159,49 @@ def test_an_error_of_a_catalog_names_what_is_done(catalog: Any, tmp_path: Path) 
     )
     table.export("iceberg", catalog=catalog, table="ns.t")
     assert ids(catalog, "ns.t") == []
+
+
+SECRET = "pass/word"
+
+SAID = [
+    f"Could not infer the catalog type from the uri: mysql://me:{SECRET}@host/db",
+    f"Max retries exceeded with url: https://h/x?a=1&X-Amz-Security-Token={SECRET}&sig={SECRET}",
+    f"two of them: s3://me:{SECRET}@a and jdbc:x://h;Password={SECRET}",
+]
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_errors_of_catalogs_show_no_credentials(tmp_path: Path, text: str) -> None:
+    """STO-13, XPT-28: neither the message, nor the repr, nor the traceback."""
+
+    class Leaking:
+        def create_namespace(self, name: str) -> None:
+            raise ValueError(text)
+
+        register_table = create_namespace
+
+    table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
+    with pytest.raises(StoreError) as caught:
+        table.export("iceberg", catalog=Leaking(), table="ns.t")
+    shown = "".join(traceback.format_exception(caught.value)).partition("StoreError")[2]
+    assert SECRET not in repr(caught.value) + str(caught.value) + shown
+    assert "ValueError" in str(caught.value)
+
+
+def test_a_catalog_that_cannot_be_opened_shows_no_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """STO-13: PyIceberg's own message has the address of its configuration."""
+    import pyiceberg.catalog
+
+    def load(name: str) -> None:
+        raise ValueError(SAID[0])
+
+    monkeypatch.setattr(pyiceberg.catalog, "load_catalog", load)
+    table = tablefmt.create(str(tmp_path / "t"), "id BIGINT")
+    with pytest.raises(InvalidArgumentError, match=r"mysql://…@host/db") as caught:
+        table.export("iceberg", catalog="ours", table="ns.t")
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize(
