@@ -474,3 +474,28 @@ def test_names_of_partition_columns_may_have_colons(tmp_path: Path) -> None:
         table = tablefmt.import_table(place)
         assert alike(table.to_arrow()) == alike(rows)
         assert table.scan(where=f"`{name}` = ':'").files().num_rows == 1
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_source_that_is_vacuumed_afterwards(tmp_path: Path, elsewhere: bool) -> None:
+    """DAT-5: missing files are named. In its own folder, Delta removes the new table's files."""
+    path, into = tmp_path / "t", tmp_path / "u" if elsewhere else None
+    deltalake.write_deltalake(path, pa.table({"id": [1, 2], "p": ["a", "b"]}), partition_by=["p"])
+    table = tablefmt.import_table(path, into=into)
+    table.append([{"id": 3, "p": "c"}])
+    source = deltalake.DeltaTable(path)
+    source.delete("p = 'a'")
+    source.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    table.refresh()
+    with pytest.raises(CorruptDataError, match=r"p=a/.*it is missing"):
+        table.to_arrow(where="p = 'a'")
+    assert table.to_arrow(where="p = 'b'")["id"].to_pylist() == [2]
+    if elsewhere:
+        assert table.to_arrow(where="p = 'c'")["id"].to_pylist() == [3]
+    else:
+        with pytest.raises(CorruptDataError, match=r"data/.*it is missing"):
+            table.to_arrow(where="p = 'c'")
+    missing = {found.object for found in table.verify().findings}
+    assert {key.split("/")[0] for key in missing} == ({"p=a"} if elsewhere else {"p=a", "data"})
+    # The table is damaged now. The second reader would say so after the test.
+    shutil.rmtree((into or path) / "_log")
