@@ -295,7 +295,8 @@ def imported_problem(view: LogView, version: int) -> str:
             return (
                 f"{path} is an imported file, and readers of Iceberg would not find its columns: "
                 "some have field ids of another table, a type that Iceberg lacks (INT96 too), the "
-                "name of another column, or values that differ from the partition's"
+                "name of another column, or values that differ from the partition's, or the table "
+                "is a clone"
             )
     if live and (name := twice_mapped(metadata)):
         return f"two columns have the name {name!r} in imported files"

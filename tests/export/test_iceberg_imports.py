@@ -212,3 +212,18 @@ def test_a_default_of_an_imported_column(tmp_path: Path, check: Callable[..., No
     there = tablefmt.import_table(with_default(tmp_path / "there"), into=tmp_path / "t")
     assert there.to_arrow().to_pylist() == [{"id": 1, "n": 7}, {"id": 2, "n": 7}]
     check(there)
+
+
+@pytest.mark.parametrize("shallow", [True, False])
+def test_a_clone_of_an_import_is_held_by_name(
+    shallow: bool, tmp_path: Path, check: Callable[..., None]
+) -> None:
+    """CLN-3, XPT-29: types of a clone may be wider than at the import."""
+    write(tmp_path / "s/k=1/a.parquet", {"id": pa.array([1], pa.int32())})
+    table = tablefmt.import_table(tmp_path / "s")
+    table.alter.widen_column("id", "BIGINT")
+    copy = table.clone(tmp_path / "c", shallow=shallow)
+    with pytest.raises(UnsupportedFeatureError, match="is an imported file.*is a clone"):
+        copy.export("iceberg")
+    copy.compact("major")
+    check(copy)
