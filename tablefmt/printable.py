@@ -21,6 +21,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else json_escape(c) for c in text)
 
 
+def number_of(count: int, noun: str, several: str = "") -> str:
+    """Return a count with its noun: `1 file`, `2 files`. `several` is an irregular plural."""
+    return f"{count} {noun if count == 1 else several or noun + 's'}"
+
+
 def printable_lines(lines: Iterable[str]) -> str:
     """Return lines as one text. Each line is printable, so no part of a line can start another."""
     return "\n".join(map(printable, lines))

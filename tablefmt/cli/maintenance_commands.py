@@ -37,6 +37,7 @@ from tablefmt.maintenance.verify import verify as verify_store
 from tablefmt.model.properties import split_names
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.operations.compact_plan import KINDS, MINOR, Kind, LayoutPlan
+from tablefmt.printable import number_of
 from tablefmt.session.commit_result import Commit
 from tablefmt.table import import_table
 
@@ -279,7 +280,8 @@ def import_(
     table = import_table(uri, format_name, into=into, adopt=adopt, storage_options=options)
     files, rows, size = table.context.view.snapshot().totals
     report = {"uri": table.uri, "version": table.version, "files": files, "rows": rows}
-    text = f"{table.uri}: imported {files} files with {rows} rows, {size} bytes"
+    text = f"{table.uri}: imported {number_of(files, 'file')} with {number_of(rows, 'row')}"
+    text += f", {size} bytes"
     print_report(text, {**report, "bytes": size}, as_json)
 
 
@@ -313,7 +315,8 @@ def clone(
     files, rows, size = made.view.snapshot().totals
     record = {"uri": made.store.uri, "version": made.version, "files": files, "rows": rows}
     how = "copied" if deep else "shared"
-    text = f"{made.store.uri}: {files} {how} files with {rows} rows, {size} bytes"
+    text = f"{made.store.uri}: {number_of(files, how + ' file')} with {number_of(rows, 'row')}"
+    text += f", {size} bytes"
     print_report(text, {**record, "bytes": size}, as_json)
 
 

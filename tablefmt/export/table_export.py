@@ -26,7 +26,7 @@ from tablefmt.export.iceberg_target import IcebergTarget, location_of
 from tablefmt.model.argument_checks import whole_number
 from tablefmt.model.name_matching import did_you_mean
 from tablefmt.model.properties import export_targets
-from tablefmt.printable import printable
+from tablefmt.printable import number_of, printable
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.object_store import Store
@@ -80,7 +80,11 @@ class ExportReport(ArrowReport):
         return pa.Table.from_pylist([asdict(self)], _SCHEMA)
 
     def __str__(self) -> str:
-        done = f"{self.written} versions written" if self.first is not None else "nothing to do"
+        done = (
+            f"{number_of(self.written, 'version')} written"
+            if self.first is not None
+            else "nothing to do"
+        )
         found = f", {self.found} found" if self.found else ""
         held = f"; it shows version {self.shown}: {self.held}" if self.held else ""
         return printable(

@@ -42,7 +42,7 @@ from tablefmt.model.log_entry import (
 )
 from tablefmt.model.properties import Retention, duration_text, retention_seconds
 from tablefmt.model.tags import kept_for_tags
-from tablefmt.printable import printable_lines
+from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.checkpoint_writing import checkpoint_at
 from tablefmt.session.staging import commit_with_retries
 from tablefmt.session.table_context import TableContext
@@ -96,9 +96,9 @@ class ExpiryReport(ArrowReport):
         would = "would remove" if self.dry_run else "removed"
         size = bytes_of(self.entries, self.failures)
         lines = [
-            f"{self.uri}: {would} {count} entries, {size} bytes; the log then covers versions "
-            f"{self.log_start} to {self.version}, and versions from {self.oldest} on are readable "
-            f"(retention {duration_text(self.retention_seconds)})"
+            f"{self.uri}: {would} {number_of(count, 'entry', 'entries')}, {size} bytes; the log "
+            f"then covers versions {self.log_start} to {self.version}, and versions from "
+            f"{self.oldest} on are readable (retention {duration_text(self.retention_seconds)})"
         ]
         lines += [f"  not removed: {path}: {why}" for path, why in self.failures.items()]
         if self.dry_run:

@@ -39,7 +39,7 @@ from tablefmt.model.properties import get_property
 from tablefmt.model.tags import kept_for_tags
 from tablefmt.operations.automatic_compaction import layout_here, layout_of, worthwhile
 from tablefmt.operations.compact import plan_of
-from tablefmt.printable import printable_lines
+from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.checkpoint_writing import newest_checkpoint
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import autocommit
@@ -88,8 +88,8 @@ def _why_compact(context: TableContext) -> str | None:
     chosen = plan.files.filter(pc.is_in(plan.files["id"], ids))
     rows, deleted = pc.sum(chosen["rows"]).as_py(), pc.sum(chosen["deleted"]).as_py()
     return (
-        f"{chosen.num_rows} files can be compacted into {sum(group.outputs for group in groups)}; "
-        f"{deleted} of their {rows} rows are deleted"
+        f"{number_of(chosen.num_rows, 'file')} can be compacted into "
+        f"{sum(group.outputs for group in groups)}; {deleted} of their {rows} rows are deleted"
     )
 
 
@@ -366,4 +366,5 @@ def _compact(context: TableContext, end: float) -> tuple[str, str]:
         commits += 1
         files += sum(len(group.files) for group in groups)
         outputs += sum(group.outputs for group in groups)
-    return DONE, f"compacted {files} files into about {outputs}, in {commits} commits"
+    made = f"about {outputs}, in {number_of(commits, 'commit')}"
+    return DONE, f"compacted {number_of(files, 'file')} into {made}"

@@ -12,7 +12,7 @@ from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import CorruptTableError, LostCheckpointError, UnsupportedFeatureError
 from tablefmt.log.codec import digest
 from tablefmt.log.object_names import root_version
-from tablefmt.printable import printable
+from tablefmt.printable import number_of, printable
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.checkpoint_parts import PartFile
 from tablefmt.snapshot.checkpoint_reader import listed_roots, read_base
@@ -51,9 +51,9 @@ class CheckpointReport(ArrowReport):
 
     def __str__(self) -> str:
         return printable(
-            f"{self.uri}: checkpoint of version {self.version}, {self.files} files in "
-            f"{self.parts} parts; {self.written_parts} parts and {self.written_bytes} bytes "
-            f"written in {self.seconds:.2f} s: {self.path}"
+            f"{self.uri}: checkpoint of version {self.version}, {number_of(self.files, 'file')} in "
+            f"{number_of(self.parts, 'part')}; {number_of(self.written_parts, 'part')} and "
+            f"{self.written_bytes} bytes written in {self.seconds:.2f} s: {self.path}"
         )
 
 

@@ -50,7 +50,7 @@ from tablefmt.model.properties import (
     transaction_seconds,
 )
 from tablefmt.model.tags import kept_for_tags
-from tablefmt.printable import printable_lines
+from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.checkpoint_root import decode_root
 from tablefmt.snapshot.log_view import LogView
@@ -190,8 +190,8 @@ class VacuumReport(ArrowReport):
         kept = "would be" if self.dry_run else "are"
         size = bytes_of(self.files, self.failures)
         lines = [
-            f"{self.uri}: {would} {count} of {self.listed} files, {size} bytes; versions "
-            f"{self.oldest} to {self.version} {kept} kept (retention "
+            f"{self.uri}: {would} {count} of {number_of(self.listed, 'file')}, {size} bytes; "
+            f"versions {self.oldest} to {self.version} {kept} kept (retention "
             f"{duration_text(self.retention_seconds)})"
         ]
         for row in self.files.slice(0, SHOWN).to_pylist():

@@ -29,7 +29,7 @@ from tablefmt.model.import_layouts import LAYOUT, layout_of
 from tablefmt.model.log_entry import Entry, Lineage
 from tablefmt.model.positions import decode_positions, row_span
 from tablefmt.model.times import show_time
-from tablefmt.printable import printable_lines
+from tablefmt.printable import number_of, printable_lines
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.store.import_roots import folder_of
@@ -177,8 +177,8 @@ class Report(ArrowReport):
 
     def __str__(self) -> str:
         how = "every page read" if self.deep else "lengths and footers"
-        head = f"{self.uri}: version {self.version}, {self.files} live files ({how})"
-        end = ": sound" if self.ok else f": {len(self.findings)} findings"
+        head = f"{self.uri}: version {self.version}, {number_of(self.files, 'live file')} ({how})"
+        end = ": sound" if self.ok else f": {number_of(len(self.findings), 'finding')}"
         lines = [f"  {f.object}: {f.problem} (rule {f.rule})" for f in self.findings]
         return printable_lines([head + end, *lines, *_told(self.unnamed)])
 

@@ -19,7 +19,7 @@ from tablefmt.conflict.read_write_sets import Ids
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.data.data_writer import codes_of
 from tablefmt.model.import_layouts import NUMBER
-from tablefmt.printable import printable_lines
+from tablefmt.printable import number_of, printable_lines
 
 MINOR, MAJOR = "minor", "major"
 Kind = Literal["minor", "major"]
@@ -97,17 +97,17 @@ class LayoutPlan(ArrowReport):
         sizes, chosen = self.files["size"].to_numpy(), ~np.isnan(group.astype(float))
         head = (
             f"version {self.version}: {self.operation} would rewrite {int(chosen.sum())} of "
-            f"{self.files.num_rows} files ({int(sizes[chosen].sum())} bytes) into about "
-            f"{sum(g.outputs for g in self.groups)} of up to {self.target} bytes each"
+            f"{number_of(self.files.num_rows, 'file')} ({int(sizes[chosen].sum())} bytes) into "
+            f"about {sum(g.outputs for g in self.groups)} of up to {self.target} bytes each"
         )
         shown = [
-            f"  group {at}: {len(one.files)} files into {one.outputs}"
+            f"  group {at}: {number_of(len(one.files), 'file')} into {one.outputs}"
             for at, one in enumerate(self.groups[:SHOWN])
         ]
         if len(self.groups) > SHOWN:
             shown.append(f"  and {len(self.groups) - SHOWN} more groups")
         counts = zip(*_counted(self.files["reason"]), strict=True)
-        why = [f"  {count} files: {reason}" for reason, count in sorted(counts)]
+        why = [f"  {number_of(count, 'file')}: {reason}" for reason, count in sorted(counts)]
         return printable_lines([head, *shown, *why])
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import InvalidArgumentError, TablefmtError
 from tablefmt.pipes.pipe_batch import pipe_cursor_of
-from tablefmt.printable import printable_lines
+from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.table_scan import ReadableTable
 from tablefmt.snapshot.cursors import Cursor, Cursors, Key
@@ -72,7 +72,7 @@ class LagReport(ArrowReport):
         return pa.Table.from_pylist([asdict(one) for one in self.sources], _SCHEMA)
 
     def __str__(self) -> str:
-        head = f"{self.uri}: version {self.version}, {len(self.sources)} pipes"
+        head = f"{self.uri}: version {self.version}, {number_of(len(self.sources), 'pipe')}"
         return printable_lines([head, *(f"  {_line(one)}" for one in self.sources)])
 
 
@@ -197,4 +197,4 @@ def _line(one: SourceLag) -> str:
     if not one.versions:
         return f"{pipe}: up to date, at version {one.newest}"
     old = "" if one.seconds is None else f", the oldest {one.seconds:.0f} s old"
-    return f"{pipe}: {one.versions} versions behind version {one.newest}{old}"
+    return f"{pipe}: {number_of(one.versions, 'version')} behind version {one.newest}{old}"

@@ -17,7 +17,7 @@ def test_import_prints_the_files_and_rows(tmp_path: Path) -> None:
         write(tmp_path / name / "day=1" / "a.parquet", {"x": [1, 2]})
     result = CliRunner().invoke(main, ["import", str(tmp_path / "t")])
     assert result.exit_code == 0, result.output
-    assert "imported 1 files with 2 rows" in result.output
+    assert "imported 1 file with 2 rows" in result.output
     command = ["import", str(tmp_path / "u"), "--format", "parquet", "--json"]
     report = json.loads(CliRunner().invoke(main, command).output)
     assert (report["version"], report["files"], report["rows"]) == (1, 1, 2)

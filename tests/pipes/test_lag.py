@@ -214,7 +214,7 @@ def test_the_command(tmp_path: Path) -> None:
     named = ("--source", here.uri)
     assert command(target, *named) == (
         0,
-        f"{target}: version 1, 1 pipes\n  {here.uri}: up to date, at version 1\n",
+        f"{target}: version 1, 1 pipe\n  {here.uri}: up to date, at version 1\n",
     )
     here.append({"id": [2]})
     code, text = command(target, "--json", *named)

@@ -301,6 +301,6 @@ def test_by_hand(tmp_path: Path) -> None:
     (row,) = report.to_arrow().to_pylist()
     assert row["path"] == report.path
     assert row["sha256"] == verified(table.context.store, report.path)[1]
-    assert "checkpoint of version 4, 4 files in 1 parts" in str(report)
+    assert "checkpoint of version 4, 4 files in 1 part;" in str(report)
     again = table.checkpoint()
     assert (again.version, again.path != report.path) == (4, True)
