@@ -223,7 +223,7 @@ def test_a_clone_of_an_import_is_held_by_name(
     table = tablefmt.import_table(tmp_path / "s")
     table.alter.widen_column("id", "BIGINT")
     copy = table.clone(tmp_path / "c", shallow=shallow)
-    with pytest.raises(UnsupportedFeatureError, match="is an imported file.*is a clone"):
+    with pytest.raises(UnsupportedFeatureError, match=r"is an imported file.*is a clone"):
         copy.export("iceberg")
     copy.compact("major")
     check(copy)
