@@ -85,7 +85,7 @@ def register(catalog: Any, name: str, metadata: str, mark: Mark, uri: str) -> st
         # Catalogs raise errors of many libraries.
         raise StoreError(
             f"the copy at {metadata} is written, but the catalog could not register it as "
-            f"{name!r}: {type(error).__name__}: {_said(error)}. Export again to repeat that."
+            f"{name!r}: {type(error).__name__}: {_said(error)}. Export again to register it."
         ) from None
 
 

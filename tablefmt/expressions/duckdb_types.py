@@ -355,14 +355,14 @@ def _from_text(value: Typed, target: Type) -> str:
             f"(CASE WHEN {value.sql} IS NULL THEN NULL "
             f"WHEN lower({body}) IN ('t','true','y','yes','1') THEN TRUE "
             f"WHEN lower({body}) IN ('f','false','n','no','0') THEN FALSE "
-            f"ELSE error('a text that is no boolean') END)"
+            f"ELSE error('a text is not a valid boolean') END)"
         )
     parsed = f"CAST({body} AS {duck_type(target)})"
     if name == "float":
         parsed = _to_float(f"CAST({body} AS DOUBLE)")
     return (
         f"(CASE WHEN {value.sql} IS NULL THEN NULL WHEN regexp_full_match({body}, '{forms[name]}') "
-        f"THEN {parsed} ELSE error('a text that is no {name}') END)"
+        f"THEN {parsed} ELSE error('a text is not a valid {name}') END)"
     )
 
 

@@ -148,8 +148,8 @@ def conflicts(
     last = newest if ending_version is None else context.version_of(ending_version)
     if not kept <= first <= last <= newest:
         raise InvalidRangeError(
-            f"versions {first} to {last} are no range of the versions in the log, which has "
-            f"{kept} to {newest}. Choose starting_version and ending_version in between."
+            f"versions {first} to {last} are not a range in the log, which has versions {kept} to "
+            f"{newest}. Choose starting_version and ending_version in between."
         )
     versions = versions.slice(0, last + 1 - kept)
     read = pc.fill_null(versions["read_version"], pc.subtract(versions["version"], 1))

@@ -222,7 +222,7 @@ class Directories:
             if create:
                 raise
             # A file as root holds no objects, like a root that does not exist.
-            raise FileNotFoundError(errno.ENOENT, "the root is no directory") from None
+            raise FileNotFoundError(errno.ENOENT, "the root is not a directory") from None
 
     def _open_below(self, folder: str, create: bool, unsynced: list[Handle] | None) -> Handle:
         above, _, name = folder.rpartition("/")

@@ -155,7 +155,7 @@ def test_an_error_of_a_catalog_names_what_is_done(catalog: Any, tmp_path: Path) 
     assert str(caught.value) == (
         f"the copy at file://{table.uri}/metadata/v1.metadata.json is written, but the catalog "
         "could not register it as 'ns.t': RuntimeError: no \\u001b[31m answer\\u000aat all. "
-        "Export again to repeat that."
+        "Export again to register it."
     )
     table.export("iceberg", catalog=catalog, table="ns.t")
     assert ids(catalog, "ns.t") == []
