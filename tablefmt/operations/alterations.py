@@ -142,8 +142,8 @@ def set_tag(name: str, version: int | str | None, seconds: float | None) -> Alte
 
 
 def drop_tag(name: str) -> Alteration:
-    """Return the change of `Alter.drop_tag`."""
-    known = checked_tag_name(name)
+    """Return the change of `Alter.drop_tag`. A log may hold names that `set_tag` refuses."""
+    known = name if isinstance(name, str) else checked_tag_name(name)
     return Alteration("DROP TAG", lambda metadata: without_tag(metadata, known), {"tag": known})
 
 
