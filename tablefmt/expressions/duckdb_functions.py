@@ -381,6 +381,15 @@ def _date_part(function: str, ends: tuple[str, str]) -> Write:
     return write
 
 
+def _hour(node: exp.Hour, read: Read) -> Typed:
+    moment = read(node.this)
+    if moment.type is None or type_name(moment.type) not in ("timestamp", "timestamp_ntz"):
+        raise refused(node, f"the hour of {moment.type}", "hour")
+    sql, ends = moment.sql, ("4", "19")
+    part = duckdb_types.at_ends(sql, ends, f"hour({sql})", duckdb_types.TIMESTAMP)
+    return Typed(f"CAST({part} AS INTEGER)", INTEGER)
+
+
 def _date_add(node: exp.TsOrDsAdd, read: Read) -> Typed:
     unit = node.args.get("unit")
     if unit is not None and str(unit).upper() not in ("DAY", "'DAY'"):
@@ -452,6 +461,7 @@ FUNCTIONS: Mapping[type[exp.Expression], Write] = {
     exp.Year: _date_part("year", ("5881580", "-5877641")),
     exp.Month: _date_part("month", ("7", "6")),
     exp.Day: _date_part("day", ("11", "24")),
+    exp.Hour: _hour,
     exp.TsOrDsAdd: _date_add,
     exp.DateDiff: _date_difference,
     exp.Greatest: _extreme("greatest"),

@@ -53,7 +53,8 @@ _FUNCTIONS: frozenset[type[exp.Expression]] = frozenset(
         *(exp.Abs, exp.Floor, exp.Ceil, exp.Round),
         *(exp.Concat, exp.Upper, exp.Lower, exp.Trim, exp.Length, exp.Substring),
         *(exp.Left, exp.Right, exp.Replace, exp.MD5),
-        *(exp.TsOrDsToDate, exp.Year, exp.Month, exp.Day, exp.TsOrDsAdd, exp.DateDiff),
+        *(exp.TsOrDsToDate, exp.Year, exp.Month, exp.Day, exp.Hour),
+        *(exp.TsOrDsAdd, exp.DateDiff),
     }
 )
 """Functions of one row, as in Spark. Tests compare the engine with Spark for both tables."""

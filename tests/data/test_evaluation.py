@@ -305,6 +305,8 @@ ENDS: dict[str, Callable[[int, int], Any]] = {
     "month(d)": lambda d, t: civil(d)[1],
     "day(d)": lambda d, t: civil(d)[2],
     "year(t)": lambda d, t: civil(t // US_OF_DAY)[0],
+    "hour(t)": lambda d, t: t // 3_600_000_000 % 24,
+    "hour(n)": lambda d, t: t // 3_600_000_000 % 24,
     "day(n)": lambda d, t: civil(t // US_OF_DAY)[2],
     "datediff(date_add(d, 1), DATE '1970-01-01')": lambda d, t: within(d + 1, 31),
     "datediff(date_sub(d, 1), DATE '1970-01-01')": lambda d, t: within(d - 1, 31),

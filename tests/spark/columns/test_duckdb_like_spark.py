@@ -100,7 +100,8 @@ SAME = [
     "CAST(date_add(DATE'1970-01-01', IF(o, 2147483647, -2147483647)) AS STRING)",
     "year(date_add(DATE'1970-01-01', IF(o, 2147483647, -2147483647)))",
     "day(date_add(DATE'1970-01-01', IF(o, 2147483647, -2147483647)))",
-    "year(q)", "month(t)", "day(q)", "date_add(z, -1)", "datediff(t, z)", "to_date(t)",
+    "year(q)", "month(t)", "day(q)", "hour(t)", "hour(CAST(q AS TIMESTAMP))",
+    "date_add(z, -1)", "datediff(t, z)", "to_date(t)",
     "round(e, 1)", "round(g, 2)", "round(2.675D, 2)", "round(-0.5D)", "floor(e * 1D)", "ceil(i)",
     # Names.
     "`a b` + `c.``d`", "r.k", "r.`W x`", "r.k > 0", "T.i + 0",

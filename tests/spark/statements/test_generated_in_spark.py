@@ -196,7 +196,7 @@ def test_both_backends_fill_and_check(spark: Any, uri: str, backend: str) -> Non
 
 def test_functions_of_spark_alone(spark: Any, uri: str, use_backend: Callable[..., None]) -> None:
     """GEN-3: in UTC by Spark's own expressions; by Arrow refused by name."""
-    columns = "ts TIMESTAMP, h INT GENERATED ALWAYS AS (hour(ts))"
+    columns = "ts TIMESTAMP, h INT GENERATED ALWAYS AS (minute(ts) * 0 + hour(ts))"
     table = tablefmt.spark.create(spark, uri, columns)
     table.append(spark.sql(f"SELECT {LATE} AS ts"))
     refused(lambda: table.append(spark.sql(f"SELECT {LATE} AS ts, 23 AS h")), uri, "`h`")
