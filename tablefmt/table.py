@@ -591,6 +591,7 @@ class Table(ReadableTable):
         version: int | str | None = None,
         timestamp: Time | None = None,
         hold: bool = False,
+        replace: bool = False,
         properties: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Table:
@@ -609,11 +610,14 @@ class Table(ReadableTable):
             timestamp: the version at this time instead, in the forms of `scan`.
             hold: for a shallow clone: set a tag of this table, so that a vacuum keeps the version.
                 The tag is named in the clone's history; drop it when the clone is not needed.
+            replace: replace the rows and the definition of the table at the place, if there is
+                one. It keeps its history and its tags (CLN-5).
             properties: properties of the clone, in place of those of this table.
             storage_options: of the place; by default those of this table.
 
         Raises:
             TableExistsError, ForeignTableError: the place is taken.
+            ConstraintViolationError: the table to replace is append-only.
             VersionNotFoundError, InvalidRangeError: no such version, or a vacuum gave it up
                 meanwhile.
             InvalidArgumentError: the place is inside this table; `hold` of a deep clone.
@@ -630,6 +634,7 @@ class Table(ReadableTable):
                 version=version,
                 timestamp=timestamp,
                 hold=hold,
+                replace=replace,
                 properties=properties,
             )
         )

@@ -87,7 +87,9 @@ def assert_agrees(table: Any, storage_options: Json | None = None) -> None:
     Compares the whole state at the handle's version: schema, partitioning, properties, times, files
     with their partition values; and every entry up to it. Reads the footer of every live file.
     """
-    document = logdump.read(table.uri, storage_options, as_of=table.version, files=True)
+    imports = table.context.view.metadata_at(table.version).imports.values()
+    options = {**(storage_options or {}), "import_roots": [each.root for each in imports]}
+    document = logdump.read(table.uri, options, as_of=table.version, files=True)
     assert document["findings"] == []
     assert table.schema.equals(_arrow_schema(document["state"]["schema"]))
     assert _shown(table) == _expected(document)

@@ -4,6 +4,8 @@
     OPTIMIZE t [WHERE …] [ZORDER BY (…)]    VACUUM t [RETAIN n HOURS] [DRY RUN]
     RESTORE [TABLE] t TO VERSION AS OF n    RESTORE [TABLE] t TO TIMESTAMP AS OF '…'
     CONVERT TO tablefmt delta.`/path`       (or iceberg, parquet)
+    CREATE [OR REPLACE] TABLE [IF NOT EXISTS] n [SHALLOW | DEEP] CLONE t
+        [VERSION AS OF n | TIMESTAMP AS OF '…'] [TBLPROPERTIES (…)] [LOCATION '…']
 
 The statements are Delta Lake's. `t` is a name, or a path as a string literal.
 """
@@ -11,7 +13,8 @@ The statements are Delta Lake's. `t` is a name, or a path as a string literal.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.literals import literal_text
@@ -33,6 +36,13 @@ _FORMS = tuple(
         rf"(?:\s*\((?P<listed>{_HIDDEN}*)\)|\s+(?P<by>[^();]+)))?",
         rf"(?P<verb>VACUUM)\s+{_NAME}"
         r"(?:\s+RETAIN\s+(?P<hours>\d{1,18}(?:\.\d{1,18})?)\s+HOURS?)?(?P<dry>\s+DRY\s+RUN)?",
+        rf"(?P<create>CREATE\s+(?:OR\s+(?P<or_replace>REPLACE)\s+)?|(?P<replace>REPLACE)\s+)TABLE"
+        rf"(?P<missing>\s+IF\s+NOT\s+EXISTS)?\s+(?P<target>{_WORD}(?:\s*\.\s*{_WORD})*)"
+        rf"\s*(?:(?<=[\s`])(?P<depth>SHALLOW|DEEP)\s+)?(?<=[\s`])(?P<verb>CLONE)\s+{_NAME}"
+        rf"(?:\s+VERSION\s+AS\s+OF\s+(?:(?P<version>\d{{1,18}})|(?P<tag>'{_HIDDEN}*'))"
+        rf"|\s+TIMESTAMP\s+AS\s+OF\s+(?P<timestamp>'{_HIDDEN}*'))?"
+        rf"(?:\s+TBLPROPERTIES\s*\((?P<properties>{_HIDDEN}*)\))?"
+        rf"(?:\s*(?<=[\s)])LOCATION\s+(?P<location>'{_HIDDEN}*'|\"{_HIDDEN}*\"))?",
         rf"(?P<verb>RESTORE)\s+(?:TABLE\s+)?{_NAME}\s+(?:TO\s+)?"
         rf"(?:VERSION\s+AS\s+OF\s+(?:(?P<version>\d{{1,18}})|(?P<tag>'{_HIDDEN}*'))"
         rf"|TIMESTAMP\s+AS\s+OF\s+(?P<timestamp>'{_HIDDEN}*'))",
@@ -51,8 +61,28 @@ _PIECE = re.compile(
 """Tokens of Spark's lexer. A hint is not a comment."""
 
 _BLOCK = re.compile(r"/\*(?!\+)|\*/")
+_PROPERTY = re.compile(
+    r"""\s*(?:(?P<words>[\w-]+(?:\.[\w-]+)*)|(?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"))
+      \s*(?:=\s*|\s)(?P<value>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\w.+-]+)\s*(?:,|$)""",
+    re.VERBOSE,
+)
 _PART = r"(?:`(?:[^`]|``)+`|\w+)"
 _COLUMN = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*(?:,|$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneRequest:
+    """The new table of CREATE TABLE … CLONE."""
+
+    target: str
+    """Name as written."""
+    shallow: bool = False
+    create: bool = True
+    """Create it if it does not exist. False: REPLACE TABLE."""
+    replace: bool = False
+    if_missing: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +90,7 @@ class TableStatement:
     """Content of one of these statements."""
 
     verb: str
-    """HISTORY, DETAIL, OPTIMIZE, VACUUM, RESTORE or CONVERT."""
+    """HISTORY, DETAIL, OPTIMIZE, VACUUM, RESTORE, CONVERT or CLONE."""
     table: str
     """Table name as written; of a path in quotes, the same path as a name."""
     by_path: bool = False
@@ -79,6 +109,8 @@ class TableStatement:
     """Quoted text of a time."""
     format: str | None = None
     """Format of the source of CONVERT. `table` is its path in backticks."""
+    clone: CloneRequest | None = None
+    """The new table of CLONE. `table` is its source."""
 
 
 def read_statement(text: str) -> TableStatement | None:
@@ -101,6 +133,9 @@ def read_statement(text: str) -> TableStatement | None:
     name = _path_name(part["path"]) if "path" in part else part["name"]
     if name is None:
         return None
+    clone = _clone(part) if "target" in part else None
+    if "target" in part and clone is None:
+        return None
     number = {key: int(part[key]) for key in ("limit", "version") if part.get(key)}
     return TableStatement(
         verb=part["verb"].upper(),
@@ -113,8 +148,41 @@ def read_statement(text: str) -> TableStatement | None:
         timestamp=part.get("timestamp"),
         tag=_text(part["tag"]) if "tag" in part else None,
         format=part["format"].lower() if "format" in part else None,
+        clone=clone,
         **number,
     )
+
+
+def _clone(part: Mapping[str, str]) -> CloneRequest | None:
+    """Return the new table of CLONE; None if the statement is invalid."""
+    properties = _properties(part.get("properties", ""))
+    replace = "or_replace" in part or "replace" in part
+    if properties is None or (replace and "missing" in part):
+        return None
+    return CloneRequest(
+        target=part["target"],
+        shallow=part.get("depth", "").upper() == "SHALLOW",
+        create="replace" not in part,
+        replace=replace,
+        if_missing="missing" in part,
+        properties=properties,
+        location=_text(part["location"]) if "location" in part else None,
+    )
+
+
+def _properties(text: str) -> dict[str, str] | None:
+    """Return the properties in brackets; None if there is anything else."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        match = _PROPERTY.match(text, at)
+        if match is None:
+            return None
+        value = match["value"]
+        name = match["words"] or _text(match["quoted"])
+        found[name] = _text(value) if value[0] in "'\"" else value
+        at = match.end()
+    return None if text.rstrip().endswith(",") else found
 
 
 def _text(quoted: str) -> str:

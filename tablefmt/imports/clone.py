@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -31,15 +32,19 @@ from tablefmt.imports.clone_plan import (
     shallow_imports,
     staged_clone,
 )
+from tablefmt.imports.clone_replacement import replace_by
 from tablefmt.imports.file_copies import THREADS, FileCopy, copy_files
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.model.argument_checks import check_flags
+from tablefmt.model.log_entry import Import
 from tablefmt.model.properties import check_properties
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import alter
 from tablefmt.operations.alterations import drop_tag, set_tag
-from tablefmt.operations.create import create_with_files, is_there, prepare
+from tablefmt.operations.create import create_with_files, is_there, open_if_exists, prepare
+from tablefmt.operations.restore import restore
 from tablefmt.session.commit_options import CommitOptions
+from tablefmt.session.measurements import Measured
 from tablefmt.session.metadata_changes import with_properties
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.table_scan import explain_given_up_version
@@ -52,6 +57,11 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 HOLD = "clone-"
 """Prefix of the name of a tag that keeps a source's version for its clone."""
+
+
+def clone_roots(source: TableContext, version: int) -> list[str]:
+    """Return the folders that a reader of a shallow clone must allow (IMP-3)."""
+    return CloneSource.of(source.store.uri, source.view.snapshot(version)).roots()
 
 
 def clone_store(source: Store, into: Uri, storage_options: Mapping[str, Any] | None) -> Store:
@@ -71,6 +81,7 @@ def clone(
     version: int | str | None = None,
     timestamp: Time | None = None,
     hold: bool = False,
+    replace: bool = False,
     properties: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> TableContext:
@@ -79,13 +90,14 @@ def clone(
     Args:
         source: the table.
         target: store of the place of the new table.
-        shallow, version, timestamp, hold, properties: as of `Table.clone`.
+        shallow, version, timestamp, hold, replace, properties: as of `Table.clone`.
         progress: gets the number of files that were copied, and that of all files.
     """
-    check_flags(shallow=shallow, hold=hold)
+    check_flags(shallow=shallow, hold=hold, replace=replace)
     changed = check_properties({} if properties is None else properties)
-    _check_apart(source.store, target)
-    if is_there(target):
+    _check_apart(source.store, target, replace=replace)
+    there = is_there(target)
+    if there and not replace:
         raise TableExistsError(target.uri)
     if version is None and timestamp is None:
         source.refresh()
@@ -94,18 +106,26 @@ def clone(
         described = CloneSource.of(source.store.uri, source.view.snapshot(at))
     if hold:
         _check_hold(described, shallow=shallow)
-    prepare(target)
+    if not there:
+        prepare(target)
+    place = target
+    if shallow:
+        readable = {root: source.store.portable_options() for root in described.roots()}
+        place = ImportingStore(target, readable, open_store)
     parameters = {"source": described.uri, "sourceVersion": at, "isShallow": shallow}
-    if not shallow:
-        return _deep(source, described, target, changed, parameters, progress)
-    readable = {root: source.store.portable_options() for root in described.roots()}
-    place = ImportingStore(target, readable, open_store)
-    return _shallow(source, described, place, changed, parameters, hold=hold)
+    table = open_if_exists(place) if there else None
+    measured = None if table is None else table.measure()
+    work = _Work(source, described, place, changed, parameters, table, measured)
+    return work.shallow(hold=hold) if shallow else work.deep(progress)
 
 
-def _check_apart(source: Store, target: Store) -> None:
-    """Refuse a place inside the source, or with the source inside."""
+def _check_apart(source: Store, target: Store, *, replace: bool) -> None:
+    """Refuse a place inside the source, or around it, and the source itself as a target."""
     one, other = f"{target.uri}/", f"{source.uri}/"
+    if one == other and replace:
+        raise InvalidArgumentError(
+            f"the table at {source.uri} cannot be replaced by a clone of itself; use restore"
+        )
     if one != other and (one.startswith(other) or other.startswith(one)):
         raise InvalidArgumentError(
             f"{target.uri} cannot be a clone of {source.uri}, because one of the two is inside the "
@@ -128,63 +148,82 @@ def _check_hold(described: CloneSource, *, shallow: bool) -> None:
         )
 
 
-def _shallow(
-    source: TableContext,
-    described: CloneSource,
-    target: Store,
-    changed: Mapping[str, str],
-    parameters: Mapping[str, Any],
-    *,
-    hold: bool,
-) -> TableContext:
-    imports, numbers = shallow_imports(described)
-    metadata = with_properties(cloned_metadata(described, imports), changed)
-    transaction = SYSTEM.nonce()
-    tag = f"{HOLD}{transaction[:16]}" if hold else None
-    if tag is not None:
-        _hold(source, tag, described.version, target.uri)
-        parameters = {**parameters, "hold": tag}
-    try:
-        _check_kept(source, described)
-        staged = staged_clone(described, transaction, metadata, numbers, parameters)
-        made = create_with_files(target, staged)
-    except CommitUnknownError:
-        # The clone may be there, so its files must stay.
-        raise
-    except TablefmtError:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """One clone to make, in a free place or over the table there."""
+
+    source: TableContext
+    described: CloneSource
+    target: Store
+    changed: Mapping[str, str]
+    """Properties of the clone in place of those of the source."""
+    parameters: Mapping[str, Any]
+    table: TableContext | None
+    """The table to replace; None: the place is free."""
+    measured: Measured | None
+    """Measurement since the work on that table began."""
+
+    def shallow(self, *, hold: bool) -> TableContext:
+        """Make a shallow clone."""
+        source, described, target = self.source, self.described, self.target
+        imports, numbers = shallow_imports(described)
+        transaction, parameters = SYSTEM.nonce(), dict(self.parameters)
+        tag = f"{HOLD}{transaction[:16]}" if hold else None
         if tag is not None:
-            _release(source, tag)
-        raise
-    try:
-        _check_kept(source, described)
-    except VersionNotFoundError:
-        # A vacuum ran while the entry was put.
-        drop_at(target, CommitOptions())
-        raise
-    return made
+            _hold(source, tag, described.version, target.uri)
+            parameters["hold"] = tag
+        try:
+            _check_kept(source, described)
+            made = self._made(transaction, imports, numbers, parameters)
+        except CommitUnknownError:
+            # The clone may be there, so its files must stay.
+            raise
+        except TablefmtError:
+            if tag is not None:
+                _release(source, tag)
+            raise
+        try:
+            _check_kept(source, described)
+        except VersionNotFoundError:
+            # A vacuum ran while the entry was put.
+            if self.table is not None:
+                restore(made, made.version - 1, None, CommitOptions())
+            else:
+                drop_at(target, CommitOptions())
+            raise
+        return made
 
+    def deep(self, progress: Progress | None) -> TableContext:
+        """Make a deep clone."""
+        described, target = self.described, self.target
+        imports, numbers = deep_imports(described)
+        transaction = SYSTEM.nonce()
+        paths = copied_paths(transaction, described.files.num_rows)
+        files = TransactionFiles(target, transaction)
+        store, version = self.source.store, described.version
+        with files.removed_on_failure(), explain_given_up_version(store, version):
+            for done in copy_files(_copies(store, described, paths), target):
+                if progress is not None:
+                    progress(done, len(paths))
+        return self._made(transaction, imports, numbers, self.parameters, paths)
 
-def _deep(
-    source: TableContext,
-    described: CloneSource,
-    target: Store,
-    changed: Mapping[str, str],
-    parameters: Mapping[str, Any],
-    progress: Progress | None,
-) -> TableContext:
-    imports, numbers = deep_imports(described)
-    metadata = with_properties(cloned_metadata(described, imports), changed)
-    transaction = SYSTEM.nonce()
-    paths = copied_paths(transaction, described.files.num_rows)
-    files = TransactionFiles(target, transaction)
-    with files.removed_on_failure(), explain_given_up_version(source.store, described.version):
-        copies = _copies(source.store, described, paths)
-        for done in copy_files(copies, target):
-            if progress is not None:
-                progress(done, len(paths))
-    with files.discarded_on_failure():
-        staged = staged_clone(described, transaction, metadata, numbers, parameters, paths)
-    return create_with_files(target, staged)
+    def _made(
+        self,
+        transaction: str,
+        imports: Mapping[int, Import],
+        numbers: pa.ChunkedArray,
+        parameters: Mapping[str, Any],
+        paths: Sequence[str] | None = None,
+    ) -> TableContext:
+        """Commit the clone. Copies that are certainly not in the table are removed."""
+        described, target = self.described, self.target
+        with TransactionFiles(target, transaction).discarded_on_failure():
+            metadata = with_properties(cloned_metadata(described, imports), self.changed)
+            staged = staged_clone(described, transaction, metadata, numbers, parameters, paths)
+        if self.table is None:
+            return create_with_files(target, staged)
+        replace_by(self.table, described, staged, numbers, self.measured)
+        return self.table
 
 
 def _copies(store: Store, described: CloneSource, paths: Sequence[str]) -> Iterator[FileCopy]:

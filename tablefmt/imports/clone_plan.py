@@ -42,7 +42,7 @@ FORMAT = "tablefmt"
 EXPORT = "export"
 """Property that a shallow clone does not take over: no copy can show files outside its folder."""
 
-_FEATURES = ProtocolFeatures((IMPORTED,), (IMPORTED,))
+FEATURES = ProtocolFeatures((IMPORTED,), (IMPORTED,))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +163,7 @@ def staged_clone(
         parameters: of the operation.
         paths: of the copies; None: the files of the source.
     """
-    known = _FEATURES if metadata.imports else ProtocolFeatures()
+    known = FEATURES if metadata.imports else ProtocolFeatures()
     return Staged(
         transaction=transaction,
         operation=Operation(name=NAME, cls=OperationClass.PROTOCOL, parameters=parameters),

@@ -327,41 +327,54 @@ def _check_imports(
 
 
 def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
+    problem = schema_problem(before, after, replaces_all=_replaces_all(entry))
+    if problem is not None:
+        raise _bad(entry, *problem)
+
+
+def schema_problem(before: Schema, after: Schema, *, replaces_all: bool) -> tuple[str, str] | None:
+    """Return why a schema cannot follow another one, as a rule and a clause; None if it can.
+
+    Args:
+        before: the schema in force.
+        after: the next one.
+        replaces_all: the entry is an OVERWRITE of the whole table (SCH-8).
+    """
     if after.last_id < before.last_id:
-        raise _bad(entry, "SCH-4", "the last_id of its schema is below the last one")
+        return "SCH-4", "the last_id of its schema is below the last one"
     old, new = id_places(before), id_places(after)
-    given = new.keys() - old.keys() - _ids_back(entry, before, after, old)
+    back = _ids_back(before, after, old) if replaces_all else set()
+    given = new.keys() - old.keys() - back
     if given and min(given) <= before.last_id:
-        raise _bad(entry, "SCH-4", "its schema reuses an id")
+        return "SCH-4", "its schema reuses an id"
     # A place has one element, one key and one value, but may have several fields.
     single = {place: i for i, place in new.items() if place[1] != "field"}
     if any(new.get(i, place) != place or single.get(place, i) != i for i, place in old.items()):
-        raise _bad(entry, "SCH-4", "its schema changes an id inside a column that stays")
+        return "SCH-4", "its schema changes an id inside a column that stays"
     physical = {f.id: f.physical for f in all_fields(before)}
     if any(physical.get(f.id, f.physical) != f.physical for f in all_fields(after)):
-        raise _bad(entry, "SCH-3", "its schema changes the physical name of a column")
+        return "SCH-3", "its schema changes the physical name of a column"
     types = id_types(before)
     kept = [(i, types[i], kind) for i, kind in id_types(after).items() if i in types]
-    may_follow = share_origin if _replaces_all(entry) else is_widening
+    may_follow = share_origin if replaces_all else is_widening
     for i, then, now in kept:
         if not (same_kind(then, now) or may_follow(then, now)):
-            raise _bad(entry, "SCH-9", f"its schema changes id {i} from {then} to {now}")
+            return "SCH-9", f"its schema changes id {i} from {then} to {now}"
     staying = {f.id for f in all_fields(after)}
     taken = {folded(name) for name in before.dropped}
     if any(
         f.id > before.last_id and folded(f.physical) in taken
         for f in dropped_roots(after.fields, old)
     ):
-        raise _bad(entry, "SCH-8", "its schema gives a new column the name of a dropped one")
+        return "SCH-8", "its schema gives a new column the name of a dropped one"
     dropped = {f.physical for f in dropped_roots(before.fields, staying)}
     if not dropped.union(before.dropped).issubset(after.dropped):
-        raise _bad(entry, "SCH-8", "its schema forgets the physical name of a dropped column")
+        return "SCH-8", "its schema forgets the physical name of a dropped column"
+    return None
 
 
-def _ids_back(entry: Entry, before: Schema, after: Schema, old: Collection[int]) -> set[int]:
+def _ids_back(before: Schema, after: Schema, old: Collection[int]) -> set[int]:
     """Return the ids of dropped fields that come back with the rows of an older version (SCH-8)."""
-    if not _replaces_all(entry):
-        return set()
     back = (f for f in dropped_roots(after.fields, old) if f.physical in before.dropped)
     return {i for field in back for i in all_ids(Schema((field,), before.last_id))}
 

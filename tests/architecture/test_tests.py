@@ -43,8 +43,8 @@ TESTED_THROUGH_OTHERS = {
         "duckdb_operators duckdb_types set_assignments"
     ),
     "imports": (
-        "clone_plan delta_log file_copies partition_values roaring_blobs source source_columns "
-        "source_description"
+        "clone_fit clone_plan clone_replacement delta_log file_copies partition_values "
+        "roaring_blobs source source_columns source_description"
     ),
     "log": "entry_columns entry_json metadata_json",
     "maintenance": "manual_checkpoint stored_objects",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tablefmt.expressions.table_statements import TableStatement, read_statement
+from tablefmt.expressions.table_statements import CloneRequest, TableStatement, read_statement
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,51 @@ from tablefmt.expressions.table_statements import TableStatement, read_statement
             ),
         ),
         ("OPTIMIZE t ZORDER BY a, b", TableStatement(verb="OPTIMIZE", table="t", by=("a", "b"))),
+        (
+            "CREATE TABLE a CLONE b",
+            TableStatement(verb="CLONE", table="b", clone=CloneRequest(target="a")),
+        ),
+        (
+            "create or replace table db.`a b`shallow clone c.d version as of 3 ;",
+            TableStatement(
+                verb="CLONE",
+                table="c.d",
+                version=3,
+                clone=CloneRequest(target="db.`a b`", shallow=True, replace=True),
+            ),
+        ),
+        (
+            "REPLACE TABLE a DEEP CLONE tablefmt.`/b` TIMESTAMP AS OF '2024-01-01'",
+            TableStatement(
+                verb="CLONE",
+                table="tablefmt.`/b`",
+                timestamp="'2024-01-01'",
+                clone=CloneRequest(target="a", create=False, replace=True),
+            ),
+        ),
+        (
+            "CREATE TABLE IF NOT EXISTS tablefmt.`/a` SHALLOW CLONE '/b' VERSION AS OF 'it''s'",
+            TableStatement(
+                verb="CLONE",
+                table="tablefmt.`/b`",
+                by_path=True,
+                tag="it's",
+                clone=CloneRequest(target="tablefmt.`/a`", shallow=True, if_missing=True),
+            ),
+        ),
+        (
+            "CREATE TABLE a CLONE b TBLPROPERTIES ('x y' = 'it\\'s, (so)', user.b=true)"
+            "LOCATION '/l'",
+            TableStatement(
+                verb="CLONE",
+                table="b",
+                clone=CloneRequest(
+                    target="a",
+                    properties={"x y": "it's, (so)", "user.b": "true"},
+                    location="/l",
+                ),
+            ),
+        ),
         ("VACUUM t", TableStatement(verb="VACUUM", table="t")),
         (
             "VACUUM t RETAIN 1.5 HOURS DRY RUN",
@@ -135,6 +180,12 @@ def test_what_a_statement_says(text: str, expected: TableStatement) -> None:
         "VACUUM '/a\\UFFFFFFFF'", "OPTIMIZE TABLE t", "DESCRIBE DETAIL TABLE t",
         "CONVERT TO DELTA parquet.`/a`", "CONVERT TO tablefmt `/a`", "CONVERT TO tablefmt orc.`/a`",
         "CONVERT TO tablefmt parquet.`/a` PARTITIONED BY (p INT)", "CONVERT TO tablefmt parquet.a",
+        "CREATE TABLE a AS SELECT clone FROM b", "CREATE OR REPLACE TABLE IF NOT EXISTS a CLONE b",
+        "REPLACE TABLE IF NOT EXISTS a CLONE b", "CREATE TABLE a SHALLOW DEEP CLONE b",
+        "CREATE TABLE a CLONE b TBLPROPERTIES (x)", "CREATE TABLE a CLONE b TBLPROPERTIES (x = 1,)",
+        "CREATE TABLE a CLONE b TBLPROPERTIES ()", "CREATE TABLE a CLONE b LOCATION x",
+        "CREATE TABLE a CLONE b VERSION AS OF -1", "CREATE TABLE aCLONE b", "CREATE TABLE a CLONE",
+        "CREATE TABLE '/a' CLONE b", "CREATE TABLE a CLONE b; DROP TABLE b", "CLONE a b",
         "RESTORE t", "RESTORE t TO VERSION AS OF -1", "RESTORE t TO VERSION AS OF x",
         "RESTORE t TO TIMESTAMP AS OF now()", "RESTORE t TO TIMESTAMP AS OF '1' || (SELECT 1)",
         "/* OPTIMIZE t", "OPTIMIZE t; DROP TABLE t", "VACUUM a..b", "OPTIMIZE t ZORDER BY ( )",

@@ -403,3 +403,122 @@ def test_requests_of_clones() -> None:
     assert copied[Request.GET] - asked[Request.GET] == 20
     assert handle(second).count() == 20
     assert_sound(second)
+
+
+@BOTH
+def test_a_clone_replaces_a_table(tmp_path: Path, shallow: bool) -> None:
+    """CLN-5: other columns of the same names, and later ones; the history and tags stay."""
+    table = tablefmt.create(
+        tmp_path / "table", "n STRING, id BIGINT, gone INT, renamed INT", properties={"user.a": "1"}
+    )
+    table.append([{"n": "x", "id": 1, "gone": 1, "renamed": 2}])
+    table.alter.set_tag("before")
+    table.alter.drop_column("gone")
+    old = alike(table.to_arrow())
+    source = evolved(str(tmp_path / "source"))
+    source.alter.add_constraint("small", "id < 1000")
+    expected = alike(source.to_arrow())
+    made = source.clone(table.uri, shallow=shallow, replace=True)
+    again = reopened(made, source.uri) if shallow else reopened(made)
+    assert again.id == table.id
+    assert again.version > table.version
+    assert alike(again.to_arrow()) == expected
+    assert alike(again.to_arrow(where="num = 42 and part = 1")) == alike(
+        source.to_arrow(where="num = 42 and part = 1")
+    )
+    assert again.tags()["name"].to_pylist() == ["before"]
+    assert alike(again.to_arrow(version=table.version)) == old
+    assert (again.partition_by, again.properties) == (["part"], {})
+    assert dict(again.history(1).to_pylist()[0]["operationParameters"])["replaces"] == "true"
+    assert logdump.read(again.uri)["findings"] == []
+    with pytest.raises(tablefmt.errors.ConstraintViolationError):
+        again.append([{"id": 1000}])
+    # Names that files have, and no column of the table.
+    for name in ("a b", "gone2"):
+        again.alter.add_column(name, "STRING")
+        assert set(again.to_arrow()[name].to_pylist()) == {None}
+    again.alter.drop_column("gone")
+    again.alter.add_column("gone", "STRING")
+    assert set(again.to_arrow()["gone"].to_pylist()) == {None}
+    again.delete("id = 20")
+    again.compact("major")
+    rest = [i for i in source.to_arrow()["id"].to_pylist() if i != 20]
+    assert sorted(reopened(made).to_arrow()["id"].to_pylist()) == sorted(rest)
+    again.restore(version="before")
+    assert alike(again.to_arrow()) != expected
+    assert again.verify(deep=True).ok
+    again.vacuum(**NOW)
+    assert source.verify(deep=True).ok
+
+
+@BOTH
+def test_a_clone_is_made_again(tmp_path: Path, shallow: bool) -> None:
+    """CLN-5: of the same source, the columns stay the same ones, and need no names."""
+    source = evolved(str(tmp_path / "source"))
+    place = tmp_path / "copy"
+    source.clone(place, shallow=shallow, replace=True)
+    source.alter.add_column("later", "INT", default=3)
+    source.alter.rename_column("num", "number")
+    source.append(source.scan(limit=1))
+    made = source.clone(place, shallow=shallow, replace=True)
+    again = reopened(made, source.uri) if shallow else reopened(made)
+    assert alike(again.to_arrow()) == alike(source.to_arrow())
+    ours, theirs = (t.context.view.head.metadata for t in (again, source))
+    assert ours.schema == theirs.schema
+    assert all(each.names == {} for each in ours.imports.values())
+    assert (len(ours.imports) > 0) == shallow
+    assert alike(again.to_arrow(version=0)) == alike(source.to_arrow(version=source.version - 3))
+    assert logdump.read(again.uri)["findings"] == []
+    with pytest.raises(InvalidArgumentError, match="clone of itself"):
+        source.clone(source.uri, replace=True)
+    again.alter.set_properties({"appendOnly": "true"})
+    with pytest.raises(tablefmt.errors.ConstraintViolationError, match="append-only"):
+        source.clone(place, shallow=shallow, replace=True)
+    files = {p.name for p in place.rglob("data/**/*.parquet")}
+    again.vacuum(**NOW)
+    assert {p.name for p in place.rglob("data/**/*.parquet")} <= files
+
+
+@pytest.mark.parametrize("fault", ["kill_before", "refused"])
+@BOTH
+def test_a_replacement_stopped_at_any_request_changes_all_or_no_row(
+    tmp_path: Path, fault: Fault, shallow: bool
+) -> None:
+    """CLN-5."""
+    source = new_table(LocalStore(tmp_path / "source"))
+    source.append(rows(1, 2, 3))
+    source.delete("id = 2")
+    done = alike(source.to_arrow())
+    for at in range(100):
+        place = tmp_path / f"t{at}"
+        tablefmt.create(place, {"p": [7]})
+        faulty = FaultyStore(LocalStore(place), lambda n, v, k, at=at: fault if n == at else None)
+        try:
+            clone(source.context, faulty, shallow=shallow, replace=True)
+        except (Killed, TablefmtError):
+            pass
+        found = tablefmt.open(place, storage_options={"import_roots": source.uri})
+        assert alike(found.to_arrow()) in (done, alike({"p": [7]})), at
+        if not faulty.fired:
+            assert alike(found.to_arrow()) == done
+            break
+    else:
+        raise AssertionError("the clone never ran without a fault")
+
+
+@pytest.mark.broken_tables
+def test_the_second_reader_looks_at_the_files_of_allowed_folders(tmp_path: Path) -> None:
+    """IMP-3, CLN-4."""
+    source = new_table(LocalStore(tmp_path / "source"))
+    source.append(rows(1, 2))
+    uri = source.clone(tmp_path / "copy").uri
+
+    def findings(*roots: str) -> list[str]:
+        options = {"import_roots": ",".join(roots)}
+        return [one["rule"] for one in logdump.read(uri, options, files=True)["findings"]]
+
+    assert findings(source.uri) == findings(str(tmp_path)) == []
+    assert findings() == findings(f"{source.uri}x", str(tmp_path / "copy")) == ["IMP-3"]
+    for file in (tmp_path / "source").rglob("data/**/*.parquet"):
+        file.unlink()
+    assert findings(source.uri) == ["ADD-5"]

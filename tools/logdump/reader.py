@@ -273,7 +273,14 @@ def read(
     With `files`, the object of every live data file is read too. With `changes`, elements of
     `entries` also have `changes`, the entry's row changes (INC-5). Raises NothingThereError without
     a table or such a version, and ValueError for an `as_of` that is neither.
+
+    The option `import_roots`, texts or one text with commas, has folders outside the table that
+    may be read (IMP-3).
     """
+    storage_options = dict(storage_options or {})
+    allowed = storage_options.pop("import_roots", [])
+    given = allowed.split(",") if isinstance(allowed, str) else allowed
+    allowed = [root.strip().rstrip("/") for root in given if root.strip()]
     picked = (None, None) if as_of is None else parse_as_of(as_of)
     folder = Folder(uri, storage_options)
     raw = folder.entries()
@@ -297,9 +304,30 @@ def read(
         chosen = None
     require_there(chosen or as_of is None or findings, f"nothing at {as_of} in {uri}")
     state = chosen and chosen.state()
+    places = Places(folder, storage_options, allowed, chosen.metadata if chosen else {})
     for file in state["files"] if files and state else ():
-        findings += [found(file["added"], "ADD-5", m) for m in folder.problems(file)]
+        findings += [found(file["added"], *problem) for problem in places.problems(file)]
     return {"uri": uri, "entries": reading.entries, "state": state, "findings": findings}
+
+
+class Places:
+    """The folders of data files: the table's, and allowed ones of imported files (IMP-3)."""
+
+    def __init__(self, own: Folder, options: Json, allowed: list[str], metadata: Json) -> None:
+        self.options = options
+        self.allowed = allowed
+        self.roots = {int(n): each["root"] for n, each in metadata.get("imports", {}).items()}
+        self.folders = {"": own}
+
+    def problems(self, file: Json) -> list[tuple[str, str]]:
+        """Return the problems of the object of a live data file, with their rules."""
+        root = self.roots.get(file.get("import"), "")
+        above = any(root == one or root.startswith(f"{one}/") for one in self.allowed)
+        if root and (not above or ".." in root.split("/")):
+            return [("IMP-3", f"added {file['path']!r} in {root!r}, which no option allows")]
+        if root not in self.folders:
+            self.folders[root] = Folder(root, self.options)
+        return [("ADD-5", message) for message in self.folders[root].problems(file)]
 
 
 class Reading:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tablefmt.compat.translation import Names, Row, refused, same, unused
 
-_NO_CLONE = "copy the rows: write toDF() to the new place with mode('error')"
-
 _TABLE = (
     same("DeltaTable.forPath", "tablefmt.spark.open(spark, path)"),
     same("DeltaTable.forName", "tablefmt.spark.open(spark, name)", "in a classic session"),
@@ -35,9 +33,9 @@ _TABLE = (
     unused("DeltaTable.addFeatureSupport", "every table has the feature; others are refused"),
     refused("DeltaTable.dropFeatureSupport", "features cannot be dropped; copy the rows instead"),
     refused("DeltaTable.generate", 'use Table.export("delta") or Table.export("iceberg")'),
-    refused("DeltaTable.clone", _NO_CLONE),
-    refused("DeltaTable.cloneAtVersion", _NO_CLONE),
-    refused("DeltaTable.cloneAtTimestamp", _NO_CLONE),
+    same("DeltaTable.clone", "SparkTable.clone(into, shallow=, replace=)", "a path or a name"),
+    same("DeltaTable.cloneAtVersion", "SparkTable.clone(into, version=)"),
+    same("DeltaTable.cloneAtTimestamp", "SparkTable.clone(into, timestamp=)"),
 )
 
 _BUILDERS = (

@@ -19,10 +19,13 @@ from tablefmt.compat.delta.delta_builders import (
 from tablefmt.compat.delta.delta_names import NAMES
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
-from tablefmt.model.argument_checks import whole_number
-from tablefmt.model.delta_properties import DELTA_FEATURES
+from tablefmt.expressions.literals import in_session
+from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.argument_checks import check_flags, whole_number
+from tablefmt.model.delta_properties import DELTA_FEATURES, translate_properties
 from tablefmt.operations.describe import detail
 from tablefmt.spark import SparkTable
+from tablefmt.spark.columns.row_conditions import session_zone
 from tablefmt.spark.entry.catalog_locations import catalog_table_or_none
 from tablefmt.spark.entry.delta_settings import may_break_transactions
 from tablefmt.spark.pyspark_objects import DataFrame, Session, active_session, alias_of
@@ -207,8 +210,10 @@ class DeltaTable(Translated):
 
         Raises:
             InvalidArgumentError: version 0, which has no rows here, and may have rows in Delta.
+                Version 0 of a clone has its rows.
         """
-        if whole_number(version) == 0:
+        first = self.table.table.context.view
+        if whole_number(version) == 0 and not first.totals_at(0).files:
             raise InvalidArgumentError(
                 "version 0 of a tablefmt table is its creation, and has no rows; the first write "
                 "is version 1. To remove all rows, use delete()"
@@ -219,6 +224,73 @@ class DeltaTable(Translated):
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Restore the version at a time. Text without a zone is in the session's time zone."""
         return self._restored(self.table.restore(timestamp=timestamp).metrics)
+
+    @translated(NAMES, "DeltaTable.clone")
+    def clone(
+        self,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make a new table of the newest version, at a path or under a name of the catalog."""
+        return self._cloned({}, target, isShallow, replace, properties)
+
+    @translated(NAMES, "DeltaTable.cloneAtVersion")
+    def cloneAtVersion(
+        self,
+        version: int,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make a new table of a version."""
+        point = {"version": whole_number(version)}
+        return self._cloned(point, target, isShallow, replace, properties)
+
+    @translated(NAMES, "DeltaTable.cloneAtTimestamp")
+    def cloneAtTimestamp(
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make a new table of the version at a time, in the session's time zone without a zone."""
+        return self._cloned({"timestamp": timestamp}, target, isShallow, replace, properties)
+
+    def _cloned(
+        self,
+        point: Mapping[str, Any],
+        target: str,
+        isShallow: bool,
+        replace: bool,
+        properties: Mapping[str, str] | None,
+    ) -> DeltaTable:
+        check_flags(isShallow=isShallow, replace=replace)
+        place = _place(target) or (target if "/" in target else None)
+        if place is not None:
+            made = self.table.clone(
+                place,
+                shallow=isShallow,
+                replace=replace,
+                properties=translate_properties(dict(properties or {})),
+                **point,
+            )
+            return DeltaTable(self._spark, made)
+        # Only SQL adds a table to the catalog.
+        version = self.table.table.context.resolve_point(
+            **(point if "timestamp" not in point else _at(self._spark, point["timestamp"]))
+        )
+        given = ", ".join(f"{_quoted(n)} = {_quoted(v)}" for n, v in (properties or {}).items())
+        create = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE"
+        source = f"tablefmt.{quote_name(self.table.table.uri)} VERSION AS OF {version}"
+        how = "SHALLOW CLONE" if isShallow else "DEEP CLONE"
+        more = f" TBLPROPERTIES ({given})" if given else ""
+        self._spark.sql(f"{create} {target} {how} {source}{more}")
+        return DeltaTable.forName(self._spark, target)
 
     def _restored(self, metrics: Mapping[str, Any]) -> DataFrame:
         row = tuple(int(metrics.get(ours, 0)) for ours in _RESTORED.values())
@@ -242,6 +314,14 @@ class DeltaTable(Translated):
                 [f"compat:feature:{featureName}"],
             )
         NAMES.warn("DeltaTable.addFeatureSupport")
+
+
+def _at(spark: Session, timestamp: str) -> dict[str, Any]:
+    return {"timestamp": in_session(timestamp, session_zone(spark))}
+
+
+def _quoted(text: str) -> str:
+    return "'" + str(text).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _place(identifier: str) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tablefmt.errors import InvalidArgumentError
+from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.argument_checks import number_in_text
@@ -128,6 +128,57 @@ def catalog_table(spark: Session, name: str) -> CatalogTable | None:
     uri = place(java_class("org.apache.hadoop.fs.Path")(entry.location()).toString())
     storage = parse_options(options).storage_options
     return CatalogTable(uri, storage, entry.identifier().quotedString())
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A name for a table that a statement makes."""
+
+    words: Sequence[str]
+    """Its database and name; `tablefmt` and the path of a table that is named by its path."""
+    by_path: bool
+    taken: bool
+    """The catalog has a table or view of this name."""
+    there: CatalogTable | None
+    """The tablefmt table that the name stands for, if the catalog has it."""
+
+
+def new_table(spark: Session, name: str) -> NewTable:
+    """Return the table that a SQL name stands for, or will stand for.
+
+    Raises:
+        UnsupportedFeatureError: it is in another catalog than the session's own.
+    """
+    state, words = java_session(spark).sessionState(), name_parts(name)
+    if len(words) == 2 and folded(words[0]) == "tablefmt" and "/" in words[1]:
+        return NewTable(words, True, False, CatalogTable(place(words[1]), {}, name))
+    if not _in_session_catalog(state.catalogManager(), words):
+        raise UnsupportedFeatureError(
+            f"{name} is in another catalog than the session's own; name a table of spark_catalog, "
+            "or a path: tablefmt.`/path`",
+            ["sql:catalog"],
+        )
+    catalog = state.catalog()
+    space = words[-2] if len(words) > 1 else catalog.getCurrentDatabase()
+    full = ".".join(map(quote_name, (space, words[-1])))
+    taken = bool(catalog.tableExists(_identifier(full)))
+    return NewTable((space, words[-1]), False, taken, catalog_table(spark, full))
+
+
+def set_storage_option(spark: Session, name: str, option: str, value: str) -> None:
+    """Set a storage option in the entry that Spark's catalog has of a table."""
+    catalog = java_session(spark).sessionState().catalog()
+    entry = catalog.getTableMetadata(_identifier(name))
+    storage = entry.storage()
+    properties = storage.properties().updated(option, value)
+    catalog.alterTable(_copy(entry, storage=_copy(storage, properties=properties)))
+
+
+def _copy(of: JavaObject, **changed: JavaObject) -> JavaObject:
+    """Return a copy of a Scala object with other values of some fields."""
+    places = range(of.productArity())
+    values = [changed.get(of.productElementName(at), of.productElement(at)) for at in places]
+    return of.copy(*values)
 
 
 def check_no_folder(name: str, table: CatalogTable) -> None:

@@ -218,6 +218,7 @@ CALLS: Mapping[str, str] = {
     "for ZORDER BY",
     "VACUUM": "tablefmt.spark.open(spark, uri).vacuum(retention=…, dry_run=False)",
     "CONVERT": "tablefmt.spark.import_table(spark, uri, format)",
+    "CLONE": "tablefmt.spark.open(spark, uri).clone(into, shallow=…)",
     "RESTORE": "tablefmt.spark.open(spark, uri).restore(version=…), or timestamp=…",
 }
 """Method to call instead of a statement, by verb of a `TableStatement`."""

@@ -24,6 +24,7 @@ from tablefmt.errors import (
 from tablefmt.spark.backends import backend_choice
 from tablefmt.spark.columns.row_conditions import several_rows_error
 from tablefmt.spark.entry import (
+    clone_verbs,
     inspection_verbs,
     java_arguments,
     pyspark_wrappers,
@@ -134,6 +135,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
     **write_verbs.VERBS,
     **table_definition.VERBS,
     **statement_verbs.VERBS,
+    **clone_verbs.VERBS,
     **stream_verbs.SINK_VERBS,
     **stream_verbs.VERBS,
     **REFUSALS,

@@ -224,6 +224,7 @@ class SparkTable:
         version: int | str | None = None,
         timestamp: Time | None = None,
         hold: bool = False,
+        replace: bool = False,
         properties: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> SparkTable:
@@ -239,6 +240,7 @@ class SparkTable:
             version=version,
             timestamp=when,
             hold=hold,
+            replace=replace,
             properties=properties,
             storage_options=storage_options,
         )

@@ -12,9 +12,9 @@ from tablefmt.errors import InvalidArgumentError, InvalidRangeError, Unsupported
 from tablefmt.expressions.table_statements import TableStatement, read_statement
 from tablefmt.imports.source import Format
 from tablefmt.maintenance.removal_plan import CANDIDATES
-from tablefmt.model.times import from_micros
 from tablefmt.operations import describe
 from tablefmt.session.commit_result import Commit
+from tablefmt.spark.entry.clone_verbs import RESULT, clone_result, described_clone, point_of
 from tablefmt.spark.entry.delta_settings import may_break_transactions
 from tablefmt.spark.entry.java_arguments import (
     CatalogTable,
@@ -81,16 +81,7 @@ def _vacuum(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Tabl
 
 
 def _restore(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
-    if asked.timestamp is None:
-        version = asked.version if asked.tag is None else asked.tag
-        return _committed(table, table.restore(version=version))
-    # Spark evaluates its own literals, in the session's time zone.
-    query = f"SELECT unix_micros(CAST({asked.timestamp} AS TIMESTAMP))"
-    (micros,) = spark.sql(query).collect()[0]
-    if micros is None:
-        # With ANSI off, Spark returns NULL for an invalid time. Our parser raises the error.
-        return _committed(table, table.restore(timestamp=asked.timestamp.strip("'")))
-    return _committed(table, table.restore(timestamp=from_micros(micros)))
+    return _committed(table, table.restore(**point_of(spark, asked)))
 
 
 def _committed(table: SparkTable, commit: Commit) -> pa.Table:
@@ -146,16 +137,23 @@ def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
             f"{asked.verb} does not take parameters; write the values into the statement's text",
             ["sql:parameters"],
         )
-    columns = _CONVERTED if asked.format else _STATEMENTS[asked.verb][0]
-    return json.dumps(
-        {
-            "text": text,
-            "uri": table.uri,
-            "storage": dict(table.storage_options),
-            "name": table.quoted,
-            "columns": from_arrow_schema(columns).json(),
-        }
-    )
+    described = {
+        "text": text,
+        "uri": table.uri,
+        "storage": dict(table.storage_options),
+        "name": table.quoted,
+        "columns": from_arrow_schema(_columns(asked)).json(),
+    }
+    if asked.clone is not None:
+        described |= described_clone(session_of(session), asked, table)
+    return json.dumps(described)
+
+
+def _columns(asked: TableStatement) -> pa.Schema:
+    """Return the columns of a statement's result."""
+    if asked.clone is not None:
+        return RESULT
+    return _CONVERTED if asked.format else _STATEMENTS[asked.verb][0]
 
 
 def _is_table(uri: str) -> bool:
@@ -177,6 +175,8 @@ def _maintain(session: JavaObject, described: str) -> JavaObject:
     assert asked is not None
     if asked.format is not None:
         return java_rows(spark.createDataFrame(_convert(given["uri"], asked.format)))
+    if asked.clone is not None:
+        return java_rows(spark.createDataFrame(clone_result(spark, given, asked)))
     context = open_context(open_store(given["uri"], given["storage"]))
     before = context.view.head.metadata.schema
     _, carry_out = _STATEMENTS[asked.verb]

@@ -170,13 +170,38 @@ def test_features_and_refusals(spark: Any, place: str) -> None:
         table.addFeatureSupport("deletionVectors")
     with pytest.raises(errors.UnsupportedFeatureError, match="identityColumns"):
         table.addFeatureSupport("identityColumns")
-    for name in ("generate", "clone", "cloneAtVersion", "dropFeatureSupport"):
+    for name in ("generate", "dropFeatureSupport"):
         with pytest.raises(errors.UnsupportedFeatureError, match=name):
             getattr(table, name)
     with pytest.raises(errors.UnsupportedFeatureError, match=r"fs\.azure"):
         DeltaTable.forPath(spark, place, {"fs.azure.account.key": "x"})
     with pytest.raises(errors.InvalidArgumentError, match="newer"):
         table.vacuum(newer=True)  # type: ignore[call-arg]
+
+
+def test_clones(spark: Any, catalog: None, place: str, tmp_path: Path) -> None:
+    """CLN-1: at a path, under a name, at a version or a time, and in place of a table."""
+    table = DeltaTable.forPath(spark, place)
+    expected = sorted(table.toDF().collect())
+    first = table.history().orderBy("version").collect()[1]
+    old = sorted(spark.read.format("tablefmt").option("versionAsOf", 1).load(place).collect())
+    shallow = table.clone(f"{tmp_path}/shallow", isShallow=True)
+    assert sorted(shallow.toDF().collect()) == expected
+    deep = table.cloneAtVersion(
+        1, f"{tmp_path}/deep", False, properties={"delta.appendOnly": "false"}
+    )
+    assert sorted(deep.toDF().collect()) == old
+    assert tablefmt.open(f"{tmp_path}/deep").properties == {"appendOnly": "false"}
+    named = table.clone("named", True)
+    assert sorted(named.toDF().collect()) == sorted(spark.table("named").collect()) == expected
+    again = table.cloneAtTimestamp(str(first.timestamp), "named", False, True, {"user.x": "it's"})
+    assert sorted(again.toDF().collect()) == sorted(spark.table("named").collect()) == old
+    assert again.table.table.properties == {"user.x": "it's"}
+    again.delete()
+    again.restoreToVersion(0)
+    assert sorted(again.toDF().collect()) == expected
+    with pytest.raises(errors.TableExistsError):
+        table.clone(f"delta.`{tmp_path}/deep`", False)
 
 
 def test_folders_of_parquet_become_tables(spark: Any, tmp_path: Path) -> None:

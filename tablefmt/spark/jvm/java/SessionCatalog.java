@@ -1,5 +1,6 @@
 package tablefmt;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -349,6 +350,27 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     }
     StructType schema = (StructType) Bridge.call(verb, arguments);
     return inner().createTable(ident, CatalogEntries.columns(schema), UNPARTITIONED, properties);
+  }
+
+  /** Adds an entry for a clone, which Python then makes at its location. */
+  void makeClone(JsonNode entry, String described) {
+    JsonNode words = (JsonNode) entry.get("name");
+    Identifier ident = Identifier.of(
+        new String[] {((JsonNode) words.get(0)).asText()}, ((JsonNode) words.get(1)).asText());
+    Map properties = new HashMap();
+    java.util.Iterator given = ((JsonNode) entry.get("properties")).fields();
+    while (given.hasNext()) {
+      Map.Entry field = (Map.Entry) given.next();
+      properties.put(field.getKey(), ((JsonNode) field.getValue()).asText());
+    }
+    StructType schema = (StructType) org.apache.spark.sql.types.DataType$.MODULE$.fromJson(
+        ((JsonNode) entry.get("columns")).asText());
+    try {
+      create(ident, CatalogEntries.columns(schema), properties, "clone",
+          new Object[] {own(), described, location(ident, properties)});
+    } catch (Exception failed) {
+      org.apache.spark.unsafe.Platform.throwException(failed);
+    }
   }
 
   public StagedTable stageCreate(Identifier ident, TableInfo info) throws

@@ -1,5 +1,6 @@
 package tablefmt;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
@@ -39,6 +40,11 @@ public class TableStatement extends SaveIntoDataSourceCommand {
   }
 
   public scala.collection.immutable.Seq run(SparkSession session) {
+    JsonNode entry = (JsonNode) Messages.answer("statement", described).get("entry");
+    if (entry != null) {
+      ((SessionCatalog) SparkFields.ownCatalog((org.apache.spark.sql.classic.SparkSession) session))
+          .makeClone(entry, described);
+    }
     Dataset rows = (Dataset) Bridge.call("maintain", new Object[] {session, described});
     return ScalaValues.seq((Object[]) rows.collect());
   }
