@@ -12,7 +12,7 @@ GATE = "tablefmt.spark.runtime.sql_text"
 USERS_OWN = {
     # The text of DEFAULT, and of a time: the user's, which SQL has read before.
     ("tablefmt.spark.statements.alter_table", "sql"),
-    ("tablefmt.spark.entry.statement_verbs", "sql"),
+    ("tablefmt.spark.entry.clone_verbs", "sql"),
 }
 """Calls of a session's parser that are allowed, with the reason."""
 

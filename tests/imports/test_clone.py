@@ -453,7 +453,7 @@ def test_a_clone_replaces_a_table(tmp_path: Path, shallow: bool) -> None:
 
 @BOTH
 def test_a_clone_is_made_again(tmp_path: Path, shallow: bool) -> None:
-    """CLN-5: of the same source, the columns stay the same ones, and need no names."""
+    """CLN-5: the columns of the same source stay the same ones, and need no names."""
     source = evolved(str(tmp_path / "source"))
     place = tmp_path / "copy"
     source.clone(place, shallow=shallow, replace=True)

@@ -321,7 +321,8 @@ class Places:
 
     def problems(self, file: Json) -> list[tuple[str, str]]:
         """Return the problems of the object of a live data file, with their rules."""
-        root = self.roots.get(file.get("import"), "")
+        number = file.get("import")
+        root = "" if number is None else self.roots.get(number, "")
         above = any(root == one or root.startswith(f"{one}/") for one in self.allowed)
         if root and (not above or ".." in root.split("/")):
             return [("IMP-3", f"added {file['path']!r} in {root!r}, which no option allows")]
