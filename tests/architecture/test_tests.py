@@ -62,8 +62,9 @@ TESTED_THROUGH_OTHERS = {
     "spark/backends/native": "hadoop_root native_writer s3a",
     "spark/columns": "catalog_columns projection store_assignment",
     "spark/entry": (
-        "catalog_locations clone_verbs dataframe_io inspection_verbs java_arguments metadata_frames "
-        "metadata_source read_verbs spark_table statement_verbs stream_verbs write_verbs"
+        "catalog_locations clone_verbs dataframe_io inspection_verbs java_arguments "
+        "metadata_frames metadata_source read_verbs spark_table statement_verbs stream_verbs "
+        "write_verbs"
     ),
     "spark": "pyspark_objects spark_options",
     "spark/runtime": "sql_text",

@@ -31,7 +31,7 @@ def source(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     table.alter.set_tag("q", version=2)
     table.alter.add_column("v", "INT", default=7)
     table.append([{"id": 20, "part": "a", "v": 1}])
-    yield uri
+    return uri
 
 
 @pytest.fixture
