@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("catalog")
 
 
 @pytest.fixture(scope="module")
-def source(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def source(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A table `src`: a column added late, a tag of version 2, deleted rows."""
     uri = str(tmp_path_factory.mktemp("clones") / "src")
     table = tablefmt.create(uri, "id BIGINT, part STRING", partition_by="part")
