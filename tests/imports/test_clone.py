@@ -522,3 +522,22 @@ def test_the_second_reader_looks_at_the_files_of_allowed_folders(tmp_path: Path)
     for file in (tmp_path / "source").rglob("data/**/*.parquet"):
         file.unlink()
     assert findings(source.uri) == ["ADD-5"]
+
+
+@BOTH
+def test_generated_columns_come_along(tmp_path: Path, shallow: bool) -> None:
+    """CLN-1, CLN-5: as a new table, and over one whose columns have other ids."""
+    source = tablefmt.create(
+        tmp_path / "source", "id BIGINT, twice BIGINT GENERATED ALWAYS AS (id * 2)"
+    )
+    source.append([{"id": 1}, {"id": 2}])
+    tablefmt.create(tmp_path / "over", "twice STRING, id STRING")
+    for place in ("new", "over"):
+        made = source.clone(tmp_path / place, shallow=shallow, replace=True)
+        assert made.schema == source.schema
+        made.append([{"id": 5}])
+        assert sorted(made.to_arrow()["twice"].to_pylist()) == [2, 4, 10]
+        with pytest.raises(TablefmtError):
+            made.append([{"id": 1, "twice": 7}])
+        assert made.context.view.head.protocol.writer[0] == "generatedColumns"
+        assert logdump.read(made.uri)["findings"] == []
