@@ -526,7 +526,7 @@ def test_the_second_reader_looks_at_the_files_of_allowed_folders(tmp_path: Path)
 
 @BOTH
 def test_generated_columns_come_along(tmp_path: Path, shallow: bool) -> None:
-    """CLN-1, CLN-5: as a new table, and over one whose columns have other ids."""
+    """CLN-1, CLN-5: a new table has them, and one whose columns had other ids."""
     source = tablefmt.create(
         tmp_path / "source", "id BIGINT, twice BIGINT GENERATED ALWAYS AS (id * 2)"
     )
