@@ -336,7 +336,9 @@ def _ddl_field(node: exp.Expression, path: str) -> Field:
             comment = kind.this.name or None
         else:
             raise SchemaMismatchError(
-                f"column {where!r}: {constraint.sql('spark')} is not supported in a schema", [where]
+                f"column {where!r}: {constraint.sql('spark')} is not supported in a schema; leave "
+                "it out, and use alter.set_default() or alter.add_constraint() on the table",
+                [where],
             )
     given: exp.DataType = node.args["kind"]
     text = given.sql("spark").lower()

@@ -106,7 +106,10 @@ class MergeBuilder(Generic[Outcome]):
     def when_not_matched_insert(
         self, values: Values, condition: Expression | None = None
     ) -> MergeBuilder[Outcome]:
-        """Insert source rows without a match: column -> expression. Other columns are NULL."""
+        """Insert source rows without a match: column -> expression.
+
+        Other columns get their defaults (SCH-7), or NULL without one.
+        """
         return self._with(Side.NOT_MATCHED, Action.INSERT, condition, values)
 
     def when_not_matched_insert_all(

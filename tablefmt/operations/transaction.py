@@ -255,7 +255,7 @@ class Transaction:
     def commit(self, **keywords: Unpack[CommitKeywords]) -> Commit:
         """Commit the staged work in one version. The transaction ends, also on failure.
 
-        Without changes and application version, no version is made.
+        Commit nothing if there are neither changes nor an application version.
 
         Args:
             keywords: application=(id, version), user_metadata={}, deadline=seconds.

@@ -58,7 +58,7 @@ SCHEMA = pa.schema(
 class Commit(ArrowReport):
     """The result of an operation that commits. The log holds the same facts.
 
-    `to_arrow` returns one row. pandas, polars and DuckDB take the commit itself.
+    `to_arrow` returns one row. pandas, polars and DuckDB read the commit object directly.
     """
 
     version: int
