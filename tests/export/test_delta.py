@@ -625,6 +625,19 @@ def test_vacuum_and_expiry_keep_what_a_copy_shows(tmp_path: Path) -> None:
     assert tablefmt.open(tmp_path / "t").to_arrow(version=2)["id"].to_pylist() == [2]
 
 
+def test_a_drop_keeps_what_a_copy_shows(tmp_path: Path, read: Read) -> None:
+    """RET-8, XPT-12: the copy stays readable. A drop with the data leaves none of its rows."""
+    table = tablefmt.create(tmp_path / "t", "id BIGINT")
+    table.append([{"id": 1}, {"id": 2}])
+    table.export("delta")
+    path, version = path_of(table), table.version
+    tablefmt.drop(tmp_path / "t")
+    assert sorted(read(path, version)["id"].to_pylist()) == [1, 2]
+    tablefmt.drop(tmp_path / "t", delete_data=True)
+    with pytest.raises(Exception, match=r"data/|not found|No such file"):
+        read(path, version)
+
+
 def test_nothing_that_a_blocked_copy_may_show_is_removed(tmp_path: Path) -> None:
     """XPT-12: the newest commit is another program's, so all versions from the start stay."""
     table = tablefmt.create(tmp_path / "t", "id BIGINT, p STRING")
