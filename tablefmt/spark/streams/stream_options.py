@@ -134,7 +134,8 @@ def _version(given: Any) -> int | str | None:
     number = number_in_text(text)
     if number is None:
         raise InvalidRangeError(
-            f"startingVersion is {given!r}; expected a whole number, earliest or latest"
+            f"startingVersion is {given!r}; expected a whole number, earliest or latest. A stream "
+            "takes no tag: give the tag's version, which `tablefmt tags` and table.tags() show"
         )
     return number
 

@@ -646,3 +646,9 @@ def test_rows_that_no_longer_fit_their_columns_stop_a_stream() -> None:
     source = load(table, startingVersion=5)
     end = source.next_offset(None, limited=True)
     assert read(source, None, end) == Counter({(5, "insert", (2,)): 1})
+
+
+def test_the_name_of_a_tag_is_no_start_of_a_stream() -> None:
+    """TAG-1: the error says what to give instead."""
+    with pytest.raises(InvalidRangeError, match="takes no tag: give the tag's version"):
+        parse_stream_options({"startingVersion": "2026-Q3"}, "UTC")
