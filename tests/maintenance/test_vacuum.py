@@ -241,7 +241,7 @@ def test_a_statement_by_itself_does_not_outlive_its_files() -> None:
         clock.forward(HOUR + 1)
         yield from rows(1).to_batches()
 
-    with pytest.raises(CommitRejectedError, match="vacuum may have removed its files"):
+    with pytest.raises(CommitRejectedError, match="Vacuum may have removed its files"):
         table.append(pa.RecordBatchReader.from_batches(rows(1).schema, slowly()))
     assert data_files(table.context.store) == []
     assert handle(table.context.store).version == 0

@@ -330,7 +330,7 @@ def test_columns_called_like_those_that_rows_get(content: str) -> None:
     here, there = tablefmt.create(place(), "id BIGINT, _Change_Type STRING"), place()
     here.append({"id": [1]})
     for _ in range(2):
-        with pytest.raises(SchemaMismatchError, match="rename them in the source, or take") as e:
+        with pytest.raises(SchemaMismatchError, match="rename them in the source, or pass") as e:
             tablefmt.pipe(here, content=content).into(there)  # type: ignore[arg-type]
         assert e.value.columns == ["_Change_Type"]
         assert not tablefmt.exists(there)

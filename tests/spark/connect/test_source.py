@@ -167,7 +167,7 @@ def test_times_without_a_zone_are_refused_where_the_zone_is_not_told(
     ("options", "kind", "word"),
     [
         ({"versionAsOf": "7"}, VersionNotFoundError, "7"),
-        ({"versionAsOf": "x"}, VersionNotFoundError, "no tag"),
+        ({"versionAsOf": "x"}, VersionNotFoundError, "not the name of a tag"),
         ({"versionAsOf": "0", "timestampAsOf": "2024-01-01"}, InvalidRangeError, "both"),
         ({"timestampAsOf": "1999-01-01"}, VersionNotFoundError, "1999"),
         ({"readChangeFeed": "true"}, InvalidRangeError, "readChangeFeed"),

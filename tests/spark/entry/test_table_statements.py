@@ -387,7 +387,7 @@ def test_a_tag_is_read_by_its_name(spark: Any, t: str) -> None:
         assert sorted(row.id for row in frame.collect()) == expected
     options = {"readChangeFeed": "true", "startingVersion": "0", "endingVersion": "2026 \u00c4"}
     assert spark.read.format("tablefmt").options(**options).load(t).count() == 20
-    with pytest.raises(VersionNotFoundError, match="no tag"):
+    with pytest.raises(VersionNotFoundError, match="not the name of a tag"):
         spark.sql("SELECT id FROM t VERSION AS OF 'nothing'").collect()
     shown = [row.key for row in spark.sql("SHOW TBLPROPERTIES t").collect()]
     assert not [key for key in shown if key.startswith("tag.")]
