@@ -82,6 +82,9 @@ def statements_work(session: Any, name: str, uri: str) -> None:
     assert sorted_rows(session.sql(f"SELECT * FROM {name} VERSION AS OF {version}")) == expected
     done = [row.operation for row in session.sql(f"DESCRIBE HISTORY {name}").collect()]
     assert done[:5] == ["RESTORE", "DELETE", "COMPACT MINOR", "MERGE", "WRITE"]
+    session.sql(f"ALTER TABLE {name} ADD CONSTRAINT positive CHECK (id > 0)")
+    shown = session.sql(f"SHOW TBLPROPERTIES {name} ('constraints.positive')").first()
+    assert shown.value == "id > 0"
     columns = tablefmt.open(uri).to_arrow().select(["id", "v"]).to_pydict().values()
     assert sorted(zip(*columns, strict=True)) == expected
 
@@ -97,6 +100,8 @@ def test_statements_by_name_work_below_another_catalog(other: Any, uri: str) -> 
     other.sql(f"CREATE TABLE mine (id BIGINT, v STRING) USING tablefmt LOCATION '{uri}'")
     other.sql("INSERT INTO mine SELECT id, 'a' FROM range(5)")
     statements_work(other, "mine", uri)
+    other.sql("CREATE TABLE alike LIKE mine")
+    assert other.table("alike").columns == ["id", "v"]
     other.sql("ALTER TABLE mine ADD COLUMN more INT")
     assert tablefmt.open(uri).schema.names == ["id", "v", "more"]
 

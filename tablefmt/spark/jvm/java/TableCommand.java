@@ -116,9 +116,9 @@ public class TableCommand extends SaveIntoDataSourceCommand {
     return ScalaValues.seq(new Object[0]);
   }
 
+  /** Returns our catalog. The session's setting may name another one, which stands above it. */
   private static SessionCatalog catalog() {
-    return (SessionCatalog) SparkQueries.active().sessionState().catalogManager()
-        .v2SessionCatalog();
+    return (SessionCatalog) SparkFields.ownCatalog(SparkQueries.active());
   }
 
   private void like(CreateTableLikeCommand like) throws Exception {
