@@ -491,7 +491,7 @@ def test_the_earlier_of_two_clocks_decides() -> None:
 @pytest.mark.slow
 def test_overflow_files_stay_as_long_as_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """RET-6, ADD-6, DEL-3: the state of later versions is read from them."""
-    monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_ABOVE_BYTES", 0)
+    monkeypatch.setattr("tablefmt.commit.driver.OVERFLOW_ABOVE_BYTES", 10_000)
     clock = Clock(NOW)
     table = new_table(Dated(clock), clock=clock, partitioned=True)
     table.append(rows(*range(2500), p=[f"partition {n}" for n in range(2500)]))

@@ -26,7 +26,7 @@ def test_of_entries_that_were_removed_nothing_is_told() -> None:
     newest = table.append(rows(99))
     fresh = handle(store)
     for arguments in ((old[3], 4), (old[3], 0), (old[3], None), ("0" * 32, 5)):
-        with pytest.raises(CommitUnknownError, match="kept from version 12 on") as caught:
+        with pytest.raises(CommitUnknownError, match="begins at version 12") as caught:
             fresh.resolve(*arguments)
         assert "resolve(" not in str(caught.value)
         assert "Check if its rows are in the table" in str(caught.value)
