@@ -254,7 +254,7 @@ def test_silence_ends_at_the_deadline_as_unknown(fault: str) -> None:
     table, store, clock = one_row()
     start = clock.seconds
     late, failing = faulty(table, fault)
-    why = r"is unknown \(the deadline of 30 s passed\): it may be"
+    why = r"is unknown \(the deadline of 30 s passed\): the commit may be"
     with pytest.raises(CommitUnknownError, match=why) as caught:
         late.append(rows(3), deadline=30)
     assert caught.value.version == 2

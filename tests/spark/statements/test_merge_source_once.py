@@ -131,3 +131,27 @@ def test_with_speculation_the_rows_are_the_same(
     commit = run(tablefmt.spark.open(session, uri), source)
     assert sorted_rows(uri, "id", "v") == model(0)
     assert commit.metrics["numSourceRows"] == 6
+
+
+def test_with_speculation_two_copies_of_a_stored_task_read_the_same_rows(
+    spark: Any, tmp_path: Path
+) -> None:
+    """MRG-3: the source is computed in a stage of its own, and the stored rows are shuffled."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
+    context, stages = session.sparkContext, {}
+    for speculation in ("false", "true"):
+        session.conf.set("spark.speculation", speculation)
+        folder = tmp_path / speculation
+        folder.mkdir()
+        source = differing(session, folder, waits=False)
+        context.setJobGroup(str(folder), "storing a source")
+        try:
+            stored_once(source, "MERGE")
+        finally:
+            context.setLocalProperty("spark.jobGroup.id", None)
+        tracker = context.statusTracker()
+        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(str(folder)))
+        stages[speculation] = len({stage for job in jobs for stage in job.stageIds})
+    assert stages["false"] == 1
+    assert stages["true"] > 1
