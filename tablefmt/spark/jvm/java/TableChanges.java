@@ -14,6 +14,9 @@ import org.apache.spark.sql.connector.catalog.constraints.Check;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MetadataBuilder;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 
 /**
  * Describes CREATE, REPLACE and ALTER TABLE as maps, which are sent to Python as JSON.
@@ -27,7 +30,7 @@ final class TableChanges {
   static Map statement(
       Column[] columns, Transform[] partitioning, Map properties, Constraint[] constraints) {
     Map result = new HashMap();
-    result.put("columns", CatalogV2Util.v2ColumnsToStructType(columns).json());
+    result.put("columns", schema(columns).json());
     result.put("partitionBy", CatalogEntries.names(partitioning));
     result.put("clusterBy", CatalogEntries.clustering(partitioning));
     result.put("properties", new HashMap(properties));
@@ -37,6 +40,20 @@ final class TableChanges {
     }
     result.put("constraints", checks);
     return result;
+  }
+
+  // In Spark 4.1, CatalogV2Util leaves out the expressions of generated columns.
+  private static StructType schema(Column[] columns) {
+    StructField[] fields = CatalogV2Util.v2ColumnsToStructType(columns).fields();
+    for (int i = 0; i < fields.length; i++) {
+      String expression = columns[i].generationExpression();
+      if (expression != null) {
+        fields[i] = new StructField(fields[i].name(), fields[i].dataType(), fields[i].nullable(),
+            new MetadataBuilder().withMetadata(fields[i].metadata())
+                .putString("GENERATION_EXPRESSION", expression).build());
+      }
+    }
+    return new StructType(fields);
   }
 
   static Map constraint(Constraint given) {
