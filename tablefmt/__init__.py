@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tablefmt import errors
 
 if TYPE_CHECKING:
+    from tablefmt.inspection.store_check import check_store
     from tablefmt.maintenance.maintain import maintain_uri as maintain
     from tablefmt.pipes.pipe import PipeRun, pipe
     from tablefmt.session.commit_result import Commit
@@ -27,6 +28,7 @@ __all__ = [
     "PipeRun",
     "Table",
     "__version__",
+    "check_store",
     "create",
     "drop",
     "errors",
@@ -43,6 +45,7 @@ _HOMES = {
     "Commit": "tablefmt.session.commit_result:Commit",
     "PipeRun": "tablefmt.pipes.pipe:PipeRun",
     "Table": "tablefmt.table:Table",
+    "check_store": "tablefmt.inspection.store_check:check_store",
     "create": "tablefmt.table:create",
     "drop": "tablefmt.table:drop",
     "exists": "tablefmt.table:exists",

@@ -34,6 +34,7 @@ from tablefmt.cli.maintenance_commands import (
     verify,
 )
 from tablefmt.cli.output import WRONG, Json, progress
+from tablefmt.cli.store_commands import check_store_command
 from tablefmt.cli.table_commands import (
     changes,
     conflicts_command,
@@ -245,6 +246,7 @@ for command in (
     conflicts_command,
     lag,
     report,
+    check_store_command,
     verify,
     checkpoint,
     import_,

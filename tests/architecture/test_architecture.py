@@ -333,6 +333,7 @@ def test_the_public_names_are_there_and_no_others() -> None:
         "PipeRun",
         "Table",
         "__version__",
+        "check_store",
         "create",
         "drop",
         "errors",

@@ -24,7 +24,7 @@ OF_NO_PACKAGE = {
     "table": "what holds for every verb",
 }
 TESTED_THROUGH_OTHERS = {
-    "cli": "log_commands log_records maintenance_commands table_commands",
+    "cli": "log_commands log_records maintenance_commands store_commands table_commands",
     "commit": "concurrent_commits environment restore_plan",
     "compat/delta": "delta_table tables",
     "compat/deltalake": "deltalake_arguments deltalake_table",
@@ -72,7 +72,7 @@ TESTED_THROUGH_OTHERS = {
     "spark/streams": "stream_files",
     "store": (
         "cloud_options forks fsspec_filesystem import_roots listing_order positioned_reader "
-        "remote_store request_failures s3_access store_traits"
+        "remote_store request_failures restored_root s3_access store_traits"
     ),
     "testing": (
         "contract faults random_conditions random_statements reference_model schedules "

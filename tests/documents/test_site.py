@@ -7,13 +7,14 @@ import typing
 from pathlib import Path
 
 import pytest
-from docs import conflict_tables, error_guide
+from docs import conflict_tables, error_guide, finding_tables
 
 import tablefmt
 import tablefmt.duckdb
 import tablefmt.polars
 import tablefmt.spark
 from tablefmt import errors
+from tablefmt.inspection import store_faults
 from tests.documents.pages import SITE, name_of
 from tests.places import ROOT
 
@@ -45,6 +46,15 @@ def test_links_lead_somewhere(page: Path) -> None:
         first, _, rest = place.relative_to(SITE).as_posix().partition("/")
         lost += [link] if not (OUTSIDE.get(first, SITE / first) / rest).exists() else []
     assert lost == []
+
+
+def test_the_faults_of_stores_are_on_their_page() -> None:
+    guide = (SITE / "guide/stores.md").read_text(encoding="utf-8")
+    assert guide.count("<!-- store faults -->") == 1
+    table = finding_tables.store_faults()
+    for name, fault in store_faults.FAULTS.items():
+        row = f"| `{name}` | {fault.verdict} | {fault.meaning} | {fault.advice} |"
+        assert table.count(row) == 1
 
 
 def error_classes() -> dict[str, type[errors.TablefmtError]]:

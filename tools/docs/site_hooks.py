@@ -19,13 +19,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "tools" / "docs" / "pages"
 sys.path.insert(0, str(ROOT / "tools"))
 
-from docs import conflict_tables, error_guide  # noqa: E402
+from docs import conflict_tables, error_guide, finding_tables  # noqa: E402
 
 PROJECT = {
     ".github/CONTRIBUTING.md": "project/CONTRIBUTING.md",
     ".github/CHANGELOG.md": "project/CHANGELOG.md",
     "benchmarks/README.md": "project/benchmarks.md",
     "spec/vectors/entry-text.json": "spec/vectors/entry-text.json",
+    "spec/schemas/check-store.schema.json": "spec/schemas/check-store.schema.json",
 }
 """Pages from outside `spec/`, and their names in the site."""
 
@@ -36,6 +37,7 @@ MARKERS: dict[str, Callable[[], str]] = {
     "<!-- conflicts: transaction -->": conflict_tables.transaction_tables,
     "<!-- conflicts: file and row -->": conflict_tables.file_and_row_tables,
     "<!-- errors -->": error_guide.sections,
+    "<!-- store faults -->": finding_tables.store_faults,
 }
 """Markers in pages, and the functions that render their replacements."""
 
