@@ -825,6 +825,7 @@ def create(
     properties: Mapping[str, Any] | None = None,
     comment: str | None = None,
     generated: Mapping[str, str] | None = None,
+    identity: Mapping[str, str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     exist_ok: bool = False,
 ) -> Table:
@@ -844,6 +845,9 @@ def create(
             text, or b"comment" in the metadata of a pyarrow field.
         generated: expressions of generated columns, by their names: `{"day": "CAST(ts AS DATE)"}`
             (GEN-1). In DDL text: `day DATE GENERATED ALWAYS AS (CAST(ts AS DATE))`.
+        identity: BIGINT columns whose values the table gives, by their names (IDN-1):
+            `{"id": "ALWAYS (START WITH 1 INCREMENT BY 1)"}`, or "BY DEFAULT" if rows may bring
+            values. In DDL text: `id BIGINT GENERATED ALWAYS AS IDENTITY`. Only with a schema.
         storage_options: credentials and settings of the store; by default from the environment.
         exist_ok: open an existing table with the same definition. Not with data.
 
@@ -860,10 +864,11 @@ def create(
     """
     given = with_cluster_by(properties, cluster_by)
     store, definition = open_store(uri, storage_options), (partition_by, given, comment)
+    more: dict[str, Any] = {"generated": generated, "identity": identity, "exist_ok": exist_ok}
     if is_schema(schema):
-        made = create_table(store, schema, *definition, generated=generated, exist_ok=exist_ok)
+        made = create_table(store, schema, *definition, **more)
     else:
-        made = create_from(store, schema, *definition, generated=generated, exist_ok=exist_ok)
+        made = create_from(store, schema, *definition, **more)
     return Table(made)
 
 

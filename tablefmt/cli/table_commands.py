@@ -49,8 +49,9 @@ from tablefmt.expressions.generated_columns import (
 )
 from tablefmt.maintenance.maintain import due
 from tablefmt.model.clustering_columns import clustering_of
+from tablefmt.model.identity_columns import identity_texts
+from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.schema import Field
-from tablefmt.model.tags import without_tags
 from tablefmt.model.times import show_time
 from tablefmt.session.table_scan import partition_listing
 from tablefmt.snapshot.file_columns import typed_bounds
@@ -91,7 +92,7 @@ def describe(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         "description": snapshot.metadata.comment,
         "partitionColumns": snapshot.metadata.partition_names,
         "clusteringColumns": [field.name for field in clustering_of(snapshot.metadata)],
-        "properties": without_tags(snapshot.metadata.properties),
+        "properties": plain_properties(snapshot.metadata),
         "constraints": check_conditions(snapshot.metadata),
         "readerFeatures": list(head.protocol.reader),
         "writerFeatures": list(head.protocol.writer),
@@ -129,7 +130,10 @@ def schema(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
         [f.id, f.name, f.text or str(f.type), f.nullable, f.id in partitioned, f.default]
         for f in fields
     ]
-    generated = generated_expressions(snapshot.metadata)
+    generated = {
+        **generated_expressions(snapshot.metadata),
+        **identity_texts(snapshot.metadata),
+    }
     if generated:
         names.append("generated")
         rows = [[*row, generated.get(f.name)] for row, f in zip(rows, fields, strict=True)]

@@ -227,9 +227,11 @@ class Driver:
         return done
 
     def _head(self, view: LogView) -> Head:
-        """Return the head to commit after. If cursors matter, every entry up to it is read
-        (RPL-7)."""
-        reads = self.plan.pending.derived_from is not None or self.plan.staged.restoring is not None
+        """Return the head to commit after. If cursors or counters matter, every entry up to it is
+        read (RPL-7, IDN-2)."""
+        staged = self.plan.staged
+        counts = staged.claims is not None or staged.restoring is not None
+        reads = self.plan.pending.derived_from is not None or counts
         return view.read_head if reads else view.head
 
     def _absorb_handed(self, view: LogView, handed: Sequence[tuple[int, bytes]]) -> None:

@@ -26,10 +26,11 @@ from tablefmt.conflict.read_write_sets import (
     Read,
     own_file,
 )
-from tablefmt.errors import CommitRejectedError, CorruptTableError
+from tablefmt.errors import CommitRejectedError, CorruptTableError, SchemaMismatchError
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.log.object_names import entry_key
 from tablefmt.log.strict_json import INTEGER_MAX
+from tablefmt.model.identity_columns import counted, identity_columns
 from tablefmt.model.log_entry import (
     NOT_LOGICAL,
     AddedFiles,
@@ -111,6 +112,8 @@ class Staged:
     """See `PendingCommit.adds_constraints`."""
     replaces: bool = False
     """See `PendingCommit.replaces`."""
+    claims: tuple[int, int] | None = None
+    """The id of an identity column, and how many of its numbers the entry claims (IDN-2)."""
 
     @property
     def is_empty(self) -> bool:
@@ -274,13 +277,30 @@ def entry_on(
         delete=deletes,
         lineage=_lineage(pending, names, before.next_id),
         update=plan.staged.update,
-        application=plan.pending.application,
+        application=_claimed(plan, parent) or plan.pending.application,
         derived_from=plan.pending.derived_from,
         cursors=plan.cursors,
         horizon=horizon,
         ends=plan.staged.ends,
         user_metadata=plan.user_metadata,
     )
+
+
+def _claimed(plan: Plan, parent: Head | None) -> Application | None:
+    """Return the counter of an identity column after the plan's claim on the parent (IDN-2).
+
+    Raises:
+        ConstraintViolationError: its values would not fit a BIGINT.
+        SchemaMismatchError: the parent has no such identity column.
+    """
+    if plan.staged.claims is None or parent is None:
+        return None
+    number, count = plan.staged.claims
+    columns = {each.field.id: each for each in identity_columns(parent.metadata)}
+    if number not in columns:
+        raise SchemaMismatchError("the identity column was dropped meanwhile; read the table again")
+    column = columns[number]
+    return Application(column.counter, column.claimed(counted(parent.applications, column), count))
 
 
 def _horizon(wanted: Horizon | None, oldest: int) -> Horizon | None:

@@ -48,6 +48,7 @@ from tablefmt.errors import (
     ProtocolChangedException,
 )
 from tablefmt.model.content_hashes import differ
+from tablefmt.model.identity_columns import identity_columns
 from tablefmt.model.log_entry import NOT_LOGICAL, Metadata, OperationClass
 from tablefmt.model.name_matching import folded
 from tablefmt.model.properties import DECISIVE, get_property
@@ -333,9 +334,13 @@ def misfit_of(written: Metadata, now: Metadata) -> str | None:
                 f"the winning commit added column {column.name!r}, "
                 "and its default has changed since"
             )
+    numbered = {each.field.id: each.text for each in identity_columns(written)}
+    for each in identity_columns(now):
+        if numbered.get(each.field.id) != each.text:
+            return f"the winning commit changed the identity column {each.field.name!r}"
     held = list(written.constraints.values())
-    for name, each in now.constraints.items():
-        if each not in held:
+    for name, condition in now.constraints.items():
+        if condition not in held:
             return f"the winning commit added constraint {name!r}"
     return None
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tablefmt.data.column_cast import cast_to_schema, match_columns
 from tablefmt.data.generated_values import GeneratedValues
+from tablefmt.data.identity_values import IdentityValues
 from tablefmt.data.matching_rows import RowFilter
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.parquet_writer import write_file
@@ -28,6 +29,7 @@ from tablefmt.expressions.check_constraints import broken, labelled, shown_colum
 from tablefmt.expressions.generated_columns import generated_columns
 from tablefmt.log.object_names import data_folder
 from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.identity_columns import Claim
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.scalar_values import encode, shown_value
 from tablefmt.model.schema import Field, is_float
@@ -148,6 +150,8 @@ def write_data(
     compression: str = "zstd",
     rows_max: int | None = None,
     in_memory: bool = False,
+    claim: Claim | None = None,
+    updates: bool = False,
 ) -> AddedFiles | None:
     """Write every row of `reader` under the transaction's folder.
 
@@ -162,6 +166,8 @@ def write_data(
         compression: a Parquet codec, by Arrow's name for it.
         rows_max: most rows of a file, 1 or more; None for no limit.
         in_memory: the caller holds all rows anyway, so parallel files need no extra memory.
+        claim: claims numbers for identity columns; None: a table with such columns is refused.
+        updates: the rows are new versions of older rows, which have their numbers.
 
     Returns:
         The files, none without rows; None if there were no rows.
@@ -173,7 +179,7 @@ def write_data(
             the files written so far.
     """
     gathered = Gathered()
-    rows_of = whole_rows(reader.schema, metadata)
+    rows_of = whole_rows(reader.schema, metadata, claim=claim, updates=updates)
 
     numbers = count()
 
@@ -182,12 +188,7 @@ def write_data(
         for part, values, alone in _marked(_bounded(_split(rows, metadata), rows_max)):
             number = next(numbers)
             key = f"{data_folder(transaction)}{prefix}{number}.parquet"
-            if (
-                shared_key
-                and alone
-                and number == 0
-                and part.get_total_buffer_size() <= SHARED_FILE_BYTES
-            ):
+            if shared_key and alone and number == 0 and _is_small(part):
                 key = shared_key
             yield key, part, values
 
@@ -206,24 +207,36 @@ def write_data(
     return gathered.added()
 
 
+def _is_small(rows: pa.Table) -> bool:
+    return int(rows.get_total_buffer_size()) <= SHARED_FILE_BYTES
+
+
 def whole_rows(
-    given: pa.Schema, metadata: Metadata, *, checked: bool = True
+    given: pa.Schema,
+    metadata: Metadata,
+    *,
+    checked: bool = True,
+    claim: Claim | None = None,
+    updates: bool = False,
 ) -> Callable[[pa.Table], pa.Table]:
     """Return the function that makes rows of data files of given rows.
 
-    Generated columns that the rows lack are computed (GEN-3).
+    Identity columns are filled (IDN-3), and generated columns that the rows lack are computed
+    (GEN-3).
 
     Args:
         given: columns of the given rows.
         metadata: of the table.
-        checked: also check the constraints.
+        checked: also check the constraints. Otherwise identity columns stay NULL.
+        claim, updates: as in `write_data`.
 
     Raises:
         SchemaMismatchError: the columns do not fit.
         UnsupportedFeatureError: a constraint or a generated column that needs Spark.
     """
     schema, generated = metadata.schema, GeneratedValues(metadata)
-    positions = match_columns(given, schema, generated.ids)
+    numbered = IdentityValues.of(metadata, claim, updates=updates, checked=checked)
+    positions = match_columns(given, schema, generated.ids | numbered.ids)
     missing = {
         field.id
         for field, at in zip(schema.fields, positions, strict=True)
@@ -231,9 +244,11 @@ def whole_rows(
     }
     generated.prepare(missing)
     shape, checks = file_schema(schema), Checks(metadata, missing) if checked else None
+    before = numbered.relaxed(schema)
 
     def whole(rows: pa.Table) -> pa.Table:
-        made = generated.filled(cast_to_schema(rows, positions, schema, shape), missing)
+        made = numbered.filled(cast_to_schema(rows, positions, before, shape))
+        made = generated.filled(made, missing)
         if checks is not None:
             checks.check(made)
         return made

@@ -23,11 +23,13 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.sql_parser import ddl_problem, misplaced_comma, tokens_of
 from tablefmt.expressions.sql_vocabulary import as_quoted, is_typed_name, is_word
 from tablefmt.model.arrow_types import from_arrow
+from tablefmt.model.identity_columns import read_identity, shown_identity
 from tablefmt.model.scalar_values import decode_value
 from tablefmt.model.schema import (
     DEPTH_MAX,
     Array,
     Field,
+    Identity,
     Map,
     Primitive,
     Schema,
@@ -50,6 +52,8 @@ EXPRESSION = "delta.generationExpression"
 """Key in Delta's column metadata for the expression of a generated column."""
 _EXPRESSIONS = (EXPRESSION, "GENERATION_EXPRESSION")
 """Keys in Delta's and in Spark's column metadata for such an expression."""
+IDENTITY_KEYS = ("identity.start", "identity.step", "identity.allowExplicitInsert")
+"""Keys in Spark's column metadata for an identity column. Delta's begin with `delta.`."""
 COMMENT = "comment"
 """Key in Spark's column metadata for the comment."""
 _SQL_NAMES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
@@ -124,8 +128,21 @@ def _struct_to_json(fields: tuple[Field, ...], field_ids: bool) -> dict[str, Any
 
 
 def _said(field: Field) -> dict[str, Any]:
-    said = {COMMENT: field.comment, EXPRESSION: field.generated}
+    said: dict[str, Any] = {COMMENT: field.comment, EXPRESSION: field.generated}
+    if field.identity is not None:
+        values = (field.identity.start, field.identity.step, not field.identity.always)
+        said |= {f"delta.{key}": each for key, each in zip(IDENTITY_KEYS, values, strict=True)}
     return {key: text for key, text in said.items() if text is not None}
+
+
+def identity_of(metadata: Mapping[str, Any]) -> Identity | None:
+    """Return the identity that Spark's or Delta's column metadata says; None if there is none."""
+    for prefix in ("delta.", ""):
+        start, step, explicit = (metadata.get(prefix + key) for key in IDENTITY_KEYS)
+        if start is not None or step is not None:
+            first, by = (1 if each is None else int(each) for each in (start, step))
+            return Identity(explicit is not True, first, by)
+    return None
 
 
 def _type_to_json(kind: Type, field_ids: bool) -> Any:
@@ -205,12 +222,13 @@ def _field_from_json(value: Mapping[str, Any], path: str, depth: int) -> Field:
     comment = metadata.get(COMMENT)
     comment = comment if isinstance(comment, str) and comment else None
     generated = next((metadata[key] for key in _EXPRESSIONS if key in metadata), None)
-    if generated is not None and path:
+    identity = identity_of(metadata)
+    if (generated is not None or identity is not None) and path:
         raise SchemaMismatchError(
             f"field {where!r} cannot be generated; only top-level columns can", [where]
         )
     field = Field(0, name, name, kind_read, value["nullable"], text=text, comment=comment)
-    return replace(field, generated=generated)
+    return replace(field, generated=generated, identity=identity)
 
 
 def _refused(path: str, kind: str) -> SchemaMismatchError:
@@ -238,6 +256,7 @@ def _from_ddl(text: str) -> Schema:
         comma = misplaced_comma(tokens[4:-1], len(_BEFORE))
         if comma is not None:
             raise SchemaMismatchError(f"cannot read the columns {text[:200]!r}: {comma}")
+        tokens, identities = _without_identities(tokens, statement)
         tokens, generated = _without_expressions(tokens, statement)
         trees = _SPARK.parser().parse(tokens, statement)
     except sqlglot.errors.SqlglotError as error:
@@ -254,7 +273,47 @@ def _from_ddl(text: str) -> Schema:
             "as 'id BIGINT NOT NULL, name STRING'"
         )
     fields = [_ddl_field(c, "") for c in columns.expressions]
-    return number_fields([replace(f, generated=generated.get(at)) for at, f in enumerate(fields)])
+    return number_fields(
+        [
+            replace(
+                f,
+                generated=generated.get(at),
+                identity=read_identity(f.name, identities[at]) if at in identities else None,
+            )
+            for at, f in enumerate(fields)
+        ]
+    )
+
+
+_IDENTITIES = (
+    ("GENERATED", "ALWAYS", "AS", "IDENTITY"),
+    ("GENERATED", "BY", "DEFAULT", "AS", "IDENTITY"),
+)
+
+
+def _without_identities(tokens: list[Token], statement: str) -> tuple[list[Token], dict[int, str]]:
+    """Return the tokens without the clauses of identity columns, and the clauses.
+
+    The clauses are by the position of their column.
+    """
+    left: list[Token] = []
+    found: dict[int, str] = {}
+    at, depth, column = 0, 0, 0
+    while at < len(tokens):
+        words = tuple(token.text.upper() for token in tokens[at : at + 5])
+        clause = next((each for each in _IDENTITIES if words[: len(each)] == each), None)
+        if depth == 1 and clause is not None and column not in found:
+            end = at + len(clause) - 1
+            if tokens[end + 1 : end + 2] and tokens[end + 1].token_type == TokenType.L_PAREN:
+                end = _closing(tokens, end + 1) or end
+            found[column] = statement[tokens[at].start : tokens[end].end + 1]
+            at = end + 1
+            continue
+        depth += _DEPTHS.get(tokens[at].text, 0)
+        column += tokens[at].text == "," and depth == 1
+        left.append(tokens[at])
+        at += 1
+    return left, found
 
 
 _GENERATED = ("GENERATED", "ALWAYS", "AS")
@@ -381,6 +440,8 @@ def _ddl_column(field: Field, between: str) -> str:
     comment = "" if field.comment is None else f" COMMENT {_text_sql(field.comment)}"
     text = field.generated
     generated = "" if text is None else f" GENERATED ALWAYS AS ({text})"
+    if field.identity is not None:
+        generated = f" {shown_identity(field.identity)}"
     return f"{quote_name(field.name)}{between}{kind}{required}{generated}{comment}"
 
 

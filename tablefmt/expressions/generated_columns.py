@@ -16,7 +16,8 @@ from tablefmt.expressions.constraint_grammar import rewritten
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate
-from tablefmt.model.features import GENERATED
+from tablefmt.model.features import GENERATED, IDENTITY
+from tablefmt.model.identity_columns import declared_identities, identity_columns, identity_ids
 from tablefmt.model.log_entry import Constraint, Metadata, ProtocolFeatures
 from tablefmt.model.name_matching import there_are
 from tablefmt.model.schema import Field, Schema, is_nested, is_variant, walk
@@ -79,10 +80,10 @@ def check_conditions(metadata: Metadata) -> dict[str, str]:
 
 
 def declared_schema(metadata: Metadata) -> Schema:
-    """Return the columns with the expressions of generated ones, for a definition as text."""
+    """Return the columns with expressions and identities, for a definition as text."""
     texts = {each.field.id: each.expression for each in generated_columns(metadata)}
     fields = (replace(f, generated=texts.get(f.id)) for f in metadata.schema.fields)
-    return replace(metadata.schema, fields=tuple(fields))
+    return declared_identities(metadata, replace(metadata.schema, fields=tuple(fields)))
 
 
 def recomputed_columns(metadata: Metadata, set_columns: Iterable[int]) -> frozenset[int]:
@@ -140,12 +141,20 @@ def defined(metadata: Metadata, expressions: Mapping[str, str] | None = None) ->
         return metadata
     plain = tuple(replace(field, generated=None) for field in metadata.schema.fields)
     schema = replace(metadata.schema, fields=plain)
-    sources = tuple(field for field in plain if field.id not in texts)
+    numbered = identity_ids(metadata)
+    for field in plain:
+        if field.id in texts and field.id in numbered:
+            raise SchemaMismatchError(
+                f"column {field.name!r} is an identity column, so it cannot have an expression",
+                [field.name],
+            )
+    # An identity column gets its value after the generated columns are computed.
+    sources = tuple(field for field in plain if field.id not in texts and field.id not in numbered)
     usable = replace(schema, fields=sources)
     constraints = dict(metadata.constraints)
     for field in plain:
         if field.id in texts:
-            each = _defined(field, texts[field.id], usable, schema)
+            each = _defined(field, texts[field.id], usable, schema, numbered)
             constraints[each.constraint] = _constraint(each)
     return replace(metadata, schema=schema, constraints=constraints)
 
@@ -169,7 +178,9 @@ def _by_field(schema: Schema, expressions: Mapping[str, str]) -> dict[int, str]:
     return texts
 
 
-def _defined(field: Field, text: str, usable: Schema, schema: Schema) -> GeneratedColumn:
+def _defined(
+    field: Field, text: str, usable: Schema, schema: Schema, numbered: frozenset[int]
+) -> GeneratedColumn:
     name = field.name
     if not isinstance(text, str) or not text.strip():
         raise SchemaMismatchError(
@@ -190,7 +201,7 @@ def _defined(field: Field, text: str, usable: Schema, schema: Schema) -> Generat
     try:
         used = columns_of(text, usable)
     except (InvalidPredicateError, UnsupportedFeatureError) as error:
-        also = _uses_generated(text, usable, schema)
+        also = _uses_generated(text, usable, schema, numbered)
         message = f"{_shown(name, text)}: {also or _about(error)}"
         if also or isinstance(error, InvalidPredicateError):
             raise InvalidPredicateError(message) from None
@@ -205,14 +216,19 @@ def _defined(field: Field, text: str, usable: Schema, schema: Schema) -> Generat
     return GeneratedColumn(field, text, frozenset(column.id for column in used))
 
 
-def _uses_generated(text: str, usable: Schema, schema: Schema) -> str | None:
+def _uses_generated(
+    text: str, usable: Schema, schema: Schema, numbered: frozenset[int]
+) -> str | None:
     """Return why an expression fails, if it would not fail over all columns; else None."""
     try:
         used = columns_of(text, schema)
     except (InvalidPredicateError, UnsupportedFeatureError):
         return None
-    other = [column.name for column in used if usable.find(column.name) is None]
-    return f"it uses {other[0]!r}, which is itself a generated column" if other else None
+    other = [column for column in used if usable.find(column.name) is None]
+    if not other:
+        return None
+    kind = "an identity" if other[0].id in numbered else "itself a generated"
+    return f"it uses {other[0].name!r}, which is {kind} column"
 
 
 def _check_type(field: Field, text: str, usable: Schema) -> None:
@@ -289,9 +305,11 @@ def features_for(
 ) -> ProtocolFeatures | None:
     """Return the features of a table with some metadata; None if `known` has them (VER-4)."""
     known = known or ProtocolFeatures()
-    if not generated_columns(metadata) or GENERATED in known.writer:
+    needed = {GENERATED} if generated_columns(metadata) else set[str]()
+    needed |= {IDENTITY} if identity_columns(metadata) else set[str]()
+    if needed <= set(known.writer):
         return None
-    return replace(known, writer=tuple(sorted({*known.writer, GENERATED})))
+    return replace(known, writer=tuple(sorted({*known.writer, *needed})))
 
 
 def refuse_generated(fields: Iterable[Field], what: str) -> None:

@@ -61,7 +61,8 @@ HOLD = "clone-"
 
 def clone_roots(source: TableContext, version: int) -> list[str]:
     """Return the folders that a reader of a shallow clone must allow (IMP-3)."""
-    return CloneSource.of(source.store.uri, source.view.snapshot(version)).roots()
+    snapshot = source.view.snapshot(version)
+    return CloneSource.of(source.store.uri, snapshot, source.view.read_head).roots()
 
 
 def clone_store(source: Store, into: Uri, storage_options: Mapping[str, Any] | None) -> Store:
@@ -103,7 +104,8 @@ def clone(
         source.refresh()
     at = source.resolve_point(version, timestamp)
     with explain_given_up_version(source.store, at):
-        described = CloneSource.of(source.store.uri, source.view.snapshot(at))
+        snapshot = source.view.snapshot(at)
+        described = CloneSource.of(source.store.uri, snapshot, source.view.read_head)
     if hold:
         _check_hold(described, shallow=shallow)
     if not there:

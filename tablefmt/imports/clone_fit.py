@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from tablefmt.expressions.generated_columns import renumbered_constraints
 from tablefmt.imports.clone_plan import FORMAT, CloneSource
+from tablefmt.model.identity_columns import continued, renumbered_identities
 from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.log_entry import AddedFiles, Import, Metadata
 from tablefmt.model.name_matching import folded
@@ -74,13 +75,17 @@ def fitted(
         known[own] = Import("", {}, FORMAT, source.uri, source.version, adopt=True)
         numbers = pc.fill_null(numbers, own)
     moved = {n + first: replace(e, names=_names(e, names)) for n, e in known.items()}
-    ids = {old.id: new.id for old, new in fields if old.id != new.id}
+    renumbered = {old.id: new.id for old, new in fields}
+    ids = {old: new for old, new in renumbered.items() if old != new}
     metadata = replace(
         definition,
         schema=schema,
         partition_by=tuple(ids.get(i, i) for i in definition.partition_by),
-        properties={**definition.properties, **only_tags(table.properties)},
-        constraints=renumbered_constraints(definition, {old.id: new.id for old, new in fields}),
+        properties={
+            **continued(table, renumbered_identities(definition, renumbered), schema),
+            **only_tags(table.properties),
+        },
+        constraints=renumbered_constraints(definition, renumbered),
         # A number keeps its meaning (IMP-2), so earlier imports stay.
         imports={**table.imports, **moved},
     )

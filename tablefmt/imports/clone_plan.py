@@ -21,6 +21,7 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.generated_columns import features_for
 from tablefmt.log.object_names import data_folder
 from tablefmt.model.features import IMPORTED
+from tablefmt.model.identity_columns import with_counters
 from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.log_entry import (
     AddedFiles,
@@ -33,6 +34,7 @@ from tablefmt.model.log_entry import (
 from tablefmt.model.positions import Marks
 from tablefmt.model.schema import is_float
 from tablefmt.model.tags import without_tags
+from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.table_state import Snapshot
 
 NAME = "CLONE"
@@ -56,9 +58,10 @@ class CloneSource:
     """Its live files, with the log's columns."""
 
     @classmethod
-    def of(cls, uri: str, snapshot: Snapshot) -> CloneSource:
-        """Return the version of a snapshot."""
-        return cls(uri, snapshot, snapshot.metadata, snapshot.files)
+    def of(cls, uri: str, snapshot: Snapshot, head: Head) -> CloneSource:
+        """Return the version of a snapshot. Its identity columns go on after the head's (IDN-4)."""
+        metadata = with_counters(snapshot.metadata, head.applications)
+        return cls(uri, snapshot, metadata, snapshot.files)
 
     @property
     def version(self) -> int:

@@ -7,6 +7,7 @@ import re
 import struct
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,6 +21,7 @@ from tablefmt.errors import (
     SchemaMismatchError,
     TablefmtError,
 )
+from tablefmt.expressions.ddl import identity_of
 from tablefmt.imports.delta_log import (
     LOG,
     SHAPE_ERRORS,
@@ -115,6 +117,7 @@ def _source(store: Store, state: DeltaState) -> Source:
         },
         deleted=deleted,
         by_ids=mode == "id",
+        last_values=_last_values(columns),
         changed=changed,
     )
 
@@ -172,7 +175,16 @@ def _field(column: _Json, ids: _Ids | None) -> Field:
         identity = ids.field(int(known["delta.columnMapping.id"]))
     comment = known.get("comment") or None
     nullable = bool(column["nullable"])
-    return Field(identity, name, physical, _type(column["type"], ids), nullable, comment=comment)
+    kind = _type(column["type"], ids)
+    field = Field(identity, name, physical, kind, nullable, comment=comment)
+    return replace(field, identity=identity_of(known))
+
+
+def _last_values(columns: list[_Json]) -> dict[str, int]:
+    """Return the high-water marks of identity columns."""
+    key = "delta.identity.highWaterMark"
+    marks = {column["name"]: (column.get("metadata") or {}).get(key) for column in columns}
+    return {name: int(mark) for name, mark in marks.items() if mark is not None}
 
 
 def _type(kind: Any, ids: _Ids | None) -> Type:

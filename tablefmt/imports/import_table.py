@@ -36,6 +36,7 @@ from tablefmt.log.metadata_json import metadata_from_json, metadata_to_json
 from tablefmt.log.object_names import LOG
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import IMPORTED
+from tablefmt.model.identity_columns import defined_identities, with_last_values
 from tablefmt.model.log_entry import (
     AddedFiles,
     Import,
@@ -103,7 +104,8 @@ def import_source(
     _check_files(source, source_store.uri)
     described = describe_source(source_store, source)
     imports = _imports(source, described, source_store.uri, target is not None, adopt)
-    made = Metadata(described.schema, described.partition_by, imports=imports)
+    plain = Metadata(described.schema, described.partition_by, imports=imports)
+    made = with_last_values(defined_identities(plain, None), source.last_values)
     _check_metadata(made, source_store.uri)
     change = source.changed()
     if change is not None:

@@ -50,6 +50,8 @@ class Source:
     """True if columns in files are found by field id, and not by name."""
     known_names: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """Names by field id of columns in files without field ids."""
+    last_values: Mapping[str, int] = field(default_factory=dict)
+    """The last values of identity columns that the source gave, by name."""
     changed: Callable[[], str | None] = lambda: None
     """Tells how the source changed since; None if it did not."""
 

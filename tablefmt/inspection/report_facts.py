@@ -20,8 +20,8 @@ from tablefmt.inspection.rebased_commits import rebased_pairs, versions_of
 from tablefmt.maintenance.maintain import due
 from tablefmt.maintenance.vacuum import vacuum
 from tablefmt.model.clustering_columns import clustering_of
+from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.properties import duration_text
-from tablefmt.model.tags import without_tags
 from tablefmt.model.times import show_time
 from tablefmt.operations.describe import kept_entries
 from tablefmt.operations.metadata_tables import tags
@@ -141,7 +141,7 @@ def _about(context: TableContext, snapshot: Snapshot) -> dict[str, Any]:
         "clustered by": ", ".join(each.name for each in clustering_of(metadata)),
         "features": ", ".join(features),
     }
-    said |= {f"property {name}": v for name, v in sorted(without_tags(metadata.properties).items())}
+    said |= {f"property {name}": v for name, v in sorted(plain_properties(metadata).items())}
     said |= {f"constraint {name}": c.condition for name, c in sorted(metadata.constraints.items())}
     return {name: value for name, value in said.items() if value}
 

@@ -51,6 +51,9 @@ TAGS = "tags"
 GENERATED = "generatedColumns"
 """Columns are computed from others: a writer must fill and check them (GEN-1)."""
 
+IDENTITY = "identityColumns"
+"""The table gives values to columns: a writer must claim and fill them (IDN-1)."""
+
 FEATURES: Mapping[str, Feature] = MappingProxyType(
     {
         "groupCommit": Feature(
@@ -75,6 +78,13 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             since=1,
             support=Support.KNOWN,
             rules=("ENT-10", "DAT-2", "DAT-13", "SQL-4"),
+        ),
+        IDENTITY: Feature(
+            reader=False,
+            writer=True,
+            since=1,
+            support=Support.KNOWN,
+            rules=("PTY-1", "DAT-2", "RPL-5", "CFL-5"),
         ),
         EXPIRY: Feature(
             reader=True,

@@ -122,6 +122,16 @@ Type = Union[Primitive, Decimal, Array, Map, Struct]  # noqa: UP007 - evaluated 
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Values that a table gives to an identity column: start, start + step, and so on. IDN-1."""
+
+    always: bool = True
+    """False if rows may bring their own values."""
+    start: int = 1
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
     """One column, or one field of a struct."""
 
@@ -148,6 +158,10 @@ class Field:
     generated: str | None = None
     """Expression of a generated column, in a schema that a caller gives. The metadata of a table
     has it as a constraint. GEN-1.
+    """
+    identity: Identity | None = None
+    """Identity of the column, in a schema that a caller gives. The metadata of a table has it as a
+    property. IDN-1.
     """
 
 

@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import pyarrow.compute as pc
+
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.export.export_refusals import check_exports
 from tablefmt.expressions.check_constraints import shown_columns
 from tablefmt.expressions.generated_columns import features_for
 from tablefmt.model.argument_names import check_method_names
 from tablefmt.model.features import TAGS
+from tablefmt.model.identity_columns import counted, identity_column, with_identities
 from tablefmt.model.log_entry import Metadata, Operation, OperationClass, ProtocolFeatures
 from tablefmt.model.properties import Retention, retention_seconds
 from tablefmt.model.scalar_values import shown_value
@@ -133,6 +136,21 @@ class Alter(Generic[Made]):
             InvalidArgumentError: there is no such tag.
         """
         return self._apply(alterations.drop_tag(name), commit)
+
+    def sync_identity(self, column: str, **commit: Unpack[CommitKeywords]) -> Made:
+        """Let an identity column go on after the values in the table (IDN-4).
+
+        Call it after rows brought their own values. It reads the column.
+
+        Args:
+            column: an identity column.
+            commit: options of every commit.
+
+        Raises:
+            SchemaMismatchError: the column does not exist, or is no identity column.
+            ConcurrentAppendException: a concurrent commit added rows. Call it again.
+        """
+        return self._apply(alterations.sync_identity(column), commit)
 
     def add_column(
         self,
@@ -352,6 +370,8 @@ def stage_alter(txn: TransactionSnapshot, alteration: Alteration, find: Find = f
         tag = tag_at(txn, alteration.tag)
         changed, keeps = with_tag(txn.metadata, alteration.tag.name, tag), tag.version
         protocol = _with_feature(txn.view.head.protocol)
+    if alteration.synced is not None:
+        changed = synced_identity(txn, alteration.synced)
     same = changed == txn.metadata
     if not same and not alteration.force:
         check_exports(txn.view, txn.version, txn.metadata, changed)
@@ -373,6 +393,23 @@ def stage_alter(txn: TransactionSnapshot, alteration: Alteration, find: Find = f
         metadata=None if same else changed,
         adds_constraints=alteration.adds_constraints and not same,
     )
+
+
+def synced_identity(txn: TransactionSnapshot, name: str) -> Metadata:
+    """Return the metadata in which an identity column goes on after all values. Spec: IDN-4.
+
+    Raises:
+        SchemaMismatchError: there is no such identity column.
+    """
+    column = identity_column(txn.metadata, name)
+    farthest = "max" if column.identity.step > 0 else "min"
+    # Numbers that were claimed may not be given any more, because rows may have brought them.
+    beyond = max(column.skip, counted(txn.view.read_head.applications, column))
+    for batch in Scan(txn.store, txn.snapshot, columns=[column.field.name]).to_batches():
+        value = pc.min_max(batch.column(0)).as_py()[farthest]
+        if value is not None:
+            beyond = max(beyond, column.number_of(value))
+    return with_identities(txn.metadata, [replace(column, skip=beyond)])
 
 
 def add_features(context: TableContext, metadata: Metadata) -> None:

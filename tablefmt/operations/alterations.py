@@ -74,10 +74,13 @@ class Alteration:
     tag: TagRequest | None = None
     """A tag to set. Its version is that of the transaction snapshot, unless it names one."""
 
+    synced: str | None = None
+    """An identity column that shall go on after the values in the table (IDN-4)."""
+
     @property
     def adds_constraints(self) -> bool:
-        """Return whether it adds a constraint on every row."""
-        return self.added_constraint is not None
+        """Return whether it adds a constraint on every row, or otherwise depends on every row."""
+        return self.added_constraint is not None or self.synced is not None
 
     @property
     def text(self) -> tuple[str, str]:
@@ -145,6 +148,11 @@ def drop_tag(name: str) -> Alteration:
     """Return the change of `Alter.drop_tag`. A log may hold names that `set_tag` refuses."""
     known = name if isinstance(name, str) else checked_tag_name(name)
     return Alteration("DROP TAG", lambda metadata: without_tag(metadata, known), {"tag": known})
+
+
+def sync_identity(name: str) -> Alteration:
+    """Return the change of `Alter.sync_identity`. Its metadata depends on the rows."""
+    return Alteration("SYNC IDENTITY", lambda metadata: metadata, {"column": name}, synced=name)
 
 
 def add_column(

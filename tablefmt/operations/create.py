@@ -24,6 +24,7 @@ from tablefmt.errors import (
     TableExistsError,
     TableNotFoundError,
     TableReplacedError,
+    UnsupportedFeatureError,
 )
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.generated_columns import (
@@ -35,6 +36,7 @@ from tablefmt.expressions.generated_columns import (
 from tablefmt.log.metadata_json import schema_to_json
 from tablefmt.log.object_names import entry_key
 from tablefmt.model.argument_checks import check_flags, checked_mapping, checked_names
+from tablefmt.model.identity_columns import defined_identities, identity_texts
 from tablefmt.model.log_entry import (
     AddedFiles,
     Metadata,
@@ -43,10 +45,10 @@ from tablefmt.model.log_entry import (
     ProtocolFeatures,
 )
 from tablefmt.model.name_matching import folded, there_are
+from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.properties import check_properties
 from tablefmt.model.schema import Schema, is_nested
 from tablefmt.model.schema_rules import check_comments, check_new_names, checked_comment
-from tablefmt.model.tags import without_tags
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit, commit_result, report_outcome
@@ -76,6 +78,7 @@ def create(
     comment: str | None = None,
     *,
     generated: Mapping[str, str] | None = None,
+    identity: Mapping[str, str] | None = None,
     exist_ok: bool = False,
     environment: Environment = SYSTEM,
 ) -> TableContext:
@@ -88,6 +91,7 @@ def create(
         properties: table properties by name.
         comment: of the table (ENT-11).
         generated: expressions of generated columns, by their names (GEN-1).
+        identity: clauses of identity columns, by their names (IDN-1).
         exist_ok: open an existing table with equal schema, partitioning and properties.
         environment: clock, nonces and waiting.
 
@@ -99,7 +103,7 @@ def create(
             TableExistsError if the definition differs.
         UnsafeStoreError, CommitRejectedError, CommitUnknownError.
     """
-    metadata = definition(schema, partition_by, properties, comment, generated)
+    metadata = definition(schema, partition_by, properties, comment, generated, identity)
     return create_as(store, metadata, exist_ok=exist_ok, environment=environment)
 
 
@@ -192,11 +196,12 @@ def definition(
     properties: Mapping[str, Any] | None,
     comment: str | None = None,
     generated: Mapping[str, str] | None = None,
+    identity: Mapping[str, str] | None = None,
 ) -> Metadata:
     """Return the metadata of a new table.
 
     Raises:
-        SchemaMismatchError: SCH-2, SCH-5, ENT-8, ENT-11, GEN-2, or an invalid property.
+        SchemaMismatchError: SCH-2, SCH-5, ENT-8, ENT-11, GEN-2, IDN-1, or an invalid property.
         InvalidPredicateError, UnsupportedFeatureError: GEN-2, the expression of a column.
     """
     columns = check_new_names(schema_from(schema))
@@ -223,7 +228,9 @@ def definition(
         )
     checked = checked_comment(comment, "the table")
     expressions = {} if generated is None else checked_mapping(generated, "generated")
-    made = defined(Metadata(columns, tuple(ids), comment=checked), expressions)
+    identities = {} if identity is None else checked_mapping(identity, "identity")
+    bare = defined_identities(Metadata(columns, tuple(ids), comment=checked), identities)
+    made = defined(bare, expressions)
     return with_properties(made, check_properties({} if properties is None else properties))
 
 
@@ -257,7 +264,7 @@ def _join_existing(existing: TableContext, metadata: Metadata, exist_ok: bool) -
     same = (
         _shape(defined.schema) == _shape(metadata.schema)
         and defined.partition_names == metadata.partition_names
-        and without_tags(defined.properties) == dict(metadata.properties)
+        and plain_properties(defined) == plain_properties(metadata)
         and _conditions(defined) == _conditions(metadata)
     )
     if not same:
@@ -269,7 +276,8 @@ def _join_existing(existing: TableContext, metadata: Metadata, exist_ok: bool) -
 
 def _conditions(metadata: Metadata) -> dict[str, str]:
     generated = {f"{n} GENERATED": text for n, text in generated_expressions(metadata).items()}
-    return {**check_conditions(metadata), **generated}
+    identities = {f"{n} IDENTITY": text for n, text in identity_texts(metadata).items()}
+    return {**check_conditions(metadata), **generated, **identities}
 
 
 def _shape(schema: Schema) -> Any:
@@ -300,6 +308,7 @@ def create_from(
     comment: str | None = None,
     *,
     generated: Mapping[str, str] | None = None,
+    identity: Mapping[str, str] | None = None,
     exist_ok: bool = False,
 ) -> TableContext:
     """Create a table from rows instead of a schema.
@@ -314,6 +323,12 @@ def create_from(
         raise InvalidArgumentError(
             "exist_ok works only with a schema, because an existing table may have the rows "
             "already; use tablefmt.write(data, uri) to append to an existing table"
+        )
+    if identity:
+        raise UnsupportedFeatureError(
+            "a table that begins with rows cannot have identity columns: create it with a schema, "
+            "and append the rows",
+            ["identityColumns"],
         )
     if is_there(store):
         raise TableExistsError(store.uri)

@@ -15,7 +15,7 @@ from tablefmt.log.log_reader import kept_from
 from tablefmt.model.argument_checks import checked_limit
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.log_entry import Entry, StoredEntry
-from tablefmt.model.tags import without_tags
+from tablefmt.model.plain_properties import plain_properties
 from tablefmt.session.table_context import TableContext
 
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
@@ -59,7 +59,7 @@ def detail(context: TableContext) -> pa.Table:
         "clusteringColumns": [field.name for field in clustering_of(snapshot.metadata)],
         "numFiles": files,
         "sizeInBytes": size,
-        "properties": sorted(without_tags(snapshot.metadata.properties).items()),
+        "properties": sorted(plain_properties(snapshot.metadata).items()),
         "tableFeatures": sorted({*head.protocol.reader, *head.protocol.writer}),
         "numRows": rows,
         "version": snapshot.version,

@@ -28,6 +28,7 @@ from tablefmt.expressions.merge_statement import Action, MergeStatement, Side
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.content_hashes import KEYS_MAX
+from tablefmt.model.identity_columns import identity_ids
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field, Schema
 from tablefmt.operations.merge_matches import Match, find_matches, first_clauses, pairs_of
@@ -154,7 +155,8 @@ class Writer:
             return None
         shape = _shape(self.merge.txn.target.schema)
         rows = (batch for part in self._updated(files, match) for batch in part.to_batches())
-        return self.merge.txn.write(pa.RecordBatchReader.from_batches(shape, rows))
+        reader = pa.RecordBatchReader.from_batches(shape, rows)
+        return self.merge.txn.write(reader, updates=True)
 
     def insert(self, numbers: NDArray[np.int64]) -> Inserted:
         """Insert the source rows without a match, as the clauses say.
@@ -163,6 +165,9 @@ class Writer:
             numbers: of these rows, ascending.
         """
         inserted, keys = Inserted(), self.merge.analysis.key_fields
+        if identity_ids(self.merge.txn.target) & {key.id for key in keys}:
+            # The rows get their numbers when they are written, so their keys are unknown here.
+            keys = ()
         hashed: list[NDArray[np.uint64]] | None = [] if keys else None
 
         def rows() -> Iterator[pa.RecordBatch]:

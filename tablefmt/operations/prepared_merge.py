@@ -41,9 +41,15 @@ from tablefmt.expressions.merge_statement import (
 from tablefmt.expressions.sql_parser import Relation, check_refused
 from tablefmt.expressions.sql_to_duckdb import Translated, translate_condition
 from tablefmt.model.arrow_types import arrow_type, file_schema, from_arrow_field
+from tablefmt.model.identity_columns import identity_ids
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_rules import number_fields
-from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis, StatementReader
+from tablefmt.session.merge_analysis import (
+    EquatedColumn,
+    MergeAnalysis,
+    StatementReader,
+    check_may_set,
+)
 from tablefmt.session.merge_pairs import source_keys
 from tablefmt.session.metadata_changes import merged
 from tablefmt.session.statement_scope import AnalyzedCondition
@@ -218,12 +224,14 @@ def prepare_merge(
         txn.target = merged(txn.target, incoming)
     now = now_us()
     generated = GeneratedValues(txn.target, by_name)
-    steps = resolve_clauses(statement, txn.target.schema, schema.names, generated.ids)
+    filled = generated.ids | identity_ids(txn.target)
+    steps = resolve_clauses(statement, txn.target.schema, schema.names, filled)
     target = Relation(txn.snapshot.schema, "t", statement.target_alias)
     with in_clause("ON"):
         on = translate_condition(statement.on, (target, relation), now)
     clauses = _clauses(steps, target, relation, now)
     analysis = StatementReader(target, relation, now_us=now).analyze(statement, steps)
+    check_may_set(txn.target, analysis.clauses)
     if not analysis.joins_by_keys:
         check_engine()
     check_carried_out([c.condition for c in clauses if c.condition is not None])

@@ -20,6 +20,7 @@ from tablefmt.expressions.set_assignments import Expression, assigned
 from tablefmt.expressions.sql_parser import Relation
 from tablefmt.model.argument_checks import check_set
 from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.identity_columns import refuse_set
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field
 from tablefmt.session.commit_options import CommitOptions
@@ -103,6 +104,7 @@ def stage_set(
     schema = txn.metadata.schema
     relation = Relation(schema)
     values_set = new_values(assigned(values, schema), (relation,), now_us())
+    refuse_set(txn.metadata, [value.field for value in values_set], "an UPDATE")
     engine = LazyEngine()
 
     handles = {relation.handle(at): column for at, column in enumerate(schema.fields)}

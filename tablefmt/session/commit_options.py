@@ -12,6 +12,7 @@ import orjson
 from tablefmt.errors import CorruptEntryError, InvalidArgumentError
 from tablefmt.log.strict_json import check_limits
 from tablefmt.model.argument_checks import whole_number
+from tablefmt.model.identity_columns import COUNTER_PREFIX
 from tablefmt.model.log_entry import Application, DerivedFrom
 
 
@@ -79,6 +80,11 @@ def _checked_application(application: Any) -> tuple[str, int]:
             f"expected application=(text, whole number), got {application!r}"
         )
     checked = str(pair[0]), number
+    if checked[0].startswith(COUNTER_PREFIX):
+        raise InvalidArgumentError(
+            f"application ids that begin with {COUNTER_PREFIX!r} count the values of identity "
+            f"columns; give another id than {checked[0]!r:.200}"
+        )
     try:
         check_limits(list(checked))
         checked[0].encode()

@@ -22,6 +22,7 @@ from tablefmt.commit.transaction_plan import Plan
 from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import CommitRejectedError, CommitUnknownError
+from tablefmt.model.identity_columns import CLAIM
 from tablefmt.model.log_entry import StoredEntry
 from tablefmt.model.times import from_micros
 from tablefmt.snapshot.log_view import LogView
@@ -102,7 +103,9 @@ def commit_result(plan: Plan, done: Done, view: LogView | None) -> Commit:
     outcome = done.outcome
     if isinstance(outcome, Committed):
         assert done.entry is not None
-        return committed(done.entry, tuple(done.rebased_over))
+        # A claim of numbers changes nothing, and may be this commit's own (IDN-2).
+        others = tuple(over for over in done.rebased_over if over.operation != CLAIM)
+        return committed(done.entry, others)
     if isinstance(outcome, Unknown):
         unknown = CommitUnknownError(plan.transaction, outcome.version, outcome.reason)
         raise unknown from done.refused

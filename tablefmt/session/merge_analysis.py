@@ -34,6 +34,7 @@ from tablefmt.expressions.merge_statement import (
 from tablefmt.expressions.predicate import TRUE, Predicate, all_of, any_of
 from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate
+from tablefmt.model.identity_columns import refuse_set
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field, Type, is_float, is_nested
 from tablefmt.session.statement_scope import AnalyzedCondition, kept_text
@@ -214,6 +215,17 @@ def check_may_change(metadata: Metadata, clauses: Sequence[Clause | AnalyzedClau
     """
     if any(clause.action is not Action.INSERT for clause in clauses):
         check_may_remove(metadata)
+
+
+def check_may_set(metadata: Metadata, clauses: Sequence[AnalyzedClause]) -> None:
+    """Refuse an UPDATE of a GENERATED ALWAYS AS IDENTITY column.
+
+    Raises:
+        ConstraintViolationError: IDN-3.
+    """
+    for clause in clauses:
+        if clause.action is Action.UPDATE:
+            refuse_set(metadata, [field for field, _ in clause.values], "an UPDATE of the MERGE")
 
 
 def merge_fingerprint(statement: MergeStatement) -> tuple[str, ...]:

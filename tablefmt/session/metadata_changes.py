@@ -29,6 +29,12 @@ from tablefmt.model import schema_evolution
 from tablefmt.model.argument_checks import checked_name, checked_names
 from tablefmt.model.clustering_columns import check_clustering, clustering_fields, clustering_of
 from tablefmt.model.defaults import default_of
+from tablefmt.model.identity_columns import (
+    continued,
+    identity_ids,
+    refuse_identity,
+    renumbered_identities,
+)
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.name_matching import there_are
 from tablefmt.model.properties import CLUSTER_BY, listed
@@ -52,6 +58,7 @@ def column_of(name: str, kind: Any, default: Any = None, *, required: bool = Fal
     """
     column = _one_column(name, kind)
     refuse_generated([column], "a table that exists")
+    refuse_identity([column], "a table that exists")
     column = replace(column, nullable=column.nullable and not required)
     value = fitted_default(default_of(default, column.type, name), column.text, name)
     if not column.nullable and value is None:
@@ -148,6 +155,7 @@ def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
     """
     _check_not_partition(metadata, name, "widened")
     _check_not_generated(metadata, name, "have another type")
+    _check_not_identity(metadata, name, "have another type")
     _check_unused(metadata, name, "widened")
     schema = schema_evolution.widened(metadata.schema, name, wider.type, wider.text)
     return with_schema(metadata, schema)
@@ -156,6 +164,7 @@ def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
 def with_default(metadata: Metadata, name: str, value: Any) -> Metadata:
     """Return the metadata with another default for new rows. Raises SchemaMismatchError."""
     _check_not_generated(metadata, name, "have a default")
+    _check_not_identity(metadata, name, "have a default")
     return with_schema(metadata, schema_evolution.with_default(metadata.schema, name, value))
 
 
@@ -201,9 +210,10 @@ def merged(metadata: Metadata, incoming: Schema) -> Metadata:
     fixed = frozenset(metadata.partition_by).union(
         *(c.columns for c in metadata.constraints.values())
     )
-    refuse_generated(
-        [f for f in incoming.fields if metadata.schema.find(f.name) is None], "a table that exists"
-    )
+    fixed |= identity_ids(metadata)
+    new = [f for f in incoming.fields if metadata.schema.find(f.name) is None]
+    refuse_generated(new, "a table that exists")
+    refuse_identity(new, "a table that exists")
     return with_schema(metadata, merged_schema(metadata.schema, incoming, fixed))
 
 
@@ -224,6 +234,7 @@ def replaced(
             is missing, nested or a partition column.
     """
     refuse_generated(incoming.fields, "rows that replace others")
+    refuse_identity(incoming.fields, "rows that replace others")
     leaving = [f.id for f in metadata.schema.fields if incoming.find(f.name) is None]
     metadata = without_generation(metadata, leaving)
     schema = replaced_schema(metadata.schema, incoming)
@@ -266,8 +277,11 @@ def redefined(metadata: Metadata, definition: Metadata) -> Metadata:
         SchemaMismatchError: SCH-2.
     """
     schema = replaced_schema(metadata.schema, definition.schema, whole=True)
-    tagged = {**without_tags(definition.properties), **only_tags(metadata.properties)}
-    return _renumbered(replace(definition, properties=tagged), schema)
+    changed = _renumbered(
+        replace(definition, properties=without_tags(definition.properties)), schema
+    )
+    said = continued(metadata, dict(changed.properties), schema)
+    return replace(changed, properties={**said, **only_tags(metadata.properties)})
 
 
 def for_new_table(metadata: Metadata) -> Metadata:
@@ -286,6 +300,7 @@ def _renumbered(metadata: Metadata, schema: Schema) -> Metadata:
         schema=schema,
         partition_by=tuple(ids[i] for i in metadata.partition_by),
         constraints=renumbered_constraints(metadata, ids),
+        properties=renumbered_identities(metadata, ids),
     )
 
 
@@ -372,6 +387,15 @@ def _check_not_generated(metadata: Metadata, name: str, what: str) -> None:
     for each in _generated_at(metadata, name):
         raise SchemaMismatchError(
             f"column {name!r} is generated ({each.expression[:200]}), so it cannot {what}", [name]
+        )
+
+
+def _check_not_identity(metadata: Metadata, name: str, what: str) -> None:
+    path = path_of(metadata.schema, name)
+    column = metadata.schema.find(path[0]) if len(path) == 1 else None
+    if column is not None and column.id in identity_ids(metadata):
+        raise SchemaMismatchError(
+            f"column {name!r} is an identity column, so it cannot {what}", [name]
         )
 
 

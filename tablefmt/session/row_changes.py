@@ -171,7 +171,7 @@ def change_rows(
             yield from pa.Table.from_arrays(columns, schema=shape).to_batches()
 
     with txn.measured.timed(REWRITE):
-        added = txn.write(pa.RecordBatchReader.from_batches(shape, changed()))
+        added = txn.write(pa.RecordBatchReader.from_batches(shape, changed()), updates=True)
     return None if added is None else flagged(added, updated=True)
 
 

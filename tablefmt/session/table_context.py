@@ -18,6 +18,7 @@ from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.session.checkpoint_writing import Checkpointer
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit, commit_result, report_outcome
+from tablefmt.session.identity_claims import IdentityClaims
 from tablefmt.session.measurements import Measured
 from tablefmt.session.transaction_snapshot import (
     SharedFolders,
@@ -51,6 +52,7 @@ class TableContext:
         self.afterwards: Callable[[Entry], None] | None = None
         """Called after every commit of this handle. It must not raise or wait."""
         self.shared_folders = SharedFolders()
+        self.claims = IdentityClaims(lambda: (self.store, self.view), environment)
         self._moving = ForkedLock()
         self.checkpointer = Checkpointer()
 
@@ -187,6 +189,7 @@ class TableContext:
             transaction or self.environment.nonce(),
             measured or self.measure(),
             shared_folder,
+            self.claims,
         )
 
     def finish(self, plan: Plan, deadline: float | None = None) -> Commit:

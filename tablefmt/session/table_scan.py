@@ -32,8 +32,9 @@ from tablefmt.model.argument_names import check_method_names
 from tablefmt.model.arrow_types import to_arrow
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.clustering_columns import clustering_of
+from tablefmt.model.identity_columns import identity_texts
 from tablefmt.model.log_entry import Metadata
-from tablefmt.model.tags import without_tags
+from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.times import Time
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.log_view import LogView
@@ -301,7 +302,7 @@ class ReadableTable:
     @property
     def properties(self) -> dict[str, str]:
         """The table properties that are set."""
-        return without_tags(self._metadata.properties)
+        return plain_properties(self._metadata)
 
     @property
     def comment(self) -> str | None:
@@ -317,6 +318,11 @@ class ReadableTable:
     def generated(self) -> dict[str, str]:
         """The expressions of the generated columns, by the names of the columns (GEN-1)."""
         return generated_expressions(self._metadata)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The clauses of the identity columns, by the names of the columns (IDN-1)."""
+        return identity_texts(self._metadata)
 
     @property
     def _metadata(self) -> Metadata:

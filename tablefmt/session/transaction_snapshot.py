@@ -36,6 +36,7 @@ from tablefmt.log.object_names import (
     shared_folder_transaction,
 )
 from tablefmt.model.cached_property import cached_property
+from tablefmt.model.identity_columns import Claim, without_identities
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.properties import get_property
 from tablefmt.session.measurements import Measured
@@ -213,10 +214,13 @@ class TransactionSnapshot:
         transaction: str,
         measured: Measured | None = None,
         shared_folder: str | None = None,
+        claim: Claim | None = None,
     ) -> None:
         self.store = store
         self.view = view
         self.version = version
+        self.claim = claim
+        """Claims numbers for identity columns (IDN-2)."""
         self.transaction = transaction
         self.measured = measured or Measured.start(lambda: 0.0, store)
         """Measurement of the work on it. Without one, no times are taken."""
@@ -254,7 +258,12 @@ class TransactionSnapshot:
         return get_property(self.metadata.properties, name)
 
     def write(
-        self, reader: pa.RecordBatchReader, *, copied: bool = False, in_memory: bool = False
+        self,
+        reader: pa.RecordBatchReader,
+        *,
+        copied: bool = False,
+        updates: bool = False,
+        in_memory: bool = False,
     ) -> AddedFiles | None:
         """Write rows, columns by name, to files of the transaction. Return None if there are no
         rows.
@@ -262,13 +271,16 @@ class TransactionSnapshot:
         Args:
             reader: the rows.
             copied: the rows are unchanged rows of the table, so constraints were checked (DAT-13).
+            updates: the rows are new versions of rows of the table (IDN-3).
             in_memory: as in `write_data`.
 
         Raises:
             SchemaMismatchError, ConstraintViolationError: as `write_data`.
         """
         prefix = self.next_prefix()
-        target = replace(self.target, constraints={}) if copied else self.target
+        target = self.target
+        if copied:
+            target = replace(without_identities(target), constraints={})
         stats = stats_of(target)
         return write_data(
             self.store,
@@ -279,6 +291,8 @@ class TransactionSnapshot:
             prefix=prefix,
             shared_key=self._shared_key if prefix == FIRST else None,
             in_memory=in_memory,
+            claim=self.claim,
+            updates=updates,
         )
 
     def next_prefix(self) -> str:

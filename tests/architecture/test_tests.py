@@ -32,7 +32,7 @@ TESTED_THROUGH_OTHERS = {
     "compat": "translation",
     "data": (
         "arrow_results assigned_values clustering_order column_cast data_writer file_prefetch "
-        "file_rewrite generated_values imported_files"
+        "file_rewrite generated_values identity_values imported_files"
     ),
     "demo": "story",
     ".": "duckdb polars printable",
@@ -49,13 +49,14 @@ TESTED_THROUGH_OTHERS = {
     "log": "entry_columns entry_json metadata_json",
     "maintenance": "manual_checkpoint stored_objects",
     "model": (
-        "argument_checks argument_names cached_property clustering_columns features import_layouts "
-        "scalar_values tags times"
+        "argument_checks argument_names cached_property clustering_columns features "
+        "identity_columns import_layouts plain_properties scalar_values tags times"
     ),
     "operations": "alterations describe merge merge_matches overwrite prepared_merge tag_listing",
     "pipes": "keyed_merge replication_lag",
     "session": (
-        "background_work commit_result input_rows metadata_changes statement_scope table_context"
+        "background_work commit_result identity_claims input_rows metadata_changes "
+        "statement_scope table_context"
     ),
     "snapshot": "earlier_versions file_columns head head_freshness",
     "spark/backends": "distributed_compaction query_plans",

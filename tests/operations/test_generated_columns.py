@@ -183,9 +183,9 @@ WRONG: dict[str, tuple[str, type[TablefmtError], str]] = {
         "not supported in a schema",
     ),
     "identity": (
-        "a INT, b BIGINT GENERATED ALWAYS AS IDENTITY",
+        "a INT, b BIGINT GENERATED ALWAYS AS (a) GENERATED ALWAYS AS IDENTITY",
         SchemaMismatchError,
-        "IDENTITY is not supported",
+        "cannot have an expression",
     ),
     "field": (
         "a STRUCT<x: INT GENERATED ALWAYS AS (1)>",

@@ -63,6 +63,7 @@ def test_every_feature_has_a_golden_table() -> None:
         "generatedColumns": "generated-columns",
         "logExpiry": "expired-not-yet",
         "importedFiles": "imported",
+        "identityColumns": "identity-columns",
         "tags": "tags",
     }
     named = {name for name, case in read.items() if (GOLDEN / case).exists()}

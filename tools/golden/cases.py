@@ -16,6 +16,7 @@ from golden.files import damaged, encodings, file_shapes, footers
 from golden.footers import contradictions
 from golden.generated import generated
 from golden.history import blocks
+from golden.identity import identity
 from golden.imported import imports
 from golden.maker import (
     CORRUPT,
@@ -82,6 +83,7 @@ def cases() -> Iterator[Maker]:
     yield from imports()
     yield from tagged()
     yield from generated()
+    yield from identity()
 
 
 def plain_tables() -> Iterator[Maker]:

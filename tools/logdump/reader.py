@@ -19,6 +19,7 @@ from logdump.changes import row_changes
 from logdump.checkpoint_base import standing
 from logdump.cursors import cursors_after
 from logdump.folder import Folder
+from logdump.identity import identity_in
 from logdump.rows import check_lineage, check_moves, take_rows
 from logdump.rules import (
     FEATURES,
@@ -37,6 +38,10 @@ from logdump.tags import tags_in
 from logdump.text import EPOCH, document_lines, printable
 
 # --- replay (LOG, RPL, TIM) ----------------------------------------------------------------------
+
+
+DEFINITIONS = ("tag.", "identity.")
+"""Properties that are shown as what they define."""
 
 
 class NothingThereError(LookupError):
@@ -231,8 +236,9 @@ class Replay:
             "oldest": self.entry["totals"].get("oldest", 0),
             "schema": self.metadata["schema"],
             "partition_by": by,
-            "properties": {k: v for k, v in properties.items() if not k.startswith("tag.")},
+            "properties": {k: v for k, v in properties.items() if not k.startswith(DEFINITIONS)},
             "tags": tags_in(properties),
+            "identity": identity_in(self.metadata, self.applications),
             "constraints": self.metadata.get("constraints", {}),
             "comment": self.metadata.get("comment"),
             "protocol": self.protocol,

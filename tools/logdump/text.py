@@ -89,7 +89,16 @@ def state_lines(state: Json) -> list[str]:
         lines.append(
             f"  column {compact(field['name'])} {compact(field.get('text', field['type']))}{null}"
         )
-    named = ("partition_by", "properties", "tags", "protocol", "totals", "applications", "cursors")
+    named = (
+        "partition_by",
+        "properties",
+        "tags",
+        "identity",
+        "protocol",
+        "totals",
+        "applications",
+        "cursors",
+    )
     for name in named:
         lines.append(f"  {name} {compact(state[name])}")
     return lines + [f"    {file_line(file)}" for file in state["files"]]

@@ -12,11 +12,18 @@ from tablefmt.compat.delta.delta_builders import (
     DeltaMergeBuilder,
     DeltaOptimizeBuilder,
     DeltaTableBuilder,
+    IdentityGenerator,
 )
 from tablefmt.compat.delta.delta_names import NAMES
 from tablefmt.compat.delta.delta_table import DeltaTable
 
-__all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder"]
+__all__ = [
+    "DeltaMergeBuilder",
+    "DeltaOptimizeBuilder",
+    "DeltaTable",
+    "DeltaTableBuilder",
+    "IdentityGenerator",
+]
 
 
 def __getattr__(name: str) -> Any:

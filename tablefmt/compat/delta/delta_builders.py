@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import tablefmt.spark
 from tablefmt.compat.delta.delta_names import NAMES
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
-from tablefmt.expressions.ddl import EXPRESSION, schema_from, to_spark_json
+from tablefmt.expressions.ddl import (
+    EXPRESSION,
+    IDENTITY_KEYS,
+    identity_of,
+    schema_from,
+    to_spark_json,
+)
 from tablefmt.model.delta_properties import translate_properties
+from tablefmt.model.identity_columns import checked_identity, shown_identity
+from tablefmt.model.schema import Identity
 from tablefmt.operations.merge_builder import Pending
 from tablefmt.spark import SparkTable
 from tablefmt.spark.pyspark_objects import Column, DataFrame, Session, has_jvm
@@ -218,15 +227,8 @@ class DeltaTableBuilder(Translated):
             kind, text = schema["fields"][0]["type"], dataType
         else:
             kind, text = dataType.jsonValue(), dataType.simpleString()
-        metadata = {} if comment is None else {"comment": comment}
-        if generatedAlwaysAs is not None:
-            if not isinstance(generatedAlwaysAs, str):
-                raise UnsupportedFeatureError(
-                    f"delta: generatedAlwaysAs of column {colName!r} takes an expression as text; "
-                    "there are no identity columns, so number the rows before the write",
-                    ["compat:IdentityGenerator"],
-                )
-            metadata[EXPRESSION] = generatedAlwaysAs
+        metadata: dict[str, Any] = {} if comment is None else {"comment": comment}
+        metadata |= _generated(colName, generatedAlwaysAs, generatedByDefaultAs)
         self._fields.append(
             {"name": colName, "type": kind, "nullable": nullable, "metadata": metadata}
         )
@@ -238,13 +240,11 @@ class DeltaTableBuilder(Translated):
         """Add the columns of a StructType, or of a list of StructFields."""
         for each in cols:
             comment, text = each.metadata.get("comment"), each.metadata.get(EXPRESSION)
-            self.addColumn(
-                each.name,
-                each.dataType,
-                each.nullable,
-                generatedAlwaysAs=text,
-                comment=comment,
-            )
+            identity, more = identity_of(each.metadata), {"generatedAlwaysAs": text}
+            if identity is not None:
+                way = "generatedAlwaysAs" if identity.always else "generatedByDefaultAs"
+                more = {way: IdentityGenerator(identity.start, identity.step)}
+            self.addColumn(each.name, each.dataType, each.nullable, comment=comment, **more)
         return self
 
     def partitionedBy(self, *cols: str | Iterable[str]) -> DeltaTableBuilder:
@@ -310,6 +310,7 @@ class DeltaTableBuilder(Translated):
             f"{_quoted(field['name'])} {kind}"
             + ("" if field["nullable"] else " NOT NULL")
             + (f" GENERATED ALWAYS AS ({text})" if (text := _expression(field)) else "")
+            + (f" {shown_identity(known)}" if (known := identity_of(field["metadata"])) else "")
             + (f" COMMENT {_text(text)}" if (text := field["metadata"].get("comment")) else "")
             for field, kind in zip(self._fields, self._types, strict=True)
         ]
@@ -330,6 +331,39 @@ class DeltaTableBuilder(Translated):
             parts.append(f"TBLPROPERTIES ({', '.join(pairs)})")
         self._spark.sql(" ".join(parts))
         return table.forName(self._spark, name)
+
+
+@dataclass
+class IdentityGenerator:
+    """The values of an identity column."""
+
+    start: int = 1
+    step: int = 1
+
+
+def _generated(name: str, always: Any, by_default: Any) -> dict[str, Any]:
+    """Return what the metadata of a column says of its values."""
+    if always is not None and by_default is not None:
+        raise InvalidArgumentError(
+            f"delta: column {name!r} has generatedAlwaysAs and generatedByDefaultAs; give one"
+        )
+    if isinstance(always, str):
+        return {EXPRESSION: always}
+    for given, way in ((always, "generatedAlwaysAs"), (by_default, "generatedByDefaultAs")):
+        if given is None:
+            continue
+        if not isinstance(given, IdentityGenerator):
+            raise UnsupportedFeatureError(
+                f"delta: {way} of column {name!r} is a {type(given).__name__}; expected an "
+                "IdentityGenerator"
+                + (", or an expression as text" if way == "generatedAlwaysAs" else ""),
+                [f"compat:DeltaTableBuilder.addColumn({way})"],
+            )
+        explicit = way == "generatedByDefaultAs"
+        checked_identity(name, Identity(not explicit, given.start, given.step))
+        values = (given.start, given.step, explicit)
+        return {f"delta.{key}": each for key, each in zip(IDENTITY_KEYS, values, strict=True)}
+    return {}
 
 
 def _expression(field: Mapping[str, Any]) -> str | None:

@@ -6,7 +6,14 @@ from tablefmt.compat.delta.delta_builders import (
     DeltaMergeBuilder,
     DeltaOptimizeBuilder,
     DeltaTableBuilder,
+    IdentityGenerator,
 )
 from tablefmt.compat.delta.delta_table import DeltaTable
 
-__all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder"]
+__all__ = [
+    "DeltaMergeBuilder",
+    "DeltaOptimizeBuilder",
+    "DeltaTable",
+    "DeltaTableBuilder",
+    "IdentityGenerator",
+]

@@ -125,6 +125,8 @@ class Destination:
     metadata: Metadata
     """Schema, partitioning and constraints to write with."""
     layout: Layout
+    updates: bool = False
+    """The rows are new versions of rows of the table, which have their numbers (IDN-3)."""
 
     @property
     def stats(self) -> tuple[Field, ...]:

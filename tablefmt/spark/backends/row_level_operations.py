@@ -27,6 +27,7 @@ from tablefmt.data.column_bounds import stats_of
 from tablefmt.data.data_writer import write_data
 from tablefmt.data.row_reader import answer_schema, read_files
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.model.identity_columns import without_identities
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.positions import pack_positions
@@ -77,7 +78,8 @@ def rewrite(
         not removed.
     """
     layout = session_layout(spark, options.files, txn.target, txn.view.head)
-    to = Destination(txn.transaction, txn.target, layout)
+    # Rows without positions are new.
+    to = Destination(txn.transaction, txn.target, layout, updates=bool(names))
     backend = backend_for(spark, txn.store)
     with txn.measured.timed(REWRITE):
         return backend.rewrite_rows(frame, to, names, part)
@@ -249,7 +251,7 @@ def _copied(
     vectors = [pack_positions(rows) for rows in dropped]
     read = files.select([name for name in columns_read(files) if name != "deleted"])
     read = read.append_column("vector", pa.array(vectors, pa.large_binary()))
-    under = replace(txn.target, constraints={})
+    under = replace(without_identities(txn.target), constraints={})
     stats = stats_of(under)
     task = CopyRowsTask(
         for_workers(txn.store),

@@ -27,6 +27,7 @@ from tablefmt.expressions.generated_columns import (
     is_typed,
 )
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.identity_columns import identity_columns
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.schema import (
@@ -87,10 +88,11 @@ def _guard(metadata: Metadata, conditions: Mapping[str, str]) -> str | None:
 
 
 def missing_columns(frame: DataFrame, metadata: Metadata) -> frozenset[int]:
-    """Return the generated columns that the rows lack, by id."""
+    """Return the generated columns and identity columns that the rows lack, by id."""
     given = frozenset(map(folded, frame.columns))
-    generated = generated_columns(metadata)
-    return frozenset(e.field.id for e in generated if folded(e.field.name) not in given)
+    filled = [each.field for each in generated_columns(metadata)]
+    filled += [each.field for each in identity_columns(metadata)]
+    return frozenset(field.id for field in filled if folded(field.name) not in given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from tablefmt.operations.create import check_partitioning, commit_first, definit
 from tablefmt.operations.create import prepare as prepare_place
 from tablefmt.operations.overwrite import OVERWRITE, check_overwritable, overwrite_files
 from tablefmt.session.commit_result import Commit
+from tablefmt.session.identity_claims import worker_claims
 from tablefmt.session.staging import autocommit, newest_snapshot
 from tablefmt.session.statement import Begun, Statement
 from tablefmt.session.table_context import TableContext
@@ -260,6 +261,7 @@ def _task(
         names,
         spread.compression,
         spread.rows_max,
+        worker_claims(for_workers(store), metadata),
     )
 
 

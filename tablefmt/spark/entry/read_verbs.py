@@ -13,9 +13,10 @@ from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.generated_columns import check_conditions, generated_expressions
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.identity_columns import identity_texts
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
-from tablefmt.model.tags import without_tags
+from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.times import Time, from_micros, show_time, to_micros
 from tablefmt.spark.backends.backend_choice import spark_reads_files
 from tablefmt.spark.backends.query_plans import live_partitions, sql_relation
@@ -165,9 +166,11 @@ def _relation(
 
 def _described(metadata: Metadata) -> dict[str, Any]:
     """Return what SHOW and DESCRIBE show of a table besides its columns."""
-    checks, generated = check_conditions(metadata), generated_expressions(metadata)
+    checks = check_conditions(metadata)
+    # INSERT may leave out both kinds of columns.
+    generated = {**generated_expressions(metadata), **identity_texts(metadata)}
     comment = {} if metadata.comment is None else {"comment": metadata.comment}
-    properties = {**without_tags(metadata.properties), **comment}
+    properties = {**plain_properties(metadata), **comment}
     return {"properties": properties, "constraints": checks, "generated": generated}
 
 

@@ -19,8 +19,10 @@ from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.generated_columns import check_conditions, generated_expressions
 from tablefmt.model.clustering_columns import with_cluster_by
 from tablefmt.model.delta_properties import translate_properties
+from tablefmt.model.identity_columns import identity_texts, is_identity
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
+from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.schema import Schema, nullable
 from tablefmt.operations.alter import add_features
 from tablefmt.operations.create import create_as, definition
@@ -106,9 +108,17 @@ class Statement:
     @property
     def generated(self) -> dict[str, str]:
         """Expressions of generated columns, as SHOW CREATE TABLE prints them."""
+        return {n: text for n, text in self._said_of_columns() if not is_identity(text)}
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Clauses of identity columns, as SHOW CREATE TABLE prints them."""
+        return {n: text for n, text in self._said_of_columns() if is_identity(text)}
+
+    def _said_of_columns(self) -> list[tuple[str, str]]:
         length = len(GENERATED_PREFIX)
         given = self.given.items()
-        return {n[length:]: text for n, text in given if n.startswith(GENERATED_PREFIX)}
+        return [(n[length:], text) for n, text in given if n.startswith(GENERATED_PREFIX)]
 
     @property
     def comment(self) -> str | None:
@@ -132,7 +142,12 @@ class Statement:
     def _of(self, schema: Schema) -> Metadata:
         properties = {**self.defaults, **self.properties}
         return definition(
-            schema, self.partition_by, properties, self.comment, self.generated or None
+            schema,
+            self.partition_by,
+            properties,
+            self.comment,
+            self.generated or None,
+            self.identity or None,
         )
 
     def _with_constraints(self, metadata: Metadata) -> Metadata:
@@ -207,9 +222,10 @@ def _check_agrees(statement: Statement, asked: Metadata | None, there: Metadata,
             "CREATE TABLE, and use COMMENT ON TABLE"
         )
     checks = {} if asked is None else check_conditions(asked)
-    generated = {} if asked is None else generated_expressions(asked)
+    generated = {} if asked is None else {**generated_expressions(asked), **identity_texts(asked)}
+    known = {**generated_expressions(there), **identity_texts(there)}
     for name, text in generated.items():
-        mine = generated_expressions(there).get(name)
+        mine = known.get(name)
         if mine != text:
             shown_text = "is not generated" if mine is None else f"is generated as {mine[:200]}"
             raise SchemaMismatchError(
@@ -293,8 +309,9 @@ def like(store: Store, source: TableContext, statement: Statement) -> Schema:
         SchemaMismatchError: a table with another definition exists.
     """
     there = for_new_table(source.view.head.metadata)
-    properties = {**there.properties, **statement.properties}
-    copy = replace(there, properties=definition(there.schema, (), properties).properties)
+    properties = {**plain_properties(there), **statement.properties}
+    checked = definition(there.schema, (), properties).properties
+    copy = replace(there, properties={**there.properties, **checked})
     if statement.comment is not None:
         copy = replace(copy, comment=statement.comment)
     return create_as(store, copy, exist_ok=True).view.head.metadata.schema

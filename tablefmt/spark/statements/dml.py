@@ -24,6 +24,7 @@ from tablefmt.expressions.expression_analysis import analyze
 from tablefmt.expressions.generated_columns import recomputed_columns
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.sql_parser import Relation
+from tablefmt.model.identity_columns import refuse_set
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field
 from tablefmt.operations.delete import delete_files
@@ -180,6 +181,7 @@ def stage_update(
         by_row: True if every value is known to depend on a single row.
     """
     target, schema = where.target, txn.metadata.schema
+    refuse_set(txn.metadata, [field for field, _ in values], "an UPDATE")
     files = txn.snapshot.matching(target.predicate)
     changed, reads = Changed(target=target, files=files), False
     if files.num_rows:

@@ -25,6 +25,7 @@ from tablefmt.expressions.merge_statement import (
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.set_assignments import Expression, Over
 from tablefmt.expressions.sql_parser import Relation, check_qualifiers
+from tablefmt.model.identity_columns import identity_ids
 from tablefmt.model.schema import Field
 from tablefmt.session.merge_analysis import EquatedColumn, MergeAnalysis, StatementReader
 from tablefmt.session.merge_pairs import ACTIONS, KEPT
@@ -134,8 +135,9 @@ def merge_of(
         coming = evolving_columns(statement, txn.target.schema, columns)
         if coming is not None:
             txn.target = merged(txn.target, coming)
-        generated = [each.field.id for each in generated_columns(txn.target)]
-        steps = resolve_clauses(statement, txn.target.schema, source.columns, generated)
+        filled = {each.field.id for each in generated_columns(txn.target)}
+        filled |= identity_ids(txn.target)
+        steps = resolve_clauses(statement, txn.target.schema, source.columns, filled)
         reader = StatementReader(
             Relation(txn.snapshot.schema, "t", statement.target_alias),
             Relation(columns, "s", statement.source_alias),

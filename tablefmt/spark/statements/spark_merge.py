@@ -24,7 +24,7 @@ from tablefmt.model.content_hashes import KEYS_MAX
 from tablefmt.model.log_entry import AddedFiles
 from tablefmt.operations.merge import MergeResult, explanation, stage_merge_result
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.merge_analysis import NAME, check_may_change
+from tablefmt.session.merge_analysis import NAME, check_may_change, check_may_set
 from tablefmt.session.merge_pairs import (
     KEYS_SHOWN,
     UPDATED,
@@ -177,6 +177,7 @@ def stage_merge(
         reads: the source reads the table.
     """
     check_may_change(txn.metadata, merge.analysis.clauses)
+    check_may_set(txn.target, merge.analysis.clauses)
 
     def bound_source(rows: DataFrame) -> DataFrame:
         return merge.bind_source(moved(rows, spark))

@@ -235,5 +235,5 @@ def test_builders_of_delta(spark: Any, uri: str) -> None:
         )
         made.merge(spark.range(3), "false").whenNotMatchedInsert(values={"id": "id"}).execute()
         assert sorted(map(tuple, made.toDF().collect())) == [(0, 0), (1, 2), (2, 4)]
-    with pytest.raises(UnsupportedFeatureError, match="identity columns"):
+    with pytest.raises(UnsupportedFeatureError, match="expected an IdentityGenerator"):
         DeltaTable.create(spark).addColumn("id", "BIGINT", generatedAlwaysAs=object())

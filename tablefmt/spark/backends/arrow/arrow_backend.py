@@ -24,8 +24,10 @@ from tablefmt.expressions.expression_analysis import depends_on_zone
 from tablefmt.expressions.generated_columns import check_conditions
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import from_arrow, to_arrow
+from tablefmt.model.identity_columns import identity_ids
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type
+from tablefmt.session.identity_claims import worker_claims
 from tablefmt.session.merge_pairs import UPDATED
 from tablefmt.session.transaction_snapshot import TransactionFiles, joined
 from tablefmt.snapshot.table_state import Snapshot
@@ -154,7 +156,16 @@ def aligned(
     """
     missing = missing_columns(frame, metadata)
     schema = metadata.schema
-    given = replace(schema, fields=tuple(f for f in schema.fields if f.id not in missing))
+    numbered = identity_ids(metadata)
+    given = replace(
+        schema,
+        # The workers put numbers in place of NULL (IDN-3).
+        fields=tuple(
+            replace(f, nullable=True) if f.id in numbered else f
+            for f in schema.fields
+            if f.id not in missing
+        ),
+    )
     steps = alignment(frame, _with_logical_names(given), more)
     frame = _selected(frame, steps.choose)
     if steps.fit is not None:
@@ -291,6 +302,8 @@ def _task(store: Store, to: Destination, metadata: Metadata, names: Sequence[str
         tuple(names),
         to.layout.compression,
         to.layout.rows_max,
+        worker_claims(for_workers(store), metadata),
+        to.updates,
     )
 
 
@@ -301,7 +314,7 @@ def _checked(frame: DataFrame, metadata: Metadata) -> tuple[DataFrame, Metadata]
     """
     spark = frame.sparkSession
     schema, zone = metadata.schema, session_zone(spark)
-    missing = missing_columns(frame, metadata)
+    missing = missing_columns(frame, metadata) | identity_ids(metadata)
     checks = {name: metadata.constraints[name] for name in check_conditions(metadata)}
     later = {name for name, each in checks.items() if missing & set(each.columns)}
     for name in later:
@@ -309,7 +322,7 @@ def _checked(frame: DataFrame, metadata: Metadata) -> tuple[DataFrame, Metadata]
         if zone != "UTC" and _may_depend_on_zone(text, schema):
             raise UnsupportedFeatureError(
                 f"CHECK constraint {name!r} ({text[:200]}) depends on the session's time zone and "
-                "on a generated column that the rows lack; set spark.sql.session.timeZone to UTC, "
+                "on a generated or identity column; set spark.sql.session.timeZone to UTC, "
                 "or give the column",
                 ["sql:check"],
             )

@@ -23,9 +23,11 @@ from tablefmt.data.data_writer import write_data
 from tablefmt.data.row_reader import locate_rows, read_files
 from tablefmt.expressions.generated_columns import generated_columns
 from tablefmt.model.arrow_types import to_arrow
+from tablefmt.model.identity_columns import identity_ids
 from tablefmt.model.import_layouts import LAYOUT
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Field, Schema
+from tablefmt.session.identity_claims import WorkerClaims
 from tablefmt.session.table_scan import explain_given_up_version
 from tablefmt.session.transaction_snapshot import TransactionFiles
 from tablefmt.spark.backends.backend_protocol import FILE, ROW
@@ -99,6 +101,10 @@ class WriteTask:
     compression: str = "zstd"
     rows_max: int | None = None
     """Most rows per file."""
+    claim: WorkerClaims | None = None
+    """Claims numbers for identity columns. Each attempt of a task claims its own (IDN-2)."""
+    updates: bool = False
+    """The rows are new versions of rows of the table."""
 
     def write(self, batches: Iterable[pa.RecordBatch], partition: int) -> AddedFiles | None:
         """Write the rows of one attempt of the task for `partition`. Durable on return.
@@ -134,6 +140,8 @@ class WriteTask:
             # Arrow has only the newer format, and calls it lz4.
             compression="lz4" if self.compression == "lz4_raw" else self.compression,
             rows_max=self.rows_max,
+            claim=self.claim,
+            updates=self.updates,
         )
 
 
@@ -171,7 +179,7 @@ class RewriteTask:
 def check_columns(given: Schema, metadata: Metadata) -> None:
     """Check before any task runs that columns fit the table. Raises SchemaMismatchError (DAT-2)."""
     generated = frozenset(each.field.id for each in generated_columns(metadata))
-    match_columns(to_arrow(given), metadata.schema, generated)
+    match_columns(to_arrow(given), metadata.schema, generated | identity_ids(metadata))
 
 
 def groups_of(files: pa.Table) -> list[pa.Table]:

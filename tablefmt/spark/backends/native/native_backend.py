@@ -28,7 +28,8 @@ from tablefmt.changes.commit_rows import (
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.arrow_types import from_arrow
-from tablefmt.model.log_entry import AddedFiles
+from tablefmt.model.identity_columns import identity_columns
+from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema
 from tablefmt.session.transaction_snapshot import TransactionFiles
 from tablefmt.snapshot.table_state import Snapshot
@@ -184,6 +185,11 @@ def _groups(alike: list[FileChanges], partitions: Groups | None) -> Groups:
 _numbers = itertools.count(1)
 
 
+def _by_workers(metadata: Metadata) -> bool:
+    """Return whether Spark's workers must write the files, and not its JVM."""
+    return replaced_name(metadata.schema) is not None or bool(identity_columns(metadata))
+
+
 @dataclass(frozen=True, slots=True)
 class NativeBackend:
     """The native `Backend`, which describes the methods."""
@@ -192,7 +198,8 @@ class NativeBackend:
     """A classic session."""
     store: Store
     otherwise: Callable[[], Backend]
-    """Returns the backend for columns with names in which Hadoop would replace a part (SEC-4)."""
+    """Returns the backend for columns with names in which Hadoop would replace a part (SEC-4), and
+    for writes of tables with identity columns, whose tasks claim numbers (IDN-2)."""
 
     def read_snapshot(self, snapshot: Snapshot, *, asked: bool = False) -> DataFrame:
         """Implement `Backend.read_snapshot`."""
@@ -235,7 +242,7 @@ class NativeBackend:
 
     def write_rows(self, frame: DataFrame, to: Destination) -> AddedFiles | None:
         """Implement `Backend.write_rows`."""
-        if replaced_name(to.metadata.schema) is not None:
+        if _by_workers(to.metadata):
             return self.otherwise().write_rows(frame, to)
         return native_writer.write_rows(frame, self.store, to)
 
@@ -243,7 +250,7 @@ class NativeBackend:
         self, frame: DataFrame, to: Destination, names: Sequence[str], part: str
     ) -> PositionedRows:
         """Implement `Backend.rewrite_rows`."""
-        if replaced_name(to.metadata.schema) is not None:
+        if _by_workers(to.metadata):
             return self.otherwise().rewrite_rows(frame, to, names, part)
         return native_writer.rewrite_rows(frame, self.store, to, names, part)
 
