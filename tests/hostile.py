@@ -35,6 +35,8 @@ HOSTILE = [
     "counted(k) > 0",
     "hostile_variable > 0",
     "raise_error('x') IS NULL",
+    "length(repeat('x', 2000000000)) > k",
+    "t <> aggregate(sequence(1, 60), t, (a, x) -> concat(a, a))",
 ]
 """Statements in which `{marker}` is the path of a file that must not be created."""
 

@@ -214,9 +214,12 @@ class _Reader:
                 key = str(error).rpartition(f"{store.uri}/")[2]
                 raise CorruptDataError("it is missing", key=key, rule="DAT-5") from None
             except BaseException as error:
-                if type(error).__name__ != "PanicException":
+                damaged = isinstance(error, polars.exceptions.ComputeError) and str(
+                    error
+                ).startswith("parquet: ")
+                if not damaged and type(error).__name__ != "PanicException":
                     raise
-                # Polars panics at some pages that claim wrong sizes. It does not name the file.
+                # Polars fails or panics at pages that claim wrong sizes. It names no file.
                 raise CorruptDataError(
                     f"polars cannot read a page of a data file: {error!s:.200}. `tablefmt verify "
                     "--deep` names the file",

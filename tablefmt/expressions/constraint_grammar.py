@@ -23,6 +23,7 @@ from tablefmt.expressions.constraint_tokens import (
     tokens_of,
 )
 from tablefmt.expressions.sql_vocabulary import CHANGING_FUNCTIONS, PURE_FUNCTIONS, words
+from tablefmt.expressions.value_growth import check_growth
 from tablefmt.model.name_matching import did_you_mean, folded, there_are
 
 _JOINING = frozenset({"AND", "OR", "DIV", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP"})
@@ -75,6 +76,7 @@ def rewritten(text: str, columns: Sequence[str]) -> str:
 def _rewritten(text: str, names: tuple[str, ...]) -> str:
     writer = _Writer(tokens_of(text), names, frozenset(folded(name) for name in names))
     writer.expression()
+    check_growth(writer)
     return "".join(writer.written)
 
 

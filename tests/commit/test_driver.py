@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -117,6 +118,7 @@ def test_a_silent_store_is_asked_again_till_the_commit_is_decided(
         table.append(rows(2))
     commit_result = late.append(rows(3))
     failing.deliver_late()
+    assert failing.fired == Counter(filter(None, faults))
     wanted = [1, 2, 3] if raced else [1, 3]
     assert commit_result.version == len(wanted)
     assert commit_result.rebased_over == ((2,) if raced else ())

@@ -16,10 +16,11 @@ import tablefmt.spark
 from tests.spark.looking import data_files, everything, strays
 
 
-def failing(message: str, *, attempts: int) -> Any:
+def failing(message: str, *, attempts: int, marks: Path | None = None) -> Any:
     """Passes rows on; then the second task fails, in as many of its attempts.
 
-    A function inside a function goes to the workers by value: they cannot import this module.
+    Each failure leaves a file in `marks`. A function inside a function goes to the workers by
+    value: they cannot import this module.
     """
 
     def passing(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -28,6 +29,8 @@ def failing(message: str, *, attempts: int) -> Any:
         context = TaskContext.get()
         yield from frames
         if context.partitionId() == 1 and context.attemptNumber() < attempts:
+            if marks is not None:
+                (marks / str(context.attemptNumber())).touch()
             raise RuntimeError(message)
 
     return passing
@@ -35,12 +38,15 @@ def failing(message: str, *, attempts: int) -> Any:
 
 @pytest.mark.parametrize("partition_by", [[], ["p"]])
 def test_a_task_that_is_tried_again_leaves_one_copy(
-    spark: Any, uri: str, partition_by: list[str]
+    spark: Any, uri: str, tmp_path: Path, partition_by: list[str]
 ) -> None:
     """F1: files of attempts that lost are in no version and not on disk."""
     source = spark.range(0, 3000, numPartitions=3).selectExpr("id", "id % 2 as p")
-    frame = source.mapInPandas(failing("the first attempt fails", attempts=1), "id long, p long")
+    (marks := tmp_path / "marks").mkdir()
+    once = failing("the first attempt fails", attempts=1, marks=marks)
+    frame = source.mapInPandas(once, "id long, p long")
     commit = tablefmt.spark.write(frame, uri, partition_by=partition_by)
+    assert [mark.name for mark in marks.iterdir()] == ["0"]
     assert commit.metrics["numOutputRows"] == 3000
     found = tablefmt.open(uri).to_arrow()["id"].to_pylist()
     assert sorted(found) == list(range(3000))
