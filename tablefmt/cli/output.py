@@ -153,11 +153,30 @@ def print_lines(values: Iterable[Any]) -> None:
         click.echo(json_text(value))
 
 
+READABLE = 50
+"""Width of a column in characters that is readable, even if it cuts words such as long paths."""
+
+GAP = 2
+"""Characters between two columns."""
+
+
 def print_pairs(pairs: Mapping[str, Any]) -> None:
-    """Print one name and value a line."""
-    width = max((len(printable(name)) for name in pairs), default=0)
+    """Print one name and value a line. On a terminal, long values are folded, and mappings expanded
+    to one item a line."""
+    width = max((cell_len(printable(name)) for name in pairs), default=0) + GAP
+    console = Console(file=sys.stdout) if sys.stdout.isatty() else None
     for name, value in pairs.items():
-        click.echo(f"{printable(name).ljust(width)}  {cell(value)}".rstrip())
+        lines = [cell(value)]
+        if console is not None:
+            text, left = Text(_expanded(value)), max(READABLE, console.width - width)
+            lines = [line.plain for line in text.wrap(console, left, overflow="fold")]
+        for number, line in enumerate(lines):
+            head = _padded("" if number else printable(name), width)
+            click.echo(f"{head}{line}".rstrip())
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - cell_len(text))
 
 
 def print_table(
@@ -186,19 +205,24 @@ def print_table(
         click.echo("  ".join(parts).rstrip())
 
 
-READABLE = 10
-"""Least readable width of a column in characters, unless its values are shorter."""
-
-GAP = 2
-"""Characters between two columns."""
+def _expanded(value: Any) -> str:
+    """Return a value as text. A mapping or a list of mappings has a line for each item."""
+    if isinstance(value, dict) and value:
+        return "\n".join(f"{printable(name)} = {cell(item)}" for name, item in value.items())
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return "\n".join(map(_expanded, value))
+    return cell(value)
 
 
 def _is_wide(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
-    """Return whether the columns, side by side in this terminal, would be too narrow to read."""
+    """Return whether the columns, side by side in this terminal, would be too narrow to read.
+
+    A cell is folded between words.
+    """
     needed = GAP * (len(columns) - 1)
     for at, name in enumerate(columns):
-        texts = (printable(name), *(cell(row[at]) for row in rows))
-        needed += min(READABLE, max(map(cell_len, texts)))
+        words = (printable(name), *(word for row in rows for word in cell(row[at]).split()))
+        needed += min(READABLE, max(map(cell_len, words)))
     return needed > Console(file=sys.stdout).width
 
 
@@ -222,10 +246,6 @@ def _print_rich(
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row))
     Console(file=sys.stdout).print(table)
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - cell_len(text))
 
 
 def _is_number(value: Any) -> bool:

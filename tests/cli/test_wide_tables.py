@@ -1,14 +1,17 @@
-"""Tables with many columns on a narrow terminal."""
+"""Wide tables and long values on a terminal: nothing is wider than it, and nothing is cut."""
 
 from __future__ import annotations
 
 import io
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tablefmt
+from tablefmt.cli.main import main
 from tablefmt.cli.output import print_table
 
 
@@ -49,6 +52,45 @@ def test_a_table_that_fits_stays_a_table(monkeypatch: pytest.MonkeyPatch) -> Non
     lines = printed(monkeypatch, ["id", "path"], [[1, "x" * 100]])
     assert lines[0].split() == ["id", "path"]
     assert "".join("".join(lines[1:]).split()) == "1" + "x" * 100
+
+
+def wide(place: Path) -> tablefmt.Table:
+    """A table whose description, history and files have long values."""
+    columns = ", ".join(f"measurement_{at} DOUBLE" for at in range(12))
+    table = tablefmt.create(
+        str(place),
+        f"id BIGINT, region STRING, {columns}",
+        partition_by=["region"],
+        properties={"user.owner": "the team of the warehouse", "targetFileSize": "1000000"},
+    )
+    table.append([{"id": 1, "region": "EU"}, {"id": 2, "region": "US"}])
+    table.update({"measurement_1": "1.5"}, "id = 1", user_metadata={"ticket": "A-1"})
+    return table
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_commands_fit_the_terminal(
+    width: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every value is there as a whole, also if it is folded."""
+    table = wide(tmp_path / "t")
+    partition = "region = EU" if width == 80 else '{"region":"EU"}'
+    values = {
+        "describe": [table.id, "user.owner = the team of the warehouse", "`measurement_11` DOUBLE"],
+        "history": ["CREATE TABLE", "numOutputRows=2", "numUpdatedRows=1", '{"ticket":"A-1"}'],
+        "files": [*table.scan().files()["path"].to_pylist(), partition],
+    }
+    for command, wanted in values.items():
+        screen = Terminal()
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setattr(sys, "stdout", screen)
+        assert main([command, table.uri], standalone_mode=False) == 0
+        lines = re.sub(r"\x1b\[\d*m", "", screen.getvalue()).splitlines()
+        assert max(map(len, lines)) <= width, command
+        whole = "".join("".join(lines).split())
+        assert [value for value in wanted if "".join(value.split()) not in whole] == []
+        # A table has fewer lines than records of one column a line.
+        assert command == "describe" or lines[0].startswith("-- row 1 of") == (width == 80)
 
 
 def test_other_programs_get_a_row_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
