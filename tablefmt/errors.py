@@ -83,12 +83,18 @@ class TableExistsError(TablefmtError):
 
     kind = "table_exists"
 
-    def __init__(self, uri: str, detail: str = "") -> None:
+    def __init__(
+        self,
+        uri: str,
+        detail: str = "",
+        *,
+        advice: str = (
+            "Open it with tablefmt.open(), add to it with tablefmt.write(), or pass exist_ok=True "
+            "to create() if its definition is the same."
+        ),
+    ) -> None:
         extra = f" ({detail})" if detail else ""
-        super().__init__(
-            f"a table exists at {uri}{extra}. Open it with tablefmt.open(), add to it with "
-            "tablefmt.write(), or pass exist_ok=True to create() if its definition is the same."
-        )
+        super().__init__(f"a table exists at {uri}{extra}. {advice}")
         self.uri = uri
 
 

@@ -202,7 +202,7 @@ def run(
     for name in ("flights", "flights_copy"):
         # Check this before Spark starts, which takes long.
         if tablefmt.exists(f"{folder}/{name}", storage_options=storage_options):
-            raise TableExistsError(f"{folder}/{name}")
+            raise TableExistsError(f"{folder}/{name}", advice="Choose another folder.")
     frame = load(rows)
     conf: dict[str, Any] = SPARK_CONF
     ours = not _session_active()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,6 +59,17 @@ HOLD = "clone-"
 """Prefix of the name of a tag that keeps a source's version for its clone."""
 
 
+class CloneKeywords(TypedDict, total=False):
+    """Keywords of `Table.clone`, besides the storage options."""
+
+    shallow: bool
+    version: int | str | None
+    timestamp: Time | None
+    hold: bool
+    replace: bool
+    properties: Mapping[str, Any] | None
+
+
 def clone_roots(source: TableContext, version: int) -> list[str]:
     """Return the folders that a reader of a shallow clone must allow (IMP-3)."""
     snapshot = source.view.snapshot(version)
@@ -99,7 +110,11 @@ def clone(
     _check_apart(source.store, target, replace=replace)
     there = is_there(target)
     if there and not replace:
-        raise TableExistsError(target.uri)
+        raise TableExistsError(
+            target.uri,
+            advice="Clone to another place, or pass replace=True to replace the rows and the "
+            "definition of the table there.",
+        )
     if version is None and timestamp is None:
         source.refresh()
     at = source.resolve_point(version, timestamp)

@@ -198,9 +198,9 @@ def _added(
 
 def _deletes(source: CloneSource) -> dict[int, Marks]:
     """Return the deleted rows of the files, by `own_file`."""
-    pairs = zip(source.files["id"].to_pylist(), source.files["deleted"].to_pylist(), strict=True)
+    marked = pc.indices_nonzero(source.files["deleted"])
+    files = source.files["id"].take(marked)
     return {
         own_file(at): Marks(source.snapshot.positions(file), BitMap64())
-        for at, (file, deleted) in enumerate(pairs)
-        if deleted
+        for at, file in zip(marked.to_pylist(), files.to_pylist(), strict=True)
     }

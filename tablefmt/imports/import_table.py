@@ -155,6 +155,9 @@ def _check_metadata(metadata: Metadata, uri: str) -> None:
     )
 
 
+_ELSEWHERE = "Import to another place, or drop the table first. Later files are not imported."
+
+
 def _begun(place: Store) -> TableContext | None:
     """Return the table of an import that stopped after version 0; None if there is no table.
 
@@ -165,7 +168,7 @@ def _begun(place: Store) -> TableContext | None:
         return None
     begun = open_if_exists(place)
     if begun is not None and (begun.version != 0 or not begun.view.head.metadata.imports):
-        raise TableExistsError(place.uri)
+        raise TableExistsError(place.uri, advice=_ELSEWHERE)
     return begun
 
 
@@ -173,12 +176,12 @@ def _check_same(begun: TableContext, metadata: Metadata, described: Described) -
     """Raise TableExistsError unless version 0 is of the same import, and files are missing."""
     uri, held = begun.store.uri, begun.view.head.metadata
     if described.add is None:
-        raise TableExistsError(uri)
+        raise TableExistsError(uri, advice=_ELSEWHERE)
     if metadata_to_json(held) != metadata_to_json(metadata):
         raise TableExistsError(
             uri,
-            "without files: another import stopped, or the source changed since. Drop the "
-            "table and import again",
+            "without files: another import stopped, or the source changed since",
+            advice="Drop the table and import again.",
         )
 
 

@@ -160,7 +160,7 @@ def create_with_files(
     with TransactionFiles(store, staged.transaction).discarded_on_failure():
         before = _existing_log(store)
         if before is not None and not before.head.ended:
-            raise TableExistsError(store.uri)
+            raise TableExistsError(store.uri, advice="Choose another place.")
     return _create_staged(store, staged, before, environment)
 
 
@@ -269,7 +269,9 @@ def _join_existing(existing: TableContext, metadata: Metadata, exist_ok: bool) -
     )
     if not same:
         raise TableExistsError(
-            existing.store.uri, "with a different schema, partitioning or properties"
+            existing.store.uri,
+            "with a different schema, partitioning or properties",
+            advice="Open it with tablefmt.open(), and change it with Table.alter.",
         )
     return existing
 
@@ -331,7 +333,9 @@ def create_from(
             ["identityColumns"],
         )
     if is_there(store):
-        raise TableExistsError(store.uri)
+        raise TableExistsError(
+            store.uri, advice="Open it with tablefmt.open(), or add rows with tablefmt.write()."
+        )
     made, _ = create_with_rows(
         store,
         source_reader(data),
@@ -447,7 +451,9 @@ def commit_first(
     with TransactionFiles(store, transaction).discarded_on_failure():
         context = create_as(store, metadata, exist_ok=exist_ok, checked=True)
         if context.view.head.metadata != metadata:
-            raise TableExistsError(store.uri, "created concurrently, with different columns")
+            raise TableExistsError(
+                store.uri, "created concurrently, with different columns", advice="Write again."
+            )
 
     def stage(txn: TransactionSnapshot, _: None) -> Staged:
         return append_files(transaction, added, metadata, read_version=txn.version)

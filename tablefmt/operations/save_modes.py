@@ -28,6 +28,8 @@ from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 
+TO_WRITE = "To add the rows, use mode append. To replace the rows of the table, use mode overwrite."
+"""Advice for mode `error`."""
 MODES = ("append", "overwrite", "error", "ignore")
 Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 
@@ -77,7 +79,7 @@ def write(
 
     def into(context: TableContext, rows: Any) -> Commit:
         if mode == "error":
-            raise TableExistsError(store.uri)
+            raise TableExistsError(store.uri, advice=TO_WRITE)
         if mode == "ignore":
             return context.no_op(context.environment.nonce(), NAME)
         if overwrite_schema:

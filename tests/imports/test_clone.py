@@ -190,7 +190,7 @@ def test_a_hold_keeps_the_version_until_the_tag_is_dropped(tmp_path: Path) -> No
     source.vacuum(**NOW)
     with pytest.raises(CorruptDataError, match="the source table was vacuumed"):
         reopened(copy, source.uri).to_arrow()
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="pass replace=True"):
         source.clone(copy.uri, hold=True)
     assert source.tags().num_rows == 0
 

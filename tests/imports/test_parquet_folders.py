@@ -321,7 +321,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
         tablefmt.import_table(tmp_path / "u", "orc")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="adopt"):
         tablefmt.import_table(tmp_path / "u", into=tmp_path / "v", adopt=True)
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="Import to another place"):
         tablefmt.import_table(tmp_path / "t")
 
 

@@ -126,9 +126,9 @@ def test_create_refuses_a_table_that_is_there_before_it_reads() -> None:
         yield
 
     reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), unread())
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match=r"add rows with tablefmt\.write"):
         tablefmt.create(uri, reader)
-    with pytest.raises(TableExistsError):
+    with pytest.raises(TableExistsError, match="use mode append"):
         tablefmt.write(reader, uri, mode="error")
     assert tablefmt.write(reader, uri, mode="ignore").no_op
     with pytest.raises(InvalidRangeError, match=r"tablefmt\.write"):

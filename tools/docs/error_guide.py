@@ -96,9 +96,10 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
         ),
         Advice(
             "table_exists",
-            "`create`, or `write` with mode `error`, found an existing table.",
+            "`create`, a clone, an import, or a write with mode `error` found an existing table.",
             "Open it with `tablefmt.open`, append with `tablefmt.write`, or pass `exist_ok=True` "
-            "to `create` if the definition is the same.",
+            "to `create` if the definition is the same. A clone replaces it with `replace=True`. "
+            "An import needs another place.",
         ),
         Advice(
             "foreign_table",

@@ -35,6 +35,7 @@ from tablefmt.store.import_roots import OPTION, roots_of
 from tablefmt.store.location import is_same_place, open_store
 
 _CREATE = "write CREATE OR REPLACE TABLE to create it"
+_REPLACE = "Write CREATE OR REPLACE TABLE to replace it, or CREATE TABLE IF NOT EXISTS to keep it."
 
 _NUMBERS = (
     "source_table_size",
@@ -154,7 +155,7 @@ def clone_result(spark: Session, given: Mapping[str, Any], asked: TableStatement
         if request.if_missing:
             return RESULT.empty_table()
         if not request.replace:
-            raise TableExistsError(there.uri)
+            raise TableExistsError(there.uri, advice=_REPLACE)
     elif not request.create:
         raise TableNotFoundError(there.uri, _CREATE)
     if request.location is not None and not is_same_place(request.location, there.uri):

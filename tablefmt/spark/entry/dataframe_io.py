@@ -24,7 +24,7 @@ from tablefmt.model.times import Time
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import Partitions, check_partitioning, create_by, definition
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
-from tablefmt.operations.save_modes import Mode, known_mode
+from tablefmt.operations.save_modes import TO_WRITE, Mode, known_mode
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.metadata_changes import merged, redefined, replaced
 from tablefmt.session.statement_scope import AnalyzedCondition
@@ -137,7 +137,7 @@ def write(
         metadata = definition(columns, partition_by or (), default_properties(spark))
         return write_first(df, store, metadata, parsed, exist_ok=mode == "append")[1]
     if mode == "error":
-        raise TableExistsError(store.uri)
+        raise TableExistsError(store.uri, advice=TO_WRITE)
     if mode == "ignore":
         return context.no_op(context.environment.nonce(), NAME)
     if not parsed.overwrite_schema:

@@ -13,6 +13,7 @@ from tablefmt.expressions.filter_tuples import Filters
 from tablefmt.expressions.literals import in_session
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import assigned
+from tablefmt.imports.clone import CloneKeywords
 from tablefmt.imports.source import Format
 from tablefmt.maintenance.log_expiry import ExpiryReport
 from tablefmt.maintenance.vacuum import VacuumReport
@@ -220,31 +221,20 @@ class SparkTable:
         self,
         into: str,
         *,
-        shallow: bool = True,
-        version: int | str | None = None,
-        timestamp: Time | None = None,
-        hold: bool = False,
-        replace: bool = False,
-        properties: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        **asked: Unpack[CloneKeywords],
     ) -> SparkTable:
         """Make a new table of one version, without a Spark job.
 
         Arguments and errors as `Table.clone`. Text of a time without a zone is in the session's
         time zone (TIM-5).
         """
-        when = None if timestamp is None else in_session(timestamp, session_zone(self.spark))
-        made = self.table.clone(
-            into,
-            shallow=shallow,
-            version=version,
-            timestamp=when,
-            hold=hold,
-            replace=replace,
-            properties=properties,
-            storage_options=storage_options,
+        when = asked.get("timestamp")
+        if when is not None:
+            asked["timestamp"] = in_session(when, session_zone(self.spark))
+        return SparkTable(
+            self.spark, self.table.clone(into, storage_options=storage_options, **asked)
         )
-        return SparkTable(self.spark, made)
 
     def expire_log(
         self,
