@@ -143,8 +143,8 @@ def encode_root(root: Root) -> bytes:
         problem = f"it has {len(whole)} bytes; at most {ROOT_BYTES_MAX} are allowed"
     if problem is not None:
         raise UnsupportedFeatureError(
-            f"the checkpoint cannot be written: {problem}. Compact the table, and shorten "
-            "applicationRetentionDuration if it has very many applications",
+            f"the checkpoint cannot be written: {problem}. Compact the table. If it has very many "
+            "application ids, use fewer: their versions stay in the state (RPL-5)",
             ["checkpoint-size"],
         )
     return whole

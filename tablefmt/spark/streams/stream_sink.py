@@ -212,9 +212,9 @@ def check_follows(
     known = "no batch" if last is None else f"batches up to {newest}"
     raise TableReplacedError(
         f"the table at {uri} has {known} of this query, but batch {batch.number} is to be "
-        "written. The batches between went to another table, the table was created again, or its "
-        "record of them expired (applicationRetentionDuration). Start from the beginning with a "
-        "new checkpoint; or, to continue with the table as it is, append no rows with "
+        "written. The batches between went to another table, or the table was created again. "
+        "Start from the beginning with a new checkpoint; or, to continue with the table as it is, "
+        "append no rows with "
         f"application=(id, {batch.number - 1}), where id is the query's id or txnAppId",
         rule="STR-14",
     )
