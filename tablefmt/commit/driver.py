@@ -286,35 +286,39 @@ class Driver:
             view.others = self.concurrent_commits.read_others
             if self.machine_queue.had_shared:
                 view.crowd = CROWDED if attempt.version > version else max(0, view.crowd - 1)
-        rebased = self.concurrent_commits.resolver.rebased_over
         if not isinstance(following, Committed):
+            rebased = self.concurrent_commits.resolver.rebased_over
             return Done(following, rebased_over=rebased, refused=self.refused)
+        return self._finished(following, attempt)
+
+    def _finished(self, committed: Committed, attempt: Attempt) -> Done:
+        """Return the result of an attempt whose entry the store has accepted."""
+        resolver, version = self.concurrent_commits.resolver, committed.version
+        rebased = resolver.rebased_over
         try:
-            late = self._check_late_success(following.version, attempt)
+            late = self._check_late_success(version, attempt)
             if late is not None:
                 # Readers do not see an entry below the retention horizon (LOG-8), and no entry
-                # follows it.
-                unneeded = [entry_key(following.version)] if isinstance(late, Rejected) else []
+                # follows it. So a rejected one can go.
+                unneeded = [entry_key(version)] if isinstance(late, Rejected) else []
                 return Done(late, rebased_over=rebased, unneeded=unneeded)
-            stored = self._committed(following.version)
+            stored = self._committed(version)
         except StoreError as error:
-            return Done(Unknown(following.version, _text(error)), rebased_over=rebased)
+            return Done(Unknown(version, _text(error)), rebased_over=rebased)
         except _UNREADABLE as error:
             # An entry that this writer had not read is below our own.
-            unknown = Unknown(following.version, _text(error))
-            return Done(unknown, rebased_over=rebased, refused=error)
-        add = self.plan.staged.add
-        paths = [] if add is None else add.columns["path"]
-        dropped = dropped_outputs(self.plan, self.concurrent_commits.resolver.pending)
-        return Done(following, stored, rebased, [paths[index] for index in dropped])
+            return Done(Unknown(version, _text(error)), rebased_over=rebased, refused=error)
+        added = self.plan.staged.add
+        paths = [] if added is None else added.columns["path"]
+        dropped = [paths[at] for at in dropped_outputs(self.plan, resolver.pending)]
+        return Done(committed, stored, rebased, dropped)
 
     def _check_late_success(self, version: int, attempt: Attempt) -> Outcome | None:
-        """Check that our entry is still in the log.
+        """Return None if our entry is certainly in the log, as it is unless the writer was paused.
 
-        This is needed if the writer was paused for longer than entries are kept after a horizon
-        (RET-9).
-
-        Return None if the entry is in the log.
+        Log expiry may have removed the entries that a writer has not read, if it was paused for
+        longer than entries are kept after a horizon (RET-9). Its put then creates an entry below
+        the horizon, which no reader sees.
         """
         view, known = self.view, self.entries.get(version)
         if view is None or not view.freshness.is_long_since(self.heard):
@@ -323,7 +327,8 @@ class Driver:
         if follows:
             return None
         lost = f"version {version} was given up while this writer was paused"
-        # A put that was sent just now cannot have been accepted before its version was given up.
+        # The version was given up longer ago. So a put of just now created an entry that no reader
+        # sees.
         just_sent = view.freshness.seconds_since(self.asked) < ENTRY_SECONDS_MIN
         sure = just_sent and self.written and not attempt.unanswered
         if follows is None and not (sure and self.store.get_many([entry_key(version)]) != [None]):

@@ -17,11 +17,13 @@ from tablefmt.conflict.commit_overlap import (
     shared_partitions,
 )
 from tablefmt.conflict.conflict_matrix import (
+    ALWAYS_COMMIT,
     ROW,
     Rule,
     TransactionRule,
     conflict_kind,
     matrix_of,
+    reorders,
     rule_for,
     rule_text,
     transaction_rule,
@@ -227,21 +229,11 @@ def _both_remove(
     return conflict(concurrent, ConcurrentDeleteDeleteException, rule, reason, cell, evidence)
 
 
-def reorders(concurrent: ConcurrentCommit) -> bool:
-    """Return True if a compaction does not record the new positions of its rows."""
-    entry = concurrent.entry
-    clustered = entry.operation.cls is OperationClass.CLUSTER
-    return clustered or (entry.lineage is None and entry.add is not None)
-
-
 def _by_cell(concurrent: ConcurrentCommit, pending: PendingCommit, cell: str) -> Conflict | None:
     """Check what the matrix rule requires (CFL-3), in the order of the exceptions."""
     rule = rule_for(concurrent, pending)
-    if rule in (Rule.NEVER, Rule.OVERTAKEN):
-        needs_order = pending.cls is OperationClass.UPDATE and (
-            concurrent.entry.operation.cls in NOT_LOGICAL and reorders(concurrent)
-        )
-        return _removed(concurrent, pending, cell) if needs_order else None
+    if rule in ALWAYS_COMMIT:
+        return None
     if rule is not Rule.SAME:
         appended = _appended(concurrent, pending, cell)
         if appended is not None:

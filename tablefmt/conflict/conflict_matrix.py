@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import product
 
 from tablefmt.conflict.read_write_sets import ConcurrentCommit, PendingCommit
-from tablefmt.model.log_entry import OperationClass
+from tablefmt.model.log_entry import NOT_LOGICAL, OperationClass
 
 
 class TransactionRule(str, Enum):
@@ -157,13 +157,18 @@ FILE_AND_ROW: dict[tuple[str, str], _Grid] = {
 
 KIND_OF: dict[OperationClass, Kind] = {
     INSERT: Kind.INSERT,
-    OVERWRITE: Kind.UPDATE,  # for later commits it is a deletion and an insertion
+    # An OVERWRITE that committed first removed rows and added rows. As the later commit, an
+    # OVERWRITE is not in the matrix: it never fails (`rule_for`).
+    OVERWRITE: Kind.UPDATE,
     UPDATE: Kind.UPDATE,
     MINOR: Kind.COMPACT,
     MAJOR: Kind.COMPACT,
     CLUSTER: Kind.CLUSTER,
 }
 """Kinds by operation class. Classes without a kind touch no rows."""
+
+ALWAYS_COMMIT = frozenset({Rule.NEVER, Rule.OVERTAKEN})
+"""Rules under which the later commit conflicts in no case."""
 
 
 def matrix_of(granularity: str, delete_mode: str) -> str:
@@ -186,10 +191,6 @@ assert all(set(grid) == set(Kind) for grid in FILE_AND_ROW.values())
 assert all(len(cells) == len(Kind) for grid in FILE_AND_ROW.values() for cells in grid.values())
 
 
-_BOTH_COMMIT = {Rule.NEVER: "never", Rule.OVERTAKEN: "never"}
-"""Text of rules that permit both commits in every case."""
-
-
 def is_blind(concurrent: ConcurrentCommit) -> bool:
     """Return True for an INSERT that read nothing of the table. Any other INSERT counts as an
     UPDATE.
@@ -197,10 +198,22 @@ def is_blind(concurrent: ConcurrentCommit) -> bool:
     return concurrent.entry.operation.cls is OperationClass.INSERT and concurrent.entry.basis.blind
 
 
+def reorders(concurrent: ConcurrentCommit) -> bool:
+    """Return True for a compaction that does not record the new positions of its rows."""
+    entry = concurrent.entry
+    if entry.operation.cls not in NOT_LOGICAL:
+        return False
+    return entry.operation.cls is CLUSTER or (entry.lineage is None and entry.add is not None)
+
+
 def conflict_kind(concurrent: ConcurrentCommit) -> Kind | None:
     """Return the concurrent commit's kind for granularities `file` and `row`; None if it touches no
     rows.
+
+    Any compaction that reorders rows is a CLUSTER, because deleted rows cannot follow theirs.
     """
+    if reorders(concurrent):
+        return Kind.CLUSTER
     kind = KIND_OF.get(concurrent.entry.operation.cls)
     return Kind.UPDATE if kind is Kind.INSERT and not is_blind(concurrent) else kind
 
@@ -215,7 +228,11 @@ def rule_for(concurrent: ConcurrentCommit, pending: PendingCommit) -> Rule:
 
 
 def rule_text(concurrent: ConcurrentCommit, pending: PendingCommit) -> str | None:
-    """Return the matrix rule as text; None if one of the two commits touches no rows."""
+    """Return the matrix rule as text; None if one of the two commits touches no rows.
+
+    For granularities `file` and `row`, the last word says when the later commit conflicts: `never`,
+    or `if` the check of the rule finds an overlap. `replace` is the outcome of an OVERWRITE.
+    """
     cls, earlier = concurrent.entry.operation.cls, conflict_kind(concurrent)
     if earlier is None or pending.cls not in KIND_OF:
         return None
@@ -227,5 +244,5 @@ def rule_text(concurrent: ConcurrentCommit, pending: PendingCommit) -> str | Non
         later, outcome = "OVERWRITE", "replace"
     else:
         later = KIND_OF[pending.cls].value
-        outcome = _BOTH_COMMIT.get(rule_for(concurrent, pending), "if")
+        outcome = "never" if rule_for(concurrent, pending) in ALWAYS_COMMIT else "if"
     return f"{matrix}, {pending.isolation}: {earlier.value} then {later}: {outcome}"

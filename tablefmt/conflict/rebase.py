@@ -302,7 +302,8 @@ def _inputs(pending: PendingCommit) -> Ids:
     return union(*(group.inputs for group in pending.groups))
 
 
-_NO_MARKS = Marks(BitMap64(), BitMap64())
+_NO_ROWS = BitMap64()
+_NO_MARKS = Marks(_NO_ROWS, _NO_ROWS)
 
 
 def rebase_onto(
@@ -400,52 +401,62 @@ def _move_along(
 def _move_deletes(
     concurrent: ConcurrentCommit, pending: PendingCommit, moves: Moves
 ) -> dict[int, Marks]:
+    """Return the deleted rows by the files that hold them after the compaction.
+
+    In the outputs, the rows of a file that was to be removed as a whole are deleted one by one.
+    """
     deletes = {file: marks for file, marks in pending.deletes.items() if file not in moves}
-    whole = frozenset(shared(pending.removes, ascending(moves)).tolist())
-    for file, each in moves.items():
-        marks = pending.deletes.get(file)
-        if marks is not None:
-            for output, rows in place_all(concurrent.entry, each, file, marks.updated).items():
-                _mark(deletes, output, _NO_ROWS, rows)
-            for output, rows in place_all(concurrent.entry, each, file, marks.deleted).items():
-                _mark(deletes, output, rows, _NO_ROWS)
-        if file in whole:
-            # Remove the rows that are left of a file which was to be removed as a whole.
-            for move in each:
-                theirs = concurrent.deletes.get(move.output)
-                rows = move.all - theirs.all if theirs is not None else move.all
-                known = deletes.get(move.output)
-                _mark(deletes, move.output, rows - known.updated if known else rows, _NO_ROWS)
+    for file, of_file in moves.items():
+        marks = pending.deletes.get(file, _NO_MARKS)
+        for output, rows in place_all(concurrent.entry, of_file, file, marks.updated).items():
+            _add_marks(deletes, output, updated=rows)
+        for output, rows in place_all(concurrent.entry, of_file, file, marks.deleted).items():
+            _add_marks(deletes, output, deleted=rows)
+    for file in shared(pending.removes, ascending(moves)).tolist():
+        for move in moves[file]:
+            # Rows that the winning commit deleted are gone. An update stays an update.
+            gone = concurrent.deletes.get(move.output, _NO_MARKS).all
+            updated = deletes.get(move.output, _NO_MARKS).updated
+            _add_marks(deletes, move.output, deleted=move.all - gone - updated)
     return deletes
 
 
-def _mark(deletes: dict[int, Marks], file: int, deleted: BitMap64, updated: BitMap64) -> None:
-    if not deleted and not updated:
-        return
-    before = deletes.get(file)
-    if before is not None:
-        deleted, updated = before.deleted | deleted, before.updated | updated
-    deletes[file] = Marks(deleted, updated)
+def _add_marks(
+    deletes: dict[int, Marks],
+    file: int,
+    *,
+    deleted: BitMap64 = _NO_ROWS,
+    updated: BitMap64 = _NO_ROWS,
+) -> None:
+    """Add positions to the deleted rows of a file."""
+    if deleted or updated:
+        before = deletes.get(file, _NO_MARKS)
+        deletes[file] = Marks(before.deleted | deleted, before.updated | updated)
 
 
 def _move_read(read: Read, removed: Ids, moves: Moves) -> Read:
+    """Return a read by the files that hold its rows after the compaction.
+
+    If it covered whole files, the positions of their rows in the outputs are in `moved`.
+    """
     moved_files = shared(removed, read.files).tolist()
     if not moved_files:
         return read
-    outputs = {move.output for file in moved_files for move in moves[file] if move.rows}
-    known = read.moved if read.rows is None else read.rows
-    after = {file: rows for file, rows in known.items() if file not in moves}
+    covers_files = read.rows is None
+    before = read.moved if read.rows is None else read.rows
+    after = {file: rows for file, rows in before.items() if file not in moves}
+    outputs = set()
     for file in moved_files:
-        rows = known.get(file, None if read.rows is None else _NO_ROWS)
+        is_whole = covers_files and file not in before
         for move in moves[file]:
-            new_rows = move.all if rows is None else move.place(rows)
-            if new_rows:
-                after[move.output] = (
-                    after[move.output] | new_rows if move.output in after else new_rows
-                )
+            rows = move.all if is_whole else move.place(before.get(file, _NO_ROWS))
+            if rows:
+                after[move.output] = after.get(move.output, _NO_ROWS) | rows
+            if move.rows:
+                outputs.add(move.output)
     left = without(read.files, removed)
-    if read.rows is None:
-        # An output with none of the rows was not read. Listing it would count it as a whole.
+    if covers_files:
+        # An output without rows of the read would count as read as a whole.
         return replace(read, files=union(left, ascending(outputs & after.keys())), moved=after)
     return replace(read, files=union(left, ascending(outputs)), rows=after)
 
@@ -488,6 +499,3 @@ def _are_known(
 
 def _all_known(files: Ids, pending: PendingCommit) -> bool:
     return bool(_are_known(files, pending).all())
-
-
-_NO_ROWS = BitMap64()

@@ -81,18 +81,18 @@ def vacuum_candidates(
     assert history.first <= limits.oldest, (history.first, limits.oldest)
     keys = listing["key"]
     removed = _removed_versions(keys, history)
-    needed = (removed > limits.oldest) | _mask(pc.is_in(keys, value_set=named_sides))
-    named = removed >= 0
     modified_us = listing["modified_us"].to_numpy()
-    old = were_old(modified_us, before_us(limits.now_us, limits.unnamed_seconds))
-    foreign, adopted = _imported(keys, history, limits.adopted)
-    ours = _mask(pc.match_substring_regex(keys, OWN)) & ~_of_other_tables(keys) & ~foreign
-    goes = ~needed & ((ours & (named | old)) | (adopted & named))
-    chosen = listing.filter(pa.array(goes))
-    removed = removed[goes]
+    is_needed = (removed > limits.oldest) | _mask(pc.is_in(keys, value_set=named_sides))
+    was_file = removed >= 0
+    is_old = were_old(modified_us, before_us(limits.now_us, limits.unnamed_seconds))
+    imported, adopted = _imported(keys, history, limits.adopted)
+    is_own = _mask(pc.match_substring_regex(keys, OWN)) & ~_of_other_tables(keys) & ~imported
+    # Without an entry that names it, only the naming scheme and the age of an object tell.
+    goes = ~is_needed & ((is_own & (was_file | is_old)) | (adopted & was_file))
+    chosen, removed = listing.filter(pa.array(goes)), removed[goes]
     modified = chosen["modified_us"].cast(pa.timestamp("us", "UTC"))
     versions = pa.array(removed, pa.int64(), mask=removed < 0)
-    reasons = pa.chunked_array([_reasons(removed, chosen["modified_us"].to_numpy(), limits)])
+    reasons = pa.chunked_array([_reasons(removed, modified_us[goes], limits)])
     columns = [chosen["key"], chosen["size"], modified, versions, reasons]
     return pa.table(columns, schema=CANDIDATES)
 

@@ -87,6 +87,10 @@ class HeadFreshness:
     ) -> list[StoredEntry]:
         """Return all entries above the known head; one request if there are none.
 
+        That request asks for the next entry by its name. If there is none, the head is the newest
+        entry, or entries above it have expired. The second is possible only after a long time, so
+        only then the newest entry of the log is looked for.
+
         Args:
             store: the table's root.
             version: the version of the head.
@@ -106,12 +110,13 @@ class HeadFreshness:
             if fresh or waited:
                 self._seen_at = now.elapsed
             if stale or (waited and not fresh):
-                # A late writer may have reused the name of an expired entry.
                 last = version + len(fresh)
                 newest, body = newest_entry(store, last, last)
                 if newest == version and (body is None or digest(body) != known):
+                    # The head has expired, and a late writer has reused its name.
                     raise _put_back(version)
                 if newest > last + 1:
+                    # Entry `last + 1` was missing. It was written meanwhile, or it has expired.
                     fresh += read_tail(store, last + 1)
                     if version + len(fresh) < newest:
                         raise _behind(version, oldest_of(newest, body), newest, waits)

@@ -427,6 +427,17 @@ def test_a_group_that_others_compacted_is_left_out_and_the_rest_commits() -> Non
     assert on.version == versions
 
 
+def test_a_compaction_without_lineage_counts_as_a_clustering() -> None:
+    """CFL-3, LIN-1: rows that an UPDATE deletes cannot follow, and the matrix rule says so."""
+    on = world()
+    late = looking(on, 2)
+    known = on.entry_of(on.compact(MINOR, [[2]]))
+    assert check(known, late.mine) is None
+    found = check(replace(known, entry=replace(known.entry, lineage=None)), late.mine)
+    assert found is not None
+    assert found.cell == "row, deletion vectors, WriteSerializable: CLUSTER then UPDATE: if"
+
+
 def test_a_group_with_nothing_left_is_left_out() -> None:
     """CFL-14."""
     on = world()

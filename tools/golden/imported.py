@@ -52,6 +52,13 @@ def foreign(maker: Maker, path: str, held: pa.Table, rows: list[Json], number: i
 
 def imports() -> Iterator[Maker]:
     """Yield tables with imported files, sound and broken."""
+    yield from _sound()
+    yield from _paths()
+    yield from _descriptions()
+    yield from _entries()
+
+
+def _sound() -> Iterator[Maker]:
     maker = imported("imported", {"1": source({}), "2": source({"1": "id", "2": None})})
     plain = pa.table({"x": pa.array([1, 2], pa.int32()), "v": ["a", "b"]})
     rows = [{"x": n, "v": v, "p": "a b/c"} for n, v in ((1, "a"), (2, "b"))]
@@ -73,6 +80,8 @@ def imports() -> Iterator[Maker]:
     maker.commit("INSERT", "IMPORT", (file,))
     yield maker.good("An import that says how readers of Iceberg find its columns (IMP-8).")
 
+
+def _paths() -> Iterator[Maker]:
     paths = {
         "hidden": "p=a/_x/f.parquet",
         "dotted": ".x/f.parquet",
@@ -87,6 +96,8 @@ def imports() -> Iterator[Maker]:
             f"An imported path that is refused: {path}.", CORRUPT, (1, "IMP-1"), also="KEY-2"
         )
 
+
+def _descriptions() -> Iterator[Maker]:
     spoilt: dict[str, tuple[Json, str]] = {
         "empty": ({}, "IMP-2"),
         "key": ({"0": source({})}, "IMP-2"),
@@ -103,6 +114,8 @@ def imports() -> Iterator[Maker]:
         maker.commit("METADATA", "ALTER", metadata=metadata)
         yield maker.broken("Imports of another shape.", CORRUPT, (1, rule))
 
+
+def _entries() -> Iterator[Maker]:
     changes: dict[str, tuple[str, Callable[[Json], Any]]] = {
         "unknown": ("IMP-1", lambda e: e["add"].update({"import": [9]})),
         "zero": ("ADD-1", lambda e: e["add"].update({"import": [0]})),

@@ -253,40 +253,56 @@ class StreamSource:
     # Size of a batch
 
     def _advance(self, start: Position, allowance: Allowance) -> Position:
-        position = start
+        """Return the position after as many files as the limits allow."""
+        if not start.snapshot:
+            return self._advance_over_commits(start, allowance, taken=False)
+        position = _position_after(start, self.files.snapshot(start.version), allowance)
         if position.snapshot:
-            found = self.files.snapshot(position.version)
-            position = _position_after(position, found, allowance)
-            if position.snapshot:
-                return position
+            return position
+        return self._advance_over_commits(position, allowance, taken=True)
+
+    def _advance_over_commits(
+        self, start: Position, allowance: Allowance, *, taken: bool
+    ) -> Position:
+        """Return the position after as many files of commits as the limits allow.
+
+        A commit that the stream cannot read ends the batch. It is an error if the batch is empty.
+
+        Args:
+            start: a position in the commits.
+            allowance: the limits.
+            taken: the batch has files from before `start`.
+        """
+        position = start
         last = self.view.head.version if self._until is None else self._until
-        clear = self._empty_until(position)
-        first = clear + 1
+        passed = self._empty_until(start)
         wanted = allowance.files
         if wanted is None and allowance.bytes is not None:
             wanted = FILES_BY_DEFAULT
-        taken = start.snapshot
         try:
-            for version, of_commit in self.files.commits(first, last, wanted):
-                if of_commit is not None:
-                    at = position if version == position.version else Position(version)
+            for version, found in self.files.commits(passed + 1, last, wanted):
+                is_begun = version == position.version
+                if found is not None:
+                    at = position if is_begun else Position(version)
                     if allowance.is_used_up:
                         return at
-                    position, taken = _position_after(at, of_commit, allowance), True
+                    position, taken = _position_after(at, found, allowance), True
                     if position.version == version:
                         return position
-                elif version == position.version:
+                elif is_begun:
+                    # Only a damaged checkpoint has read files of a commit without rows.
                     _files_read(position, _NOTHING)
-                clear = version
+                passed = version
         except (UnsupportedFeatureError, SchemaMismatchError):
-            # Return the versions before the error first.
             if not taken:
                 raise
             return position
-        if taken:
-            return Position(clear + 1)
-        self._clear = start, clear
-        return Position(clear + 1) if self._skips_empty(position.version, clear) else position
+        if not taken:
+            # Look at these versions once. An offset that moves makes Spark run an empty batch.
+            self._clear = start, passed
+            if not self._skips_empty(start.version, passed):
+                return start
+        return Position(passed + 1)
 
     def _skips_empty(self, first: int, clear: int) -> bool:
         """Return whether to move the offset over versions without rows, `first` to `clear`."""
