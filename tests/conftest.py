@@ -19,7 +19,14 @@ pytest.register_assert_rewrite("tests.oracle")
 from tests import jvms  # noqa: E402
 from tests.oracle import every_table_agrees, no_objects_are_left_in_memory  # noqa: E402
 from tests.s3server import s3_server, s3_uri  # noqa: E402
-from tests.scheduling import ADDRESS, OneSession, leave_to_the_soak, path_of, rank  # noqa: E402
+from tests.scheduling import (  # noqa: E402
+    ADDRESS,
+    OneSession,
+    add_to_the_soak,
+    leave_to_the_soak,
+    path_of,
+    rank,
+)
 
 __all__ = ["every_table_agrees", "no_objects_are_left_in_memory", "s3_server", "s3_uri"]
 
@@ -45,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_DISK))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sort long tests first, and keep the order within a file.
 
     All processes must agree on the order.
@@ -53,6 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if ADDRESS in item.nodeid:
             raise pytest.UsageError(f"{item.nodeid}: an address differs by process")
+    if config.option.markexpr == "soak":
+        add_to_the_soak(items)
     leave_to_the_soak(items)
     items.sort(key=lambda item: rank(path_of(item.nodeid)))
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from functools import cache
 
 import pytest
+from hypothesis import is_hypothesis_test, settings
 from xdist.scheduler import LoadFileScheduling
 
 ADDRESS = " at 0x"
@@ -87,6 +88,25 @@ def leave_to_the_soak(items: list[pytest.Item]) -> None:
             item.add_marker("soak")
         for item in of_one[-(-kept // ORACLE_SHARE) : kept]:
             item.stash[NO_ORACLE] = True
+
+
+FEWER = 3
+
+
+def examples(count: int) -> settings:
+    """Return settings for random examples: `count` in the soak, and a third at each change.
+
+    A change has the same examples as every other. The soak has new ones in each run.
+    """
+    same = settings.get_profile("fixed") is settings.default
+    return settings(max_examples=-(-count // FEWER) if same else count, deadline=None)
+
+
+def add_to_the_soak(items: list[pytest.Item]) -> None:
+    """Mark tests of random examples, for a run of the soak."""
+    for item in items:
+        if is_hypothesis_test(getattr(item, "function", None)):
+            item.add_marker("soak")
 
 
 def without_address(value: object) -> str:

@@ -122,8 +122,13 @@ def spark_package(module: str) -> str:
     return next((r for r in (".".join(parts[:2]), *parts[:1]) if r in SPARK_LEVEL), "")
 
 
-def imports(name: str) -> Iterator[tuple[str, int]]:
+@cache
+def imports(name: str) -> tuple[tuple[str, int], ...]:
     """Full names of what a module imports, anywhere in it, with the line."""
+    return tuple(_imports(name))
+
+
+def _imports(name: str) -> Iterator[tuple[str, int]]:
     for node in ast.walk(trees()[name]):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)

@@ -23,6 +23,7 @@ from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate
 from tablefmt.model.arrow_types import arrow_type, from_arrow
 from tablefmt.model.schema import Decimal, Field, Primitive, Schema, Type
+from tests.scheduling import examples
 
 NAN, INF = float("nan"), float("inf")
 DAY = datetime.date(1970, 1, 1)
@@ -167,7 +168,7 @@ def check_same(text: str, rows: list[dict[str, Any]]) -> str:
     return "same"
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(text=st.one_of(NUMBER, CONDITION, TEXT), rows=st.lists(ROW, min_size=1, max_size=3))
 def test_what_arrow_makes_of_it_the_engine_makes_of_it(text: str, rows: list[Any]) -> None:
     """SQL-1: random expressions over values at the ends of every type."""

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tablefmt
@@ -21,6 +21,7 @@ from tablefmt.errors import (
     ConstraintViolationError,
     InvalidPredicateError,
 )
+from tests.scheduling import examples
 
 D = decimal.Decimal
 UTC = datetime.timezone.utc
@@ -108,7 +109,7 @@ def canonical(value: Any) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3, unique=True),
     st.data(),

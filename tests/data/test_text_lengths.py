@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
@@ -18,6 +18,7 @@ from tablefmt.log.metadata_json import schema_from_json, schema_to_json
 from tablefmt.operations.create import create
 from tablefmt.table import Table
 from tests.lengths import BAD, GOOD, stored
+from tests.scheduling import examples
 from tests.tables import assert_sound, memory, sorted_rows
 
 TABLE = "id BIGINT, c CHAR(3), v VARCHAR(4)"
@@ -111,7 +112,7 @@ def test_every_writer_refuses_what_is_too_long(
 texts = st.none() | st.text("a \u00e9\U0001f600\t\u00a0", max_size=7)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
 def test_text_is_stored_as_the_model_has_it(pairs: list[tuple[str | None, str | None]]) -> None:
     """DAT-14: lengths are in code points, and only U+0020 is a space."""

@@ -15,11 +15,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
 from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
+from tests.scheduling import examples
 
 D = decimal.Decimal
 UTC = datetime.timezone.utc
@@ -524,7 +525,7 @@ def values_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
     return st.none() | plain[kind]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(data=st.data(), kind=TYPES)
 def test_any_nested_values_come_back(data: st.DataObject, kind: pa.DataType) -> None:
     """SCH-5: random types with up to several levels."""

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
@@ -41,6 +41,7 @@ from tablefmt.expressions.substrait import extended_expression
 from tablefmt.model.arrow_types import arrow_type, from_arrow, to_arrow
 from tablefmt.model.schema import Primitive, Schema, Type, is_float
 from tablefmt.testing.random_conditions import evaluate, schemas, to_array, values
+from tests.scheduling import examples
 
 UTC = pa.timestamp("us", tz="UTC")
 ARROW = pa.schema(
@@ -230,7 +231,7 @@ def test_a_chain_of_twelve_comparisons_is_read() -> None:
 REAL = [bytes(e.to_substrait(ARROW)) for e, _ in EXACT]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_no_bytes_make_it_fail(data: st.DataObject) -> None:
     """Anything at all, and real messages cut, doubled and with bytes changed."""
@@ -361,7 +362,7 @@ def described(files: list[pa.Table], schema: Schema, nans_known: bool) -> pa.Tab
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(cases(), st.booleans())
 def test_pruning_loses_no_row_of_arrows_own_filter(
     case: tuple[Schema, list[list[dict[int, Any]]], pc.Expression], nans_known: bool

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.errors import SchemaMismatchError
@@ -24,6 +24,7 @@ from tablefmt.model.schema import (
 )
 from tablefmt.model.schema_rules import number_fields
 from tablefmt.testing.random_conditions import KINDS
+from tests.scheduling import examples
 
 DDL = "id BIGINT NOT NULL, s STRING, a ARRAY<STRUCT<x: INT>>, d DECIMAL(10,2), m MAP<STRING,INT>"
 
@@ -102,7 +103,7 @@ types = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(structs(types).map(number_fields))
 def test_text_and_json_are_read_back_as_the_same_schema(schema: Schema) -> None:
     """SCH-5: names may hold any text."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.data.column_bounds import file_bounds, nan_counts
@@ -32,6 +32,7 @@ from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.scalar_values import decode
 from tablefmt.model.schema import Field, Primitive, Schema
 from tablefmt.testing.random_conditions import evaluate, predicates, schemas, to_array, values
+from tests.scheduling import examples
 
 Rows = list[dict[int, Any]]
 
@@ -94,7 +95,7 @@ def cases(draw: st.DrawFn) -> tuple[Schema, list[Rows], int | None, Predicate]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(cases(), st.integers(1, 3), st.booleans())
 def test_no_row_is_lost_and_no_row_too_many_is_passed(
     case: tuple[Schema, list[Rows], int | None, Predicate], row_group_size: int, nans: bool

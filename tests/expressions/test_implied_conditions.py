@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.errors import ConcurrentAppendException
@@ -28,6 +28,7 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.log_entry import PredicateScope
 from tablefmt.operations.create import create, definition
 from tablefmt.table import Table
+from tests.scheduling import examples
 from tests.tables import handle, memory
 
 UTC = dt.timezone.utc
@@ -159,7 +160,7 @@ def _leaf(name: str, op: str, value: Any) -> Any:
     return Comparison(field, op, value)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(rows=ROWS, predicate=TREES)
 def test_it_selects_the_same_rows_that_writers_make(rows: list[Any], predicate: Any) -> None:
     """GEN-6: rows as written; values near midnight, before 1970, any text."""

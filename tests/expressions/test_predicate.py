@@ -6,7 +6,7 @@ import decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
@@ -24,6 +24,7 @@ from tablefmt.expressions.predicate import (
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
 from tablefmt.model.schema import Array, Decimal, Field, Primitive, Schema, Struct
 from tablefmt.testing.random_conditions import evaluate, predicates, schemas, values
+from tests.scheduling import examples
 
 SCHEMA = Schema(
     (
@@ -54,7 +55,7 @@ def conditions(draw: st.DrawFn) -> tuple[Schema, Predicate]:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(conditions(), st.sampled_from(["UTC", "Asia/Kolkata", "America/New_York", "-03:00"]))
 def test_the_text_of_a_predicate_is_read_back_as_the_same_tree(
     case: tuple[Schema, Predicate], time_zone: str
@@ -69,7 +70,7 @@ def test_the_text_of_a_predicate_is_read_back_as_the_same_tree(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(conditions(), st.data())
 def test_conjuncts_are_together_the_whole(
     case: tuple[Schema, Predicate], data: st.DataObject
@@ -311,7 +312,7 @@ TEXT = """
 WORDS = st.sampled_from(TEXT.split())
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=30))
 def test_any_text_is_read_or_refused_with_our_errors(text: str) -> None:
     """PRN-3: no foreign error escapes, and what is read can be written and read again."""

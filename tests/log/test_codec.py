@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError, UnsupportedFeatureError
@@ -34,6 +34,7 @@ from tablefmt.model.log_entry import (
 )
 from tablefmt.model.times import MICROS_MAX, MICROS_MIN
 from tablefmt.session.transaction_snapshot import joined
+from tests.scheduling import examples
 
 TABLE, TRANSACTION = "ab" * 16, "0f" * 16
 SCHEMA = schema_from("id BIGINT, p STRING, s STRUCT<a: INT, b: ARRAY<DECIMAL(5,2)>>")
@@ -214,7 +215,7 @@ def entries(draw: st.DrawFn) -> Entry:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(given_entry=entries())
 def test_what_is_encoded_is_decoded_and_encoded_the_same(given_entry: Entry) -> None:
     """ENT-1, ENT-3, ENT-9, ADD-8, DEL-1, DEL-3, LIN-1, VER-2: one form; what is ignored is kept."""
@@ -294,7 +295,7 @@ def test_what_is_no_text_of_an_entry_is_refused_though_its_checksum_is_right(cha
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     given_entry=entries(), blank=st.sampled_from(["", " ", "\t", "\n"]), escapes=st.booleans(),
     backwards=st.booleans(),
@@ -601,7 +602,7 @@ def test_constraints_are_told_apart_and_name_columns_that_are_there() -> None:
     assert encode(decoded.entry) == signed(found)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(body=st.binary(max_size=200))
 def test_any_bytes_are_refused_by_name(body: bytes) -> None:
     """ENT-1: plain, and with a checksum that is right."""
@@ -621,7 +622,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(data=st.data())
 def test_any_value_in_any_place_is_read_or_refused_by_name(data: st.DataObject) -> None:
     """ENT-3 to ENT-8, SCH-1 to SCH-4, ADD-1: no other error, and what is read is kept."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.errors import UnsupportedFeatureError
@@ -33,6 +33,7 @@ from tablefmt.model.log_entry import (
     RowUpdate,
 )
 from tests.log.test_codec import ADD, JSON, REAL, SCHEMA, TEXT, TRANSACTION, document, signed
+from tests.scheduling import examples
 
 METADATA = Metadata(SCHEMA, (2,), {"a": "b"}, {"c": Constraint("id > 0", (1,))}, "said")
 ROOT = KeptCheckpoint(f"_log/checkpoints/{1:020d}.{TRANSACTION}.json", "a" * 64, 9, 1)
@@ -122,7 +123,7 @@ def test_a_name_that_is_not_known_is_told_wherever_it_is(at: int, number: int, p
             assert refused(body)[0].endswith("x_zebra")
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(data=st.data(), name=TEXT, value=JSON)
 def test_no_value_of_an_unknown_name_is_taken_for_damage(
     data: st.DataObject, name: str, value: Any

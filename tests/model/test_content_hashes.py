@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError
@@ -24,6 +24,7 @@ from tablefmt.model.content_hashes import (
     hash_keys,
 )
 from tablefmt.model.schema import Decimal, Primitive, Type
+from tests.scheduling import examples
 
 LONG, STRING, DOUBLE = Primitive("long"), Primitive("string"), Primitive("double")
 
@@ -34,7 +35,7 @@ def hash_of(*values: Any) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     keys=st.lists(
         st.tuples(

@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
@@ -37,6 +37,7 @@ from tablefmt.model.schema_evolution import (
     without_field,
 )
 from tablefmt.model.schema_rules import number_fields
+from tests.scheduling import examples
 
 DDL = (
     "id BIGINT, l ARRAY<INT>, m MAP<STRING, ARRAY<STRUCT<x: INT, y: MAP<INT, FLOAT>>>>, "
@@ -131,7 +132,7 @@ CHANGES: list[Callable[[Schema], Schema]] = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(chosen=st.lists(st.sampled_from(CHANGES), max_size=6))
 def test_what_stays_keeps_its_ids_and_what_is_new_gets_new_ones(
     chosen: list[Callable[[Schema], Schema]],

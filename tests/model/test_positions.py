@@ -8,7 +8,7 @@ import random
 import logdump.rows
 import pytest
 from golden.positions import text_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from logdump.shapes import Refusal
 from pyroaring import BitMap64
@@ -26,6 +26,7 @@ from tablefmt.model.positions import (
     row_deletes,
     unpack_positions,
 )
+from tests.scheduling import examples
 
 POSITIONS = st.one_of(
     st.sets(st.integers(0, 2**63 - 1), min_size=1, max_size=20),
@@ -55,7 +56,7 @@ def by_the_package(packed: bytes) -> set[int] | None:
         return None
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(positions=POSITIONS)
 def test_a_set_is_read_as_it_was_written_by_either_writer(positions: set[int]) -> None:
     """DEL-2: both writers: this package, and one without its library."""
@@ -68,7 +69,7 @@ def test_a_set_is_read_as_it_was_written_by_either_writer(positions: set[int]) -
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     start=st.sampled_from(
         [[0, 2, 9], range(3, 90), [1, 70_000, 2**33], range(0, 20_000, 2), range(5 * 65_536)]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
@@ -36,6 +36,7 @@ from tablefmt.errors import (
 )
 from tablefmt.operations.create import create
 from tablefmt.table import Table
+from tests.scheduling import examples
 from tests.tables import assert_sound, behind, data_files, ids, live_files, memory, new_table, rows
 
 D = decimal.Decimal
@@ -129,7 +130,7 @@ def counted(table: pa.Table) -> Counter[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(ROWS, st.lists(st.sampled_from(list(VALUES)), min_size=1, unique=True), st.data())
 def test_no_row_is_lost_and_a_linear_order_is_that_of_the_columns(
     given_rows: list[tuple[Any, ...]], by: list[str], data: st.DataObject

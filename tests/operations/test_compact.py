@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
@@ -25,6 +25,7 @@ from tablefmt.operations.compact import Compaction, still_there
 from tablefmt.operations.compact_plan import DELETED, LARGE, TOO_LARGE, plan_compaction
 from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
+from tests.scheduling import examples
 from tests.tables import assert_sound, behind, by_hand, handle, ids, live_files, new_table, rows
 
 # --- which files go together ---------------------------------------------------------------------
@@ -67,7 +68,7 @@ def expected_groups(files: list[File], kind: str, target: int) -> list[list[int]
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(FILES, st.sampled_from(["minor", "major"]), st.integers(1, 150))
 def test_a_plan_is_what_packing_file_by_file_gives(
     files: list[File], kind: str, target: int

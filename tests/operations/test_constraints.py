@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
@@ -23,6 +23,7 @@ from tablefmt.expressions.check_constraints import violation
 from tablefmt.log.codec import encode
 from tablefmt.model.log_entry import OperationClass
 from tablefmt.table import Table
+from tests.scheduling import examples
 from tests.tables import assert_sound, data_files, handle, ids, memory, new_table, rows
 
 
@@ -95,7 +96,7 @@ def test_null_passes_a_check_as_in_sql() -> None:
     assert table.scan().count() == len(good)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     values=st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=6),
     low=st.integers(-3, 3),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
@@ -23,6 +23,7 @@ from tablefmt.model.log_entry import RowUpdate
 from tablefmt.testing import reference_model
 from tablefmt.testing.reference_model import Term, When, column, compared, constant
 from tests.parts import DDL, Row, whole_columns
+from tests.scheduling import examples
 from tests.tables import rows_by_id
 
 STRUCT = pa.struct(
@@ -110,7 +111,7 @@ def sets(values: dict[str, Value]) -> dict[str, Term]:
     )
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(tables, assignments(), st.booleans())
 def test_an_update_of_parts_keeps_the_others(
     given_rows: list[tuple[Any, Any]], values: dict[str, Value], every: bool
@@ -129,7 +130,7 @@ X = column("x", "s")
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(tables, assignments(), assignments())
 def test_a_merge_sets_parts_of_matched_rows_and_of_the_others(
     given_rows: list[tuple[Any, Any]], matched: dict[str, Value], rest: dict[str, Value]

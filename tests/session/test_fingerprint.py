@@ -19,12 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tablefmt.errors import IdempotenceError
 from tablefmt.model.content_hashes import differ
 from tablefmt.session.statement import digest_of
+from tests.scheduling import examples
 from tests.tables import handle, new_table, rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -205,7 +206,7 @@ HELD: dict[str, Callable[[pa.Table], pa.Table]] = {
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(tables())
 def test_equal_rows_have_one_digest_however_they_are_held(table: pa.Table) -> None:
     """CFL-7: the digest is of values."""
@@ -216,7 +217,7 @@ def test_equal_rows_have_one_digest_however_they_are_held(table: pa.Table) -> No
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(st.data())
 def test_digests_are_equal_exactly_where_rows_are(data: st.DataObject) -> None:
     """CFL-7: compared in Python."""
@@ -450,7 +451,7 @@ def by_the_page(table: pa.Table, *texts: str) -> str:
     return "rows:" + hashlib.sha256(raw + "\0".join(texts).encode()).hexdigest()
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(tables(), st.lists(st.sampled_from(["", "WRITE", "é", "a = 1"]), max_size=2))
 def test_who_has_only_the_page_makes_the_same_digest(table: pa.Table, texts: list[str]) -> None:
     """CFL-23: every byte of it."""

@@ -9,7 +9,7 @@ import random
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from logdump.folder import Folder
 
@@ -20,6 +20,7 @@ from tablefmt.errors import CorruptDataError
 from tablefmt.model.log_entry import OperationClass, RowUpdate
 from tests.oracle import assert_agrees, logdump
 from tests.rows import Positions, Row, Run, StagedTable
+from tests.scheduling import examples
 from tests.tables import tuples
 
 _numbers = itertools.count()
@@ -130,7 +131,7 @@ def rows_by_the_log_dump(uri: str, version: int) -> list[Row]:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(chance=st.randoms(use_true_random=False), steps=st.integers(1, 9))
 def test_every_version_is_what_the_model_says(chance: random.Random, steps: int) -> None:
     """RPL-1, RPL-2, RPL-3, RPL-6, DEL-1, DEL-3, DEL-4, LIN-1, LIN-2, PRN-1: every version.
@@ -164,7 +165,7 @@ def test_every_version_is_what_the_model_says(chance: random.Random, steps: int)
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(chance=st.randoms(use_true_random=False), steps=st.integers(1, 6))
 def test_rows_are_found_at_their_positions(chance: random.Random, steps: int) -> None:
     """DEL-1: the positions for a DELETE, with and without conditions, skip deleted rows."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import tablefmt
 from tablefmt.expressions.file_pruning import may_match
@@ -19,6 +19,7 @@ from tablefmt.snapshot import segments
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import HeldColumns
 from tests.expressions.test_file_pruning import Rows, cases, described, written
+from tests.scheduling import examples
 from tests.tables import new_table, rows
 
 ONE = Schema((Field(id=1, name="a", physical="a", type=Primitive("long")),), 1)
@@ -32,7 +33,7 @@ def together(files: pa.Table) -> HeldColumns:
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(cases())
 def test_a_segment_with_a_file_that_may_match_may_match(
     case: tuple[Schema, list[Rows], int | None, Predicate],

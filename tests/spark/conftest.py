@@ -19,6 +19,7 @@ from tablefmt.spark.backends.native.native_relation import Files, pruner
 from tablefmt.spark.jvm.java_classes import problem
 from tests import jvms, python_forks
 from tests.places import ROOT
+from tests.spark import jvm_names
 
 # Its assertions are those of the tests that use it.
 pytest.register_assert_rewrite("tests.spark.shapes")
@@ -49,6 +50,7 @@ def forked_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, forked_python: Path) -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = str(forked_python)
+    jvm_names.remember()
     session = tablefmt.spark.session(
         "tests",
         master=MASTER,
@@ -65,6 +67,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, forked_python: Path) -> Iter
             "spark.sql.session.timeZone": ZONE,
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.adaptive.enabled": "false",
+            # For its user interface, which is off, Spark formats the plan of each query.
+            "spark.sql.ui.explainMode": "simple",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
     )

@@ -7,7 +7,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.expressions.predicate import Predicate, to_sql
@@ -15,6 +15,7 @@ from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.schema import Decimal, Field, Primitive, Schema
 from tablefmt.testing.random_conditions import predicates, schemas
 from tests.places import ROOT
+from tests.scheduling import examples
 from tests.spec.grammar import Special, read_grammar
 
 PAGE = (ROOT / "spec" / "pruning.md").read_text(encoding="utf-8")
@@ -96,7 +97,7 @@ def conditions(draw: st.DrawFn) -> Predicate:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(conditions())
 def test_the_text_of_every_predicate_is_a_sentence(predicate: Predicate) -> None:
     """PRN-16: the text that a writer puts into an entry follows the grammar."""

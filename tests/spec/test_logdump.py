@@ -14,7 +14,7 @@ import fsspec
 import hypothesis.strategies as st
 import logdump
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from logdump import folder as folder_of
 from logdump import schemas
 from logdump.rules import parse
@@ -23,6 +23,7 @@ from logdump.text import compact, entry_lines
 import tablefmt
 from tablefmt.errors import StoreError
 from tests.places import GOLDEN, ROOT
+from tests.scheduling import examples
 from tests.spec.spoiled import spoil
 
 TOOL = ROOT / "tools" / "logdump"
@@ -165,7 +166,7 @@ def test_tables_in_memory_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(data=st.data())
 def test_no_content_of_an_entry_throws_it(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -180,7 +181,7 @@ def test_no_content_of_an_entry_throws_it(
     assert [line for item in document["entries"] for line in entry_lines(item)]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(data=st.data())
 def test_no_prefix_and_no_flipped_bit_passes(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +20,7 @@ from tablefmt.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from tests.places import GOLDEN, ROOT
+from tests.places import GOLDEN
 from tests.spark.looking import everything
 
 pytestmark = pytest.mark.usefixtures("catalog")
@@ -313,31 +311,6 @@ def test_two_sessions_that_write_at_once_both_commit(spark: Any, uri: str, write
     ]  # fmt: skip
 
 
-UNREGISTERED = """
-import sys
-import tablefmt, tablefmt.spark
-from tablefmt.errors import UnsupportedFeatureError
-
-uri = sys.argv[1]
-tablefmt.create(uri, "id BIGINT")
-spark = tablefmt.spark.session(master="local[1]", **{"spark.driver.memory": "1g"})
-spark.sparkContext.setLogLevel("OFF")
-for call in (
-    lambda: spark.read.format("tablefmt").load(uri),
-    lambda: spark.range(1).write.format("tablefmt").mode("append").save(uri),
-    lambda: spark.sql(f"CREATE TEMPORARY VIEW v USING tablefmt OPTIONS (path '{uri}')"),
-    lambda: spark.sql(f"CREATE TABLE t USING tablefmt OPTIONS (path '{uri}')"),
-    # Functions need no registration; but they bring the classes, which then are not connected.
-    lambda: tablefmt.spark.read(spark, uri).collect() or spark.read.format("tablefmt").load(uri),
-):
-    try:
-        call()
-    except Exception as error:
-        print(type(error).__name__, "register(spark)" in str(error), "\\tat " in str(error))
-spark.stop()
-"""
-
-
 NO_FRAME = r"expected a DataFrame.*: make one|the source of a MERGE is the text 'x': expected rows"
 
 
@@ -353,15 +326,6 @@ def test_what_is_no_dataframe_is_refused(spark: Any, uri: str) -> None:
         with pytest.raises(SchemaMismatchError, match=NO_FRAME):
             call(given)
     assert table.table.refresh().version == 0
-
-
-def test_a_session_that_is_not_registered_says_what_to_do(uri: str) -> None:
-    """It runs in a JVM of its own without the classes. Functions need no registration."""
-    done = subprocess.run(
-        [sys.executable, "-c", UNREGISTERED, uri], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.splitlines() == ["UnsupportedFeatureError True False"] * 5
 
 
 def test_another_session_of_a_jvm_that_is_not_registered_says_so_in_sql(

@@ -1,6 +1,7 @@
 """Usage: leaks_job.py native|arrow FOLDER. Where Spark shows things, and what is to be seen there.
 
-Prints a JSON object: a place, and the secrets that were found in it. FOLDER takes the event log.
+Prints a JSON object. `found` has places, and the secrets that were found there. `unregistered` has
+the errors before the session is registered. FOLDER takes the event log.
 """
 
 from __future__ import annotations
@@ -48,18 +49,49 @@ def explained(frame: Any) -> str:
     return "\n".join(texts)
 
 
-def told(*calls: Callable[[], Any]) -> str:
-    """Return the texts of errors, with their tracebacks."""
-    texts = []
+def raised(*calls: Callable[[], Any]) -> list[Exception]:
+    """Return the error of each call."""
+    errors: list[Exception] = []
     for call in calls:
         try:
             call()
         except Exception as error:
-            texts += [str(error), repr(error), *traceback.format_exception(error)]
-            texts += [repr(vars(error))]
+            errors.append(error)
         else:
-            raise AssertionError(f"no error after {texts}")
+            raise AssertionError(f"no error after {errors}")
+    return errors
+
+
+def texts_of(errors: list[Exception]) -> str:
+    """Return the texts of errors, with their tracebacks."""
+    texts = []
+    for error in errors:
+        texts += [str(error), repr(error), *traceback.format_exception(error)]
+        texts += [repr(vars(error))]
     return "\n".join(texts)
+
+
+def told(*calls: Callable[[], Any]) -> str:
+    """Return the texts of the errors of calls."""
+    return texts_of(raised(*calls))
+
+
+def unregistered(spark: Any, uri: str, given: Any, options: dict[str, str]) -> list[Exception]:
+    """Return the errors of a session that is not registered, in a JVM without the classes."""
+    tablefmt.create(uri, "id BIGINT", storage_options=given)
+    pairs = ", ".join(f"`{name}` '{value}'" for name, value in {"path": uri, **options}.items())
+    reader = spark.read.format("tablefmt").options(**options)
+    writer = spark.range(1).write.format("tablefmt").mode("append").options(**options)
+    return raised(
+        lambda: reader.load(uri),
+        lambda: writer.save(uri),
+        lambda: spark.sql(f"CREATE TEMPORARY VIEW u USING tablefmt OPTIONS ({pairs})"),
+        lambda: spark.sql(f"CREATE TABLE u USING tablefmt OPTIONS ({pairs})"),
+        # Functions need no registration. They bring the classes, which then are not connected.
+        lambda: (
+            tablefmt.spark.read(spark, uri, storage_options=given).collect() or reader.load(uri)
+        ),
+    )
 
 
 def by_path(spark: Any, uri: str, options: dict[str, str]) -> dict[str, str]:
@@ -193,8 +225,9 @@ def main(backend: str, folder: str) -> None:
     spark.sparkContext.setLogLevel("INFO")
     if backend == "arrow":
         without_jars(spark, uri, given)
+    errors = unregistered(spark, f"{uri}-unregistered", given, options)
     tablefmt.spark.register(spark)
-    texts = by_path(spark, uri, options)
+    texts = {"errors without registration": texts_of(errors), **by_path(spark, uri, options)}
     texts |= in_sql(spark, uri, options, backend == "native")
     texts |= of_the_ui(spark)
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
@@ -209,7 +242,9 @@ def main(backend: str, folder: str) -> None:
     texts["the log of Python"] = log.getvalue()
     assert all(texts.values()), [where for where, text in texts.items() if not text]
     server.stop()
-    print(json.dumps({where: marks_in(text) for where, text in texts.items()}))
+    found = {where: marks_in(text) for where, text in texts.items()}
+    refused = [(type(error).__name__, str(error)) for error in errors]
+    print(json.dumps({"found": found, "unregistered": refused}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Spark shows credentials from options nowhere. There is a process for each backend."""
+"""Spark shows credentials from options nowhere. There is a process for each backend.
+
+Before the job registers its session, it tries what needs a registration.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,12 @@ def test_credentials_show_nowhere(jars: str, tmp_path: Path) -> None:
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert len(answer["unregistered"]) == 5
+    for name, text in answer["unregistered"]:
+        assert name == "UnsupportedFeatureError", text
+        assert ("register(spark)" in text, "\tat " in text) == (True, False), text
+    found = answer["found"]
     found["output of the process"] = leaks_job.marks_in(done.stdout + done.stderr)
     assert {where: marks for where, marks in found.items() if marks} == {}
     assert len(found) > 15

@@ -8,7 +8,7 @@ from hypothesis import settings
 from tests.system.stateful.changing import Changing
 
 TestChanging = pytest.mark.slow(Changing.TestCase)
-TestChanging.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
+TestChanging.settings = settings(max_examples=8, stateful_step_count=15, deadline=None)
 
 
 @pytest.mark.soak

@@ -243,4 +243,4 @@ def ordered(changes: list[Change]) -> list[Change]:
 
 
 TestHistories = pytest.mark.slow(Histories.TestCase)
-TestHistories.settings = settings(max_examples=35, stateful_step_count=25, deadline=None)
+TestHistories.settings = settings(max_examples=18, stateful_step_count=25, deadline=None)

@@ -214,4 +214,4 @@ class Operations(RuleBasedStateMachine):
 
 
 TestOperations = pytest.mark.slow(Operations.TestCase)
-TestOperations.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestOperations.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
