@@ -13,7 +13,7 @@ from typing import Any
 import logdump
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
@@ -39,6 +39,7 @@ from tablefmt.snapshot import head as snapshot_head
 from tablefmt.store.object_store import NoAnswer, PutReply, Store
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
+from tests.scheduling import examples
 from tests.tables import assert_sound, handle, memory
 
 GOLDEN = Path(__file__).parents[2] / "spec" / "golden"
@@ -549,7 +550,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(steps=STEPS, step=st.sampled_from([1, -1, 3, -7]))
 def test_no_value_is_ever_given_twice(steps: list[Step], step: int) -> None:
     """IDN-2 .. IDN-5, against all values that any version ever had."""
