@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.export.delta_schema import stated_partitions
+from tablefmt.log.bounded_records import records_of
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Field, is_float, is_nested
 
@@ -108,7 +109,7 @@ class FileActions:
     """Files of one state, as the columns of Delta's actions."""
 
     path: pa.Array
-    """Percent-encoded."""
+    """Percent-encoded, so without a character that JSON escapes."""
     partitions: Mapping[str, pa.Array]
     """Text of the values by physical name, for the columns that the copy states."""
     size: pa.Array
@@ -171,9 +172,9 @@ def add_lines(actions: FileActions, modified: int, changes: bool) -> bytes:
         return b""
     said = f',"modificationTime":{modified},"dataChange":{str(changes).lower()},"stats":'
     line = joined(
-        '{"add":{"path":',
-        text(actions.path),
-        ',"partitionValues":',
+        '{"add":{"path":"',
+        actions.path,
+        '","partitionValues":',
         _partition_objects(actions),
         ',"size":',
         actions.size.cast(_STR),
@@ -189,10 +190,10 @@ def remove_lines(actions: FileActions, deleted: int, changes: bool) -> bytes:
     """Return a `remove` line for each file, with the vector that its `add` had. `deleted`: ms."""
     if not len(actions):
         return b""
-    said = f',"deletionTimestamp":{deleted},"dataChange":{str(changes).lower()}'
+    said = f'","deletionTimestamp":{deleted},"dataChange":{str(changes).lower()}'
     line = joined(
-        '{"remove":{"path":',
-        text(actions.path),
+        '{"remove":{"path":"',
+        actions.path,
         said,
         ',"extendedFileMetadata":true,"partitionValues":',
         _partition_objects(actions),
@@ -269,22 +270,24 @@ def stats_text(files: pa.Table, metadata: Metadata, without: set[int]) -> pa.Arr
         metadata: in force for them.
         without: ids of partition columns that the copy states.
     """
-    names = set(files.column_names)
+    names, texts = set(files.column_names), _whole_numbers(files)
     low, high, nulls = {}, {}, {}
     for column in metadata.schema.fields:
         if is_nested(column.type) or column.id in without:
             continue
         if f"nulls.{column.id}" in names:
-            nulls[column.physical] = whole(files[f"nulls.{column.id}"]).cast(_STR)
-        if {f"lower.{column.id}", f"upper.{column.id}"} <= names:
-            lower = _bounds(files, column, upper=False)
-            upper = _bounds(files, column, upper=True)
+            nulls[column.physical] = texts[f"nulls.{column.id}"]
+        sides = (f"lower.{column.id}", f"upper.{column.id}")
+        if names.issuperset(sides):
+            lower, upper = (
+                texts[side] if side in texts else _bounds(files, column, side) for side in sides
+            )
             if lower is None or upper is None:
                 continue
             low[column.physical], high[column.physical] = lower, upper
     count = files.num_rows
     members = {
-        "numRecords": whole(files["rows"]).cast(_STR),
+        "numRecords": texts["rows"],
         "minValues": objects(low, count) if low else pa.nulls(count, _STR),
         "maxValues": objects(high, count) if high else pa.nulls(count, _STR),
         "nullCount": objects(nulls, count) if nulls else pa.nulls(count, _STR),
@@ -295,14 +298,43 @@ def stats_text(files: pa.Table, metadata: Metadata, without: set[int]) -> pa.Arr
     return objects(members, count)
 
 
+_CAST_TOGETHER = 1 << 16
+"""Values of several columns that are cast at once."""
+
 _YEARS = (-62135596800000, 253402300799999)
 """Milliseconds of the years 1 to 9999, both included. Other years have no text that all read."""
 
 
-def _bounds(files: pa.Table, column: Field, *, upper: bool) -> pa.Array | None:
-    """Return bounds as JSON, NULL where unknown; None if the type has none in Delta."""
-    name = str(column.type)
-    values = whole(files[f"{'upper' if upper else 'lower'}.{column.id}"])
+def _whole_numbers(files: pa.Table) -> dict[str, pa.Array]:
+    """Return the columns of whole numbers that statistics have, as text.
+
+    A cast has a fixed cost. So several columns of a few files are cast at once.
+    """
+    by_type: dict[pa.DataType, list[str]] = {}
+    for part in files.schema:
+        if pa.types.is_integer(part.type) and ("." in part.name or part.name == "rows"):
+            by_type.setdefault(part.type, []).append(part.name)
+    count = files.num_rows
+    together = max(1, _CAST_TOGETHER // max(1, count))
+    texts: dict[str, pa.Array] = {}
+    for names in by_type.values():
+        for start in range(0, len(names), together):
+            some = names[start : start + together]
+            cast = pa.concat_arrays([whole(files[name]) for name in some]).cast(_STR)
+            texts |= {name: cast.slice(at * count, count) for at, name in enumerate(some)}
+    return texts
+
+
+def _bounds(files: pa.Table, column: Field, side: str) -> pa.Array | None:
+    """Return bounds as JSON, NULL where unknown; None if the type has none in Delta.
+
+    Args:
+        files: the files.
+        column: of the bounds. It does not hold whole numbers.
+        side: name of the bounds in `files`.
+    """
+    name, upper = str(column.type), side.startswith("upper.")
+    values = whole(files[side])
     if name in ("boolean", "binary") or pa.types.is_null(values.type):
         return None
     if is_float(column.type):
@@ -320,7 +352,8 @@ def _bounds(files: pa.Table, column: Field, *, upper: bool) -> pa.Array | None:
         return _of_years(joined('"', values.cast(_STR), '"'), days * 86_400_000.0)
     if name.startswith("decimal"):
         return _plain(values.cast(_STR))
-    return text(values) if name == "string" else values.cast(_STR)
+    assert name == "string", name
+    return text(values)
 
 
 def _plain(numbers: pa.Array) -> pa.Array:
@@ -442,6 +475,29 @@ def checkpoint_bytes(
     pq.write_table(table, sink, compression="zstd")
     body: bytes = sink.getvalue().to_pybytes()
     return body
+
+
+def have_same_files(found: bytes, made: bytes) -> bool:
+    """Return whether two checkpoints are of one table, with the same files and vectors.
+
+    Args:
+        found: anybody may have written it.
+        made: of `checkpoint_bytes`.
+    """
+    try:
+        return _files_in(found) == _files_in(made)
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError):
+        return False
+
+
+def _files_in(checkpoint: bytes) -> tuple[list[Any], list[Any]]:
+    adds, tables = [], []
+    for row in records_of(checkpoint, ["add", "metaData"]):
+        if row.get("add") is not None:
+            adds.append([row["add"][name] for name in ("path", "size", "deletionVector")])
+        if row.get("metaData") is not None:
+            tables.append(row["metaData"]["id"])
+    return sorted(adds, key=lambda add: str(add[0])), tables
 
 
 def _one(first: list[Any], count: int, kind: pa.StructType) -> pa.Array:

@@ -16,13 +16,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.errors import CorruptTableError
+from tablefmt.errors import CorruptTableError, ExportBlockedError
 from tablefmt.export.delta_actions import (
     FileActions,
     action_line,
     add_lines,
     checkpoint_bytes,
     file_actions,
+    have_same_files,
     remove_lines,
     selected,
 )
@@ -36,6 +37,7 @@ from tablefmt.export.delta_schema import (
     stated_partitions,
     type_changes,
 )
+from tablefmt.export.delta_state import DeltaState
 from tablefmt.export.delta_vectors import (
     INLINE_MAX,
     VectorFile,
@@ -43,7 +45,14 @@ from tablefmt.export.delta_vectors import (
     vector_bytes,
     vectors_key,
 )
-from tablefmt.export.export_target import Fetch, ForeignCommit, Mark, Step, checked_version
+from tablefmt.export.export_target import (
+    Fetch,
+    ForeignCommit,
+    Mark,
+    Step,
+    checked_version,
+    started,
+)
 from tablefmt.export.version_difference import NOTHING, Difference, difference
 from tablefmt.export.written_columns import WrittenColumns, live_imports
 from tablefmt.log.strict_json import bounded_json
@@ -62,7 +71,8 @@ CHECKPOINT_EVERY = 100
 MARK_BYTES = 1 << 16
 """Bytes at the beginning of a commit file that are read for its mark."""
 
-_COMMIT = re.compile(rf"{LOG}([0-9]{{20}})\.json")
+_COMMIT = re.compile(rf"{LOG}[0-9]{{20}}\.json")
+_CHECKPOINT = re.compile(rf"{LOG}[0-9]{{20}}\.checkpoint\.([^/]+\.)?(parquet|json)")
 _VECTORS_KEPT = 16
 """Vector objects whose places a warm target keeps."""
 
@@ -77,61 +87,9 @@ def checkpoint_key(version: int) -> str:
     return f"{LOG}{version:020d}.checkpoint.parquet"
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaState:
-    """Facts of the copy that its next commit needs. They are in every mark."""
-
-    time: int
-    """`inCommitTimestamp` of the newest commit, ms."""
-    features: tuple[str, ...]
-    """Features of readers, sorted. A feature stays once it is needed."""
-    changes: Mapping[str, Sequence[Sequence[str]]]
-    """Type changes, as in `delta_schema`."""
-    spans: Sequence[Sequence[int]]
-    """Pairs (after, to): the commit of version `to` says the changes of all versions above `after`.
-    The first pair is the start. Others are holds that ended.
-    """
-    checkpoint: int
-    """Version of the newest checkpoint that was due; NOTHING if none was."""
-
-    @classmethod
-    def of(cls, mark: Mark) -> DeltaState:
-        """Return the state in a mark."""
-        return cls(**{**mark.state, "features": tuple(mark.state["features"])})
-
-    @classmethod
-    def read(cls, given: Any) -> DeltaState:
-        """Return the state in a JSON value, which anybody may have written.
-
-        Raises:
-            ArithmeticError, AttributeError, LookupError, TypeError, ValueError: it is none.
-        """
-        features, changes, spans = given["features"], given["changes"], given["spans"]
-        times = [given["time"], given["checkpoint"], *(each for span in spans for each in span)]
-        words = [each for pairs in changes.values() for pair in pairs for each in pair]
-        if not all(type(each) is int and abs(each) < 1 << 63 for each in times):
-            raise ValueError("a number of the state")
-        if not all(type(each) is str for each in (*features, *words)):
-            raise ValueError("a word of the state")
-        if any(len(pair) != 2 for pairs in changes.values() for pair in pairs):
-            raise ValueError("a change of a type")
-        if not spans or any(len(span) != 2 for span in spans):
-            raise ValueError("a span of versions")
-        return cls(given["time"], tuple(features), changes, spans, given["checkpoint"])
-
-    def json(self) -> dict[str, Any]:
-        """Return the state as JSON values."""
-        return {
-            "time": self.time,
-            "features": list(self.features),
-            "changes": {key: [list(pair) for pair in value] for key, value in self.changes.items()},
-            "spans": [list(span) for span in self.spans],
-            "checkpoint": self.checkpoint,
-        }
-
-    def told_by(self, version: int) -> int:
-        """Return the version of the foreign commit that says what a version changed."""
-        return next((to for after, to in self.spans if after < version <= to), version)
+def _version_of(key: str) -> int:
+    """Return the version in the name of a commit file or of a checkpoint."""
+    return int(key[len(LOG) :][:20])
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +119,21 @@ class DeltaTarget:
         hinted = _hinted(store)
         # A hint may name a version that is not there.
         for begin in (f"{LOG}{hinted:020d}", None) if hinted else (None,):
-            keys = [one.key for one in store.list_after(LOG, begin) if _COMMIT.fullmatch(one.key)]
-            if keys:
-                return keys[-1], _beginning(store, keys[-1])
+            keys = [one.key for one in store.list_after(LOG, begin)]
+            commits = [key for key in keys if _COMMIT.fullmatch(key)]
+            roots = [key for key in keys if _CHECKPOINT.fullmatch(key)]
+            if roots and not commits and self._has_begun(store, roots):
+                return None
+            if roots and (not commits or _version_of(roots[-1]) > _version_of(commits[-1])):
+                return _of_checkpoint(store, roots[-1])
+            if commits:
+                return commits[-1], _beginning(store, commits[-1])
         return None
+
+    def _has_begun(self, store: Store, checkpoints: Sequence[str]) -> bool:
+        """Return whether an exporter wrote the first checkpoint, and no commit yet."""
+        begun = started(store, self.start_key)
+        return begun is not None and list(checkpoints) == [checkpoint_key(begun[1])]
 
     def read_mark(self, body: bytes) -> Mark | None:
         """Return the mark in the first line of a commit file."""
@@ -262,10 +231,23 @@ class DeltaTarget:
         if len(body) > most_of(checkpoint_key(mark.version)):
             # Readers would refuse it (STO-24). Commits have all that it says.
             return 0
-        reply = store.put_if_absent(checkpoint_key(mark.version), body)
+        key = checkpoint_key(mark.version)
+        reply = store.put_if_absent(key, body)
         if not isinstance(reply, Written | Exists):
             return 0
+        if isinstance(reply, Exists) and not self.agrees(key, body, store.get):
+            raise ExportBlockedError(store.uri, self.name, key, "another program wrote it")
         return len(body) + _hint(store, mark.version, len(actions))
+
+    def agrees(self, key: str, body: bytes, fetch: Fetch) -> bool:
+        """Return whether a vector object has these bytes, or a checkpoint adds the same files.
+
+        Another version of PyArrow writes other bytes of the same checkpoint.
+        """
+        found = fetch(key)
+        return found == body or (
+            _CHECKPOINT.fullmatch(key) is not None and have_same_files(found, body)
+        )
 
     def lacks_hint(self, mark: Mark) -> bool:
         """Return False: readers of Delta list the commits."""
@@ -386,6 +368,19 @@ def _imported_problem(snapshot: Snapshot, metadata: Metadata) -> str:
         if str(column.type) == "string" and pc.any(pc.equal(values, "")).as_py():
             return f'Delta reads "" in the partition column {column.name!r} as NULL'
     return ""
+
+
+def _of_checkpoint(store: Store, key: str) -> tuple[str, bytes]:
+    """Return key and first bytes of a checkpoint's commit, which was not listed.
+
+    An exporter writes the commit first. Without it, another program wrote the checkpoint, and
+    readers begin there. Then the bytes are empty.
+    """
+    commit = commit_key(_version_of(key))
+    try:
+        return commit, _beginning(store, commit)
+    except KeyNotFoundError:
+        return key, b""
 
 
 def _hinted(store: Store) -> int:

@@ -7,7 +7,7 @@ Spec: XPT-1, XPT-3 .. XPT-5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -18,9 +18,8 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from tablefmt.export.export_target import ForeignCommit, Mark, Step, Target
+from tablefmt.export.export_target import ForeignCommit, Mark, Step, Target, started
 from tablefmt.export.version_difference import NOTHING, difference
-from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.log_entry import StoredEntry
 from tablefmt.snapshot.checkpoint_base import NOTHING as NO_BASE
 from tablefmt.snapshot.checkpoint_reader import usable_bases
@@ -158,7 +157,7 @@ class Exporter:
             )
         wanted = orjson.dumps({"table": view.head.table, "start": first})
         self._create(self.target.start_key, wanted)
-        fixed = started(self.store, self.target)
+        fixed = started(self.store, self.target.start_key)
         if fixed is None:
             raise self._blocked(self.target.start_key, "it cannot be read")
         table, agreed = fixed
@@ -192,11 +191,9 @@ class Exporter:
             held=held,
         )
         if mark is None:
-            for key, body in self.target.begin(view, step, self.store.get):
-                self._count(key, body, progress)
+            self._prepare(self.target.begin(view, step, self.store.get), progress)
         made = self.target.commit(step, self.store.get)
-        for key, body in made.before:
-            self._count(key, body, progress)
+        self._prepare(made.before, progress)
         if self._count(made.key, made.body, progress):
             progress.written += 1
             self.mark = made.mark
@@ -207,6 +204,20 @@ class Exporter:
         progress.first = version if progress.first is None else progress.first
         progress.held = held
         progress.bytes += self.target.afterwards(view, self.mark, self.store)
+
+    def _prepare(self, objects: Sequence[tuple[str, bytes]], progress: Progress) -> None:
+        """Create what a foreign commit needs. An object of a taken name must say the same."""
+        for key, body in objects:
+            if not self._count(key, body, progress):
+                self._check_taken(key, body)
+
+    def _check_taken(self, key: str, body: bytes) -> None:
+        try:
+            agrees = self.target.agrees(key, body, self.store.get)
+        except KeyNotFoundError:
+            raise self._blocked(key, "it vanished while this export ran") from None
+        if not agrees:
+            raise self._blocked(key, "another program wrote it")
 
     def _found(self, stored: StoredEntry, made: ForeignCommit) -> Mark:
         """Return the mark of the commit that took the version. Another exporter may have made
@@ -266,12 +277,3 @@ def _entries(view: LogView, after: int, last: int) -> Iterator[StoredEntry]:
         raise VersionNotFoundError(f"version {after + 1}", oldest, last)
     for first in range(after, last, WINDOW):
         yield from view.entries_after(first, min(last, first + WINDOW))
-
-
-def started(store: Store, target: Target) -> tuple[str, int] | None:
-    """Return the table and the first version of a copy; None if they are not known (XPT-4)."""
-    try:
-        fixed = bounded_json(store.get(target.start_key))
-        return str(fixed["table"]), int(fixed["start"])
-    except (KeyNotFoundError, LookupError, TypeError, ArithmeticError, ValueError):
-        return None

@@ -6,7 +6,8 @@ commit: a few objects whose names and bytes follow from the step alone. It write
 
 1. `newest` once for each handle: the newest foreign commit in the store, by listing.
 2. `cannot_show` for each version: the reason why the format cannot show its rows, or "".
-3. `commit` for each version: the objects. `export_run` creates `before`, each only if absent.
+3. `commit` for each version: the objects. `export_run` creates `before`, each only if absent, and
+   asks `agrees` if a name was taken.
    Then it creates the object that decides, `key`, only if absent.
 4. `read_mark` if `key` was taken: the mark in the bytes that were found. The commit counts as done
    if table, version and entry hash are those of the step. Otherwise `ExportBlockedError`.
@@ -23,9 +24,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tablefmt.export.version_difference import Difference
+from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.log_entry import Metadata, StoredEntry
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.store.object_store import Store
+from tablefmt.store.object_store import KeyNotFoundError, Store
 
 Fetch = Callable[[str], bytes]
 """Read a whole object. Raises KeyNotFoundError."""
@@ -133,3 +135,18 @@ class Target(Protocol):
 
     def lacks_hint(self, mark: Mark) -> bool:
         """Return whether readers would open an older version than the newest foreign commit."""
+
+    def agrees(self, key: str, body: bytes, fetch: Fetch) -> bool:
+        """Return whether the object of a taken name has the meaning of `body`.
+
+        `key` and `body` are of `begin` or of `ForeignCommit.before`. Raises KeyNotFoundError.
+        """
+
+
+def started(store: Store, start_key: str) -> tuple[str, int] | None:
+    """Return the table and the first version of a copy; None if they are not known (XPT-4)."""
+    try:
+        fixed = bounded_json(store.get(start_key))
+        return str(fixed["table"]), int(fixed["start"])
+    except (KeyNotFoundError, LookupError, TypeError, ArithmeticError, ValueError):
+        return None

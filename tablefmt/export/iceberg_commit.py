@@ -42,6 +42,7 @@ from tablefmt.export.iceberg_manifests import (
 from tablefmt.export.iceberg_metadata import Numbers, document, numbered
 from tablefmt.export.iceberg_schema import Json
 from tablefmt.export.version_difference import Difference, Ids, from_nothing
+from tablefmt.model.log_entry import Metadata
 from tablefmt.snapshot.file_columns import typed_bounds
 from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.store.object_store import KeyNotFoundError
@@ -224,20 +225,24 @@ class _Snapshot:
 
     def _written(self, files: pa.Table, dead: pa.Table) -> list[_Listed]:
         """Return manifests of the files of one range of ids."""
-        other = self._former_spec()
-        if other is not None:
+        was = self._former_partitioning()
+        if was is not None:
             # The entry removes all files of the other partitioning.
             found = self._chunked(files, dead.slice(0, 0), self._table)
+            if not {field.id for field in self._table.schema.fields}.issuperset(was.partition_by):
+                # Readers fail at a partition column that the snapshot's schema lacks.
+                return found
+            other = replace(self._table, schema=was.schema, spec=self._numbers.spec_of(was))
             return [*found, *self._chunked(files.slice(0, 0), dead, other)]
         fields = self._table.schema.fields
         return self._chunked(typed_bounds(files, fields), typed_bounds(dead, fields), self._table)
 
-    def _former_spec(self) -> TableForm | None:
-        """Return the form of manifests of removed files, if they have another partitioning."""
+    def _former_partitioning(self) -> Metadata | None:
+        """Return the metadata of removed files, if they have another partitioning."""
         was = self._difference.before
         if was is None or set(was.partition_by) == set(self._difference.after.partition_by):
             return None
-        return replace(self._table, schema=was.schema, spec=self._numbers.spec_of(was))
+        return was
 
     def _chunked(self, files: pa.Table, dead: pa.Table, table: TableForm) -> list[_Listed]:
         ids = np.concatenate([files["id"].to_numpy(), dead["id"].to_numpy()])

@@ -19,8 +19,8 @@ from tablefmt.commit.environment import Environment
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import ExportBlockedError, InvalidArgumentError, TablefmtError
 from tablefmt.export.delta_target import DeltaTarget
-from tablefmt.export.export_run import Exporter, started
-from tablefmt.export.export_target import Mark, Target
+from tablefmt.export.export_run import Exporter
+from tablefmt.export.export_target import Mark, Target, started
 from tablefmt.export.iceberg_catalog import open_catalog, register
 from tablefmt.export.iceberg_target import IcebergTarget, location_of
 from tablefmt.model.argument_checks import whole_number
@@ -329,7 +329,7 @@ def kept_for_copies(
         mark = target.read_mark(newest[1])
         if mark is None:
             # Readers may still use older commits of the copy.
-            start = started(store, target)
+            start = started(store, target.start_key)
             if start is not None and start[0] == view.head.table:
                 uri, blocking = printable(store.uri), printable(newest[0])
                 logger.warning("the %s copy of %s is blocked by %s", name, uri, blocking)

@@ -6,8 +6,9 @@ The history is only read; no object per file is made. Spec: XPT-2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.snapshot.segments import Mask, Segment
+from tablefmt.snapshot.segments import Mask
 from tablefmt.snapshot.table_state import Snapshot
 
 NOTHING = -1
@@ -116,7 +117,8 @@ def from_nothing(now: Snapshot) -> Difference:
 
 
 def _from_nothing(history: FileHistory, metadata: Metadata, version: int) -> Difference:
-    chosen = _Chosen(history, metadata, version, lambda segment: segment.live(version))
+    live = [segment.live(version) for segment in history.segments]
+    chosen = _Chosen(history, metadata, version, live)
     nothing = chosen.none()
     return Difference(
         base=NOTHING,
@@ -134,21 +136,30 @@ class _Between:
     """Comparison of two states of one log."""
 
     def __init__(self, was: FileHistory, now: FileHistory, base: int, version: int) -> None:
-        self._was, self._now, self._base, self._version = was, now, base, version
-        # A later base of the log has no files that were removed before it.
-        self._whole = now.first <= base
-        if not self._whole:
-            self._old, self._new = _live_ids(was, base), _live_ids(now, version)
+        self._now, self._base, self._version = now, base, version
+        is_live = [segment.live(version) for segment in now.segments]
+        if now.first <= base:
+            self._older = now
+            was_live = [segment.live(base) for segment in now.segments]
+            self._went = [old & ~new for old, new in zip(was_live, is_live, strict=True)]
+        else:
+            # A later base of the log has no files that were removed before it. An older history
+            # does not know the later removals.
+            self._older = was
+            old_ids, new_ids = _live_ids(was, base), _live_ids(now, version)
+            was_live = [np.isin(segment.files.ids, old_ids) for segment in now.segments]
+            self._went = [
+                segment.live(base) & ~np.isin(segment.files.ids, new_ids)
+                for segment in was.segments
+            ]
+        self._came = [new & ~old for old, new in zip(was_live, is_live, strict=True)]
+        self._stayed = [new & old for old, new in zip(was_live, is_live, strict=True)]
 
     def difference(self, before: Metadata, after: Metadata) -> Difference:
         """Return the difference, with the metadata of both versions."""
         added = _Chosen(self._now, after, self._version, self._came)
-        # An older history does not know the later removals.
-        removed = _Chosen(self._now if self._whole else self._was, before, self._base, self._went)
-        touched = self._touched()
-        changed = _Chosen(
-            self._now, after, self._version, lambda segment: self._stayed(segment, touched)
-        )
+        removed = _Chosen(self._older, before, self._base, self._went)
+        changed = _Chosen(self._now, after, self._version, self._lost_rows())
         deltas = Deltas.joined([one.deltas for one in (added, removed, changed)])
         both = changed.table(changed.deltas)
         ids = both["id"].to_numpy()
@@ -166,27 +177,13 @@ class _Between:
             deltas=deltas,
         )
 
-    def _came(self, segment: Segment) -> Mask:
-        live = segment.live(self._version)
-        return live & ~self._was_live(segment)
-
-    def _went(self, segment: Segment) -> Mask:
-        live = segment.live(self._base)
-        if self._whole:
-            return live & ~segment.live(self._version)
-        return live & ~np.isin(segment.files.ids, self._new)
-
-    def _stayed(self, segment: Segment, touched: Ids) -> Mask:
+    def _lost_rows(self) -> list[Mask]:
+        """Return masks of the files that are live at both versions and lost rows in between."""
+        touched = self._touched()
         if not len(touched):
-            return np.zeros(len(segment), bool)
-        mask = np.zeros(len(segment), bool)
-        mask[segment.files.find(touched)[0]] = True
-        return mask & segment.live(self._version) & self._was_live(segment)
-
-    def _was_live(self, segment: Segment) -> Mask:
-        if self._whole:
-            return segment.live(self._base)
-        return np.isin(segment.files.ids, self._old)
+            return [np.zeros(len(stayed), bool) for stayed in self._stayed]
+        masks = self._now.marked(touched)
+        return [mask & stayed for mask, stayed in zip(masks, self._stayed, strict=True)]
 
     def _touched(self) -> Ids:
         """Return the ids of files that lost rows between the versions, ascending."""
@@ -198,17 +195,17 @@ class _Between:
 
 
 class _Chosen:
-    """Files of a history that a function selects, per manifest segment."""
+    """Files of a history that masks select, one for each manifest segment."""
 
     def __init__(
         self,
         history: FileHistory,
         metadata: Metadata,
         version: int,
-        choose: Callable[[Segment], Mask],
+        masks: Sequence[Mask],
     ) -> None:
         self._metadata, self._version = metadata, version
-        marked = ((segment, choose(segment)) for segment in history.segments)
+        marked = zip(history.segments, masks, strict=True)
         self._segments = [segment.only(mask) for segment, mask in marked if mask.any()]
         ids = [segment.files.ids for segment in self._segments]
         self._ids = np.sort(np.concatenate([np.zeros(0, np.int64), *ids]))
@@ -216,10 +213,7 @@ class _Chosen:
 
     def none(self) -> pa.Table:
         """Return no file, with the columns that every table has."""
-        plain = {"path": pa.string(), "size": pa.int64(), "rows": pa.int64()}
-        numbers = dict.fromkeys(("id", "added", "deleted", "vector"), pa.int64())
-        partitions = {f"partition.{i}": pa.null() for i in self._metadata.partition_by}
-        return pa.schema({**plain, **partitions, **numbers}).empty_table()
+        return _no_files(tuple(self._metadata.partition_by))
 
     def table(self, deltas: Deltas) -> pa.Table:
         """Return the files with all columns, in the order of their ids."""
@@ -240,6 +234,14 @@ class _Chosen:
         return files.append_column(
             "deleted", pa.array(deltas.counts(ids, self._version))
         ).append_column("vector", pa.array(last_deletes(deltas, ids, self._version)))
+
+
+@lru_cache(maxsize=16)
+def _no_files(partition_by: tuple[int, ...]) -> pa.Table:
+    plain = {"path": pa.string(), "size": pa.int64(), "rows": pa.int64()}
+    numbers = dict.fromkeys(("id", "added", "deleted", "vector"), pa.int64())
+    partitions = {f"partition.{i}": pa.null() for i in partition_by}
+    return pa.schema({**plain, **partitions, **numbers}).empty_table()
 
 
 def _live_ids(history: FileHistory, version: int) -> Ids:

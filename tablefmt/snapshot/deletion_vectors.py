@@ -21,6 +21,7 @@ from tablefmt.model.cached_property import cached_property
 from tablefmt.model.positions import DELETE_COLUMNS, Marks, marks, pack_positions
 
 _NONE = np.zeros(0, np.int64)
+_NO_MAPS = DELETE_COLUMNS.empty_table()
 
 UNIONS_KEPT = 1024
 """Number of files whose union is cached, because a file with many vectors is read repeatedly."""
@@ -40,7 +41,7 @@ class Deltas:
     """True if the rows are deleted from this version on. False if the same entry removes the file;
     its vector then serves incremental reads only.
     """
-    maps: pa.Table = field(default_factory=lambda: DELETE_COLUMNS.empty_table())
+    maps: pa.Table = field(default_factory=lambda: _NO_MAPS)
     """`deleted` and `updated`, as bytes."""
     unions: Unions = field(default_factory=dict, compare=False, repr=False)
     """Cached unions, for this or another state of the same history."""

@@ -215,18 +215,22 @@ class FileHistory:
             return self
         segments = [s for s in self.segments if s.is_held or self.readded]
         fresh = [s.files.ids >= self.distinct_below for s in segments]
-        live = [s.removed == NEVER for s in segments]
-        paths = [s.files.columns(["path"])["path"] for s in segments]
-        come = [p.filter(pa.array(m & n)) for p, m, n in zip(paths, fresh, live, strict=True)]
-        new = pa.chunked_array([c for part in come for c in part.chunks], pa.string())
+        came = [
+            s.files.take(np.flatnonzero(new & (s.removed == NEVER)), ["path"])["path"]
+            for s, new in zip(segments, fresh, strict=True)
+            if new.any()
+        ]
+        new = pa.chunked_array([c for part in came for c in part.chunks], pa.string())
         if pc.count_distinct(new).as_py() != len(new):
             counts = pc.value_counts(new)
             self._refuse(counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0])
-        for segment_paths, is_new, is_live in zip(paths, fresh, live, strict=True):
+        for segment, is_new in zip(segments, fresh, strict=True):
             if len(new) and not is_new.all():
-                known = pc.is_in(segment_paths, value_set=new).to_numpy() & is_live & ~is_new
+                paths = segment.files.columns(["path"])["path"]
+                equal = pc.equal(paths, new[0]) if len(new) == 1 else pc.is_in(paths, value_set=new)
+                known = equal.to_numpy() & (segment.removed == NEVER) & ~is_new
                 if known.any():
-                    self._refuse(segment_paths[int(np.flatnonzero(known)[0])])
+                    self._refuse(paths[int(np.flatnonzero(known)[0])])
         return replace(self, distinct_below=next_id)
 
     def _refuse(self, path: pa.Scalar) -> None:

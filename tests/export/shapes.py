@@ -280,7 +280,10 @@ def big_deletes(folder: str) -> tablefmt.Table:
 
 
 def organized(folder: str) -> tablefmt.Table:
-    """Tags, a clustering order, compaction in that order, and a restore to a tag."""
+    """Tags, a clustering order, compaction in that order, and a restore to a tag.
+
+    Then an overwrite takes the partition column away, and a restore brings it back.
+    """
     t = tablefmt.create(folder, "id BIGINT, p STRING", partition_by=["p"], cluster_by=["id"])
     for start in (20, 0, 40):
         ids = list(range(start, start + 20))
@@ -296,6 +299,10 @@ def organized(folder: str) -> tablefmt.Table:
     t.alter.drop_tag("kept")
     t.append(pa.table({"id": [99], "p": [None]}, schema=t.schema))
     t.alter.set_clustering(None)
+    before, others = t.version, pa.table({"id": [1, 2], "w": ["a", None]})
+    t.overwrite(others, overwrite_schema=True, partition_by=["id"])
+    t.overwrite(others.drop_columns("id"), overwrite_schema=True, partition_by=[])
+    t.restore(version=before)
     return t
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -20,7 +21,7 @@ from tablefmt.cli.main import main
 from tablefmt.errors import CorruptTableError, ExportBlockedError, UnsupportedFeatureError
 from tablefmt.export import delta_target
 from tablefmt.export.delta_schema import KEEP_OUT
-from tablefmt.export.delta_target import LOG, DeltaTarget, commit_key
+from tablefmt.export.delta_target import LOG, DeltaTarget, checkpoint_key, commit_key
 from tablefmt.export.delta_vectors import vectors_key
 from tablefmt.export.export_run import Exporter
 from tablefmt.export.export_target import Mark
@@ -501,6 +502,63 @@ def test_commits_of_another_program_block_the_export(tmp_path: Path) -> None:
     with pytest.raises(ExportBlockedError, match="not written by tablefmt"):
         table.export("delta")
     assert json.loads(later.read_text()) == theirs
+
+
+def test_a_checkpoint_of_another_program_blocks_the_export() -> None:
+    """XPT-3, XPT-10: readers would begin with it. One of the same files is no other one."""
+    table, other = new_table(), new_table()
+    for one in (table, other):
+        one.append(rows(1, 2, 3))
+    other.export("delta")
+    store, key = table.context.store, checkpoint_key(1)
+    foreign = other.context.store.get(key)
+    start = json.dumps({"table": table.id, "start": 1}).encode()
+    for body, why in ((foreign, "not written by tablefmt"), (b"PAR1", "another program wrote it")):
+        store.put(key, body)
+        with pytest.raises(ExportBlockedError, match=rf"0001\.checkpoint\.parquet: .*{why}"):
+            table.export("delta")
+        assert store.get(key) == body
+        assert commit_key(1) not in {one.key for one in store.list_after(LOG)}
+        store.put(DeltaTarget().start_key, start)
+    store.delete(key)
+    table.export("delta")
+    made = store.get(key)
+    for one in list(store.list_after(LOG)):
+        store.delete(one.key)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pq.read_table(pa.BufferReader(made)), sink, compression="none")
+    again = sink.getvalue().to_pybytes()
+    assert again != made
+    store.put(key, again)
+    store.put(DeltaTarget().start_key, start)
+    exporter = Exporter(store, DeltaTarget(), sleep=lambda seconds: None)
+    assert exporter.run(table.context.view).written == 1
+    assert store.get(key) == again
+    store.put(checkpoint_key(7), foreign)
+    table.append(rows(4))
+    with pytest.raises(ExportBlockedError, match=r"0007\.checkpoint\.parquet"):
+        Exporter(store, DeltaTarget(), sleep=lambda seconds: None).run(table.context.view)
+
+
+def test_what_a_commit_needs_is_the_exporters_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XPT-3: a vector object, and the checkpoint that is due, under names that can be foreseen."""
+    monkeypatch.setattr(delta_target, "CHECKPOINT_EVERY", 2)
+    table = new_table()
+    store, view = table.context.store, table.context.view
+    exporter = Exporter(store, DeltaTarget(), sleep=lambda seconds: None)
+    table.append(rows(*range(5000)))
+    exporter.run(view, start=1)
+    table.delete("id % 7 = 0")
+    store.put(vectors_key(table.id, 2), b"theirs")
+    with pytest.raises(ExportBlockedError, match=r"deletion_vector_.*: another program"):
+        exporter.run(view)
+    store.delete(vectors_key(table.id, 2))
+    exporter.run(view)
+    table.append(rows(1))
+    store.put(checkpoint_key(3), b"theirs")
+    with pytest.raises(ExportBlockedError, match=r"0003\.checkpoint.*: another program"):
+        exporter.run(view)
+    assert store.get(checkpoint_key(3)) == b"theirs"
 
 
 def test_requests_of_a_warm_commit() -> None:

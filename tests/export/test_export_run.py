@@ -55,6 +55,9 @@ class Lines:
         key = f"metadata/{entry.version:020d}.txt"
         return ForeignCommit(key=key, body=body, mark=mark)
 
+    def agrees(self, key: str, body: bytes, fetch: Fetch) -> bool:
+        return fetch(key) == body
+
     def lacks_hint(self, mark: Mark) -> bool:
         return False
 
