@@ -82,14 +82,14 @@ def fitted(
         schema=schema,
         partition_by=tuple(ids.get(i, i) for i in definition.partition_by),
         properties={
-            **continued(table, renumbered_identities(definition, renumbered), schema),
+            **renumbered_identities(definition, renumbered),
             **only_tags(table.properties),
         },
         constraints=renumbered_constraints(definition, renumbered),
         # A number keeps its meaning (IMP-2), so earlier imports stay.
         imports={**table.imports, **moved},
     )
-    return Fitted(metadata, pc.add(numbers, first), ids)
+    return Fitted(continued(table, metadata), pc.add(numbers, first), ids)
 
 
 def _schema(

@@ -14,6 +14,7 @@ from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.expressions.generated_columns import features_for
 from tablefmt.imports.clone_fit import fitted
 from tablefmt.imports.clone_plan import FEATURES, NAME, CloneSource
+from tablefmt.model.identity_columns import with_counters
 from tablefmt.model.log_entry import Metadata, Operation, OperationClass, ProtocolFeatures
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
@@ -47,11 +48,13 @@ def replace_by(
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     table.refresh()
-    fit = fitted(table.view.head.metadata, source, _definition(staged), _imports(staged), numbers)
+    head = table.view.read_head
+    before = with_counters(head.metadata, head.applications)
+    fit = fitted(before, source, _definition(staged), _imports(staged), numbers)
     _enable(table, fit.metadata)
 
     def stage(txn: TransactionSnapshot, _: Any) -> Staged:
-        fit = fitted(txn.metadata, source, _definition(staged), _imports(staged), numbers)
+        fit = fitted(txn.counted_metadata, source, _definition(staged), _imports(staged), numbers)
         add = None if staged.add is None else fit.columns(staged.add)
         return Staged(
             transaction=txn.transaction,

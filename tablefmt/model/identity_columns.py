@@ -320,18 +320,44 @@ def renumbered_identities(metadata: Metadata, ids: Mapping[int, int]) -> dict[st
     return {**_other(metadata.properties), **{each.property_name: each.text for each in moved}}
 
 
-def continued(before: Metadata, after: dict[str, str], schema: Schema) -> dict[str, str]:
-    """Return properties of a table that replaces another one under the same ids.
+def continued(before: Metadata, after: Metadata) -> Metadata:
+    """Return the definition of a table that replaces another one. Spec: IDN-5.
 
-    Definitions of columns that left stay for a restore.
+    A column that keeps its id gives no value that the table gave before. Definitions of columns
+    that left stay for a restore.
+
+    Args:
+        before: of the table, as from `with_counters`.
+        after: the new definition, with the ids of the table.
     """
-    staying = {f"{PREFIX}{field.id}" for field in schema.fields}
-    kept = {
+    known = {each.field.id: each for each in identity_columns(before)}
+    staying = {f"{PREFIX}{field.id}" for field in after.schema.fields}
+    left = {
         name: text
         for name, text in before.properties.items()
         if name.startswith(PREFIX) and name not in staying
     }
-    return {**kept, **after}
+    columns = (
+        _beyond(each, known[each.field.id])
+        for each in identity_columns(after)
+        if each.field.id in known
+    )
+    return with_identities(replace(after, properties={**left, **after.properties}), columns)
+
+
+def _beyond(new: IdentityColumn, old: IdentityColumn) -> IdentityColumn:
+    """Return a column that goes on beyond all values that another definition of it gave."""
+    if not old.skip:
+        return new
+    given = (old.identity.start, old.value(old.skip))
+    farthest = max(given) if new.identity.step > 0 else min(given)
+    return replace(new, skip=max(new.skip, new.number_of(farthest)))
+
+
+def without_history(metadata: Metadata) -> Metadata:
+    """Return the definition for another table, whose identity columns begin at their start."""
+    columns = identity_columns(metadata)
+    return with_identities(metadata, (replace(each, skip=0) for each in columns))
 
 
 def counted(applications: Mapping[str, tuple[Application, int]], column: IdentityColumn) -> int:

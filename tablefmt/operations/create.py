@@ -327,11 +327,7 @@ def create_from(
             "already; use tablefmt.write(data, uri) to append to an existing table"
         )
     if identity:
-        raise UnsupportedFeatureError(
-            "a table that begins with rows cannot have identity columns: create it with a schema, "
-            "and append the rows",
-            ["identityColumns"],
-        )
+        raise _begins_with_rows()
     if is_there(store):
         raise TableExistsError(
             store.uri, advice="Open it with tablefmt.open(), or add rows with tablefmt.write()."
@@ -379,6 +375,24 @@ def create_with_rows(
     return create_by(store, metadata, write, options, exist_ok=exist_ok)
 
 
+def check_first_rows(metadata: Metadata) -> None:
+    """Refuse identity columns in a table whose rows are written before it exists.
+
+    Raises:
+        UnsupportedFeatureError: numbers are claimed in the table's log (IDN-2).
+    """
+    if identity_texts(metadata):
+        raise _begins_with_rows()
+
+
+def _begins_with_rows() -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        "a table that begins with rows cannot have identity columns: create it with a schema, "
+        "and append the rows",
+        ["identityColumns"],
+    )
+
+
 def create_by(
     store: Store,
     metadata: Metadata,
@@ -398,8 +412,10 @@ def create_by(
 
     Raises:
         UnsafeStoreError: STO-12.
+        UnsupportedFeatureError: as `check_first_rows`.
         Any error of `write`. As `commit_first`.
     """
+    check_first_rows(metadata)
     measured = Measured.start(SYSTEM.monotonic, store)
     prepare(store)
     transaction = SYSTEM.nonce()

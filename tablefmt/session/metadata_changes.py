@@ -34,6 +34,7 @@ from tablefmt.model.identity_columns import (
     identity_ids,
     refuse_identity,
     renumbered_identities,
+    without_history,
 )
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.name_matching import there_are
@@ -270,7 +271,7 @@ def redefined(metadata: Metadata, definition: Metadata) -> Metadata:
     """Return the metadata with everything that another definition says.
 
     Args:
-        metadata: of the table.
+        metadata: of the table, with the counters of its identity columns (`with_counters`).
         definition: of another table, with its own column ids.
 
     Raises:
@@ -280,14 +281,14 @@ def redefined(metadata: Metadata, definition: Metadata) -> Metadata:
     changed = _renumbered(
         replace(definition, properties=without_tags(definition.properties)), schema
     )
-    said = continued(metadata, dict(changed.properties), schema)
-    return replace(changed, properties={**said, **only_tags(metadata.properties)})
+    changed = continued(metadata, changed)
+    return replace(changed, properties={**changed.properties, **only_tags(metadata.properties)})
 
 
 def for_new_table(metadata: Metadata) -> Metadata:
     """Return the same definition for another table, without a history."""
     fields = [replace(field, initial=None) for field in metadata.schema.fields]
-    bare = replace(metadata, properties=without_tags(metadata.properties))
+    bare = without_history(replace(metadata, properties=without_tags(metadata.properties)))
     return _renumbered(bare, number_fields(fields))
 
 

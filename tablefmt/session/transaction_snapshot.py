@@ -36,7 +36,7 @@ from tablefmt.log.object_names import (
     shared_folder_transaction,
 )
 from tablefmt.model.cached_property import cached_property
-from tablefmt.model.identity_columns import Claim, without_identities
+from tablefmt.model.identity_columns import Claim, with_counters, without_identities
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.properties import get_property
 from tablefmt.session.measurements import Measured
@@ -252,6 +252,11 @@ class TransactionSnapshot:
     def evolved(self) -> Metadata | None:
         """The metadata to put into the entry; None if it is unchanged."""
         return None if self.target == self.metadata else self.target
+
+    @property
+    def counted_metadata(self) -> Metadata:
+        """The metadata, whose identity columns skip all numbers that were claimed (IDN-5)."""
+        return with_counters(self.metadata, self.view.read_head.applications)
 
     def property(self, name: str) -> str:
         """Return the table property in force at `version`."""

@@ -20,8 +20,9 @@ from tests.compat.delta_signatures import SIGNATURES
 
 
 def ours(call: str) -> Any:
-    called, _, name = call.partition(".")
-    return getattr(getattr(delta, called), name, None)
+    called, dot, name = call.partition(".")
+    found = getattr(delta, called)
+    return getattr(found, name, None) if dot else found
 
 
 @pytest.mark.parametrize("call", sorted(SIGNATURES))

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import logdump
+import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
+from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import (
     CommitRejectedError,
     ConcurrentAppendException,
@@ -33,8 +36,14 @@ from tablefmt.expressions.ddl import schema_from, to_ddl, to_spark_json
 from tablefmt.expressions.generated_columns import declared_schema
 from tablefmt.model.features import IDENTITY, WRITER_FEATURES
 from tablefmt.model.identity_columns import CLAIM, identity_columns
-from tablefmt.operations.create import create
+from tablefmt.operations.create import create, definition
+from tablefmt.operations.overwrite import overwrite_files
 from tablefmt.session import identity_claims
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.session.metadata_changes import redefined
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
 from tablefmt.snapshot import head as snapshot_head
 from tablefmt.store.object_store import NoAnswer, PutReply, Store
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
@@ -520,8 +529,6 @@ def test_a_refused_claim_writes_nothing() -> None:
 @pytest.mark.parametrize("case", ["identity-columns", "identity-other-forms"])
 def test_both_readers_find_the_same_columns(case: str) -> None:
     """IDN-1, IDN-2: golden tables, against the second reader."""
-    import orjson
-
     expected = orjson.loads((GOLDEN / case / "expected.json").read_bytes())["identity"]
     place = str(GOLDEN / case / "table")
     assert logdump.read(place)["state"]["identity"] == expected
@@ -580,3 +587,92 @@ def test_no_value_is_ever_given_twice(steps: list[Step], step: int) -> None:
     assert len(set(seen)) == len(seen)
     assert all((value - 2) % step == 0 and (value - 2) // step >= 0 for value in seen)
     assert_sound(store)
+
+
+@pytest.mark.parametrize(
+    "clause", ["(START WITH 1 INCREMENT BY 1)", "(START WITH 9 INCREMENT BY -2)"]
+)
+def test_a_replacement_gives_no_value_that_the_table_gave(clause: str) -> None:
+    """IDN-5: another start and step of a column that keeps its id, and a restore of old rows."""
+    table = new_table(
+        "id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 3), v STRING"
+    )
+    for _ in range(3):
+        table.append(rows("a", "b"))
+    before, version = ids(table), table.version
+    wanted = definition(f"id BIGINT GENERATED ALWAYS AS IDENTITY {clause}, v STRING", (), {})
+    context = table.context
+
+    def stage(txn: TransactionSnapshot, _: object) -> Staged:
+        return overwrite_files(
+            txn.transaction,
+            None,
+            txn.metadata,
+            read_version=txn.version,
+            evolved=redefined(txn.counted_metadata, wanted),
+        )
+
+    autocommit(context, Statement(name="REPLACE TABLE", stage=stage), CommitOptions())
+    assert table.refresh().identity == {"id": f"GENERATED ALWAYS AS IDENTITY {clause}"}
+    table.append(rows("c", "d"))
+    assert len(held(table)) == 2
+    table.restore(version)
+    table.append(rows("e"))
+    assert ids(table)[: len(before)] == before or ids(table)[1:] == before
+    assert len(set(ids(table))) == len(before) + 1
+    assert_sound(context.store)
+
+
+def test_an_imported_delta_table_goes_on(tmp_path: Path) -> None:
+    """IDN-4: after `delta.identity.highWaterMark`, with its start, step and kind."""
+    folder = tmp_path / "d"
+    (folder / "_delta_log").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [5, 15], "v": ["a", "b"]}), folder / "1.parquet")
+    identity = {"delta.identity.start": 5, "delta.identity.step": 10}
+    identity |= {"delta.identity.highWaterMark": 25, "delta.identity.allowExplicitInsert": True}
+    fields = [
+        {"name": "id", "type": "long", "nullable": True, "metadata": identity},
+        {"name": "v", "type": "string", "nullable": True, "metadata": {}},
+    ]
+    actions = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 6}},
+        {
+            "metaData": {
+                "id": "x",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": orjson.dumps({"type": "struct", "fields": fields}).decode(),
+                "partitionColumns": [],
+                "configuration": {},
+            }
+        },
+        {
+            "add": {
+                "path": "1.parquet",
+                "partitionValues": {},
+                "size": (folder / "1.parquet").stat().st_size,
+                "modificationTime": 1,
+                "dataChange": True,
+            }
+        },
+    ]
+    log = folder / "_delta_log" / f"{0:020}.json"
+    log.write_bytes(b"\n".join(map(orjson.dumps, actions)))
+    table = tablefmt.import_table(str(folder))
+    clause = "GENERATED BY DEFAULT AS IDENTITY (START WITH 5 INCREMENT BY 10)"
+    assert table.identity == {"id": clause}
+    table.append(rows("c"))
+    assert held(table) == [(5, "a"), (15, "b"), (35, "c")]
+
+
+def test_a_copy_for_delta_shows_a_plain_column(tmp_path: Path) -> None:
+    """IDN-1: each commit is copied, and a claim is none of Delta's versions of rows."""
+    import deltalake
+
+    uri = str(tmp_path / "t")
+    table = tablefmt.create(uri, ALWAYS, properties={"export": "delta"})
+    table.append(rows("a"))
+    table.append(rows("b"))
+    copy = deltalake.DeltaTable(uri)
+    found = copy.to_pyarrow_table().to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [(1, "a"), (2, "b")]
+    assert [field.metadata for field in copy.schema().fields] == [{}, {}]

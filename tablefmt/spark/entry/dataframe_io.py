@@ -244,7 +244,7 @@ def overwrite_rows(
     def stage(txn: TransactionSnapshot) -> Staged:
         where, by_rows = resolved_where(txn.metadata)
         if wanted is not None:
-            txn.target = redefined(txn.metadata, wanted)
+            txn.target = redefined(txn.counted_metadata, wanted)
         else:
             txn.target = _evolved(txn.metadata, df, options, partition_by)
         if where is not None and by_rows is not None:

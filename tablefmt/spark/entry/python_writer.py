@@ -27,7 +27,12 @@ from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema, nullable
 from tablefmt.operations.append import NAME, append_files
-from tablefmt.operations.create import check_partitioning, commit_first, definition
+from tablefmt.operations.create import (
+    check_first_rows,
+    check_partitioning,
+    commit_first,
+    definition,
+)
 from tablefmt.operations.create import prepare as prepare_place
 from tablefmt.operations.overwrite import OVERWRITE, check_overwritable, overwrite_files
 from tablefmt.session.commit_result import Commit
@@ -226,6 +231,7 @@ def prepare(
         prepare_place(store)
         transaction = SYSTEM.nonce()
         metadata = definition(rows, partition_by, {})
+        check_first_rows(metadata)
         task = _task(store, transaction, metadata, rows, layout(options.files, metadata, None))
         return Prepared(task, overwrite, None, metadata, began), None
     txn = newest_snapshot(context)

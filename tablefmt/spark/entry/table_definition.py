@@ -262,7 +262,7 @@ def replace_table(spark: Session, store: Store, statement: Statement) -> Schema:
             txn.metadata,
             read_version=txn.version,
             name=REPLACE,
-            evolved=redefined(txn.metadata, definition_asked),
+            evolved=redefined(txn.counted_metadata, definition_asked),
         )
 
     autocommit(context, session_statement.Statement(name=REPLACE, stage=stage), CommitOptions())
