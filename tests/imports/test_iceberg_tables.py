@@ -19,6 +19,7 @@ from pyroaring import BitMap64
 
 import tablefmt
 from tablefmt.errors import (
+    CommitRejectedError,
     CorruptDataError,
     CorruptTableError,
     UnknownArgumentError,
@@ -398,3 +399,36 @@ def test_the_branch_main_is_imported(tmp_path: Path) -> None:
     assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 3]
     (described,) = table.context.view.head.metadata.imports.values()
     assert described.version == ice.current_snapshot().snapshot_id
+
+
+def test_a_source_that_others_write_to_and_clean_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IMP-5, DAT-5: a commit meanwhile is noticed, and files that went later are named."""
+    first, later = pa.table({"id": [1, 2]}), pa.table({"id": [3]})
+    ice = made(tmp_path, first)
+    path, into = tmp_path / "db" / "t", tmp_path / "u"
+    check = getattr(iceberg_source, "_check_deletes")  # noqa: B009 - not its public name
+
+    def late(table: Any) -> None:
+        check(table)
+        ice.append(later)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(iceberg_source, "_check_deletes", late)
+        with pytest.raises(CommitRejectedError, match="its newest metadata is"):
+            tablefmt.import_table(path, into=into)
+    assert not into.exists() or not list(into.iterdir())
+    table = tablefmt.import_table(path, into=into)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    before = set(path.rglob("*.parquet"))
+    ice.overwrite(later)
+    kept = {Path(task.file.file_path.removeprefix("file://")) for task in ice.scan().plan_files()}
+    for orphan in before - kept:
+        orphan.unlink()
+    with pytest.raises(CorruptDataError, match="it is missing"):
+        table.to_arrow()
+    missing = {found.object for found in table.verify().findings}
+    assert missing == {gone.relative_to(path).as_posix() for gone in before}
+    # The table is damaged now. The second reader would say so after the test.
+    shutil.rmtree(into / "_log")
