@@ -24,6 +24,7 @@ from tablefmt.errors import (
     CorruptTableError,
     IdempotenceError,
     InvalidArgumentError,
+    ProtocolChangedException,
     TableExistsError,
     TableNotFoundError,
 )
@@ -113,15 +114,21 @@ def import_source(
             f"the source at {source_store.uri} changed while it was imported: {change}; import it "
             "again when nobody writes to it"
         )
+    context = None
+    if begun is None:
+        if target is None:
+            ensure_safe(place, SYSTEM.nonce(), SYSTEM.sleep)
+        else:
+            prepare(place)
+        try:
+            context = create_as(place, made, checked=True, protocol=_FEATURES)
+        except (ProtocolChangedException, TableExistsError):
+            # Another importer was faster, and may stop before it commits the files.
+            begun = _begun(place)
     if begun is not None:
         _check_same(begun, made, described)
-        _commit_files(begun, source, described)
-        return begun
-    if target is None:
-        ensure_safe(place, SYSTEM.nonce(), SYSTEM.sleep)
-    else:
-        prepare(place)
-    context = create_as(place, made, checked=True, protocol=_FEATURES)
+        context = begun
+    assert context is not None
     if described.add is not None:
         _commit_files(context, source, described)
     return context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,39 @@ def test_two_importers_that_finish_the_same_import_add_each_row_once(
     assert mine.version == 1
     for table in (mine, tablefmt.open(tmp_path / "t")):
         assert alike(table.to_arrow()) == alike(rows)
+
+
+@pytest.mark.parametrize("other", ["stops", "finishes", "of another source"])
+def test_of_two_importers_at_once_one_creates_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    """IMP-5: the later one finishes what the other began, or finds a table."""
+    source, place = tmp_path / "s", tmp_path / "t"
+    rows = hive(source)
+    write(tmp_path / "u" / "a.parquet", {"x": [1]})
+    real = import_table.create_as
+
+    def stops(_: int, verb: str, key: str) -> Fault | None:
+        kills = (verb, key) == ("put_if_absent", entry_key(0)) and other == "stops"
+        return "kill_after" if kills else None
+
+    def behind(*arguments: object, **keywords: object) -> object:
+        monkeypatch.setattr(import_table, "create_as", real)
+        theirs = tmp_path / "u" if other == "of another source" else source
+        with contextlib.suppress(Killed):
+            import_source(LocalStore(theirs), FaultyStore(LocalStore(place), stops))
+        return real(*arguments, **keywords)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(import_table, "create_as", behind)
+    if other == "stops":
+        mine = tablefmt.import_table(source, into=place)
+        assert alike(mine.to_arrow()) == alike(rows)
+    else:
+        with pytest.raises(TableExistsError):
+            tablefmt.import_table(source, into=place)
+    options = {"import_roots": str(tmp_path)}
+    table = tablefmt.open(place, storage_options=options)
+    assert (table.version, table.count()) == (1, 1 if other == "of another source" else 60)
 
 
 def test_an_importer_of_other_files_is_told(
