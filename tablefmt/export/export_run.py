@@ -73,6 +73,8 @@ class Exporter:
     place: str = ""
     """Key of that commit."""
     _looked: bool = field(default=False)
+    _checked: bool = field(default=False)
+    """True if the mark was compared with the log."""
 
     def stands(self) -> Mark | None:
         """Return the mark of the newest foreign commit in the store; None if there is none.
@@ -81,7 +83,7 @@ class Exporter:
             ExportBlockedError: another program wrote it.
         """
         newest = self.target.newest(self.store)
-        self._looked = True
+        self._looked, self._checked = True, False
         if newest is None:
             self.mark, self.place = None, ""
             return None
@@ -114,7 +116,9 @@ class Exporter:
         progress = Progress(place=self.place)
         if not self._looked:
             self.stands()
+        if not self._checked:
             self._check(view)
+            self._checked = True
         done = self.mark.version if self.mark is not None else self._start(view, start) - 1
         own = self._view_from(view, done + 1 if self.mark is None else self.mark.shown)
         for stored in _entries(own, done, view.head.version):

@@ -297,7 +297,7 @@ def copies_of(store: Store, view: LogView) -> dict[str, dict[str, int | str]]:
     copies: dict[str, dict[str, int | str]] = {}
     for name in export_targets(view.head.metadata.properties):
         mark = standing(store, name)
-        if mark is None:
+        if mark is None or mark.table != view.head.table or mark.version > view.head.version:
             copies[name] = {"status": "no copy yet, or a copy of another program"}
             continue
         copies[name] = {"version": mark.version, "behind": view.head.version - mark.version}

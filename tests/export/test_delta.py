@@ -25,6 +25,8 @@ from tablefmt.export.delta_target import LOG, DeltaTarget, checkpoint_key, commi
 from tablefmt.export.delta_vectors import vectors_key
 from tablefmt.export.export_run import Exporter
 from tablefmt.export.export_target import Mark
+from tablefmt.export.table_export import copies_of
+from tablefmt.log.object_names import entry_key
 from tablefmt.store.object_store import Request, Store
 from tablefmt.store.store_wrappers import CountingStore
 from tests.export.foreign_readers import DuckDBDelta, delta_rs
@@ -502,6 +504,41 @@ def test_commits_of_another_program_block_the_export(tmp_path: Path) -> None:
     with pytest.raises(ExportBlockedError, match="not written by tablefmt"):
         table.export("delta")
     assert json.loads(later.read_text()) == theirs
+
+
+@pytest.mark.parametrize("to", ["delta", "iceberg"])
+def test_an_export_on_demand_knows_what_the_copy_was_made_from(to: Any) -> None:
+    """XPT-3: of a log whose newest entry was lost, and of one that another entry replaced."""
+    table = new_table()
+    for number in range(3):
+        table.append(rows(number))
+    table.export(to)
+    store = table.context.store
+    store.delete(entry_key(table.version))
+    with pytest.raises(ExportBlockedError, match=f"no version {table.version}"):
+        handle(store).export(to)
+    handle(store).append(rows(7, 8))
+    again = handle(store)
+    assert again.version == table.version
+    for _ in range(2):
+        with pytest.raises(ExportBlockedError, match="made from another entry"):
+            again.export(to)
+
+
+def test_an_export_on_demand_knows_the_copy_of_another_table() -> None:
+    """XPT-3: whatever versions it has; `describe` does not take it for the table's either."""
+    one, other = new_table(), new_table()
+    one.append(rows(1))
+    one.export("delta")
+    for _ in range(2):
+        other.append(rows(2))
+    for found in one.context.store.list_after(LOG):
+        other.context.store.put(found.key, one.context.store.get(found.key))
+    with pytest.raises(ExportBlockedError, match=f"copy of the table {one.id}"):
+        other.export("delta")
+    other.alter.set_properties({"export": "delta"})
+    copies = copies_of(other.context.store, other.context.view)
+    assert copies == {"delta": {"status": "no copy yet, or a copy of another program"}}
 
 
 def test_a_checkpoint_of_another_program_blocks_the_export() -> None:
