@@ -38,6 +38,7 @@ LONG = (
     "tests/expressions/test_predicate.py",
     "tests/system/transactions/",
     "tests/system/simulation/",
+    "tests/operations/test_identity_columns.py",
     "tests/operations/test_merge_differential.py",
     "tests/table/test_special_names.py",
     "tests/session/test_fingerprint.py",

@@ -3,6 +3,7 @@
     DESCRIBE HISTORY t [LIMIT n]            DESCRIBE DETAIL t
     OPTIMIZE t [WHERE …] [ZORDER BY (…)]    VACUUM t [RETAIN n HOURS] [DRY RUN]
     RESTORE [TABLE] t TO VERSION AS OF n    RESTORE [TABLE] t TO TIMESTAMP AS OF '…'
+    ALTER TABLE t ALTER [COLUMN] c SYNC IDENTITY
     CONVERT TO tablefmt delta.`/path`       (or iceberg, parquet)
     CREATE [OR REPLACE] TABLE [IF NOT EXISTS] n [SHALLOW | DEEP] CLONE t
         [VERSION AS OF n | TIMESTAMP AS OF '…'] [TBLPROPERTIES (…)] [LOCATION '…']
@@ -34,6 +35,8 @@ _FORMS = tuple(
         rf"(?P<verb>OPTIMIZE)\s+{_NAME}(?:\s+WHERE\b(?P<where>[^;]+?))?"
         rf"(?:(?:\s+|(?<=['\")`]))ZORDER\s+BY"
         rf"(?:\s*\((?P<listed>{_HIDDEN}*)\)|\s+(?P<by>[^();]+)))?",
+        rf"ALTER\s+TABLE\s+{_NAME}\s*(?<=[\s`'\"])ALTER\s+(?:COLUMN\s+)?(?P<by>{_WORD})"
+        r"\s*(?<=[\s`])(?P<verb>SYNC)\s+IDENTITY",
         rf"(?P<verb>VACUUM)\s+{_NAME}"
         r"(?:\s+RETAIN\s+(?P<hours>\d{1,18}(?:\.\d{1,18})?)\s+HOURS?)?(?P<dry>\s+DRY\s+RUN)?",
         rf"(?P<create>CREATE\s+(?:OR\s+(?P<or_replace>REPLACE)\s+)?|(?P<replace>REPLACE)\s+)TABLE"
@@ -90,7 +93,7 @@ class TableStatement:
     """Content of one of these statements."""
 
     verb: str
-    """HISTORY, DETAIL, OPTIMIZE, VACUUM, RESTORE, CONVERT or CLONE."""
+    """HISTORY, DETAIL, OPTIMIZE, VACUUM, RESTORE, SYNC, CONVERT or CLONE."""
     table: str
     """Table name as written; of a path in quotes, the same path as a name."""
     by_path: bool = False
@@ -99,7 +102,7 @@ class TableStatement:
     where: str | None = None
     """SQL text of the condition."""
     by: tuple[str, ...] = ()
-    """Columns of ZORDER BY, without quotes."""
+    """Columns of ZORDER BY, or the column of SYNC IDENTITY, without quotes."""
     hours: float | None = None
     dry_run: bool = False
     version: int | None = None

@@ -81,6 +81,14 @@ from tablefmt.expressions.table_statements import CloneRequest, TableStatement, 
         ),
         ("vacuum t dry  run", TableStatement(verb="VACUUM", table="t", dry_run=True)),
         (
+            "ALTER TABLE a.`b c` ALTER COLUMN `id` SYNC IDENTITY;",
+            TableStatement(verb="SYNC", table="a.`b c`", by=("id",)),
+        ),
+        (
+            "alter table '/a/b' alter k sync identity",
+            TableStatement(verb="SYNC", table="tablefmt.`/a/b`", by_path=True, by=("k",)),
+        ),
+        (
             "RESTORE TABLE t TO VERSION AS OF 12",
             TableStatement(verb="RESTORE", table="t", version=12),
         ),
@@ -186,6 +194,7 @@ def test_what_a_statement_says(text: str, expected: TableStatement) -> None:
         "CREATE TABLE a CLONE b TBLPROPERTIES ()", "CREATE TABLE a CLONE b LOCATION x",
         "CREATE TABLE a CLONE b VERSION AS OF -1", "CREATE TABLE aCLONE b", "CREATE TABLE a CLONE",
         "CREATE TABLE '/a' CLONE b", "CREATE TABLE a CLONE b; DROP TABLE b", "CLONE a b",
+        "ALTER TABLE t ALTER COLUMN a.b SYNC IDENTITY", "ALTER TABLE t ALTER idSYNC IDENTITY",
         "RESTORE t", "RESTORE t TO VERSION AS OF -1", "RESTORE t TO VERSION AS OF x",
         "RESTORE t TO TIMESTAMP AS OF now()", "RESTORE t TO TIMESTAMP AS OF '1' || (SELECT 1)",
         "/* OPTIMIZE t", "OPTIMIZE t; DROP TABLE t", "VACUUM a..b", "OPTIMIZE t ZORDER BY ( )",

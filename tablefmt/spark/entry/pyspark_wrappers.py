@@ -219,6 +219,7 @@ CALLS: Mapping[str, str] = {
     "VACUUM": "tablefmt.spark.open(spark, uri).vacuum(retention=…, dry_run=False)",
     "CONVERT": "tablefmt.spark.import_table(spark, uri, format)",
     "CLONE": "tablefmt.spark.open(spark, uri).clone(into, shallow=…)",
+    "SYNC": "tablefmt.spark.open(spark, uri).alter.sync_identity(column)",
     "RESTORE": "tablefmt.spark.open(spark, uri).restore(version=…), or timestamp=…",
 }
 """Method to call instead of a statement, by verb of a `TableStatement`."""

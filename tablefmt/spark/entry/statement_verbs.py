@@ -33,7 +33,7 @@ from tablefmt.table import Table, import_table
 _COMMIT = pa.schema(
     [("path", pa.string()), ("version", pa.int64()), ("metrics", pa.map_(pa.string(), pa.int64()))]
 )
-"""Result of OPTIMIZE and RESTORE: the newest version afterwards, and the metrics of the commit."""
+"""Result of OPTIMIZE, RESTORE and SYNC: the newest version then, and the metrics of the commit."""
 
 _CONVERTED = pa.schema([("path", pa.string()), ("version", pa.int64()), ("numFiles", pa.int64())])
 """Result of CONVERT: the new table."""
@@ -84,6 +84,10 @@ def _restore(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Tab
     return _committed(table, table.restore(**point_of(spark, asked)))
 
 
+def _sync(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
+    return _committed(table, table.alter.sync_identity(asked.by[0]))
+
+
 def _committed(table: SparkTable, commit: Commit) -> pa.Table:
     row = {
         "path": table.table.uri,
@@ -101,6 +105,7 @@ _STATEMENTS: Mapping[
     "OPTIMIZE": (_COMMIT, _optimize),
     "VACUUM": (CANDIDATES, _vacuum),
     "RESTORE": (_COMMIT, _restore),
+    "SYNC": (_COMMIT, _sync),
 }
 """Result schema and function of each statement."""
 

@@ -329,3 +329,20 @@ def test_a_table_of_the_catalog_is_refused_by_name(connect: Any, uri: str) -> No
     with pytest.raises(UnsupportedFeatureError, match="TEMPORARY VIEW") as caught:
         connect.sql(f"create table t using tablefmt options (path '{uri}')").collect()
     assert caught.value.features == ["spark:catalog-table"]
+
+
+def test_identity_columns(connect: Any, uri: str) -> None:
+    """IDN-2, IDN-3: tasks of Connect claim their numbers, in DataFrame writes and statements."""
+    column = "id BIGINT NOT NULL GENERATED ALWAYS AS IDENTITY (START WITH 7)"
+    tablefmt.create(uri, f"{column}, v STRING")
+    save(connect.range(0, 9, 1, 3).selectExpr("concat('a', id) AS v"), uri)
+    table = tablefmt.spark.open(connect, uri)
+    table.append(connect.range(2).selectExpr("concat('b', id) AS v"))
+    table.update({"v": "upper(v)"}, "v = 'b1'")
+    rows = sorted_rows(uri)
+    assert len({number for number, _ in rows}) == len(rows) == 11
+    assert {v for _, v in rows} == {*(f"a{n}" for n in range(9)), "b0", "B1"}
+    assert min(rows)[0] == 7
+    with pytest.raises(ConstraintViolationError, match="GENERATED ALWAYS AS IDENTITY"):
+        table.append(connect.range(1).selectExpr("id", "'x' AS v"))
+    assert sorted_rows(uri) == rows

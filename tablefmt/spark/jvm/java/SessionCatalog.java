@@ -265,6 +265,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     Set result = new HashSet(inner().capabilities());
     result.add(TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT);
     result.add(TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS);
+    result.add(TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS);
     return result;
   }
 
@@ -296,6 +297,11 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
           TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS)) {
         Bridge.call("refuse", new Object[] {
             "GENERATED ALWAYS AS in a table that is not a tablefmt table", "add USING tablefmt"});
+      }
+      if (columns[i].identityColumnSpec() != null && !inner().capabilities().contains(
+          TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS)) {
+        Bridge.call("refuse", new Object[] {
+            "AS IDENTITY in a table that is not a tablefmt table", "add USING tablefmt"});
       }
     }
   }

@@ -10,6 +10,7 @@ import java.util.Map;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.connector.catalog.constraints.Check;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -42,15 +43,24 @@ final class TableChanges {
     return result;
   }
 
-  // In Spark 4.1, CatalogV2Util leaves out the expressions of generated columns.
+  // In Spark 4.1, CatalogV2Util leaves out expressions and identities of columns.
   private static StructType schema(Column[] columns) {
     StructField[] fields = CatalogV2Util.v2ColumnsToStructType(columns).fields();
     for (int i = 0; i < fields.length; i++) {
       String expression = columns[i].generationExpression();
+      IdentityColumnSpec identity = columns[i].identityColumnSpec();
+      MetadataBuilder said = new MetadataBuilder().withMetadata(fields[i].metadata());
       if (expression != null) {
-        fields[i] = new StructField(fields[i].name(), fields[i].dataType(), fields[i].nullable(),
-            new MetadataBuilder().withMetadata(fields[i].metadata())
-                .putString("GENERATION_EXPRESSION", expression).build());
+        said.putString("GENERATION_EXPRESSION", expression);
+      }
+      if (identity != null) {
+        said.putLong("identity.start", identity.getStart());
+        said.putLong("identity.step", identity.getStep());
+        said.putBoolean("identity.allowExplicitInsert", identity.isAllowExplicitInsert());
+      }
+      if (expression != null || identity != null) {
+        fields[i] = new StructField(
+            fields[i].name(), fields[i].dataType(), fields[i].nullable(), said.build());
       }
     }
     return new StructType(fields);
