@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -32,6 +32,7 @@ from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.log_expiry import ExpiryReport, expire_log
 from tablefmt.maintenance.maintain import SECONDS, MaintenanceReport, maintain
 from tablefmt.maintenance.manual_checkpoint import CheckpointReport, checkpoint
+from tablefmt.maintenance.repair import RepairReport, repair
 from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.argument_checks import check_flags
@@ -542,15 +543,44 @@ class Table(ReadableTable):
         return cluster(self.context, asked, options, commit_every=commit_every, progress=progress)
 
     def verify(self, *, deep: bool = False) -> Report:
-        """Check the log, and that every live file exists; with `deep`, read every page of them.
+        """Check the log, and everything that it names. With `deep`, read every page.
 
-        Damage is reported, not raised (DAT-5, DEL-4, LIN-2).
+        Damage is reported, not raised (VFY-1). On a damaged table, the report says which versions
+        can still be read, and since when it is damaged (VFY-2).
 
         Raises:
             TableNotFoundError: there is no table.
             UnsupportedFeatureError: the table needs a newer reader.
         """
         return verify(self.context.store, deep=deep)
+
+    def repair(
+        self, *, dry_run: bool = True, accept_loss: Collection[str] = (), deep: bool = False
+    ) -> RepairReport:
+        """Write damaged derived objects again, and give up the files that you name (VFY-4).
+
+        Derived are the hint, checkpoints, compacted log segments, and entries that a compacted log
+        segment proves. No row changes by that.
+
+        Args:
+            dry_run: only plan. The report has the steps.
+            accept_loss: paths of damaged or missing live files. One commit removes them and their
+                rows. Older versions and the change feed of that commit cannot be read.
+            deep: verify with `deep`, before and after.
+
+        Raises:
+            InvalidArgumentError: a path of `accept_loss` is no damaged file.
+            StoreError: the store refused a step.
+            ConstraintViolationError: files are given up, and the table is append-only.
+            CommitRejectedError, ConcurrentModificationException, CommitUnknownError: of the commit.
+        """
+        return repair(
+            self.context.store,
+            dry_run=dry_run,
+            accept_loss=accept_loss,
+            deep=deep,
+            environment=self.context.environment,
+        )
 
     def export(
         self,

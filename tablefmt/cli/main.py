@@ -72,6 +72,7 @@ OPTIONS = {
     "commit_every": "--commit-every",
     "dry_run=False": "--delete",
     "dry_run": "--dry-run",
+    "accept_loss": "--accept-loss",
     "storage_options": "--storage-option",
 }
 """Argument -> option. No other argument has one of these names, and a column need not."""

@@ -32,6 +32,7 @@ from tablefmt.imports.source import FORMATS, Format
 from tablefmt.maintenance.log_expiry import expire_log as run_expiry
 from tablefmt.maintenance.maintain import SECONDS
 from tablefmt.maintenance.maintain import maintain as run_maintenance
+from tablefmt.maintenance.repair import repair as run_repair
 from tablefmt.maintenance.vacuum import vacuum as run_vacuum
 from tablefmt.maintenance.verify import verify as verify_store
 from tablefmt.model.properties import split_names
@@ -246,12 +247,48 @@ def _print_plan(plan: LayoutPlan, as_json: bool) -> None:
 
 @click.command()
 @on_table
-@click.option("--deep", is_flag=True, help="Read every page of every live file.")
-def verify(uri: str, as_json: bool, options: Json, deep: bool) -> None:
-    """Check the log, and that every live file exists. Exits with 1 if there is a problem."""
+@click.option(
+    "--deep", is_flag=True, help="Read every entry, checkpoint and page, and check bounds."
+)
+@click.option(
+    "--repair",
+    "repairs",
+    is_flag=True,
+    help="Write derived objects again: hint, checkpoints, log segments, entries in them.",
+)
+@click.option("--dry-run", is_flag=True, help="With --repair, only print the steps.")
+@click.option(
+    "--accept-loss",
+    multiple=True,
+    metavar="FILE",
+    help="With --repair, remove this damaged file and its rows from the table. Repeatable.",
+)
+def verify(
+    uri: str,
+    as_json: bool,
+    options: Json,
+    deep: bool,
+    repairs: bool,
+    dry_run: bool,
+    accept_loss: Sequence[str],
+) -> None:
+    """Check the log, and everything that it names.
+
+    The output has a remedy for each finding, and the versions that can still be read.
+
+    Exits with 1 if there is a problem.
+    """
+    if (dry_run or accept_loss) and not repairs:
+        raise click.UsageError("--dry-run and --accept-loss need --repair")
+    store = store_at(uri, options)
     with progress("checking files") as show:
-        report = verify_store(store_at(uri, options), deep=deep, progress=show)
-    print_report(report, {**asdict(report), "ok": report.ok}, as_json)
+        if repairs:
+            report: Any = run_repair(
+                store, dry_run=dry_run, accept_loss=accept_loss, deep=deep, progress=show
+            )
+        else:
+            report = verify_store(store, deep=deep, progress=show)
+    print_report(report, report.record(), as_json)
     exit_unless(report.ok)
 
 

@@ -35,7 +35,14 @@ MISSING = "it is missing"
 
 
 def check_file(
-    store: Store, path: str, size: int, rows: int, *, deep: bool, footer: int | None = None
+    store: Store,
+    path: str,
+    size: int,
+    rows: int,
+    *,
+    deep: bool,
+    footer: int | None = None,
+    see: Callable[[pa.RecordBatch], None] | None = None,
 ) -> str | None:
     """Return the problem of one data file, or None if it is sound.
 
@@ -46,6 +53,7 @@ def check_file(
         rows: row count by the log.
         deep: read every page and verify its checksum; otherwise check length and footer only.
         footer: its checksum in the log (ADD-7), if the log has it.
+        see: called with the rows that a deep check reads, with physical names.
 
     Raises:
         StoreError: the store cannot answer.
@@ -65,8 +73,9 @@ def check_file(
         if deep:
             with open_data_file(store, path, size) as source:
                 file = pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True)
-                for _ in file.iter_batches():
-                    pass
+                for batch in file.iter_batches():
+                    if see is not None:
+                        see(batch)
     except KeyNotFoundError:
         return MISSING
     except DAMAGE as error:

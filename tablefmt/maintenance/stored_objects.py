@@ -101,7 +101,7 @@ class Unnamed:
     """Last write time of the files, in µs since 1970 UTC by the store's clock."""
 
 
-def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
+def unnamed_files(view: LogView, listing: pa.Table | None = None) -> tuple[Unnamed, ...]:
     """List the table's data files, and return those that no entry up to the newest one names.
 
     If there are any, the log is read again after the listing, so concurrent commits are found.
@@ -109,11 +109,13 @@ def unnamed_files(view: LogView) -> tuple[Unnamed, ...]:
 
     Args:
         view: view of the whole log (`LogView.open(whole=True)`).
+        listing: objects below `data/`, listed after the view was read; None: list them.
 
     Raises:
         CorruptTableError: one of the concurrent entries is damaged.
     """
-    suspects = _not_named(view, listed(view.store, ["data/"]))
+    found = listed(view.store, ["data/"]) if listing is None else listing
+    suspects = _not_named(view, found)
     if suspects.num_rows and view.refresh():
         suspects = _not_named(view, suspects)
     sums: dict[str, Unnamed] = {}

@@ -31,8 +31,8 @@ TESTED_THROUGH_OTHERS = {
     "compat/pyiceberg": "pyiceberg_catalog pyiceberg_table",
     "compat": "translation",
     "data": (
-        "arrow_results assigned_values clustering_order column_cast data_writer file_prefetch "
-        "file_rewrite generated_values identity_values imported_files"
+        "arrow_results assigned_values bound_checks clustering_order column_cast data_writer "
+        "file_prefetch file_rewrite generated_values identity_values imported_files"
     ),
     "demo": "story",
     ".": "duckdb polars printable",
@@ -47,7 +47,9 @@ TESTED_THROUGH_OTHERS = {
         "roaring_blobs source source_columns source_description"
     ),
     "log": "entry_columns entry_json metadata_json",
-    "maintenance": "manual_checkpoint stored_objects",
+    "maintenance": (
+        "derived_checks file_checks log_damage manual_checkpoint position_checks stored_objects"
+    ),
     "model": (
         "argument_checks argument_names cached_property clustering_columns features "
         "identity_columns import_layouts plain_properties scalar_values tags times"

@@ -331,6 +331,8 @@ def test_verify_of_a_sound_table(table: tablefmt.Table, uri: str) -> None:
             "deep": deep,
             "findings": [],
             "unnamed": [],
+            "newest_readable": 3,
+            "first_damaged": None,
             "ok": True,
         }
 

@@ -15,6 +15,7 @@ import tablefmt.polars
 import tablefmt.spark
 from tablefmt import errors
 from tablefmt.inspection import store_faults
+from tablefmt.maintenance import finding_kinds
 from tests.documents.pages import SITE, name_of
 from tests.places import ROOT
 
@@ -55,6 +56,15 @@ def test_the_faults_of_stores_are_on_their_page() -> None:
     for name, fault in store_faults.FAULTS.items():
         row = f"| `{name}` | {fault.verdict} | {fault.meaning} | {fault.advice} |"
         assert table.count(row) == 1
+
+
+def test_the_findings_are_on_their_page() -> None:
+    guide = (SITE / "guide/verify.md").read_text(encoding="utf-8")
+    assert guide.count("<!-- findings -->") == 1
+    table = finding_tables.findings()
+    for name, kind in finding_kinds.KINDS.items():
+        assert table.count(f"| `{name}` | {kind.severity} | ") == 1
+        assert f"| {kind.meaning} | {kind.action} |" in table
 
 
 def error_classes() -> dict[str, type[errors.TablefmtError]]:

@@ -26,7 +26,7 @@ from golden import maker
 import tablefmt
 from tablefmt.errors import CorruptTableError, TableNotFoundError, UnsupportedFeatureError
 from tablefmt.log.metadata_json import schema_to_json
-from tablefmt.maintenance.verify import row_problems
+from tablefmt.maintenance.position_checks import row_problems
 from tablefmt.snapshot.log_view import LogView
 from tests import oracle
 from tests.places import GOLDEN

@@ -27,6 +27,7 @@ PROJECT = {
     "benchmarks/README.md": "project/benchmarks.md",
     "spec/vectors/entry-text.json": "spec/vectors/entry-text.json",
     "spec/schemas/check-store.schema.json": "spec/schemas/check-store.schema.json",
+    "spec/schemas/verify.schema.json": "spec/schemas/verify.schema.json",
 }
 """Pages from outside `spec/`, and their names in the site."""
 
@@ -38,6 +39,7 @@ MARKERS: dict[str, Callable[[], str]] = {
     "<!-- conflicts: file and row -->": conflict_tables.file_and_row_tables,
     "<!-- errors -->": error_guide.sections,
     "<!-- store faults -->": finding_tables.store_faults,
+    "<!-- findings -->": finding_tables.findings,
 }
 """Markers in pages, and the functions that render their replacements."""
 
