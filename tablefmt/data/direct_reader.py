@@ -2,14 +2,15 @@
 
 The scanner adds the columns of SCANNER_COLUMNS to every schema, and refuses a table with a column
 of the same name. It also decodes whole row groups, however few rows are requested, and builds all
-text before it drops rows. This module reads one file after another, page by page. Rows at known
-positions are decoded only up to the last one in each row group. Spec: DAT-4, DAT-12, DEL-1, SCH-2.
+text before it drops rows. This module reads one file after another, page by page. Of rows at known
+positions, it decodes the pages that hold them, or each row group up to the last one.
+Spec: DAT-4, DAT-12, DEL-1, SCH-2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +21,9 @@ from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import POSITION, known_values, pushed_rows
 from tablefmt.data.parallel_jobs import side_by_side
-from tablefmt.data.scan_tasks import extents
-from tablefmt.log.bounded_parquet import open_checked
+from tablefmt.data.picked_pages import PickedPages, flat_columns, picked_pages
+from tablefmt.data.scan_tasks import Part, extents
+from tablefmt.log.bounded_parquet import columns_of, open_checked
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Schema
@@ -95,11 +97,102 @@ def shaped_column(
 PICKED_BATCH_ROWS = 1 << 14
 """Rows decoded at once. At most this many are decoded after the last wanted row."""
 
+PICKED_MOST = 1 << 9
+"""Pages are picked for at most this many rows of a row group. More rows lie in most of its pages.
+"""
+
 FEW = 8
 """If fewer than one row in FEW is wanted, rows are taken one by one."""
 
 THREADS = max(1, pa.cpu_count())
 """Row groups decoded in parallel."""
+
+
+class RowGroup(NamedTuple):
+    """A decoded row group."""
+
+    place: int
+    """Index of the file."""
+    start: int
+    """Position of its first row in the file."""
+    rows: pa.RecordBatch
+
+
+def row_groups(
+    files: ds.FileSystemDataset, parts: Sequence[Part], names: Sequence[str]
+) -> Iterator[RowGroup]:
+    """Yield whole row groups in order, several decoded at once.
+
+    Args:
+        files: whole files.
+        parts: the row groups of every file.
+        names: the columns to return.
+
+    Raises:
+        ValueError: a row group holds another number of rows. Arrow's own errors: it cannot be read.
+    """
+
+    def jobs() -> Iterator[tuple[int, ds.ParquetFileFragment, int, int, int]]:
+        for place, (fragment, _) in enumerate(parts):
+            starts, counts = extents(fragment)
+            for group in (each.id for each in fragment.row_groups):
+                if counts[group]:
+                    yield place, fragment, group, int(starts[group]), int(counts[group])
+
+    def read(job: tuple[int, ds.ParquetFileFragment, int, int, int]) -> RowGroup:
+        place, fragment, group, start, count = job
+        there, known = _there(fragment, names), known_values(fragment, files.schema)
+        batch = _nothing(count)
+        if there:
+            with files.filesystem.open_input_file(fragment.path) as source:
+                batch = _decoded(fragment, source, group, there)
+        columns = [shaped_column(batch, files.schema.field(name), known) for name in names]
+        return RowGroup(place, start, pa.RecordBatch.from_arrays(columns, list(names)))
+
+    return side_by_side(read, jobs(), THREADS)
+
+
+def _there(fragment: ds.ParquetFileFragment, names: Sequence[str]) -> list[str]:
+    """Return the columns that a file has. Raises ArrowInvalid: it has one of them twice."""
+    there = fragment.physical_schema.names
+    if any(there.count(name) > 1 for name in names):
+        raise pa.ArrowInvalid("two columns of the file have the same name")
+    return [name for name in names if name in there]
+
+
+def _decoded(
+    fragment: ds.ParquetFileFragment, source: Any, group: int, names: Sequence[str]
+) -> pa.RecordBatch:
+    """Return columns of a whole row group, which is not empty, in the file's own types."""
+    file = _opened(fragment, source, names, fragment.metadata)
+    rows = file.read_row_group(group, columns=list(names), use_threads=False)
+    if rows.num_rows != fragment.metadata.row_group(group).num_rows:
+        raise ValueError("a row group has a different number of rows than its footer says")
+    return _one_batch(rows)
+
+
+def _opened(
+    fragment: ds.ParquetFileFragment,
+    source: Any,
+    names: Sequence[str],
+    footer: pq.FileMetaData | None = None,
+) -> pq.ParquetFile:
+    """Open columns of a file, or of a part of it, to read them as the dataset would."""
+    kinds = [fragment.physical_schema.field(name) for name in names]
+    return pq.ParquetFile(
+        source,
+        metadata=footer,
+        read_dictionary=[field.name for field in kinds if pa.types.is_dictionary(field.type)],
+        pre_buffer=False,
+        coerce_int96_timestamp_unit="us",
+        page_checksum_verification=True,
+    )
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """Return rows, of which there are some, as one batch."""
+    (batch,) = rows.combine_chunks().to_batches()
+    return batch
 
 
 class _Job(NamedTuple):
@@ -172,43 +265,58 @@ class PickedRows:
 
     def _columns(self, job: _Job, names: Sequence[str]) -> list[pa.Array]:
         fragment = self._fragments[job.place]
-        there = fragment.physical_schema
-        if any(there.names.count(name) > 1 for name in names):
-            raise pa.ArrowInvalid("two columns of the file have the same name")
-        read = [name for name in names if name in there.names]
-        known = known_values(fragment, self._schema)
-        pieces = list(self._pieces(fragment, job, read)) if read else [_nothing(job.positions)]
+        read, known = _there(fragment, names), known_values(fragment, self._schema)
+        rows = job.positions - job.start
+        if rows[-1] >= fragment.metadata.row_group(job.group).num_rows:
+            raise ValueError("the file has fewer rows than the log says")
+        # By column: the wanted rows, in one or more pieces.
+        found: dict[str, list[pa.Array]] = {}
+        with self._filesystem.open_input_file(fragment.path) as source:
+            for picked in self._picked(job, source, read, rows):
+                part = _opened(fragment, pa.BufferReader(picked.body), picked.names)
+                batch = _taken(_one_batch(part.read(use_threads=False)), picked.rows)
+                found |= {name: [batch.column(name)] for name in picked.names}
+            rest = [name for name in read if name not in found]
+            for piece in self._pieces(job, source, rest, rows) if rest else ():
+                for name in rest:
+                    found.setdefault(name, []).append(piece.column(name))
         columns = []
         for target in (self._schema.field(name) for name in names):
+            pieces = [
+                pa.RecordBatch.from_arrays([piece], [target.name])
+                for piece in found.get(target.name, ())
+            ] or [_nothing(len(rows))]
             chunks = [shaped_column(piece, target, known) for piece in pieces]
             columns.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
         return columns
 
+    def _picked(
+        self, job: _Job, source: Any, names: Sequence[str], rows: NDArray[np.int64]
+    ) -> list[PickedPages]:
+        """Return the pages with wanted rows, of the columns of which few pages have one."""
+        if len(rows) > PICKED_MOST:
+            return []
+        leaves = columns_of(source)
+        flat = flat_columns(leaves)
+        places = {name: flat[name] for name in names if name in flat}
+        group = self._fragments[job.place].metadata.row_group(job.group)
+        return picked_pages(source, group, leaves, places, rows)
+
     def _pieces(
-        self, fragment: ds.ParquetFileFragment, job: _Job, read: Sequence[str]
+        self, job: _Job, source: Any, read: Sequence[str], rows: NDArray[np.int64]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows in the file's own types."""
-        kinds = [fragment.physical_schema.field(name) for name in read]
-        coded = [field.name for field in kinds if pa.types.is_dictionary(field.type)]
-        start, stop = job.start, int(job.positions[-1])
-        with self._filesystem.open_input_file(fragment.path) as source:
-            file = pq.ParquetFile(
-                source,
-                metadata=fragment.metadata,
-                read_dictionary=coded,
-                pre_buffer=False,
-                coerce_int96_timestamp_unit="us",
-                page_checksum_verification=True,
-            )
-            for batch in file.iter_batches(
-                PICKED_BATCH_ROWS, row_groups=[job.group], columns=list(read), use_threads=False
-            ):
-                first, after = np.searchsorted(job.positions, [start, start + batch.num_rows])
-                if first < after:
-                    yield _taken(batch, job.positions[first:after] - start)
-                start += batch.num_rows
-                if start > stop:
-                    return
+        fragment, start = self._fragments[job.place], 0
+        file = _opened(fragment, source, read, fragment.metadata)
+        for batch in file.iter_batches(
+            PICKED_BATCH_ROWS, row_groups=[job.group], columns=list(read), use_threads=False
+        ):
+            first, after = np.searchsorted(rows, [start, start + batch.num_rows])
+            if first < after:
+                yield _taken(batch, rows[first:after] - start)
+            start += batch.num_rows
+            if start > rows[-1]:
+                return
         raise ValueError("the file has fewer rows than the log says")
 
 
@@ -222,6 +330,6 @@ def _taken(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
     return batch.filter(pa.array(mask))
 
 
-def _nothing(positions: NDArray[np.int64]) -> pa.RecordBatch:
+def _nothing(rows: int) -> pa.RecordBatch:
     """Return a batch with the right number of rows and only a placeholder column."""
-    return pa.RecordBatch.from_arrays([pa.nulls(len(positions))], [POSITION])
+    return pa.RecordBatch.from_arrays([pa.nulls(rows)], [POSITION])

@@ -1,7 +1,8 @@
 """Live rows of a scan task for which a condition is true, with as little decoding as possible.
 
 The condition's columns are decoded first. The other columns follow only for row groups with a
-match, up to the last match. If that saves nothing, all columns are decoded at once.
+match: the pages that hold one, or all pages up to the last match. If that saves nothing, all
+columns are decoded at once.
 
 Arrow's scanner reports no positions and drops rows that fail a filter. So the filter only selects
 row groups here, and its result per row is computed as a column.
@@ -31,7 +32,13 @@ from tablefmt.data.arrow_scanner import (
     replace_fragments,
     scanner,
 )
-from tablefmt.data.direct_reader import BATCH_ROWS, PickedRows, needs_plain, plain_batches
+from tablefmt.data.direct_reader import (
+    BATCH_ROWS,
+    PickedRows,
+    needs_plain,
+    plain_batches,
+    row_groups,
+)
 from tablefmt.data.scan_tasks import (
     Needs,
     ScanTask,
@@ -370,9 +377,27 @@ def _condition_first(task: ScanTask, reading: Reading) -> Generator[PlacedBatch,
 def _positions(task: ScanTask, reading: Reading) -> dict[int, NDArray[np.int64]]:
     """Return the positions of matching rows by file index, for files with a match."""
     pieces: dict[int, list[NDArray[np.int64]]] = {}
-    condition = replace(reading, names=reading.condition.reads, located=True)
-    for place, batch in _live(task, condition):
-        kept = reading.condition.kept(batch)
+    condition, vectors = reading.condition, task.vectors
+    counts: list[int] = task.files["rows"].to_pylist()
+
+    @lru_cache(1)
+    def live(place: int) -> NDArray[np.bool_]:
+        return live_mask(vectors[place], counts[place])
+
+    if condition.pushed is None:
+        parts = whole_parts(task.dataset, counts)
+    else:
+        parts = passing_parts(task.dataset, condition.pushed)
+    for (fragment, _), count in zip(parts, counts, strict=True):
+        if fragment.metadata.num_rows != count:
+            raise ValueError("a file has a different number of rows than the log says")
+    names = [f.physical for f in reading.schema.fields if f.physical in (condition.columns or ())]
+    for place, start, batch in row_groups(task.dataset, parts, names):
+        positions = np.arange(start, start + batch.num_rows)
+        columns = [*batch.columns, pa.array(positions)]
+        if vectors[place] is not None:
+            columns = keep_rows(columns, pa.array(live(place)[positions]))
+        kept = condition.of_rows(pa.RecordBatch.from_arrays(columns, [*names, POSITION]))
         if kept.num_rows:
             pieces.setdefault(place, []).append(kept.column(POSITION).to_numpy())
     return {place: np.concatenate(parts) for place, parts in pieces.items()}

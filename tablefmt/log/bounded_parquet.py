@@ -9,12 +9,12 @@ of bytes are read in batches. Spec: STO-25.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tablefmt.log.parquet_footer import INT32, check_footer, fields, zigzag
+from tablefmt.log.parquet_footer import INT32, Leaf, check_footer, fields, leaves_of, zigzag
 
 FOOTER_BYTES_MAX = 256 << 20
 """Maximum footer of a data file or part: the size for 10,000 columns in 200 row groups."""
@@ -72,6 +72,17 @@ def footer_of(end: bytes | memoryview) -> pq.FileMetaData:
         pa.BufferReader(view[-length:]), pre_buffer=False, **_limits(length)
     ) as file:
         return file.metadata
+
+
+def columns_of(source: Any) -> tuple[Leaf, ...]:
+    """Return the columns of a Parquet file whose footer passed STO-26, in the order of its chunks.
+
+    Args:
+        source: the file, which can seek.
+    """
+    size = source.seek(0, 2)
+    length = int.from_bytes(_last_bytes(source, size, 8)[:4], "little") + 8
+    return leaves_of(_last_bytes(source, size, length)[:-8])
 
 
 def open_checked(source: Any) -> pq.ParquetFile:
@@ -277,28 +288,60 @@ def _chunk(source: Any, column: Any) -> tuple[int, int]:
 
 def _pages(source: Any, column: Any) -> Iterator[tuple[int, int]]:
     """Yield the unpacked length of each page of a column chunk, and its number of values."""
+    for page in pages_between(source, *chunk_extent(column)):
+        yield page.unpacked, page.values
+
+
+def chunk_extent(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Return the first byte of a column chunk, and the byte after it. Raises ValueError."""
     start = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
         start = column.dictionary_page_offset
     length = column.total_compressed_size
     if start < 4 or length < 0:
         raise ValueError("a column chunk lies outside the file")
-    yield from _pages_between(source, start, start + length)
+    return start, start + length
 
 
-def _pages_between(source: Any, start: int, stop: int) -> Iterator[tuple[int, int]]:
+class Page(NamedTuple):
+    """A page of a column chunk, by its header."""
+
+    start: int
+    """Byte offset of the header."""
+    header: int
+    """Bytes of the header."""
+    packed: int
+    """Stored bytes after the header."""
+    unpacked: int
+    """Their bytes after decompression."""
+    values: int
+    """Number of values, NULLs included."""
+    is_dictionary: bool
+
+
+def pages_between(source: Any, start: int, stop: int) -> Iterator[Page]:
+    """Yield the pages of a column chunk. Only their headers are read.
+
+    Args:
+        source: the file, which can seek.
+        start: byte offset of the chunk's first page.
+        stop: byte offset after its last page.
+
+    Raises:
+        ValueError: a header is invalid.
+    """
     while start < stop:
-        unpacked, packed, values, used = _header_at(source, start, stop)
+        unpacked, packed, values, used, kind = _header_at(source, start, stop)
         # Compression never makes a small page much larger.
         if not 0 <= packed <= unpacked + unpacked // 16 + 1024:
             raise ValueError("a page records an impossible length")
-        start += used + packed
-        if start > stop:
+        if start + used + packed > stop:
             raise ValueError("a page exceeds its column chunk")
-        yield unpacked, values
+        yield Page(start, used, packed, unpacked, values, kind == _DICTIONARY)
+        start += used + packed
 
 
-def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int, int]:
+def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int, int, int]:
     """Return `_page_header` of the page at a byte offset."""
     for length in _HEADER_BYTES:
         source.seek(start)
@@ -311,14 +354,17 @@ def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int, int]:
     raise ValueError("a page header is truncated or too long")
 
 
+_DICTIONARY = 2
+"""Type of a page with a dictionary."""
+
 _VALUES_IN = (5, 7, 8)
 """Fields of a page header that record the number of values: of a data page, a dictionary, and a
 data page of version 2.
 """
 
 
-def _page_header(head: bytes) -> tuple[int, int, int, int]:
-    """Return the unpacked bytes, the stored bytes, the values and the header bytes of a page.
+def _page_header(head: bytes) -> tuple[int, int, int, int, int]:
+    """Return the unpacked bytes, stored bytes, values, header bytes and type of a page.
 
     The header is a struct in Thrift's compact protocol.
 
@@ -335,4 +381,5 @@ def _page_header(head: bytes) -> tuple[int, int, int, int]:
         if 1 not in inner or inner[1][0] != INT32:
             raise ValueError("a page does not record its number of values")
         values = max(values, zigzag(head, inner[1][1])[0])
-    return sizes[0], sizes[1], values, end
+    kind = zigzag(head, found[1][1])[0] if 1 in found else -1
+    return sizes[0], sizes[1], values, end, kind

@@ -156,6 +156,8 @@ class Leaf(NamedTuple):
     """Highest repetition level, and highest definition level."""
     path: bytes
     """Path, as column chunks repeat it."""
+    element: bytes = b""
+    """Its element of the schema, as the file has it."""
 
 
 class _Schema(NamedTuple):
@@ -166,6 +168,11 @@ class _Schema(NamedTuple):
 
 _known: tuple[_Schema, ...] = ()
 """Most recently used schemas. The tuple is replaced as a whole, so threads need no lock."""
+
+
+def leaves_of(footer: bytes) -> tuple[Leaf, ...]:
+    """Return the columns of a footer that passed `check_footer`, in the order of its chunks."""
+    return _schema(footer).leaves
 
 
 def check_footer(footer: bytes) -> None:
@@ -220,11 +227,13 @@ def _schema(footer: bytes) -> _Schema:
     if last != 2:
         raise ValueError("its footer has no schema")
     count, at = _structs(footer, kind, at)
-    elements = []
+    elements, encoded = [], []
     for _ in range(count):
+        start = at
         element, at = fields(footer, at)
         elements.append(element)
-    schema = _Schema(footer[:at], _leaves(footer, elements))
+        encoded.append(footer[start:at])
+    schema = _Schema(footer[:at], _leaves(footer, elements, encoded))
     _known = (schema, *_known[: _KNOWN_SCHEMAS - 1])
     return schema
 
@@ -271,12 +280,13 @@ def _number(data: bytes, found: Fields, name: int, absent: int, kind: int = INT3
     return value
 
 
-def _leaves(data: bytes, elements: Sequence[Fields]) -> tuple[Leaf, ...]:
+def _leaves(data: bytes, elements: Sequence[Fields], encoded: Sequence[bytes]) -> tuple[Leaf, ...]:
     """Return the columns of a schema, whose elements stand in the order of a walk.
 
     Args:
         data: the footer.
         elements: type 1, length 2, repetition 3, name 4, number of children 5.
+        encoded: the bytes of each element.
     """
     leaves: list[Leaf] = []
     # For each open group: remaining children, levels, names.
@@ -300,7 +310,7 @@ def _leaves(data: bytes, elements: Sequence[Fields]) -> tuple[Leaf, ...]:
             levels = (r + (repeated == 2), d + (repeated > 0))
             path = (*names, _name(data, element))
         if not children and 1 in element:
-            leaves.append(_leaf(data, element, levels, path))
+            leaves.append(_leaf(data, element, levels, path)._replace(element=encoded[place]))
         else:
             groups.append((children, levels, path))
     if any(left for left, _, _ in groups):

@@ -51,6 +51,10 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], int]
             scans.append((tuple(columns), len(groups)))
             return super().iter_batches(size, columns=columns, **how)
 
+        def read_row_group(self, group: int, *, columns: Any, **how: Any) -> Any:
+            scans.append((tuple(columns), 1))
+            return super().read_row_group(group, columns=columns, **how)
+
     monkeypatch.setattr(ds, "FileSystemDataset", Told)
     monkeypatch.setattr(direct_reader, "pq", SimpleNamespace(ParquetFile=ToldFile))
     return scans

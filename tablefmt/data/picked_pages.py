@@ -1,0 +1,216 @@
+"""Pages of a row group that hold wanted rows, as small Parquet files in memory.
+
+Arrow decodes whole column chunks. A few rows of a row group lie in few of its pages. This module
+copies those pages, as they are, into a file with a footer of its own. Arrow then decodes that file,
+and verifies the checksums of the pages. Spec: DAT-4, DAT-5.
+
+Only columns without nesting have as many values in a page as rows. For other columns, and where a
+page holds something unusual, nothing is picked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tablefmt.log.bounded_parquet import Page, chunk_extent, pages_between
+from tablefmt.log.parquet_footer import BINARY, INT32, INT64, LIST, STRUCT, Leaf, binary
+
+WORTH = 0.7
+"""Pages are picked if they hold at most this share of the row group's rows."""
+
+_CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
+"""Numbers of the codecs that have one name in Arrow and one number in Parquet."""
+
+_ENCODINGS = {
+    "PLAIN": 0,
+    "PLAIN_DICTIONARY": 2,
+    "RLE": 3,
+    "BIT_PACKED": 4,
+    "DELTA_BINARY_PACKED": 5,
+    "DELTA_LENGTH_BYTE_ARRAY": 6,
+    "DELTA_BYTE_ARRAY": 7,
+    "RLE_DICTIONARY": 8,
+    "BYTE_STREAM_SPLIT": 9,
+}
+
+_MAGIC = b"PAR1"
+
+
+class PickedPages(NamedTuple):
+    """A Parquet file of columns whose pages begin at the same rows."""
+
+    names: tuple[str, ...]
+    body: pa.Buffer
+    rows: NDArray[np.int64]
+    """Where the wanted rows are in this file."""
+
+
+def flat_columns(leaves: Sequence[Leaf]) -> dict[str, int]:
+    """Return the top-level columns without nesting by name, each with its index."""
+    return {
+        leaf.path[slice(*binary(leaf.path, 1))].decode(): at
+        for at, leaf in enumerate(leaves)
+        if leaf.path[0] >> 4 == 1 and leaf.levels[0] == 0
+    }
+
+
+def picked_pages(
+    source: Any,
+    group: pq.RowGroupMetaData,
+    leaves: Sequence[Leaf],
+    places: Mapping[str, int],
+    rows: NDArray[np.int64],
+) -> list[PickedPages]:
+    """Return the pages that hold some rows of a row group. Columns that are left out are read
+    whole.
+
+    Args:
+        source: the file, which can seek.
+        group: the row group.
+        leaves: the columns of its footer.
+        places: the wanted columns without nesting, each with its index among the leaves.
+        rows: ascending positions in the row group; at least one.
+
+    Raises:
+        ValueError: a page header is invalid, or a column has a different number of rows.
+    """
+    alike: dict[bytes, list[_Chunk]] = {}
+    held: dict[bytes, NDArray[np.int64]] = {}
+    for name, place in places.items():
+        chunk = _chunk(source, name, group.column(place), leaves[place])
+        if chunk is None:
+            continue
+        firsts = np.cumsum([0, *(page.values for page in chunk.pages)])
+        if firsts[-1] != group.num_rows:
+            raise ValueError("a column chunk has a different number of rows than its row group")
+        key = firsts.tobytes()
+        alike.setdefault(key, []).append(chunk)
+        held[key] = firsts
+    found = []
+    for key, chunks in alike.items():
+        firsts = held[key]
+        hit = np.unique(np.searchsorted(firsts, rows, side="right") - 1)
+        counts = np.diff(firsts)[hit]
+        if counts.sum() <= WORTH * group.num_rows:
+            # How far each page moved to the front.
+            moved = firsts[hit] - (np.cumsum(counts) - counts)
+            at = rows - moved[np.searchsorted(hit, np.searchsorted(firsts, rows, side="right") - 1)]
+            body = _file(source, chunks, hit.tolist(), int(counts.sum()))
+            found.append(PickedPages(tuple(chunk.name for chunk in chunks), body, at))
+    return found
+
+
+class _Chunk(NamedTuple):
+    name: str
+    leaf: Leaf
+    described: pq.ColumnChunkMetaData
+    dictionary: Page | None
+    pages: list[Page]
+
+
+def _chunk(source: Any, name: str, described: pq.ColumnChunkMetaData, leaf: Leaf) -> _Chunk | None:
+    """Return the pages of a column chunk; None if it cannot be picked from."""
+    if described.compression not in _CODECS or not _ENCODINGS.keys() >= {*described.encodings}:
+        return None
+    pages = list(pages_between(source, *chunk_extent(described)))
+    dictionary = pages.pop(0) if pages and pages[0].is_dictionary else None
+    if any(page.is_dictionary or not page.values for page in pages):
+        return None
+    return _Chunk(name, leaf, described, dictionary, pages)
+
+
+def _file(source: Any, chunks: Sequence[_Chunk], hit: Sequence[int], rows: int) -> pa.Buffer:
+    """Return a file with one row group: the dictionary and the chosen pages of every chunk."""
+    parts, at, columns = [_MAGIC], len(_MAGIC), []
+    for chunk in chunks:
+        first = [] if chunk.dictionary is None else [chunk.dictionary]
+        chosen = [*first, *(chunk.pages[index] for index in hit)]
+        for start, stop in _runs(chosen):
+            source.seek(start)
+            parts.append(source.read(stop - start))
+        packed = [page.header + page.packed for page in chosen]
+        unpacked = sum(page.header + page.unpacked for page in chosen)
+        data = at + sum(packed[: len(first)])
+        described = {
+            1: _int(chunk.leaf.kind),
+            2: _list(INT32, [_zigzag(_ENCODINGS[name]) for name in chunk.described.encodings]),
+            3: (LIST, chunk.leaf.path),
+            4: _int(_CODECS[chunk.described.compression]),
+            5: _long(rows),
+            6: _long(unpacked),
+            7: _long(sum(packed)),
+            9: _long(data),
+            **({11: _long(at)} if first else {}),
+        }
+        columns.append(_struct({2: _long(at), 3: (STRUCT, _struct(described))}))
+        at += sum(packed)
+    root = _struct({4: (BINARY, b"\x01r"), 5: _int(len(chunks))})
+    group = _struct({1: _list(STRUCT, columns), 2: _long(at), 3: _long(rows)})
+    footer = _struct(
+        {
+            1: _int(2),
+            2: _list(STRUCT, [root, *(chunk.leaf.element for chunk in chunks)]),
+            3: _long(rows),
+            4: _list(STRUCT, [group]),
+        }
+    )
+    return pa.py_buffer(b"".join([*parts, footer, len(footer).to_bytes(4, "little"), _MAGIC]))
+
+
+def _runs(pages: Iterable[Page]) -> list[tuple[int, int]]:
+    """Return the byte ranges of pages, with neighbours as one range."""
+    runs: list[tuple[int, int]] = []
+    for page in pages:
+        stop = page.start + page.header + page.packed
+        if runs and runs[-1][1] == page.start:
+            runs[-1] = (runs[-1][0], stop)
+        else:
+            runs.append((page.start, stop))
+    return runs
+
+
+_Encoded = tuple[int, bytes]
+"""A value in Thrift's compact protocol, after its kind."""
+
+
+def _varint(value: int) -> bytes:
+    body = bytearray()
+    while value > 0x7F:
+        body.append(value & 0x7F | 0x80)
+        value >>= 7
+    body.append(value)
+    return bytes(body)
+
+
+def _zigzag(value: int) -> bytes:
+    return _varint(value << 1)
+
+
+def _int(value: int) -> _Encoded:
+    return INT32, _zigzag(value)
+
+
+def _long(value: int) -> _Encoded:
+    return INT64, _zigzag(value)
+
+
+def _list(kind: int, elements: Sequence[bytes]) -> _Encoded:
+    count = len(elements)
+    head = bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + _varint(count)
+    return LIST, head + b"".join(elements)
+
+
+def _struct(fields: Mapping[int, _Encoded]) -> bytes:
+    """Return a struct of fields, whose numbers ascend by less than 16."""
+    body, last = bytearray(), 0
+    for number, (kind, encoded) in fields.items():
+        body.append((number - last) << 4 | kind)
+        body += encoded
+        last = number
+    return bytes(body) + b"\0"
