@@ -223,7 +223,8 @@ def _log_findings(view: LogView, entries: Sequence[StoredEntry], deep: bool) -> 
         problem_ = f"{unusable}. The property is ignored; set a valid one"
         yield Finding(store.uri, "PTY-1", problem_, "unusable-property")
     for name, tag in tags_of(head.metadata).items():
-        if tag.version < head.totals.oldest:
+        # The version of a tag with an end may go after it (TAG-2).
+        if tag.until is None and tag.version < head.totals.oldest:
             message = f"it names version {tag.version}; the oldest kept is {head.totals.oldest}"
             yield Finding(PREFIX + name, "TAG-2", message, "expired-tag")
 

@@ -19,6 +19,7 @@ from tablefmt.log.object_names import HINT, HISTORY, block_key, entry_key
 from tablefmt.maintenance.finding_kinds import KINDS
 from tablefmt.maintenance.repair import ACTIONS, repair
 from tablefmt.maintenance.verify import Finding, Report, readable, verify
+from tablefmt.model.log_entry import OperationClass
 from tablefmt.operations.create import create
 from tablefmt.snapshot.checkpoint_reader import listed_roots
 from tablefmt.store.memory_store import MemoryStore
@@ -27,6 +28,7 @@ from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.places import ROOT
+from tests.rows import StagedTable
 from tests.system.transactions.world import copy_to
 from tests.tables import Clock, handle, ids, memory, new_table, rows
 
@@ -384,13 +386,53 @@ def new_table_of(store: Store, schema: str) -> Table:
     return Table(create(store, schema, environment=Clock().environment()))
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_overflow_file_that_is_damaged_ends_a_run(lost: bool) -> None:
+    """VFY-2, DEL-3: the versions before it can be read, in a copy without the later entries."""
+    table = StagedTable(f"memory://overflow-{lost}")
+    for number in range(4):
+        table.commit(OperationClass.INSERT, [[(number, 0)]])
+    table.commit(OperationClass.UPDATE, marks={1: ([0], [])}, side=True)
+    table.commit(OperationClass.INSERT, [[(100, 0)]])
+    (key,) = (one.key for one in table.store.list_after("deletes/"))
+    if lost:
+        table.store.delete(key)
+    else:
+        flip(table.store, key)
+    for deep in (False, True):
+        report = checked(table.store, deep=deep)
+        found = [(one.object, one.kind, one.since) for one in report.findings]
+        assert found == [(key, "damaged-overflow", 5)]
+        assert (report.version, report.newest_readable, report.first_damaged) == (None, 4, 5)
+    for version in (5, 6):
+        table.store.delete(entry_key(version))
+    assert ids(handle(table.store)) == [0, 1, 2, 3]
+
+
+def test_a_tag_below_the_oldest_version_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TAG-2: a writer that does not know tags gave the version up."""
+    store = memory()
+    table = new_table(store)
+    for number in range(3):
+        table.overwrite(rows(number))
+    table.alter.set_tag("quarter", version=1)
+    table.alter.set_tag("short", version=1, retain="1 day")
+    for module in ("vacuum", "retention", "log_expiry"):
+        name = f"tablefmt.maintenance.{module}.kept_for_tags"
+        monkeypatch.setattr(name, lambda metadata, now_us, kept, oldest: kept)
+    monkeypatch.setattr("tablefmt.snapshot.head.tags_of", lambda metadata: {})
+    handle(store).vacuum(retention=0, dry_run=False, breaks_running_transactions=True)
+    report = checked(store, deep=False)
+    assert [(one.object, one.kind) for one in report.findings] == [("tag.quarter", "expired-tag")]
+
+
 def test_every_kind_has_a_test() -> None:
     kinds = {one for _, one, *_ in DAMAGES.values()}
     tested_elsewhere = {
-        "damaged-overflow", "wrong-rows", "wrong-copy", "unusable-property", "expired-tag",
-        "not-checked", "orphan-files",
+        "wrong-rows", "wrong-copy", "unusable-property", "not-checked", "orphan-files",
     }  # fmt: skip
-    assert kinds | tested_elsewhere | {"wrong-bounds", "given-up-file"} == set(KINDS)
+    here = {"wrong-bounds", "given-up-file", "damaged-overflow", "expired-tag"}
+    assert kinds | tested_elsewhere | here == set(KINDS)
 
 
 def test_packed_history_is_read_instead_of_entries() -> None:
