@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.errors import ConstraintViolationError
-from tablefmt.model.identity_columns import Claim, IdentityColumn, cannot_number, identity_columns
+from tablefmt.model.identity_columns import (
+    HIGHEST,
+    LOWEST,
+    Claim,
+    IdentityColumn,
+    cannot_number,
+    identity_columns,
+)
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Schema
 
@@ -96,7 +103,18 @@ class IdentityValues:
 
 
 def values_of(column: IdentityColumn, numbers: Sequence[range]) -> NDArray[np.int64]:
-    """Return the values of numbers, in their order."""
+    """Return the values of numbers, in their order.
+
+    Raises:
+        ConstraintViolationError: another writer defined the column anew since these were claimed,
+            and by the earlier definition they are not values.
+    """
+    ends = [column.value(number) for each in numbers for number in (each[0], each[-1])]
+    if min(ends) < LOWEST or max(ends) > HIGHEST:
+        raise ConstraintViolationError(
+            f"the identity column {column.field.name!r} was defined anew meanwhile. Nothing was "
+            "written; read the table again, and repeat the write."
+        )
     step = np.array(column.identity.step, np.int64)
     parts = [
         np.arange(len(each), dtype=np.int64) * step + np.int64(column.value(each.start))

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import tablefmt
 from tablefmt.commit.transaction_plan import Staged
+from tablefmt.data.identity_values import values_of
 from tablefmt.errors import (
     CommitRejectedError,
     ConcurrentAppendException,
@@ -199,6 +200,16 @@ def test_claims_conflict_with_nothing_that_writes_rows() -> None:
             assert len(numbers) == 3
             work.commit()
         assert len(set(ids(other))) == 3
+
+
+def test_numbers_of_another_definition_are_refused() -> None:
+    """IDN-2: a column that was defined anew between the claim and the rows."""
+    ddl = f"id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH {TOP}), v STRING"
+    metadata = new_table(ddl).context.view.head.metadata
+    (column,) = identity_columns(metadata)
+    assert values_of(column, [range(1, 2)]).tolist() == [TOP]
+    with pytest.raises(ConstraintViolationError, match="defined anew"):
+        values_of(column, [range(1, 3)])
 
 
 def racing(uri: str, writer: int, times: int) -> None:
@@ -524,6 +535,40 @@ def test_a_refused_claim_writes_nothing() -> None:
         table.append(rows("a"))
     store.full = False
     assert not [each.key for each in store.list_after("data/")]
+
+
+def test_every_way_to_write_rows_fills_them(tmp_path: Path) -> None:
+    """IDN-3: copy-on-write, overwrites of a part, new columns, and pipes with and without keys."""
+    ddl = "id BIGINT NOT NULL GENERATED ALWAYS AS IDENTITY, v STRING, k INT"
+    table = new_table(ddl, properties={"deleteMode": "copy-on-write"}, partition_by=["k"])
+
+    def given(**columns: list[Any]) -> pa.Table:
+        kinds = {"v": pa.string(), "k": pa.int32(), "more": pa.float64()}
+        return pa.table({name: pa.array(each, kinds[name]) for name, each in columns.items()})
+
+    table.append(given(v=["a", "b", "c", "d"], k=[1, 1, 2, 2]))
+    table.update({"v": "upper(v)"}, "v = 'a'")
+    table.delete("v = 'c'")
+    assert held(table) == [(1, "A", 1), (2, "b", 1), (4, "d", 2)]
+    table.overwrite(given(v=["b"], k=[1]), where="v = 'b'")
+    table.overwrite(given(v=["q"], k=[2]), dynamic_partitions=True)
+    table.append(given(v=["m"], k=[2], more=[1.5]), merge_schema=True)
+    assert held(table) == [
+        (1, "A", 1, None),
+        (5, "b", 1, None),
+        (6, "q", 2, None),
+        (7, "m", 2, 1.5),
+    ]
+    source = tablefmt.create(str(tmp_path / "s"), "v STRING, k INT")
+    source.append(given(v=["x", "y"], k=[1, 2]))
+    plain, keyed = (tablefmt.create(str(tmp_path / name), ddl) for name in "pk")
+    for _ in range(2):
+        tablefmt.pipe(source).into(plain)
+        tablefmt.pipe(source).into(keyed, keys="k")
+        source.update({"v": "concat(v, '!')"}, "k = 2")
+        source.append(given(v=["z"], k=[3]))
+    assert held(keyed) == [(1, "x", 1), (2, "y!", 2), (3, "z", 3)]
+    assert [number for number, *_ in held(plain)] == list(range(1, len(held(plain)) + 1))
 
 
 @pytest.mark.parametrize("case", ["identity-columns", "identity-other-forms"])
