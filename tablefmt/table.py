@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -25,9 +24,7 @@ from tablefmt.imports.iceberg_source import metadata_named
 from tablefmt.imports.import_table import import_source
 from tablefmt.imports.parquet_source import folders_above
 from tablefmt.imports.source import Format
-from tablefmt.inspection.notebook_summary import notebook_summary
-from tablefmt.inspection.rebased_commits import ConflictReport, conflicts
-from tablefmt.inspection.table_report import table_report
+from tablefmt.inspection.explained_table import ExplainedTable
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.log_expiry import ExpiryReport, expire_log
 from tablefmt.maintenance.maintain import SECONDS, MaintenanceReport, maintain
@@ -66,7 +63,6 @@ from tablefmt.session.commit_options import CommitKeywords, commit_options
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.input_rows import source_reader
 from tablefmt.session.table_context import TableContext
-from tablefmt.session.table_scan import ReadableTable
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.location import Uri, open_store
 from tablefmt.store.object_store import Store
@@ -76,7 +72,7 @@ if TYPE_CHECKING:
 
 
 @check_method_names
-class Table(ReadableTable):
+class Table(ExplainedTable):
     """A handle on one table at one version.
 
     Scans read the handle's version until `refresh()` or a write of the handle moves it. Writes,
@@ -113,10 +109,6 @@ class Table(ReadableTable):
             f"Table({self.uri!r}, version={self.version}, time={show_time(when)}, "
             f"files={sums.files}, rows={sums.rows - sums.deleted}, bytes={sums.bytes})"
         )
-
-    def _repr_html_(self) -> str:
-        """Return the summary that notebooks show."""
-        return notebook_summary(self.context)
 
     @property
     def timestamp(self) -> datetime:
@@ -807,42 +799,6 @@ class Table(ReadableTable):
                 opening a source.
         """
         return lag(self.context, sources, storage_options)
-
-    def conflicts(
-        self,
-        *,
-        starting_version: int | str | None = None,
-        ending_version: int | str | None = None,
-    ) -> ConflictReport:
-        """Return which commits met concurrent ones and were rebased, by pair of operations.
-
-        Refused commits are not in the log.
-
-        Args:
-            starting_version: the first version, or a tag. Inclusive; by default the first in the
-                log.
-            ending_version: the last version, or a tag. Inclusive; by default the newest.
-
-        Raises:
-            InvalidRangeError: the range is empty, or exceeds the versions in the log.
-            VersionNotFoundError: there is no such tag.
-        """
-        return conflicts(self.context, starting_version, ending_version)
-
-    def report(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return a page about the newest version and all kept commits, as one HTML document.
-
-        It shows growth, commits, file sizes, partitions, concurrent commits, retention, sources,
-        copies, and the maintenance that is due. The page loads nothing and runs no script.
-
-        Args:
-            path: a local file to write the page to. An existing file is replaced.
-
-        Raises:
-            InvalidArgumentError: the file cannot be written.
-            CorruptTableError: the newest version cannot be read. Damage elsewhere is on the page.
-        """
-        return table_report(self.context, path)
 
 
 @check_names

@@ -38,6 +38,7 @@ from tablefmt.data.row_reader import answer_schema
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import InvalidRangeError
 from tablefmt.expressions.file_pruning import may_match
+from tablefmt.expressions.predicate import Predicate
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.schema import Field, Schema
 from tablefmt.session.table_scan import explain_given_up_version
@@ -59,6 +60,22 @@ def begins_with(view: LogView, version: int) -> bool:
     entry = stored.entry
     # Only the end of the previous table makes an entry keep no version before its own.
     return entry.horizon is None and entry.totals.oldest == version and entry.add is None
+
+
+def surviving_files(
+    change: FileChanges,
+    predicate: Predicate,
+    schema: Schema,
+    unlooked: frozenset[int] = frozenset(),
+) -> FileChanges | None:
+    """Return the change without files that cannot hold a matching row; None if no file is left.
+
+    The columns `unlooked` may have any value.
+    """
+    known = without_columns(change, unlooked)
+    files = typed_bounds(known.files, schema.fields)
+    mask = may_match(predicate, files, known.partition_ids)
+    return replace(change, files=change.files.filter(pa.array(mask))) if mask.any() else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,25 +244,14 @@ class Changes(BatchSource):
         for run in together(changes):
             # Rows are compared without these columns, so a condition on them must not drop a row.
             ids = lost_of(run) if may_cancel(run) else frozenset[int]()
-            surviving = (self._surviving(each, ids) for each in run)
+            asked = self.predicate, self.table_schema, ids
+            surviving = (surviving_files(each, *asked) for each in run)
             left += [change for change in surviving if change is not None]
         return left
 
     def _plan(self, schema: Schema) -> list[FileChanges]:
         """Return the changes to read for a result with these columns, by file."""
         return planned(self.view, self.range, self.content, schema, whole=self._whole)
-
-    def _surviving(self, change: FileChanges, unlooked: frozenset[int]) -> FileChanges | None:
-        """Return the change without files that cannot hold a requested row; None if no file is
-        left.
-
-        The columns `unlooked` may have any value.
-        """
-        assert self.predicate is not None
-        known = without_columns(change, unlooked)
-        files = typed_bounds(known.files, self.table_schema.fields)
-        mask = may_match(self.predicate, files, known.partition_ids)
-        return replace(change, files=change.files.filter(pa.array(mask))) if mask.any() else None
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield rows in the order of versions; within a version, deleted rows first (INC-3)."""

@@ -173,6 +173,24 @@ class Touched:
         self._added = _by_version(files.files.added, ids)
         self._marked = _by_version(deltas.version, deltas.file)
 
+    @property
+    def files(self) -> Segment:
+        """Return the files."""
+        return self._files
+
+    @property
+    def deltas(self) -> Deltas:
+        """Return the deletion vectors of the files."""
+        return self._deltas
+
+    def touching(self, mask: NDArray[np.bool_]) -> frozenset[int]:
+        """Return the versions that added, removed or deleted rows from one of the masked files."""
+        files, marked = self._files, self._deltas
+        mine = np.zeros(len(marked), bool)
+        mine[np.isin(marked.file, files.files.ids[mask])] = True
+        versions = (files.files.added[mask], files.removed[mask], marked.version[mine])
+        return frozenset(np.unique(np.concatenate(versions)).tolist()) - {NEVER}
+
     def by(
         self, commit: Commit, before: frozenset[int], after: frozenset[int]
     ) -> list[FileChanges]:

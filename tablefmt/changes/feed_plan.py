@@ -8,8 +8,8 @@ independent of compactions. Spec: INC-3 .. INC-7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -31,6 +31,42 @@ from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.folding import fold
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import joined
+from tablefmt.snapshot.table_state import Snapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TouchedRange:
+    """Files that the commits of a range touched, and the commits that change the table."""
+
+    touched: Touched
+    commits: Sequence[Commit]
+
+    def changes(self, view: LogView, mask: NDArray[np.bool_] | None = None) -> list[FileChanges]:
+        """Return changes in the order of versions; within a version, deleted rows come first.
+
+        Args:
+            view: the log, at or after the end of the range.
+            mask: leave out commits that touch none of these files of `touched`; None: none.
+
+        Raises:
+            CorruptTableError: as `plan_changes`.
+        """
+        versions = None if mask is None else self.touched.touching(mask)
+        changes: list[FileChanges] = []
+        for commit in self.commits:
+            if versions is not None and commit.version not in versions:
+                continue
+            partition_ids = [
+                frozenset(view.metadata_at(max(at, 0)).partition_by)
+                for at in (commit.version - 1, commit.version)
+            ]
+            imports = {
+                **view.metadata_at(commit.version).imports,
+                **view.metadata_at(max(commit.version - 1, 0)).imports,
+            }
+            found = self.touched.by(commit, *partition_ids)
+            changes += [replace(one, files=with_layouts(one.files, imports)) for one in found]
+        return changes
 
 
 def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
@@ -47,8 +83,25 @@ def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
             twice (DEL-4), a deletion of a deleted row (DEL-1), runs that differ from the rows of an
             output (LIN-2).
     """
+    found = touched_in(view, range_)
+    return [] if found is None else found.changes(view)
+
+
+def touched_in(
+    view: LogView, range_: Covered, note: Callable[[Entry], None] | None = None
+) -> TouchedRange | None:
+    """Return the files that a range touched; None if there are none.
+
+    Args:
+        view: the log, at or after the end of the range.
+        range_: the versions.
+        note: called with each entry of the range, in order.
+
+    Raises:
+        As `plan_changes`.
+    """
     if range_.empty:
-        return []
+        return None
     before = range_.before
     history = FileHistory()
     if before >= 0:
@@ -56,29 +109,19 @@ def plan_changes(view: LogView, range_: Covered) -> list[FileChanges]:
     commits: list[Commit] = []
     for first in range(before + 1, range_.last + 1, WINDOW_MAX):
         entries = view.entries_after(first - 1, min(range_.last, first + WINDOW_MAX - 1))
-        commits += [
-            Commit.of(e) for e in map(_entry, entries) if e.operation.cls not in NOT_LOGICAL
-        ]
+        for entry in map(_entry, entries):
+            if note is not None:
+                note(entry)
+            if entry.operation.cls not in NOT_LOGICAL:
+                commits.append(Commit.of(entry))
         sides = read_overflows(view.store, entries)
         if before >= 0:
             history = _with_earlier(view, before, history, _taken_out(entries, sides[1]))
         history = fold(history, map(_entry, entries), *sides)
     if not history.segments:
-        return []
+        return None
     touched = Touched(joined(history.segments), Deltas.joined(history.deltas))
-    changes: list[FileChanges] = []
-    for commit in commits:
-        partition_ids = [
-            frozenset(view.metadata_at(max(at, 0)).partition_by)
-            for at in (commit.version - 1, commit.version)
-        ]
-        imports = {
-            **view.metadata_at(commit.version).imports,
-            **view.metadata_at(max(commit.version - 1, 0)).imports,
-        }
-        found = touched.by(commit, *partition_ids)
-        changes += [replace(one, files=with_layouts(one.files, imports)) for one in found]
-    return changes
+    return TouchedRange(touched, commits)
 
 
 def rows_at(view: LogView, version: int, change: str, stamp: int) -> FileChanges:
@@ -87,11 +130,14 @@ def rows_at(view: LogView, version: int, change: str, stamp: int) -> FileChanges
     Raises:
         CorruptTableError: as `LogView.snapshot`.
     """
-    snapshot = view.snapshot(version)
+    return rows_of(view.snapshot(version), change, stamp, view.timestamp_at(stamp))
+
+
+def rows_of(snapshot: Snapshot, change: str, stamp: int, when: int) -> FileChanges:
+    """Return all rows of a snapshot as if the commit `stamp` at `when` had made the change."""
     files = snapshot.with_vectors(snapshot.files)
     if "vector" not in files.column_names:
         files = files.append_column("vector", pa.nulls(files.num_rows, pa.large_binary()))
-    when = view.timestamp_at(stamp)
     return FileChanges(stamp, when, change, snapshot.partition_ids, files)
 
 

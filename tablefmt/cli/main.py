@@ -19,6 +19,12 @@ import click
 
 import tablefmt
 from tablefmt.cli.command_options import debug_option, storage_option
+from tablefmt.cli.inspection_commands import (
+    blame_command,
+    conflicts_command,
+    report,
+    why_command,
+)
 from tablefmt.cli.log_commands import dump, history, log, show, tags
 from tablefmt.cli.maintenance_commands import (
     checkpoint,
@@ -37,13 +43,11 @@ from tablefmt.cli.output import WRONG, Json, progress
 from tablefmt.cli.store_commands import check_store_command
 from tablefmt.cli.table_commands import (
     changes,
-    conflicts_command,
     describe,
     diff,
     files,
     lag,
     partitions,
-    report,
     schema,
 )
 from tablefmt.demo.story import run
@@ -244,6 +248,8 @@ for command in (
     partitions,
     changes,
     diff,
+    blame_command,
+    why_command,
     conflicts_command,
     lag,
     report,

@@ -37,7 +37,6 @@ from tablefmt.cli.output import (
     print_pairs,
     print_report,
     print_table,
-    print_text,
     records,
 )
 from tablefmt.export.table_export import copies_of
@@ -430,31 +429,3 @@ def lag(uri: str, as_json: bool, options: Json, sources: tuple[str, ...]) -> Non
     report = open_table(uri, options).lag(sources, storage_options=options)
     print_report(report, {**asdict(report), "ok": report.ok}, as_json)
     exit_unless(report.ok)
-
-
-@click.command()
-@on_table
-@click.option(
-    "-o", "--output", "path", required=True, type=click.Path(), help="The HTML file to write."
-)
-def report(uri: str, as_json: bool, options: Json, path: str) -> None:
-    """Write an HTML page about commits, files and health."""
-    size = len(open_table(uri, options).report(path).encode())
-    if as_json:
-        print_document({"path": path, "bytes": size})
-    else:
-        print_text(f"{path}: {size} bytes")
-
-
-@click.command("conflicts")
-@on_table
-@click.option("--since", type=STATE, help="The first version, inclusive. Default: all in the log.")
-@click.option("--until", type=STATE, help="The last version, inclusive. Default: the newest.")
-def conflicts_command(uri: str, as_json: bool, options: Json, since: Point, until: Point) -> None:
-    """Print which commits met concurrent ones, by pair of operations."""
-    table = open_table(uri, options)
-    first, last = (None if each is None else version_of(table, each) for each in (since, until))
-    found = table.conflicts(starting_version=first, ending_version=last)
-    record = {"uri": found.uri, "first": found.first, "last": found.last}
-    record |= {"commits": found.commits, "pairs": found.pairs.to_pylist()}
-    print_report(found, record, as_json)

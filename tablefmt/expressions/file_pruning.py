@@ -64,6 +64,18 @@ def may_match(predicate: Predicate, files: pa.Table, partition_ids: frozenset[in
     return _Pruner(files, partition_ids).mask(normalise(predicate))
 
 
+def exclusions(
+    predicate: Predicate, files: pa.Table, partition_ids: frozenset[int]
+) -> list[tuple[Predicate, Mask]]:
+    """Return the conditions that must all hold, each with a mask of the files that it excludes.
+
+    `may_match` is False for exactly the files that one of them excludes. Args: as `may_match`.
+    """
+    pruner, whole = _Pruner(files, partition_ids), normalise(predicate)
+    parts = whole.items if isinstance(whole, And) else (whole,)
+    return [(part, ~pruner.mask(part)) for part in parts]
+
+
 def decided_by_partitions(predicate: Predicate, partition_ids: frozenset[int]) -> bool:
     """Return True if the predicate uses only partition columns, so that files match as a whole."""
     return fields(predicate) <= partition_ids

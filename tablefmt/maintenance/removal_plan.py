@@ -78,23 +78,67 @@ def vacuum_candidates(
         named_sides: keys of overflow metadata files that an entry in the log names.
         limits: the limits of what is kept.
     """
-    assert history.first <= limits.oldest, (history.first, limits.oldest)
-    keys = listing["key"]
-    removed = _removed_versions(keys, history)
-    modified_us = listing["modified_us"].to_numpy()
-    is_needed = (removed > limits.oldest) | _mask(pc.is_in(keys, value_set=named_sides))
-    was_file = removed >= 0
-    is_old = were_old(modified_us, before_us(limits.now_us, limits.unnamed_seconds))
-    imported, adopted = _imported(keys, history, limits.adopted)
-    is_own = _mask(pc.match_substring_regex(keys, OWN)) & ~_of_other_tables(keys) & ~imported
-    # Without an entry that names it, only the naming scheme and the age of an object tell.
-    goes = ~is_needed & ((is_own & (was_file | is_old)) | (adopted & was_file))
-    chosen, removed = listing.filter(pa.array(goes)), removed[goes]
+    found = classified(listing, history, named_sides, limits)
+    goes = found.goes
+    chosen, removed = listing.filter(pa.array(goes)), found.removed[goes]
     modified = chosen["modified_us"].cast(pa.timestamp("us", "UTC"))
     versions = pa.array(removed, pa.int64(), mask=removed < 0)
-    reasons = pa.chunked_array([_reasons(removed, modified_us[goes], limits)])
+    reasons = pa.chunked_array([_reasons(removed, chosen["modified_us"].to_numpy(), limits)])
     columns = [chosen["key"], chosen["size"], modified, versions, reasons]
     return pa.table(columns, schema=CANDIDATES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassifiedObjects:
+    """Facts that decide about each object of a listing (RET-6)."""
+
+    removed: NDArray[np.int64]
+    """Last version that removed a file of this path; NEVER while it is live, -1 if no file has
+    it."""
+    oldest: int
+    """The earliest version that is kept."""
+    is_side: NDArray[np.bool_]
+    """An entry names it as an overflow metadata file."""
+    is_old: NDArray[np.bool_]
+    """It is too old for a running transaction."""
+    is_own: NDArray[np.bool_]
+    """Writers of this table make such names, and it is in no other table's folder."""
+    is_foreign: NDArray[np.bool_]
+    """It is an imported file that vacuum never removes (IMP-2)."""
+    is_adopted: NDArray[np.bool_]
+    """It is an imported file that vacuum may remove."""
+
+    @property
+    def needed(self) -> NDArray[np.bool_]:
+        """Return a mask of the objects that a kept version or an entry needs."""
+        return (self.removed > self.oldest) | self.is_side
+
+    @property
+    def goes(self) -> NDArray[np.bool_]:
+        """Return a mask of the vacuum candidates."""
+        # Without an entry that names it, only the naming scheme and the age of an object tell.
+        named = self.removed >= 0
+        ours = self.is_own & ~self.is_foreign
+        return ~self.needed & ((ours & (named | self.is_old)) | (self.is_adopted & named))
+
+
+def classified(
+    listing: pa.Table, history: FileHistory, named_sides: pa.Array, limits: RetentionLimits
+) -> ClassifiedObjects:
+    """Return the facts about each object. Args: as `vacuum_candidates`."""
+    assert history.first <= limits.oldest, (history.first, limits.oldest)
+    keys = listing["key"]
+    cutoff_us = before_us(limits.now_us, limits.unnamed_seconds)
+    foreign, adopted = _imported(keys, history, limits.adopted)
+    return ClassifiedObjects(
+        removed=_removed_versions(keys, history),
+        oldest=limits.oldest,
+        is_side=_mask(pc.is_in(keys, value_set=named_sides)),
+        is_old=were_old(listing["modified_us"].to_numpy(), cutoff_us),
+        is_own=_mask(pc.match_substring_regex(keys, OWN)) & ~_of_other_tables(keys),
+        is_foreign=foreign,
+        is_adopted=adopted,
+    )
 
 
 def _removed_versions(keys: pa.ChunkedArray, history: FileHistory) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import CorruptTableError, InvalidRangeError, UnsupportedFeatureError
+from tablefmt.export.table_export import kept_for_copies
 from tablefmt.log.codec import unseal
 from tablefmt.log.log_reader import read_hint
 from tablefmt.log.object_names import CHECKPOINTS, HINT, HISTORY, is_part_key, root_version
@@ -35,7 +36,6 @@ from tablefmt.maintenance.retention import (
     commit_horizon,
     kept_by_log,
     kept_by_store,
-    kept_for_exports,
     kept_seconds,
     now_of,
     whole_view,
@@ -204,6 +204,88 @@ class VacuumReport(ArrowReport):
         return printable_lines(lines)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptVersions:
+    """Limits of what a vacuum keeps: the earliest version that must stay, by what needs it."""
+
+    readable: int
+    """The earliest version that can be read now."""
+    retention: int
+    """The one that the retention keeps (RET-4)."""
+    exports: int | None
+    """The one that copies in other formats show (XPT-12); None without a copy."""
+    tags: int | None
+    """The earliest one that a tag keeps (TAG-2); None without a tag."""
+
+    @property
+    def oldest(self) -> int:
+        """Return the earliest version that stays."""
+        limits = (self.retention, self.exports, self.tags)
+        return max(self.readable, min(each for each in limits if each is not None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumPlan:
+    """Decision of a vacuum, and all it was made from."""
+
+    view: LogView
+    """The whole log, at the head."""
+    listing: pa.Table
+    named: Named
+    kept: KeptVersions
+    limits: RetentionLimits
+    seconds: float
+    """The retention."""
+    files: pa.Table
+    """CANDIDATES."""
+
+
+def plan_vacuum(
+    context: TableContext,
+    retention: Retention | None = None,
+    *,
+    dangerous: bool = False,
+    catch_up: bool = False,
+    view: LogView | None = None,
+) -> VacuumPlan:
+    """Decide what a vacuum would remove now.
+
+    Args:
+        context: the table.
+        retention: how long a version stays; None: by the table's property.
+        dangerous: allow a shorter retention than that property.
+        catch_up: bring copies in other formats up to the head first.
+        view: a view of the whole log (`whole_view`), to read it only once.
+
+    Raises:
+        InvalidRangeError, UnsupportedFeatureError, StoreError: as `vacuum`.
+    """
+    store = context.store
+    check_place(store)
+    view = whole_view(store) if view is None else view
+    seconds, unnamed = _seconds(view.head.metadata, retention, dangerous)
+    # Read the clock before the log's end: a transaction too old to commit by then stays so (RET-6).
+    now_us = now_of(context)
+    adopted = adopted_imports(view.head.metadata)
+    listing = listed(store, _folders(adopted))
+    # Refresh, so that concurrently committed files in the listing do not count as left over.
+    view.refresh()
+    kept = _kept_versions(context, view, now_us, seconds, catch_up=catch_up)
+    limits = RetentionLimits(
+        oldest=kept.oldest, now_us=now_us, unnamed_seconds=unnamed, adopted=adopted
+    )
+    named = Named(view)
+    return VacuumPlan(
+        view=view,
+        listing=listing,
+        named=named,
+        kept=kept,
+        limits=limits,
+        seconds=seconds,
+        files=_plan(view, listing, named, limits),
+    )
+
+
 def vacuum(
     context: TableContext,
     retention: Retention | None = None,
@@ -232,20 +314,10 @@ def vacuum(
             removed.
     """
     check_flags(dry_run=dry_run, breaks_running_transactions=breaks_running_transactions)
-    store = context.store
-    check_place(store)
-    view = whole_view(store)
-    seconds, unnamed = _seconds(view.head.metadata, retention, breaks_running_transactions)
-    # Read the clock before the log's end: a transaction too old to commit by then stays so (RET-6).
-    now_us = now_of(context)
-    adopted = adopted_imports(view.head.metadata)
-    listing = listed(store, _folders(adopted))
-    # Refresh, so that concurrently committed files in the listing do not count as left over.
-    view.refresh()
-    kept = _oldest_kept(context, view, now_us, seconds, catch_up=not dry_run)
-    limits = RetentionLimits(oldest=kept, now_us=now_us, unnamed_seconds=unnamed, adopted=adopted)
-    named = Named(view)
-    files = _plan(view, listing, named, limits)
+    plan = plan_vacuum(
+        context, retention, dangerous=breaks_running_transactions, catch_up=not dry_run
+    )
+    store, view, files = context.store, plan.view, plan.files
     # Older versions that lose no file stay readable.
     oldest = max(view.head.totals.oldest, pc.max(files["removed_version"]).as_py() or 0)
     planned = VacuumReport(
@@ -253,17 +325,18 @@ def vacuum(
         dry_run=dry_run,
         version=view.head.version,
         oldest=oldest,
-        retention_seconds=seconds,
-        listed=listing.num_rows,
+        retention_seconds=plan.seconds,
+        listed=plan.listing.num_rows,
         files=files,
     )
     if dry_run or files.num_rows == 0:
         return planned
-    asked = None if retention is None else seconds
+    asked = None if retention is None else plan.seconds
     _commit(context, planned, asked, checked=not breaks_running_transactions)
     # Decide again after the commit: an earlier concurrent commit may have restored files (RET-5).
     view.refresh()
-    files = _plan(view, listing, named, replace(limits, oldest=view.head.totals.oldest))
+    limits = replace(plan.limits, oldest=view.head.totals.oldest)
+    files = _plan(view, plan.listing, plan.named, limits)
     failures = _remove_planned(store, files["path"].to_pylist(), progress)
     return _finished(planned, view, files, failures)
 
@@ -293,18 +366,21 @@ def _finished(
     return done
 
 
-def _oldest_kept(
+def _kept_versions(
     context: TableContext, view: LogView, now_us: int, seconds: float, *, catch_up: bool
-) -> int:
-    """Return the oldest version that stays, also for tags and for copies in other formats.
+) -> KeptVersions:
+    """Return what stays, also for tags and for copies in other formats.
 
     Spec: RET-4, TAG-2, XPT-12.
     """
-    oldest = view.head.totals.oldest
+    readable = view.head.totals.oldest
     kept = oldest_kept_version(view, now_us, seconds)
-    if kept > oldest:
-        kept = kept_for_exports(context, kept, catch_up=catch_up)
-    return max(oldest, kept_for_tags(view.head.metadata, now_us, kept, oldest))
+    shown = None
+    if kept > readable:
+        shown = kept_for_copies(context.store, view, context.environment, catch_up=catch_up)
+    tagged = kept_for_tags(view.head.metadata, now_us, view.head.version + 1, readable)
+    tags = None if tagged > view.head.version else tagged
+    return KeptVersions(readable=readable, retention=kept, exports=shown, tags=tags)
 
 
 def _folders(adopted: frozenset[int]) -> Sequence[str]:

@@ -38,6 +38,7 @@ from tablefmt.operations.update import update_statement
 from tablefmt.session.commit_options import CommitKeywords, CommitOptions, commit_options
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.input_rows import source_reader, with_reads
+from tablefmt.session.rebase_reasons import CommitReport, commit_report
 from tablefmt.session.staging import OpenTransaction, commit_staged
 from tablefmt.session.statement import Content, Stage, Statement
 from tablefmt.session.statement_scope import analyzed_condition
@@ -84,6 +85,8 @@ class Transaction:
         """The end of the transaction, in a word. None: it is open."""
         self._contested: int | None = None
         """The version that an unknown outcome names."""
+        self._options = CommitOptions()
+        """The options of `commit`, once it was called."""
         self.commit_result: Commit | None = None
         """The result of `commit`."""
 
@@ -269,7 +272,7 @@ class Transaction:
                 removed.
             CommitUnknownError: it may be in the table. The files are kept.
         """
-        checked = commit_options(keywords)
+        checked = self._options = commit_options(keywords)
         self._check_open()
         staged, work = self._whole(), self._work
         files, measured = work.txn.files, work.txn.measured
@@ -292,6 +295,18 @@ class Transaction:
             raise
         self._ended = _COMMITTED
         return self.commit_result
+
+    def why(self) -> CommitReport:
+        """Return the verdict on each commit since the read version, and the rule that decided.
+
+        Nothing is written. Call it before `commit`, or after a conflict. It judges by the rules of
+        the commit itself (CFL-1).
+
+        Raises:
+            VersionNotFoundError: the read version has expired.
+            CorruptTableError, StoreError: the log cannot be read.
+        """
+        return commit_report(self._context, self._whole(), self._options, self._work.digest)
 
     def abort(self) -> None:
         """Abort the transaction and remove its files.

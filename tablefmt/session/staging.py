@@ -313,7 +313,7 @@ def commit_staged(
             return context.no_op(staged.transaction, staged.operation.name)
         if measured is not None:
             staged = _with_metrics(staged, measured)
-        plan = _plan(context, staged, options, digest, floating, since)
+        plan = plan_of_staged(context, staged, options, digest, floating, since)
     return context.finish(plan, _deadline(options, staged))
 
 
@@ -408,7 +408,7 @@ def _discarded_on_failure(context: TableContext, staged: Staged) -> Iterator[Non
         yield
 
 
-def _plan(
+def plan_of_staged(
     context: TableContext,
     staged: Staged,
     options: CommitOptions,

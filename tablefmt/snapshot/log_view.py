@@ -376,16 +376,24 @@ class LogView:
         known = self._snapshot
         if known is not None and known.version == at:
             return known
-        self._snapshot = Snapshot(
-            table_id=self.head.table,
-            version=at,
-            timestamp=self.timestamp_at(at),
-            time_version=self.time_version_at(at),
-            metadata=self.metadata_at(at),
-            sums=self.totals_at(at),
-            source=FileSource(self._checked(self.files_at(at)), self.instead),
-        )
+        self._snapshot = self.state_at(at)
         return self._snapshot
+
+    def state_at(self, version: int) -> Snapshot:
+        """Return the state at a known version, also of one whose files may have been removed.
+
+        Raises:
+            As `snapshot`.
+        """
+        return Snapshot(
+            table_id=self.head.table,
+            version=version,
+            timestamp=self.timestamp_at(version),
+            time_version=self.time_version_at(version),
+            metadata=self.metadata_at(version),
+            sums=self.totals_at(version),
+            source=FileSource(self._checked(self.files_at(version)), self.instead),
+        )
 
     def files_at(self, version: int) -> FileHistory:
         """Return files that include a known version, and perhaps others.

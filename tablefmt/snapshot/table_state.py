@@ -148,7 +148,7 @@ class Snapshot:
             return self.files
 
         wanted = implied(predicate, self.metadata)
-        return self._select(lambda segment: self._survivors(segment, wanted))
+        return self._select(lambda segment: self.survivors(segment, wanted))
 
     def ids_matching(self, predicate: Predicate) -> NDArray[np.int64]:
         """Return the ids of these files, ascending. This reads only the columns that decide."""
@@ -157,14 +157,15 @@ class Snapshot:
         def ids() -> NDArray[np.int64]:
             chosen = [np.zeros(0, np.int64)]
             for segment in self.history.segments:
-                mask = self._survivors(segment, wanted)
+                mask = self.survivors(segment, wanted)
                 if mask.any():
                     chosen.append(segment.files.ids[mask])
             return np.sort(np.concatenate(chosen))
 
         return self._healed(ids)
 
-    def _survivors(self, segment: Segment, predicate: Predicate) -> Mask:
+    def survivors(self, segment: Segment, predicate: Predicate) -> Mask:
+        """Return a mask of the segment's live files that may hold a matching row."""
         if not segment.files.may_match(predicate, self.partition_ids):
             return np.zeros(len(segment), bool)
         known = segment.files.of_fields(fields(predicate))

@@ -106,6 +106,7 @@ IMPURE = {"time", "random", "secrets", "os", "io", "socket", "threading", "subpr
 ALLOWED = {
     ("tablefmt.table", "os"),  # os.PathLike, for a type alone
     ("tablefmt.inspection.table_report", "os"),  # the same
+    ("tablefmt.inspection.explained_table", "os"),  # the same
     ("tablefmt.commit.commit_queue", "os"),  # os.getpid: a forked child has a queue of its own
 }
 

@@ -46,6 +46,7 @@ TESTED_THROUGH_OTHERS = {
         "clone_fit clone_plan clone_replacement delta_log file_copies partition_values "
         "roaring_blobs source source_columns source_description"
     ),
+    "inspection": "explained_table",
     "log": "entry_columns entry_json metadata_json",
     "maintenance": (
         "derived_checks file_checks log_damage manual_checkpoint position_checks stored_objects"
