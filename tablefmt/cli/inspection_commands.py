@@ -94,7 +94,10 @@ def blame_command(
     since: Point,
     until: Point,
 ) -> None:
-    """Print which commits brought or took rows: of a file, a partition or a condition."""
+    """Print which commits brought or took some rows.
+
+    The rows are those of a file, a partition or a condition.
+    """
     given = _partition(partition)
     if sum(each is not None for each in (file, given, where)) != 1:
         raise click.UsageError("expected exactly one of --file, --partition and --where")
@@ -143,7 +146,10 @@ def why_command(
     vacuum: bool,
     version: Point,
 ) -> None:
-    """Print why a file is read or kept, or why a version can be read or not."""
+    """Print why a file is read or kept, or a version expired.
+
+    Ask one question: --where, --vacuum or --file, or --version alone.
+    """
     kinds = (where is not None, vacuum or (file is not None and where is None))
     if sum(kinds) + (version is not None and where is None) != 1:
         raise click.UsageError(

@@ -23,12 +23,12 @@ from tablefmt.cli.command_options import (
     until_stopped,
     version_of,
 )
-from tablefmt.cli.log_records import checked_entries, entry_record, whole_entry
+from tablefmt.cli.log_records import change_sums, checked_entries, entry_record, whole_entry
 from tablefmt.cli.output import Json, print_document, print_lines, print_pairs, print_table, records
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import CorruptTableError, InvalidRangeError, VersionNotFoundError
 from tablefmt.model.log_entry import Entry, Metadata
-from tablefmt.model.times import to_micros
+from tablefmt.model.times import show_time, to_micros
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 
@@ -113,11 +113,10 @@ def dump(
 def _print(
     store: Store, entries: Iterable[tuple[Entry, Metadata]], as_json: bool, *, head: bool = True
 ) -> None:
-    lines = (entry_record(store, entry, metadata) for entry, metadata in entries)
     if as_json:
-        print_lines(lines)
+        print_lines(entry_record(store, entry, metadata) for entry, metadata in entries)
     else:
-        print_table(LOG_COLUMNS, [_line(record) for record in lines], head=head)
+        print_table(LOG_COLUMNS, [_line(store, entry) for entry, _ in entries], head=head)
 
 
 def _check_order(since: Point, until: Point) -> None:
@@ -141,16 +140,14 @@ def _is_at_or_before(entry: Entry, point: Point) -> bool:
     return point is None or entry.version <= point
 
 
-def _line(record: Json) -> list[Any]:
-    added = record["added"]
-    files = f"+{len(added)} -{len(record['removed_ids'])}"
-    rows = sum(file["rows"] for file in added)
-    size = sum(file["size"] for file in added)
-    head = [record["version"], record["timestamp"], record["operation"]]
-    rows_deleted = sum(file["deleted"] + file["updated"] for file in record["deletes"])
-    changed = f"+{rows} -{rows_deleted}" if rows_deleted else f"+{rows}"
-    sums = record["totals"]
-    return [*head, files, changed, f"+{size}", sums["rows"] - sums["deleted"]]
+def _line(store: Store, entry: Entry) -> list[Any]:
+    """Return one line of the log. It needs no records of files, of which there may be many."""
+    sums = change_sums(store, entry)
+    changed = f"+{sums.rows} -{sums.deleted}" if sums.deleted else f"+{sums.rows}"
+    head = [entry.version, show_time(entry.timestamp), entry.operation.name]
+    files = f"+{sums.files} -{len(entry.remove)}"
+    left = entry.totals.rows - entry.totals.deleted
+    return [*head, files, changed, f"+{sums.bytes}", left]
 
 
 @click.command()

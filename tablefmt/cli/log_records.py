@@ -6,6 +6,7 @@ Entries are read one by one, each checked against the entry before it, as far as
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -30,7 +31,7 @@ from tablefmt.model.log_entry import (
 )
 from tablefmt.model.positions import decode_positions, delete_columns, marks_of
 from tablefmt.model.times import show_time
-from tablefmt.snapshot.file_columns import added_table
+from tablefmt.snapshot.file_columns import added_table, exact_sum
 from tablefmt.snapshot.head import advance, first_head
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
@@ -131,6 +132,37 @@ def row_deletes(store: Store, entry: Entry) -> list[Json]:
         {"id": file, "deleted": len(marks.deleted), "updated": len(marks.updated)}
         for file, marks in marks_of(columns).items()
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSums:
+    """Sums of what an entry adds and deletes."""
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    deleted: int = 0
+    """Rows that it deletes or updates by deletion vectors."""
+
+
+def change_sums(store: Store, entry: Entry) -> ChangeSums:
+    """Return the sums of an entry. Only an overflow metadata file is read.
+
+    Raises:
+        CorruptTableError: ADD-6.
+    """
+    files = rows = size = deleted = 0
+    if isinstance(entry.add, OverflowFile):
+        columns = read_overflow(store, entry.add)
+        files = columns.num_rows
+        rows, size = (exact_sum(columns[name].to_numpy()) for name in ("rows", "size"))
+    elif entry.add is not None:
+        files, rows, size = len(entry.add), entry.add.rows, entry.add.bytes
+    if isinstance(entry.delete, OverflowFile):
+        deleted = exact_sum(read_deletes(store, entry.delete)["rows"].to_numpy())
+    elif entry.delete is not None:
+        deleted = sum(entry.delete.rows)
+    return ChangeSums(files, rows, size, deleted)
 
 
 def lineage_records(lineage: Lineage) -> list[Json]:

@@ -5,7 +5,7 @@ Each part is read by itself, so damage in one part leaves the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,17 +17,22 @@ from numpy.typing import NDArray
 from tablefmt.errors import TablefmtError
 from tablefmt.export.table_export import copies_of
 from tablefmt.inspection.rebased_commits import rebased_pairs, versions_of
+from tablefmt.log.compacted_log import read_entries
+from tablefmt.log.log_reader import kept_from
 from tablefmt.maintenance.maintain import due
-from tablefmt.maintenance.vacuum import vacuum
+from tablefmt.maintenance.retention import whole_log
+from tablefmt.maintenance.stored_objects import bytes_of
+from tablefmt.maintenance.vacuum import plan_vacuum
 from tablefmt.model.clustering_columns import clustering_of
+from tablefmt.model.log_entry import StoredEntry
 from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.properties import duration_text
 from tablefmt.model.times import show_time
-from tablefmt.operations.describe import kept_entries
 from tablefmt.operations.metadata_tables import tags
 from tablefmt.pipes.replication_lag import lag
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.table_scan import partition_listing
+from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.table_state import Snapshot
 
 Part = TypeVar("Part")
@@ -110,7 +115,9 @@ def report_facts(context: TableContext) -> ReportFacts:
             problems[name] = str(error)
             return None
 
-    versions = part("commits", lambda: versions_of(kept_entries(context)))
+    log = part("commits", lambda: whole_log(context.store))
+    view = None if log is None else log[0]
+    versions = None if log is None else part("commits", lambda: versions_of(_entries(*log)))
     return ReportFacts(
         uri=context.store.uri,
         table=head.table,
@@ -122,7 +129,7 @@ def report_facts(context: TableContext) -> ReportFacts:
         rebased=None if versions is None else _rebased(versions),
         files=part("files", lambda: _files(snapshot)),
         upkeep=part("maintenance", lambda: _upkeep(context)),
-        retention=part("retention", lambda: _retention(context)),
+        retention=part("retention", lambda: _retention(context, view)),
         sources=part("sources", lambda: _sources(context)),
         tags=part("tags", lambda: _tags(context)),
         exports=part("exports", lambda: _exports(context)),
@@ -205,15 +212,26 @@ def _upkeep(context: TableContext) -> Columns:
     return Columns(("task", "why"), tuple((one.work, one.reason) for one in due(context)))
 
 
-def _retention(context: TableContext) -> dict[str, Any]:
-    dry = vacuum(context)
+def _entries(view: LogView, entries: Sequence[StoredEntry]) -> Sequence[StoredEntry]:
+    """Return all entries of the table in the log: those that the view was made of, and older ones
+    that an expiry left.
+    """
+    own = [each for each in entries if each.entry.table == view.head.table]
+    if view.base.version < 0:
+        return own
+    first = kept_from(view.store, view.base.version)
+    return [*read_entries(view.store, first, view.base.version, view.base.version), *own]
+
+
+def _retention(context: TableContext, view: LogView | None) -> dict[str, Any]:
+    plan = plan_vacuum(context, view=view)
     return {
-        "oldest version that can be read": context.view.head.totals.oldest,
-        "oldest version after the next vacuum": dry.oldest,
-        "deletedFileRetentionDuration": duration_text(dry.retention_seconds),
-        "files that the next vacuum would remove": dry.files.num_rows,
-        "bytes that it would free": dry.bytes,
-        "objects below the table": dry.listed,
+        "oldest version that can be read": plan.view.head.totals.oldest,
+        "oldest version after the next vacuum": plan.oldest,
+        "deletedFileRetentionDuration": duration_text(plan.seconds),
+        "files that the next vacuum would remove": plan.files.num_rows,
+        "bytes that it would free": bytes_of(plan.files),
+        "objects below the table": plan.listing.num_rows,
     }
 
 

@@ -6,7 +6,7 @@ a table keeps. Spec: RET-4, RET-5, RET-6, ENT-13, HIS-2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tablefmt.commit.transaction_plan import Staged
@@ -20,6 +20,7 @@ from tablefmt.model.log_entry import (
     Operation,
     OperationClass,
     PartitionScope,
+    StoredEntry,
 )
 from tablefmt.model.properties import duration_seconds, get_property, transaction_seconds
 from tablefmt.model.tags import kept_for_tags
@@ -204,8 +205,16 @@ def whole_view(store: Store, *, ended: bool = False) -> LogView:
     Raises:
         As `LogView.open`.
     """
+    return whole_log(store, ended=ended)[0]
+
+
+def whole_log(store: Store, *, ended: bool = False) -> tuple[LogView, Sequence[StoredEntry]]:
+    """Return the view of `whole_view`, and the entries that it was made of, to read them once.
+
+    After an expiry, entries at and before the view's base may exist too. Args: as `whole_view`.
+    """
     opened = open_log(store, whole=True, packed=True)
     view = LogView(store, opened.entries, opened.base, whole=True, asked=opened.asked)
     check_not_ended(store, view.head, ended)
     view.begins_anew = ended
-    return view
+    return view, opened.entries

@@ -239,6 +239,14 @@ class VacuumPlan:
     files: pa.Table
     """CANDIDATES."""
 
+    @property
+    def oldest(self) -> int:
+        """Return the earliest version that can be read afterwards.
+
+        Older versions that lose no file stay readable.
+        """
+        return max(self.kept.readable, pc.max(self.files["removed_version"]).as_py() or 0)
+
 
 def plan_vacuum(
     context: TableContext,
@@ -318,13 +326,11 @@ def vacuum(
         context, retention, dangerous=breaks_running_transactions, catch_up=not dry_run
     )
     store, view, files = context.store, plan.view, plan.files
-    # Older versions that lose no file stay readable.
-    oldest = max(view.head.totals.oldest, pc.max(files["removed_version"]).as_py() or 0)
     planned = VacuumReport(
         uri=store.uri,
         dry_run=dry_run,
         version=view.head.version,
-        oldest=oldest,
+        oldest=plan.oldest,
         retention_seconds=plan.seconds,
         listed=plan.listing.num_rows,
         files=files,
