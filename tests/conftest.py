@@ -23,6 +23,7 @@ from tests.scheduling import (  # noqa: E402
     ADDRESS,
     OneSession,
     add_to_the_soak,
+    few,
     leave_to_the_soak,
     path_of,
     rank,
@@ -39,7 +40,7 @@ OF_THE_DISK = ("tests/store/", "tests/system/faults/", "tests/system/processes/"
 """Tests of what a disk does are on the one that temporary files are on anyhow."""
 
 # The same examples in every run, but for the soak, which says how to have its own again.
-settings.register_profile("fixed", deadline=None, derandomize=True)
+settings.register_profile("fixed", max_examples=few(100), deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, print_blob=True)
 
 

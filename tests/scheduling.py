@@ -94,13 +94,18 @@ def leave_to_the_soak(items: list[pytest.Item]) -> None:
 FEWER = 3
 
 
+def few(count: int) -> int:
+    """Return how many of `count` random examples run at each change."""
+    return -(-count // FEWER)
+
+
 def examples(count: int) -> settings:
     """Return settings for random examples: `count` in the soak, and a third at each change.
 
     A change has the same examples as every other. The soak has new ones in each run.
     """
     same = settings.get_profile("fixed") is settings.default
-    return settings(max_examples=-(-count // FEWER) if same else count, deadline=None)
+    return settings(max_examples=few(count) if same else count, deadline=None)
 
 
 def add_to_the_soak(items: list[pytest.Item]) -> None:

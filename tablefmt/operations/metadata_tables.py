@@ -12,19 +12,38 @@ import pyarrow as pa
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.model.name_matching import folded
+from tablefmt.model.tags import tags_of
 from tablefmt.model.times import Time
 from tablefmt.operations.describe import history, snapshot_rows
-from tablefmt.operations.tag_listing import tag_rows
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.table_scan import file_listing, partition_listing
 from tablefmt.snapshot.table_state import Snapshot
 
+TAGS_SCHEMA = pa.schema(
+    [
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("retain_until", pa.timestamp("us", "UTC")),
+        pa.field("can_be_read", pa.bool_(), nullable=False),
+    ]
+)
+"""Columns of `Table.tags`. `retain_until` is NULL for a version that stays with its tag."""
+
 
 def tags(context: TableContext) -> pa.Table:
-    """Return `tag_rows` of the newest version."""
+    """Return one row for each tag of the newest version, in the order of names."""
     context.view.refresh()
     head = context.view.head
-    return tag_rows(head.metadata, head.totals.oldest)
+    rows = [
+        {
+            "name": name,
+            "version": tag.version,
+            "retain_until": tag.until,
+            "can_be_read": tag.version >= head.totals.oldest,
+        }
+        for name, tag in tags_of(head.metadata).items()
+    ]
+    return pa.Table.from_pylist(rows, TAGS_SCHEMA)
 
 
 def snapshots(context: TableContext) -> pa.Table:

@@ -55,7 +55,7 @@ TESTED_THROUGH_OTHERS = {
         "argument_checks argument_names cached_property clustering_columns features "
         "identity_columns import_layouts plain_properties scalar_values tags times"
     ),
-    "operations": "alterations describe merge merge_matches prepared_merge tag_listing",
+    "operations": "alterations describe merge merge_matches prepared_merge",
     "pipes": "keyed_merge replication_lag",
     "session": (
         "background_work commit_result identity_claims input_rows metadata_changes "

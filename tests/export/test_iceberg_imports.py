@@ -46,6 +46,7 @@ def check(readers: list[Any]) -> Callable[..., None]:
     return compare
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_hive_folder_and_the_life_of_its_table(
     elsewhere: bool, tmp_path: Path, check: Callable[..., None]

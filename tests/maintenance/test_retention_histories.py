@@ -133,6 +133,7 @@ class History:
         assert_sound(self.store)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_kept_reads_as_it_was_and_the_rest_is_refused(seed: int) -> None:

@@ -69,6 +69,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, forked_python: Path) -> Iter
             "spark.sql.adaptive.enabled": "false",
             # For its user interface, which is off, Spark formats the plan of each query.
             "spark.sql.ui.explainMode": "simple",
+            # Executors log a dozen lines for each task, unless they follow the level below.
+            "spark.executor.syncLogLevel.enabled": "true",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
     )

@@ -39,7 +39,7 @@ class TestMemoryStore(StoreContract):
 
 class TestS3Store(StoreContract):
     # The server answers one put at a time, so more of them meet no other order of events.
-    raced_keys = 25
+    raced_keys = 10
 
     @pytest.fixture
     def store(self, s3_uri: str, s3_server: S3Server) -> Store:

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from tests.s3server import S3Server
 
 CREATORS = 16
-KEYS = 20
+KEYS = 8
 
 
 @pytest.fixture

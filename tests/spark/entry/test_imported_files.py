@@ -39,7 +39,7 @@ def test_hive_folders_are_read_and_changed_natively(spark: Any, tmp_path: Path) 
 
 
 def test_names_of_their_own_are_read_through_arrow(spark: Any, tmp_path: Path) -> None:
-    """IMP-4: by path and by name, in joins, subqueries and views, of old versions; and DML."""
+    """IMP-4: by path, by name, in joins, subqueries, views, streams, of old versions; and DML."""
     tablefmt.spark.register(spark)
     path = tmp_path / "t"
     write(path / "a.parquet", {"A": pa.array([1, 2], pa.int32()), "s": ["x", "y"]})
@@ -51,6 +51,9 @@ def test_names_of_their_own_are_read_through_arrow(spark: Any, tmp_path: Path) -
     assert frame.columns == ["A", "s"]
     expected = [(1.0, "x"), (1.5, "x"), (2.0, "y"), (None, None)]
     assert rows(frame) == rows(table.to_df()) == sorted(expected, key=repr)
+    stream = spark.readStream.format("tablefmt").load(str(path)).writeStream.format("memory")
+    stream.queryName("streamed").trigger(availableNow=True).start().awaitTermination()
+    assert rows(spark.table("streamed")) == sorted(expected, key=repr)
     name = f"tablefmt.`{path}`"
     assert rows(spark.sql(f"SELECT s, A + 1 AS b FROM {name} WHERE A > 1 AND s = 'x'")) == [
         ("x", 2.5)

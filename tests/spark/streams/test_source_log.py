@@ -233,6 +233,7 @@ def test_a_trigger_that_finds_nothing_asks_for_one_object(table: tablefmt.Table)
     assert {key for _, key in counting.requests} <= {entry_key(v) for v in range(5, 15)}
 
 
+@pytest.mark.slow
 def test_a_backlog_is_read_once_however_small_its_batches_are() -> None:
     """STR-6: entries read ahead are kept for the next polls, which count their cost."""
     store = memory()

@@ -171,6 +171,7 @@ def test_no_schedule_breaks_an_invariant(explored):
     assert (broken, unfinished) == ({}, [])
 
 
+@pytest.mark.slow
 def test_at_least_half_a_million_different_schedules_are_covered(explored):
     """Scenarios differ in writers or verdicts, so no two of those counted share a schedule."""
     counted = {name: found.schedules for name, found in explored.items() if name not in OVERLAPPING}
@@ -189,6 +190,7 @@ def test_two_writers_with_two_faults_and_three_with_one_are_among_them():
     assert bounds >= {(2, 2), (3, 1)}
 
 
+@pytest.mark.slow
 def test_every_outcome_occurs_where_it_can(explored):
     """CMT-1: the exploration reaches what it claims to check."""
     always = {"Committed", "Rejected", "Unknown"}
