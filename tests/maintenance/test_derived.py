@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -116,11 +118,21 @@ def test_only_names_of_ours_go() -> None:
     assert superseded(listing, keys, None, needed(50)) == []
 
 
-def long_table(versions: int = 100, **more: Any) -> tuple[Dated, Table, Clock, KNOWN]:
-    """A checkpoint every third version, a version every quarter of an hour."""
+@dataclass(frozen=True)
+class Long:
+    """The objects of a long table, and when each was written."""
+
+    objects: dict[str, bytes]
+    written: dict[str, int]
+    clock: Clock
+    known: KNOWN
+
+
+@cache
+def made(versions: int, more: frozenset[tuple[str, str]]) -> Long:
     clock = Clock(NOW)
     store = Dated(clock)
-    table = new_table(store, clock=clock, partitioned=True, **more)
+    table = new_table(store, clock=clock, partitioned=True, **dict(more))
     chance = random.Random(versions)
     for number in range(1, versions):
         clock.forward(900)
@@ -129,7 +141,20 @@ def long_table(versions: int = 100, **more: Any) -> tuple[Dated, Table, Clock, K
             table.delete(f"id = {chance.randrange(number)}")
         if number % 3 == 0:
             table.checkpoint()
-    return store, table, clock, {v: ids(table, v) for v in range(table.version + 1)}
+    objects = {one.key: store.get(one.key) for one in store.list_after("")}
+    known = {version: ids(table, version) for version in range(table.version + 1)}
+    return Long(objects, store.written, clock, known)
+
+
+def long_table(versions: int = 100, **more: str) -> tuple[Dated, Table, Clock, KNOWN]:
+    """A checkpoint every third version, a version every quarter of an hour."""
+    long = made(versions, frozenset(more.items()))
+    clock = Clock(long.clock.micros, long.clock.seconds)
+    store = Dated(clock)
+    for key, body in long.objects.items():
+        store.inner.put(key, body)
+    store.written = dict(long.written)
+    return store, handle(store, clock), clock, long.known
 
 
 def assert_reads(table: Table, known: KNOWN) -> None:
