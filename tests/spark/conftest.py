@@ -19,6 +19,7 @@ from tablefmt.spark.backends.native.native_relation import Files, pruner
 from tablefmt.spark.jvm.java_classes import problem
 from tests import jvms, python_forks
 from tests.places import ROOT
+from tests.scheduling import SESSION
 from tests.spark import jvm_names
 
 # Its assertions are those of the tests that use it.
@@ -32,7 +33,7 @@ JVMS = frozenset({"spark", "connect_address"})
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith(SESSION):
             # Tests that start a JVM in another way have the mark in their source.
             if JVMS.intersection(getattr(item, "fixturenames", ())):
                 item.add_marker("spark")

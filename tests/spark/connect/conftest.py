@@ -17,6 +17,7 @@ import pytest
 from tablefmt.spark.entry.python_source import register_source
 from tests import jvms
 from tests.places import ROOT
+from tests.scheduling import CONNECT
 
 MASTER = os.environ.get("TABLEFMT_TEST_MASTER", "local-cluster[1,2,1024]")
 ZONE = "America/New_York"
@@ -24,7 +25,7 @@ ZONE = "America/New_York"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith(CONNECT):
             item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))
 
 
