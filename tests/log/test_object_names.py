@@ -35,9 +35,10 @@ def test_one_path_is_refused_alone_and_among_others(path: str | None, lead: int)
 
 
 @pytest.mark.slow
-def test_any_text_is_told_apart_as_by_itself() -> None:
+@pytest.mark.parametrize("count", [1_000, pytest.param(3_000, marks=pytest.mark.soak)])
+def test_any_text_is_told_apart_as_by_itself(count: int) -> None:
     chance = random.Random(3)
-    for _ in range(3000):
+    for _ in range(count):
         text = "".join(chance.choice("a./\\é\n-") for _ in range(chance.randrange(8)))
         assert_told(["data/" + text, text], chance.randrange(3))
 
