@@ -360,6 +360,7 @@ def exported_objects(table: Table) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", ["2", "3"])
 def test_an_exporter_may_die_at_any_write(form: str) -> None:
     """XPT-1: each version is the same in the end, byte for byte, and nothing is left over."""

@@ -47,6 +47,6 @@ def test_a_cycle_is_found() -> None:
 def test_without_the_check_of_added_rows_lists_have_cycles(monkeypatch: Any) -> None:
     """CFL-8 left out."""
     monkeypatch.setattr(conflict_check, "_appended", lambda *_: None)
-    found = list(faults(play(7, 100)))
+    found = list(faults(play(7, 60)))
     assert any(fault.startswith("cycle") for fault in found)
     assert any(fault.startswith("list") for fault in found)
