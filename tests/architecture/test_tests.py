@@ -37,7 +37,9 @@ TESTED_THROUGH_OTHERS = {
     "demo": "story",
     ".": "duckdb polars printable",
     "engines": "duckdb_query duckdb_tables polars_scan table_argument",
-    "export": "delta_actions export_refusals iceberg_commit iceberg_deletes written_columns",
+    "export": (
+        "delta_actions delta_state export_refusals iceberg_commit iceberg_deletes written_columns"
+    ),
     "expressions": (
         "ansi_comparisons arrow_values check_constraints constant_values constraint_tokens "
         "duckdb_operators duckdb_types set_assignments"

@@ -508,7 +508,7 @@ def test_commits_of_another_program_block_the_export(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("to", ["delta", "iceberg"])
 def test_an_export_on_demand_knows_what_the_copy_was_made_from(to: Any) -> None:
-    """XPT-3: of a log whose newest entry was lost, and of one that another entry replaced."""
+    """XPT-3: the newest entry of the log was lost, or another entry replaced it."""
     table = new_table()
     for number in range(3):
         table.append(rows(number))
