@@ -85,7 +85,7 @@ def inspect_log(store: Store) -> DamagedLog:
     log = DamagedLog(oldest, max(versions, default=-1))
     _add_gaps(found, versions, oldest)
     _add_broken_links(found, sound)
-    log.lost = _restorable(store, [*found], sound)
+    log.lost = _restorable(store, found, sound)
     log.damage = [
         Damage(d.version, d.key, d.rule, d.detail, "restorable-entry") if v in log.lost else d
         for v, d in sorted(found.items())
@@ -98,7 +98,8 @@ def _add_gaps(found: dict[int, Damage], versions: Sequence[int], oldest: int) ->
     """Add the missing versions. A wide gap counts as one damage at its first version. Pure."""
     known = [oldest - 1, *(version for version in versions if version >= oldest)]
     for before, after in itertools.pairwise(known):
-        for version in range(before + 1, min(after, before + 1 + WINDOW_MAX)):
+        last = after if after - before <= WINDOW_MAX else before + 2
+        for version in range(before + 1, last):
             gap = LogGapError(version, after)
             found[version] = Damage(
                 version, entry_key(version), "LOG-2", gap.detail, "missing-entry"

@@ -426,6 +426,16 @@ def test_a_tag_below_the_oldest_version_is_an_error(monkeypatch: pytest.MonkeyPa
     assert [(one.object, one.kind) for one in report.findings] == [("tag.quarter", "expired-tag")]
 
 
+def test_names_far_beyond_the_log_are_counted_once(sound: MemoryStore) -> None:
+    """VFY-2: anybody may store an object of any version's name."""
+    store = copy_to(sound, memory())
+    for version in (25, 2**40, 2**63 - 1):
+        store.put(entry_key(version), store.get(entry_key(3)))
+    report = checked(store, deep=False)
+    assert len(report.findings) == 5 + 1 + 2 * 2
+    assert (report.version, report.newest_readable, report.first_damaged) == (None, HEAD, HEAD + 1)
+
+
 def test_every_kind_has_a_test() -> None:
     kinds = {one for _, one, *_ in DAMAGES.values()}
     tested_elsewhere = {
@@ -447,6 +457,8 @@ def test_packed_history_is_read_instead_of_entries() -> None:
     assert verify(counted).ok
     entries = {key for verb, key in counted.requests if verb == "get" and key.startswith("_log/0")}
     assert len(entries) < 20
+    writes = {"put", "put_if_absent", "open_output", "delete", "delete_many"}
+    assert not writes & {verb for verb, _ in counted.requests}
 
 
 @pytest.mark.parametrize(
