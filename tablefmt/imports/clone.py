@@ -71,9 +71,18 @@ class CloneKeywords(TypedDict, total=False):
 
 
 def clone_roots(source: TableContext, version: int) -> list[str]:
-    """Return the folders that a reader of a shallow clone must allow (IMP-3)."""
+    """Return the folders that a new handle on a shallow clone may read.
+
+    They are the source's own, and those that the user allowed for the source. Its log can name any
+    folder, so a clone allows no other one (IMP-3).
+    """
     snapshot = source.view.snapshot(version)
-    return CloneSource.of(source.store.uri, snapshot, source.view.read_head).roots()
+    return _allowed(source, CloneSource.of(source.store.uri, snapshot, source.view.read_head))
+
+
+def _allowed(source: TableContext, described: CloneSource) -> list[str]:
+    store = source.store
+    return [r for r in described.roots() if r == described.uri or store.folder(r) is not None]
 
 
 def clone_store(source: Store, into: Uri, storage_options: Mapping[str, Any] | None) -> Store:
@@ -127,7 +136,7 @@ def clone(
         prepare(target)
     place = target
     if shallow:
-        readable = {root: source.store.portable_options() for root in described.roots()}
+        readable = {root: source.store.portable_options() for root in _allowed(source, described)}
         place = ImportingStore(target, readable, open_store)
     parameters = {"source": described.uri, "sourceVersion": at, "isShallow": shallow}
     table = open_if_exists(place) if there else None

@@ -250,7 +250,8 @@ def _commits_by_time(versions: pa.Table) -> str:
     counts = Counter(names)
     kinds = [name for name, _ in counts.most_common(KINDS)]
     first, last = int(times[0]), int(times[-1])
-    slot = np.minimum((times - first) * SLOTS // max(last - first, 1), SLOTS - 1)
+    # As floats: eight thousand years in µs, times the number of slots, exceed 64 bits.
+    slot = ((times - first) / max(last - first, 1) * SLOTS).astype(np.int64).clip(max=SLOTS - 1)
     place = {name: at for at, name in enumerate(kinds)}
     kind = np.array([place.get(name, KINDS) for name in names])
     table = np.zeros((SLOTS, KINDS + 1), np.int64)

@@ -22,7 +22,7 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.imports import clone as clone_module
-from tablefmt.imports.clone import clone
+from tablefmt.imports.clone import clone, clone_roots
 from tablefmt.operations import create as create_module
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.object_store import Request
@@ -112,6 +112,21 @@ def test_a_clone_and_its_source_change_apart(tmp_path: Path, shallow: bool) -> N
     anew = source.clone(tmp_path / "copy", shallow=shallow)
     assert anew.version > 0
     assert alike(reopened(anew, source.uri).to_arrow()) == expected
+
+
+def test_a_clone_allows_no_folder_that_the_user_did_not_allow(tmp_path: Path) -> None:
+    """IMP-3, CLN-2: the log of a source may name the folder of somebody else."""
+    hive(tmp_path / "private")
+    tablefmt.import_table(tmp_path / "private", into=tmp_path / "source")
+    source = tablefmt.open(tmp_path / "source")
+    assert clone_roots(source.context, source.version) == [source.uri]
+    shallow = source.clone(tmp_path / "shallow")
+    for table in (source, shallow, reopened(shallow, source.uri)):
+        with pytest.raises(UnsupportedFeatureError, match="import_roots"):
+            table.to_arrow()
+    with pytest.raises(UnsupportedFeatureError, match="import_roots"):
+        source.clone(tmp_path / "deep", shallow=False)
+    assert not tablefmt.exists(tmp_path / "deep")
 
 
 @BOTH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -15,7 +16,15 @@ import tablefmt
 from tablefmt.errors import CorruptTableError, InvalidArgumentError
 from tablefmt.inspection.notebook_summary import notebook_summary
 from tablefmt.inspection.report_facts import report_facts
-from tablefmt.inspection.report_page import POINTS, _shown, report_page, size_text
+from tablefmt.inspection.report_page import (
+    POINTS,
+    SLOTS,
+    WIDTH,
+    _commits_by_time,
+    _shown,
+    report_page,
+    size_text,
+)
 from tablefmt.inspection.table_report import table_report
 from tests.cli.conftest import run
 from tests.tables import memory, rows
@@ -188,6 +197,15 @@ def test_a_line_keeps_its_peaks() -> None:
     assert {0, 12_345, 40_001, 49_999} <= set(shown)
     assert shown == sorted(set(shown))
     assert len(shown) <= 2 * POINTS + 2
+
+
+def test_commits_of_the_first_and_of_the_last_time_are_at_the_ends() -> None:
+    """TIM-1: a log may have them both."""
+    times = [0, 253_402_300_799_999_998, 253_402_300_799_999_999]
+    versions = pa.table({"timestamp": pa.array(times, pa.int64()), "operation": ["WRITE"] * 3})
+    bars = re.findall(r'<rect x="([^"]+)"', _commits_by_time(versions))
+    step = WIDTH / SLOTS
+    assert bars == [f"{column * step + 1:.1f}" for column in (0, SLOTS - 1)]
 
 
 def test_sizes_are_in_units_of_people() -> None:

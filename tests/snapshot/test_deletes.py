@@ -6,6 +6,7 @@ import io
 import itertools
 import random
 
+import orjson
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -16,12 +17,16 @@ from logdump.folder import Folder
 import tablefmt
 from tablefmt.data.row_reader import locate_rows, read_files
 from tablefmt.data.selection import select_rows
-from tablefmt.errors import CorruptDataError
+from tablefmt.errors import CorruptDataError, CorruptEntryError
+from tablefmt.log.codec import seal
+from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import OperationClass, RowUpdate
+from tablefmt.store.object_store import Store
 from tests.oracle import assert_agrees, logdump
 from tests.rows import Positions, Row, Run, StagedTable
 from tests.scheduling import examples
-from tests.tables import tuples
+from tests.tables import handle, memory, new_table, tuples
+from tests.tables import rows as numbered
 
 _numbers = itertools.count()
 
@@ -255,3 +260,32 @@ def test_files_with_deleted_rows_are_not_read_without_their_vectors() -> None:
     snapshot = table.table.context.view.snapshot()
     with pytest.raises(AssertionError, match="vectors"):
         list(read_files(table.store, snapshot.files, snapshot.schema, snapshot.schema.fields))
+
+
+@pytest.mark.broken_tables
+def test_more_rows_than_a_file_has_left_are_damage() -> None:
+    """DEL-1: the sums of the table allow it, so only the file tells."""
+    marks = of_four(memory())
+    handle(marks).delete("id > 1")
+    store = of_four(memory())
+    table = handle(store)
+    table.append(numbered(*range(100, 110)))
+    table.delete("id < 3")
+    version = table.delete("id = 3").version
+    entry, three = (
+        orjson.loads(each.get(entry_key(at))) for each, at in ((store, version), (marks, 2))
+    )
+    assert (entry["totals"]["deleted"], three["delete"]["rows"]) == (3, [3])
+    entry["delete"] = three["delete"]
+    entry["totals"]["deleted"] = 5
+    del entry["checksum"]
+    store.put(entry_key(version), seal(entry))
+    with pytest.raises(CorruptEntryError, match="more rows of a file than it has") as caught:
+        handle(store).scan().count()
+    assert caught.value.rule == "DEL-1"
+
+
+def of_four(store: Store) -> Store:
+    """Return a store with a table of one file of four rows."""
+    new_table(store).append(numbered(1, 2, 3, 4))
+    return store
