@@ -19,6 +19,7 @@ from importlib import resources
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.jvm.callback_guard import guard
 from tablefmt.spark.pyspark_objects import JavaObject
 
 _IDS_PER_POOL = 1 << 32
@@ -43,6 +44,7 @@ def ensure_started(gateway: JavaObject) -> None:
             # Without PYSPARK_PIN_THREAD, py4j itself has given both sides a token.
             # PySpark states no types for it.
             ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+            guard(gateway._callback_server)
             return
         token = secrets.token_hex(32)
         # The running server shares the parameters, so it requires the token from now on.
@@ -50,6 +52,7 @@ def ensure_started(gateway: JavaObject) -> None:
         try:
             _close_off(gateway)
             _start(gateway)
+            guard(gateway._callback_server)
             _connect_jvm(gateway, token)
         except (AttributeError, Py4JError, TypeError) as error:
             parameters.auth_token = None
