@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import click
@@ -163,7 +164,7 @@ GAP = 2
 def print_pairs(pairs: Mapping[str, Any]) -> None:
     """Print one name and value a line. On a terminal, long values are folded, and mappings expanded
     to one item a line."""
-    width = max((cell_len(printable(name)) for name in pairs), default=0) + GAP
+    width = max((_width(printable(name)) for name in pairs), default=0) + GAP
     console = Console(file=sys.stdout) if sys.stdout.isatty() else None
     for name, value in pairs.items():
         lines = [cell(value)]
@@ -176,7 +177,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
 
 
 def _padded(text: str, width: int) -> str:
-    return text + " " * (width - cell_len(text))
+    return text + " " * (width - _width(text))
 
 
 def print_table(
@@ -196,13 +197,25 @@ def print_table(
         return
     texts = [[cell(value) for value in row] for row in rows]
     lines = [[printable(name) for name in columns], *texts] if head else texts
-    widths = [max((cell_len(line[at]) for line in lines), default=0) for at in range(len(columns))]
-    for line in lines:
-        parts = [
-            " " * (width - cell_len(text)) + text if to_right else _padded(text, width)
+    widths = [max((_width(line[at]) for line in lines), default=0) for at in range(len(columns))]
+    shown = (
+        "  ".join(
+            " " * (width - _width(text)) + text if to_right else _padded(text, width)
             for text, width, to_right in zip(line, widths, right, strict=True)
-        ]
-        click.echo("  ".join(parts).rstrip())
+        ).rstrip()
+        for line in lines
+    )
+    # Each call flushes the output, so lines go out together.
+    while some := list(islice(shown, LINES_AT_ONCE)):
+        click.echo("\n".join(some))
+
+
+LINES_AT_ONCE = 500
+
+
+def _width(text: str) -> int:
+    """Return the columns that a text takes. Almost every text is ASCII, with one for each."""
+    return len(text) if text.isascii() else cell_len(text)
 
 
 def _expanded(value: Any) -> str:
@@ -222,7 +235,7 @@ def _is_wide(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
     needed = GAP * (len(columns) - 1)
     for at, name in enumerate(columns):
         words = (printable(name), *(word for row in rows for word in cell(row[at]).split()))
-        needed += min(READABLE, max(map(cell_len, words)))
+        needed += min(READABLE, max(map(_width, words)))
     return needed > Console(file=sys.stdout).width
 
 

@@ -15,7 +15,7 @@ from tablefmt.inspection.rebased_commits import ConflictReport, conflicts
 from tablefmt.inspection.removal_reasons import RemovalReport
 from tablefmt.inspection.table_report import table_report
 from tablefmt.inspection.version_reasons import VersionReport
-from tablefmt.inspection.why_reports import WhyReport, why
+from tablefmt.inspection.why_reports import why
 from tablefmt.model.argument_names import check_method_names
 from tablefmt.session.table_scan import ReadableTable
 
@@ -105,7 +105,7 @@ class ExplainedTable(ReadableTable):
         where: Condition = None,
         version: int | str | None = None,
         vacuum: bool = False,
-    ) -> WhyReport:
+    ) -> PruningReport | RemovalReport | VersionReport:
         """Return the reasons for a decision, from the code that makes it. Nothing is changed.
 
         - `where`, perhaps with `file` and `version`: why a scan reads a file or leaves it out.
