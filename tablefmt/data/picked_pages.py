@@ -48,7 +48,7 @@ class PickedPages(NamedTuple):
     names: tuple[str, ...]
     body: pa.Buffer
     rows: NDArray[np.int64]
-    """Where the wanted rows are in this file."""
+    """Positions of the wanted rows in this file."""
 
 
 def flat_columns(leaves: Sequence[Leaf]) -> dict[str, int]:
@@ -164,7 +164,7 @@ def _file(source: Any, chunks: Sequence[_Chunk], hit: Sequence[int], rows: int) 
 
 
 def _runs(pages: Iterable[Page]) -> list[tuple[int, int]]:
-    """Return the byte ranges of pages, with neighbours as one range."""
+    """Return the byte ranges of pages, with adjacent pages as one range."""
     runs: list[tuple[int, int]] = []
     for page in pages:
         stop = page.start + page.header + page.packed

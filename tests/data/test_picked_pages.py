@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tablefmt
@@ -18,6 +18,7 @@ from tablefmt.data import direct_reader
 from tablefmt.data.picked_pages import flat_columns, picked_pages
 from tablefmt.errors import CorruptDataError
 from tablefmt.log.bounded_parquet import columns_of, open_checked
+from tests.scheduling import examples
 
 CODECS = ["none", "snappy", "gzip", "brotli", "zstd", "lz4"]
 PICKABLE = {"none", "snappy", "gzip", "brotli", "zstd"}
@@ -51,7 +52,7 @@ def rows_of(chance: random.Random, count: int) -> pa.Table:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     seed=st.integers(0, 2**32),
     count=st.integers(1, 400),
@@ -114,7 +115,7 @@ def test_few_pages_are_read_and_verified(tmp_path: Path, monkeypatch: pytest.Mon
     """DAT-5: one changed bit in a page that is picked is an error, and names the file."""
     monkeypatch.setattr("tablefmt.data.matching_rows.WINDOW_ROWS", 100)
     read: list[tuple[str, ...]] = []
-    real = direct_reader.picked_pages
+    real = picked_pages
 
     def told(*given: Any) -> Any:
         found = real(*given)

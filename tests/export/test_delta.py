@@ -560,8 +560,8 @@ def test_a_checkpoint_of_another_program_blocks_the_export() -> None:
     store.delete(key)
     table.export("delta")
     made = store.get(key)
-    for one in list(store.list_after(LOG)):
-        store.delete(one.key)
+    for left in list(store.list_after(LOG)):
+        store.delete(left.key)
     sink = pa.BufferOutputStream()
     pq.write_table(pq.read_table(pa.BufferReader(made)), sink, compression="none")
     again = sink.getvalue().to_pybytes()

@@ -12,6 +12,7 @@ from tablefmt.errors import CommitRejectedError, TableExistsError, TablefmtError
 from tablefmt.imports import import_table
 from tablefmt.imports.import_table import import_source
 from tablefmt.log.object_names import entry_key
+from tablefmt.operations.create import create_as
 from tablefmt.store.local_store import LocalStore
 from tablefmt.testing.faults import Fault, FaultyStore, Killed
 from tests.imports.sources import alike, contents, hive, write
@@ -91,7 +92,7 @@ def test_of_two_importers_at_once_one_creates_the_table(
     source, place = tmp_path / "s", tmp_path / "t"
     rows = hive(source)
     write(tmp_path / "u" / "a.parquet", {"x": [1]})
-    real = import_table.create_as
+    real = create_as
 
     def stops(_: int, verb: str, key: str) -> Fault | None:
         kills = (verb, key) == ("put_if_absent", entry_key(0)) and other == "stops"
