@@ -154,10 +154,22 @@ def repair(
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError: of the commit.
     """
     before = verify(store, deep=deep, progress=progress)
-    steps = planned(before.findings, accept_loss)
+    entries = [one for one in before.findings if one.kind == "restorable-entry"]
+    done: list[RepairStep] = []
+    now = before
+    if entries:
+        # Entries come first: they may hide the rest of the damage.
+        steps = planned(entries, ())
+        if dry_run:
+            rest = [one.object for one in before.findings if one.object in accept_loss]
+            steps = planned(before.findings, rest)
+            return RepairReport(store.uri, True, steps, before, None)
+        done += _restore_entries(store, steps, environment)
+        now = verify(store, deep=deep, progress=progress)
+    left = [one for one in now.findings if one.kind != "restorable-entry"]
+    steps = planned(left, accept_loss)
     if dry_run:
         return RepairReport(store.uri, True, steps, before, None)
-    done: list[RepairStep] = []
     version = None
     for kind in ACTIONS:
         some = [step for step in steps if step.kind == kind]

@@ -256,6 +256,20 @@ def test_a_file_is_given_up_by_name_alone(sound: MemoryStore) -> None:
     handle(store).append(rows(30))
 
 
+def test_one_repair_mends_damage_behind_damage(sound: MemoryStore) -> None:
+    """VFY-4: a lost entry hides a lost file, a damaged root and a wrong hint."""
+    store = copy_to(sound, memory())
+    lost = drop_file(store)
+    for damage in (flip_checkpoint, far_hint, drop_entry(7)):
+        damage(store)
+    assert repair(store, accept_loss=[lost]).steps[0].kind == "restorable-entry"
+    done = repair(store, dry_run=False, accept_loss=[lost])
+    assert done.ok, str(done)
+    kinds = {step.kind for step in done.steps if step.done}
+    assert kinds >= {"restorable-entry", "damaged-checkpoint", "missing-file"}
+    assert ids(handle(store)) == [number for number in AFTER if number != 5]
+
+
 def test_an_append_only_table_gives_up_no_file() -> None:
     table = new_table(memory(), appendOnly="true")
     table.append(rows(1))
