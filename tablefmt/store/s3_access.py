@@ -56,7 +56,7 @@ def s3_access(options: Mapping[str, Any]) -> S3Access:
     `ambient`.
     """
     given, config, unknown = _flat(options)
-    session = _session(given.get("profile"))
+    session = _session(given)
     endpoint = str(given.get("endpoint_url") or _configured_endpoint(session) or "").rstrip("/")
     style = (config.get("s3") or {}).get("addressing_style") or _style_of(session)
     kind, key, secret, token = _credentials(given, session)
@@ -81,7 +81,7 @@ def resolved_options(options: Mapping[str, Any]) -> dict[str, Any]:
     unresolved.
     """
     given, config, _ = _flat(options)
-    session = _session(given.get("profile"))
+    session = _session(given)
     resolved = dict(options)
     endpoint = given.get("endpoint_url") or _configured_endpoint(session)
     if endpoint:
@@ -141,11 +141,18 @@ def _flat(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], l
     return given, config, unknown
 
 
-def _session(profile: str | None) -> Any:
+def _session(given: Mapping[str, Any]) -> Any:
     # This import is half of s3fs's cost, and only S3 needs it.
     import botocore.session
 
-    return botocore.session.Session(profile=profile)
+    # The handlers of requests are nearly all of a session's cost. Only credentials may need them.
+    return botocore.session.Session(
+        include_builtin_handlers=not _has_credentials(given), profile=given.get("profile")
+    )
+
+
+def _has_credentials(given: Mapping[str, Any]) -> bool:
+    return bool(given.get("anon") or (given.get("key") and given.get("secret")))
 
 
 def _scoped(session: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import secrets
 import tempfile
 import urllib.error
 import urllib.request
+import weakref
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from importlib import resources
 from pathlib import Path
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.pyspark_objects import Session, java_class
+from tablefmt.spark.pyspark_objects import JavaObject, Session, gateway, java_class
 from tablefmt.store.object_store import Store
 from tablefmt.store.s3_access import S3Access
 
@@ -154,19 +155,30 @@ def bucket_settings(bucket: str, access: S3Access) -> dict[str, str]:
     return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in settings.items()}
 
 
+_found_classes: weakref.WeakKeyDictionary[JavaObject, set[str]] = weakref.WeakKeyDictionary()
+"""Names of classes by the JVM that has them."""
+
+
 def has_s3a(spark: Session) -> bool:
     """Return whether the JVM of a classic session has all of `CLASSES`."""
     return has_classes(spark, CLASSES)
 
 
 def has_classes(spark: Session, names: Iterable[str]) -> bool:
-    """Return whether the JVM of a classic session has these classes."""
+    """Return whether the JVM of a classic session has these classes.
+
+    Every read and write asks. A class that was found is not looked for again in the same JVM.
+    """
     from py4j.protocol import Py4JError
 
+    found = _found_classes.setdefault(gateway(spark), set())
+    missing = [name for name in names if name not in found]
     try:
-        loader = java_class("org.apache.spark.util.Utils").getContextOrSparkClassLoader()
-        for name in names:
+        if missing:
+            loader = java_class("org.apache.spark.util.Utils").getContextOrSparkClassLoader()
+        for name in missing:
             java_class("java.lang.Class").forName(name, False, loader)
+            found.add(name)
     except (Py4JError, TypeError):
         return False
     return True
