@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 import subprocess
+import zlib
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -227,7 +229,7 @@ def test_a_notebook_shows_columns_and_commits(table: tablefmt.Table) -> None:
 
 @pytest.mark.soak
 def test_a_browser_shows_it(table: tablefmt.Table, tmp_path: Path) -> None:
-    """The text, as rendered, and a picture in both widths."""
+    """The text, as rendered, and a picture in both widths, light and dark."""
     browser = shutil.which("chromium")
     assert browser is not None, "install chromium"
     table.report(tmp_path / "r.html")
@@ -235,12 +237,32 @@ def test_a_browser_shows_it(table: tablefmt.Table, tmp_path: Path) -> None:
     url = (tmp_path / "r.html").as_uri()
     done = subprocess.run([*base, "--dump-dom", url], capture_output=True, text=True, timeout=60)
     assert "Rows, files and bytes by version" in done.stdout
-    for width in (400, 1280):
-        picture = tmp_path / f"{width}.png"
-        subprocess.run(
-            [*base, f"--window-size={width},1200", f"--screenshot={picture}", url],
-            capture_output=True,
-            timeout=60,
-            check=True,
-        )
-        assert picture.stat().st_size > 20_000
+    for scheme, option in (("light", "1"), ("dark", "0")):
+        for width in (400, 1280):
+            picture = tmp_path / f"{scheme}{width}.png"
+            subprocess.run(
+                [
+                    *base,
+                    f"--blink-settings=preferredColorScheme={option}",
+                    f"--window-size={width},1200",
+                    f"--screenshot={picture}",
+                    url,
+                ],
+                capture_output=True,
+                timeout=60,
+                check=True,
+            )
+            assert picture.stat().st_size > 20_000
+            shades = first_pixel(picture.read_bytes())
+            assert max(shades) < 64 if scheme == "dark" else min(shades) > 191, shades
+
+
+def first_pixel(picture: bytes) -> bytes:
+    """Return red, green and blue of the first pixel of a PNG. No filter changes it."""
+    at, data = 8, b""
+    while at < len(picture):
+        (length,) = struct.unpack(">I", picture[at : at + 4])
+        if picture[at + 4 : at + 8] == b"IDAT":
+            data += picture[at + 8 : at + 8 + length]
+        at += length + 12
+    return zlib.decompress(data)[1:4]
