@@ -103,7 +103,7 @@ def _shown(table: Any) -> Json:
         "table": table.id,
         "version": table.version,
         "timestamp": table.timestamp,
-        "partition_by": list(table.partition_by),
+        "partition_by": [field.name for field in metadata.partition_fields],
         "properties": dict(table.properties),
         "tags": {
             name: {"version": tag.version, **({} if tag.until is None else {"until": tag.until})}

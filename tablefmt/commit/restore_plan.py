@@ -157,7 +157,7 @@ def _empty_mask(files: pa.Table) -> Mask:
 
 def added_again(files: pa.Table, metadata: Metadata) -> AddedFiles:
     """Return files of a snapshot as an entry adds them, in the types of the entry's metadata."""
-    types: dict[int, Type] = {f.id: f.type for f in metadata.schema.fields}
+    types: dict[int, Type] = {f.id: f.type for f in metadata.schema.with_hidden}
     columns: dict[str, list[Any]] = {}
     typed = typed_bounds(files, metadata.schema.fields)
     for name in typed.column_names:

@@ -6,7 +6,7 @@ too; the partitions of both may be disjoint. Spec: CFL-8, CFL-10, CFL-11, CFL-17
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -318,7 +318,8 @@ def _listed(scope: PartitionScope, metadata: Metadata | None) -> Partitions:
 @lru_cache(maxsize=64)
 def _condition(text: str, schema: Schema) -> Predicate:
     # A transaction compares its own scope with every concurrent commit, so cache the parsed text.
-    return parse_predicate(text, schema)
+    # A scope names hidden partition fields like columns (HID-4).
+    return parse_predicate(text, replace(schema, fields=schema.with_hidden, hidden=()))
 
 
 def _inside(scope: PartitionScope, condition: Predicate, metadata: Metadata) -> Partitions | None:

@@ -28,11 +28,12 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.check_constraints import broken, labelled, shown_columns, violation_of
 from tablefmt.expressions.generated_columns import generated_columns
 from tablefmt.log.object_names import data_folder
-from tablefmt.model.arrow_types import file_schema
+from tablefmt.model.arrow_types import arrow_type, file_schema
 from tablefmt.model.identity_columns import Claim
 from tablefmt.model.log_entry import AddedFiles, Metadata
+from tablefmt.model.partition_transforms import transform_of
 from tablefmt.model.scalar_values import encode, shown_value
-from tablefmt.model.schema import Field, is_float
+from tablefmt.model.schema import Field, Schema, is_float
 from tablefmt.store.object_store import Store
 
 
@@ -298,11 +299,11 @@ def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
 
 def _split(rows: pa.Table, metadata: Metadata) -> Iterator[tuple[pa.Table, dict[str, Any]]]:
     """Yield rows by partition with exact values (VAL-2). Order within a partition is kept."""
-    columns = [metadata.schema.by_id(i) for i in metadata.partition_by]
+    columns = metadata.partition_fields
     if not columns:
         yield rows, {}
         return
-    keys = [_key(rows[c.physical], c) for c in columns]
+    keys = [_key(partition_column(rows, c, metadata.schema), c) for c in columns]
     codes = codes_of(keys, rows.num_rows)
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
@@ -313,6 +314,18 @@ def _split(rows: pa.Table, metadata: Metadata) -> Iterator[tuple[pa.Table, dict[
     for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
         part = {f"partition.{i}": column[at] for i, column in values.items()}
         yield ordered.slice(int(start), int(end - start)), part
+
+
+def partition_column(rows: pa.Table, field: Field, schema: Schema) -> pa.ChunkedArray:
+    """Return the values by which a partition column, or a hidden field, separates rows of files.
+
+    Spec: HID-3.
+    """
+    if field.transform is None:
+        return rows[field.physical]
+    made = transform_of(field, schema)
+    chunks = [made.values(each) for each in rows[made.column.physical].chunks]
+    return pa.chunked_array(chunks, arrow_type(field.type))
 
 
 def codes_of(keys: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:

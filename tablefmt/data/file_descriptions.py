@@ -23,6 +23,7 @@ from tablefmt.data.row_reader import read_files
 from tablefmt.errors import ConstraintViolationError, CorruptDataError, StoreError
 from tablefmt.log.bounded_parquet import footer_of
 from tablefmt.model.log_entry import AddedFiles, Metadata
+from tablefmt.model.partition_transforms import transform_of
 from tablefmt.model.scalar_values import encode, encode_value
 from tablefmt.model.schema import (
     Array,
@@ -107,7 +108,7 @@ class _Describer:
         self._store = store
         self._metadata = metadata
         self._stats = stats
-        self._partitions = [metadata.schema.by_id(i) for i in metadata.partition_by]
+        self._partitions = metadata.partition_fields
 
     def row(self, key_and_size: tuple[str, int]) -> dict[str, Any] | None:
         """Return one file's row of ADD-1's columns; None if it holds no rows."""
@@ -124,10 +125,14 @@ class _Describer:
         return row
 
     def _partition_value(self, row: dict[str, Any], footer: pq.FileMetaData, field: Field) -> Any:
-        value = _footer_value(footer, field)
-        if value is not _UNKNOWN:
-            return value
-        values = self._column(row, field)
+        if field.transform is not None:
+            made = transform_of(field, self._metadata.schema)
+            values = made.values(self._column(row, made.column))
+        else:
+            value = _footer_value(footer, field)
+            if value is not _UNKNOWN:
+                return value
+            values = self._column(row, field)
         if is_float(field.type):
             # VAL-2: one zero and one NaN.
             values = pc.add(values, pa.scalar(0.0, values.type))

@@ -61,9 +61,10 @@ def stated_partitions(metadata: Metadata) -> list[Field]:
 
     Delta reads "" as NULL, and floats, binary and times have no exact text. The data files hold
     partition columns too, so a column that is not stated loses no row. Imported files may lack
-    them, so a table with imports states strings too. Spec: XPT-7.
+    them, so a table with imports states strings too. Delta has no hidden partition fields.
+    Spec: XPT-7.
     """
-    columns = (metadata.schema.by_id(i) for i in metadata.partition_by)
+    columns = (field for field in metadata.partition_fields if field.transform is None)
     exact = _IMPORTED if metadata.imports else _EXACT
     return [column for column in columns if str(column.type) in exact]
 

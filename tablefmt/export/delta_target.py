@@ -352,7 +352,8 @@ def _hint(store: Store, version: int, files: int) -> int:
 
 def _imported_problem(snapshot: Snapshot, metadata: Metadata) -> str:
     """Return why Delta cannot map the live files of a table with imports, or ""."""
-    partition = {i: f"partition.{i}" for i in metadata.partition_by}
+    columns = (field for field in metadata.partition_fields if field.transform is None)
+    partition = {column.id: f"partition.{column.id}" for column in columns}
     files = snapshot.files_with({"path", *partition.values()})
     if has_own_names(files):
         return "an imported file has column names of its own, or is outside the table's folder"

@@ -17,8 +17,10 @@ from tablefmt.export.iceberg_schema import (
     PARTITION_IDS,
     Json,
     partition_fields,
+    partition_key,
     renamed_specs,
     schema_json,
+    spec_key,
     table_uuid,
 )
 from tablefmt.export.version_difference import Difference
@@ -54,9 +56,9 @@ class Numbers:
 
     def spec_of(self, metadata: Metadata) -> PartitionSpec:
         """Return the spec of an earlier version's partitioning."""
-        sources = list(metadata.partition_by)
-        spec = next(s for s in self.specs if [f["source-id"] for f in s["fields"]] == sources)
-        columns = [metadata.schema.by_id(source) for source in sources]
+        columns = metadata.partition_fields
+        keys = [partition_key(column, metadata) for column in columns]
+        spec = next(s for s in self.specs if [spec_key(f) for f in s["fields"]] == keys)
         return PartitionSpec(spec["spec-id"], spec["fields"], columns)
 
 
@@ -84,8 +86,7 @@ def numbered(metadata: Metadata, form: int, before: Json | None) -> Numbers:
     else:
         number = max((spec["spec-id"] for spec in specs), default=-1) + 1
         specs = [*specs, {"spec-id": number, "fields": fields}]
-    columns = [metadata.schema.by_id(field["source-id"]) for field in fields]
-    spec = PartitionSpec(number, fields, columns)
+    spec = PartitionSpec(number, fields, metadata.partition_fields)
     return Numbers(schema, [*known, *([] if same else [made])], spec, specs)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tablefmt.model.log_entry import Metadata
+from tablefmt.model.partition_transforms import transform_of
 from tablefmt.model.schema import (
     Array,
     Decimal,
@@ -134,38 +135,54 @@ def _default_json(value: Any, kind: Type) -> Any:
 
 
 def partition_fields(metadata: Metadata, known: Sequence[Json]) -> list[Json]:
-    """Return the fields of a partition spec: each column of the partitioning as it is.
+    """Return the fields of a partition spec: columns as they are, and transforms of columns.
 
-    A field has the name of its column, which no other column can have. A column keeps its field id
-    in every spec.
+    A column's field has the name of the column, which no other column can have. A column and a
+    transform of it keep their field ids in every spec.
 
     Args:
         metadata: of the table.
         known: partition specs of the version before.
     """
-    ids = {f["source-id"]: f["field-id"] for spec in known for f in spec["fields"]}
+    ids = {spec_key(f): f["field-id"] for spec in known for f in spec["fields"]}
     made: list[Json] = []
-    for source in metadata.partition_by:
-        ids.setdefault(source, max([PARTITION_IDS - 1, *ids.values()]) + 1)
+    for field in metadata.partition_fields:
+        key = source, transform = partition_key(field, metadata)
+        ids.setdefault(key, max([PARTITION_IDS - 1, *ids.values()]) + 1)
         made.append(
             {
                 "source-id": source,
-                "field-id": ids[source],
-                "name": metadata.schema.by_id(source).name,
-                "transform": "identity",
+                "field-id": ids[key],
+                "name": field.name,
+                "transform": transform,
             }
         )
     return made
 
 
+def spec_key(field: Json) -> tuple[int, str]:
+    """Return what a field of a partition spec means: a column's id, and a transform."""
+    return field["source-id"], field["transform"]
+
+
+def partition_key(field: Field, metadata: Metadata) -> tuple[int, str]:
+    """Return the `spec_key` of a field of a table's partitioning."""
+    if field.transform is None:
+        return field.id, "identity"
+    made = transform_of(field, metadata.schema)
+    return made.column.id, made.iceberg
+
+
 def renamed_specs(specs: Iterable[Json], schema: Schema) -> list[Json]:
     """Return partition specs with the present names of their columns. Dropped ones keep theirs."""
     names = {field.id: field.name for field in schema.fields}
-    return [
-        spec
-        | {"fields": [f | {"name": names.get(f["source-id"], f["name"])} for f in spec["fields"]]}
-        for spec in specs
-    ]
+
+    def renamed(field: Json) -> Json:
+        if field["transform"] != "identity":
+            return field
+        return field | {"name": names.get(field["source-id"], field["name"])}
+
+    return [spec | {"fields": [renamed(f) for f in spec["fields"]]} for spec in specs]
 
 
 def table_uuid(table: str) -> str:

@@ -323,7 +323,7 @@ def _flat(column: Any) -> pa.Array:
     return column
 
 
-def _like_prefix(pattern: str) -> tuple[str, str]:
+def like_prefix(pattern: str) -> tuple[str, str]:
     """Return the text that every match starts with, and the rest of the pattern."""
     prefix: list[str] = []
     i = 0
@@ -335,7 +335,7 @@ def _like_prefix(pattern: str) -> tuple[str, str]:
 
 
 def _may_be_like(leaf: Like, negated: bool, facts: _Facts, everything: Mask) -> Mask:
-    prefix, rest = _like_prefix(leaf.pattern)
+    prefix, rest = like_prefix(leaf.pattern)
     if not rest:
         return _may_compare(leaf.field, "!=" if negated else "=", prefix, facts, everything)
     if negated:

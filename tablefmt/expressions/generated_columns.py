@@ -16,7 +16,7 @@ from tablefmt.expressions.constraint_grammar import rewritten
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate
-from tablefmt.model.features import GENERATED, IDENTITY
+from tablefmt.model.features import GENERATED, HIDDEN, IDENTITY
 from tablefmt.model.identity_columns import declared_identities, identity_columns, identity_ids
 from tablefmt.model.log_entry import Constraint, Metadata, ProtocolFeatures
 from tablefmt.model.name_matching import there_are
@@ -305,11 +305,12 @@ def features_for(
 ) -> ProtocolFeatures | None:
     """Return the features of a table with some metadata; None if `known` has them (VER-4)."""
     known = known or ProtocolFeatures()
-    needed = {GENERATED} if generated_columns(metadata) else set[str]()
-    needed |= {IDENTITY} if identity_columns(metadata) else set[str]()
-    if needed <= set(known.writer):
-        return None
-    return replace(known, writer=tuple(sorted({*known.writer, *needed})))
+    writer = {GENERATED} if generated_columns(metadata) else set[str]()
+    writer |= {IDENTITY} if identity_columns(metadata) else set[str]()
+    hidden = {HIDDEN} if metadata.schema.hidden else set[str]()
+    reader, writer = {*known.reader, *hidden}, {*known.writer, *writer, *hidden}
+    needed = ProtocolFeatures(tuple(sorted(reader)), tuple(sorted(writer)))
+    return None if needed == known else needed
 
 
 def refuse_generated(fields: Iterable[Field], what: str) -> None:

@@ -1,8 +1,9 @@
-"""Conditions on generated columns that follow from conditions on their sources. Pure.
+"""Conditions on computed values that follow from conditions on their columns. Pure.
 
 `ts >= TIMESTAMP '2026-01-05 12:00:00'` implies `day >= DATE '2026-01-05'` for a column
 `day` that is `CAST(ts AS DATE)`. So a condition on `ts` skips partitions by day. Only expressions
-that rise with their one source are in the table below. Spec: GEN-6 (spec/generated.md).
+that rise with their one source are in the table below. Hidden partition fields follow HID-4.
+Spec: GEN-6 (spec/generated.md).
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from sqlglot import exp
 
 from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions.generated_columns import GeneratedColumn, engine_text, generated_columns
+from tablefmt.expressions.partition_conditions import RISING, HiddenRule, hidden_rules
 from tablefmt.expressions.predicate import (
     And,
     Comparison,
     In,
     IsNull,
+    Like,
     Or,
     Predicate,
     all_of,
@@ -43,6 +46,18 @@ class _Rule:
     source: int
     value: Rising
 
+    def followed(self, leaf: Predicate) -> Predicate | None:
+        """Return the condition that follows from a condition on the source; None if none does."""
+        if isinstance(leaf, IsNull):
+            return IsNull(self.column)
+        if isinstance(leaf, In):
+            known = dict.fromkeys(self.value(value) for value in leaf.values if value is not None)
+            return In(self.column, tuple(known)) if known else None
+        op = RISING.get(leaf.op) if isinstance(leaf, Comparison) else None
+        if op is None or not isinstance(leaf, Comparison):
+            return None
+        return Comparison(self.column, op, self.value(leaf.value))
+
 
 def implied(predicate: Predicate, metadata: Metadata) -> Predicate:
     """Return a predicate that is TRUE for the same rows, with what follows for generated columns.
@@ -53,42 +68,23 @@ def implied(predicate: Predicate, metadata: Metadata) -> Predicate:
         predicate: over top-level columns of the table.
         metadata: of the version whose rows it selects. They satisfy its constraints.
     """
-    columns = generated_columns(metadata)
-    if not columns:
+    columns, hidden = generated_columns(metadata), hidden_rules(metadata)
+    if not columns and not hidden:
         return predicate
-    rules = [rule for each in columns for rule in _rule(each, metadata)]
+    rules: list[_Rule | HiddenRule] = [*hidden]
+    for each in columns:
+        rules += _rule(each, metadata)
     return _with(normalise(predicate), rules) if rules else predicate
 
 
-def _with(predicate: Predicate, rules: Sequence[_Rule]) -> Predicate:
+def _with(predicate: Predicate, rules: Sequence[_Rule | HiddenRule]) -> Predicate:
     if isinstance(predicate, And | Or):
         items = [_with(item, rules) for item in predicate.items]
         return all_of(items) if isinstance(predicate, And) else any_of(items)
-    if not isinstance(predicate, Comparison | In | IsNull):
+    if not isinstance(predicate, Comparison | In | IsNull | Like):
         return predicate
-    found = [_followed(predicate, rule) for rule in rules if rule.source == predicate.field.id]
+    found = [rule.followed(predicate) for rule in rules if rule.source == predicate.field.id]
     return all_of([predicate, *(each for each in found if each is not None)])
-
-
-def _followed(leaf: Comparison | In | IsNull, rule: _Rule) -> Predicate | None:
-    if isinstance(leaf, IsNull):
-        return IsNull(rule.column)
-    if isinstance(leaf, In):
-        known = dict.fromkeys(rule.value(value) for value in leaf.values if value is not None)
-        return In(rule.column, tuple(known)) if known else None
-    op = _OPERATORS.get(leaf.op)
-    return None if op is None else Comparison(rule.column, op, rule.value(leaf.value))
-
-
-_OPERATORS: Mapping[str, str] = {
-    "=": "=",
-    "<=>": "=",
-    "<": "<=",
-    "<=": "<=",
-    ">": ">=",
-    ">=": ">=",
-}
-"""Comparison of a source, and the one that follows for the column. Nothing follows from `!=`."""
 
 
 def _rule(column: GeneratedColumn, metadata: Metadata) -> list[_Rule]:

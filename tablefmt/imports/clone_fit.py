@@ -21,6 +21,7 @@ from tablefmt.model.identity_columns import continued, renumbered_identities
 from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.log_entry import AddedFiles, Import, Metadata
 from tablefmt.model.name_matching import folded
+from tablefmt.model.partition_fields import renumbered_hidden
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, all_fields
 from tablefmt.model.schema_rules import NewIds, dropped_names
 from tablefmt.model.tags import only_tags
@@ -97,8 +98,9 @@ def _schema(
 ) -> tuple[Schema, list[tuple[Field, Field]]]:
     """Return the table's next schema, and each field at every depth before and after."""
     lost = [f for f in table.fields if f.id not in {g.id for g in source.fields}]
-    dropped = {*dropped_names(table, lost), *source.dropped}
-    same = Schema(source.fields, max(table.last_id, source.last_id), tuple(sorted(dropped)))
+    names = {*dropped_names(table, lost), *source.dropped}
+    last = max(table.last_id, source.last_id)
+    same = replace(source, last_id=last, dropped=tuple(sorted(names)))
     before, after = ({f.id: f.initial for f in s.fields} for s in (table, same))
     alike = all(before[i] == after[i] for i in before.keys() & after.keys())
     if alike and schema_problem(table, same, replaces_all=True) is None:
@@ -113,7 +115,11 @@ def _schema(
     # Files have columns of these names. A later column must not read them.
     reserved = {name for name in held if folded(name) not in used}
     known = {*dropped_names(table, table.fields), *reserved}
-    return Schema(tuple(fields), ids.last, tuple(sorted(known, key=str.encode))), pairs
+    hidden = renumbered_hidden(source, {old.id: new.id for old, new in pairs}, ids.last)
+    pairs += [(field, hidden[field.id]) for field in source.hidden]
+    last = ids.last + len(hidden)
+    dropped = tuple(sorted(known, key=str.encode))
+    return Schema(tuple(fields), last, dropped, tuple(hidden.values())), pairs
 
 
 def _pairs(old: Field, new: Field) -> Iterator[tuple[Field, Field]]:

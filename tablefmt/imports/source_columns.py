@@ -133,7 +133,7 @@ def merged(table: Schema, incoming: Sequence[Field], path: str, first: str) -> S
         ) from None
     if fields == table.fields:
         return table
-    return checked_schema(Schema(fields, ids.last, table.dropped), table)
+    return checked_schema(replace(table, fields=fields, last_id=ids.last), table)
 
 
 def _merged_fields(

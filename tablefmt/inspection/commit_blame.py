@@ -431,7 +431,7 @@ def _target(
     if partition is None:
         text = where if isinstance(where, str) else repr(where)
         return Target(f"condition {text:.300}", None, select_rows(where, metadata.schema))
-    names = metadata.partition_names
+    names = [field.name for field in metadata.partition_fields if field.transform is None]
     unknown = [name for name in partition if name not in names] if partition else ["{}"]
     if unknown:
         raise InvalidArgumentError(

@@ -6,6 +6,7 @@ Pure, strict. Spec: ENT-7, ENT-8, ENT-10, ENT-11, SCH-1 .. SCH-4, SCH-7, SCH-10.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tablefmt.errors import CorruptEntryError, SchemaMismatchError
@@ -13,6 +14,7 @@ from tablefmt.log.strict_json import bad, is_field_id
 from tablefmt.model.defaults import check_values
 from tablefmt.model.log_entry import Constraint, Import, Metadata, ProtocolFeatures
 from tablefmt.model.name_matching import folded
+from tablefmt.model.partition_transforms import transform_from, transform_of
 from tablefmt.model.schema import (
     DEPTH_MAX,
     ID_MAX,
@@ -31,7 +33,7 @@ from tablefmt.model.schema import (
     primitive,
     walk,
 )
-from tablefmt.model.schema_rules import check_names, is_comment
+from tablefmt.model.schema_rules import check_hidden_names, check_names, is_comment
 
 ADDRESS_BYTES_MAX = 4096
 """Maximum length of the address of an import in UTF-8."""
@@ -40,7 +42,15 @@ ADDRESS_BYTES_MAX = 4096
 def schema_to_json(schema: Schema) -> dict[str, Any]:
     """Return the JSON form in an entry. Spec: SCH-1."""
     document = {"fields": [_field_to_json(f) for f in schema.fields], "last_id": schema.last_id}
+    if schema.hidden:
+        document["hidden"] = [_hidden_to_json(field, schema) for field in schema.hidden]
     return document | ({"dropped": list(schema.dropped)} if schema.dropped else {})
+
+
+def _hidden_to_json(field: Field, schema: Schema) -> dict[str, Any]:
+    made = transform_of(field, schema)
+    names = {"name": field.name, "transform": made.iceberg}
+    return {"id": field.id, "source": made.column.id, **names}
 
 
 def _field_to_json(field: Field) -> dict[str, Any]:
@@ -92,12 +102,41 @@ def schema_from_json(value: Any) -> Schema:
     except (KeyError, TypeError, ValueError, AttributeError, SchemaMismatchError) as error:
         raise CorruptEntryError(f"not a schema: {error}", rule="SCH-1") from None
     schema = Schema(fields, last_id, dropped)
+    if "hidden" in value:
+        schema = replace(schema, hidden=_hidden_from_json(value["hidden"], schema))
     ids = list(all_ids(schema))
     if len(set(ids)) != len(ids) or any(not 0 < i <= last_id for i in ids):
         raise CorruptEntryError("field ids are duplicated or above last_id", rule="SCH-4")
     if last_id > ID_MAX:
         raise CorruptEntryError(f"last_id is above {ID_MAX}", rule="SCH-4")
     return schema
+
+
+def _hidden_from_json(value: Any, schema: Schema) -> tuple[Field, ...]:
+    columns = {field.id: field for field in schema.fields}
+    found = []
+    for each in value if type(value) is list else ():
+        number, source, name, text = (each[key] for key in ("id", "source", "name", "transform"))
+        if type(number) is not int or type(source) is not int or source not in columns:
+            raise bad("HID-1", "a hidden partition field has no id, or no column as its source")
+        if type(name) is not str or type(text) is not str:
+            raise bad("HID-1", "a hidden partition field has no name, or no transform")
+        try:
+            found.append(transform_from(text, columns[source]).field(number, name))
+        except ValueError as error:
+            raise bad(
+                "HID-1", f"a hidden partition field has an invalid transform: {error}"
+            ) from None
+    ids = [field.id for field in found]
+    if not found or sorted(set(ids)) != ids:
+        raise bad("HID-1", "`hidden` is not a list of fields in the order of their ids")
+    try:
+        check_hidden_names(replace(schema, hidden=tuple(found)))
+    except SchemaMismatchError as error:
+        raise bad("HID-2", f"a hidden partition field has a wrong name: {error}") from None
+    if len({field.transform for field in found}) != len(found):
+        raise bad("HID-1", "two hidden partition fields are the same transform of one column")
+    return tuple(found)
 
 
 def _check_siblings(fields: Sequence[Field]) -> None:
@@ -236,13 +275,15 @@ def metadata_from_json(value: Mapping[str, Any]) -> Metadata:
     schema = schema_from_json(value["schema"])
     check_values(schema)
     partition_by = value["partition_by"]
-    flat = {f.id for f in schema.fields if not is_nested(f.type)}
+    flat = {f.id for f in schema.with_hidden if not is_nested(f.type)}
     if type(partition_by) is not list or any(
         type(i) is not int or i not in flat for i in partition_by
     ):
         raise bad("ENT-8", "`partition_by` names a field that is not a flat column of the schema")
     if len(set(partition_by)) != len(partition_by):
         raise bad("ENT-8", "`partition_by` names a column twice")
+    if not {f.id for f in schema.hidden} <= set(partition_by):
+        raise bad("HID-1", "a hidden partition field is not in `partition_by`")
     properties = value["properties"]
     if type(properties) is not dict or any(type(v) is not str for v in properties.values()):
         raise bad("ENT-8", "a property is not text")

@@ -23,6 +23,7 @@ import orjson
 from tablefmt.errors import CorruptEntryError
 from tablefmt.model.features import READER_FEATURES, feature_of_field
 from tablefmt.model.log_entry import GRANULARITIES, ISOLATIONS, OperationClass
+from tablefmt.model.partition_transforms import TRANSFORMS
 from tablefmt.model.schema import DEPTH_MAX, is_type_name
 
 INTEGER_MIN, INTEGER_MAX = -(1 << 63), (1 << 63) - 1
@@ -310,7 +311,7 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         "metadata": frozenset(
             {"schema", "partition_by", "properties", "constraints", "comment", "imports"}
         ),
-        "metadata.schema": frozenset({"fields", "last_id", "dropped"}),
+        "metadata.schema": frozenset({"fields", "last_id", "dropped", "hidden"}),
         "add": frozenset(
             {
                 "path", "size", "rows", "partition", "lower", "upper", "nulls", "nans", "footer",
@@ -343,6 +344,8 @@ _IMPORT_FROM = frozenset({"format", "uri", "version"})
 _FIELD = frozenset(
     {"id", "name", "nullable", "physical", "type", "default", "initial", "text", "comment"}
 )
+_HIDDEN = frozenset({"id", "name", "source", "transform"})
+_TRANSFORMS = frozenset(rule.iceberg for rule in TRANSFORMS.values())
 _TYPES = (
     frozenset({"struct"}),
     frozenset({"array", "element_id", "nullable"}),
@@ -443,6 +446,13 @@ def _of_metadata(metadata: Mapping[str, Any]) -> Iterator[str]:
     schema = metadata.get("schema")
     fields = schema.get("fields") if isinstance(schema, dict) else None
     yield from _of_fields(fields, 1)
+    hidden = schema.get("hidden") if isinstance(schema, dict) else None
+    for each in hidden if isinstance(hidden, list) else ():
+        if isinstance(each, dict):
+            yield from (f"field:schema.hidden.{name}" for name in each.keys() - _HIDDEN)
+            text = each.get("transform")
+            if isinstance(text, str) and text.partition("[")[0] not in _TRANSFORMS:
+                yield f"transform:{text}"
 
 
 def _of_fields(fields: Any, depth: int) -> Iterator[str]:

@@ -48,6 +48,9 @@ IMPORTED = "importedFiles"
 TAGS = "tags"
 """Tags keep versions: a writer that does not know them must not vacuum (TAG-2)."""
 
+HIDDEN = "hiddenPartitions"
+"""Transforms of columns partition a table, such as `days(ts)` (HID-1)."""
+
 GENERATED = "generatedColumns"
 """Columns are computed from others: a writer must fill and check them (GEN-1)."""
 
@@ -85,6 +88,14 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             since=1,
             support=Support.KNOWN,
             rules=("PTY-1", "DAT-2", "RPL-5", "CFL-5"),
+        ),
+        HIDDEN: Feature(
+            reader=True,
+            writer=True,
+            since=1,
+            support=Support.KNOWN,
+            fields=frozenset({"metadata.schema.hidden"}),
+            rules=("ENT-8", "SCH-4", "DAT-8", "PRN-8"),
         ),
         EXPIRY: Feature(
             reader=True,

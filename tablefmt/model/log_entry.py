@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Union
 
-from tablefmt.model.schema import Schema
+from tablefmt.model.partition_transforms import declared
+from tablefmt.model.schema import Field, Schema
 
 FORMAT = 1
 """Version of the format that this package writes, and the highest that it reads."""
@@ -158,9 +159,14 @@ class Metadata:
     """Sources of imported files by number. IMP-2."""
 
     @property
+    def partition_fields(self) -> list[Field]:
+        """Return the partition columns and hidden partition fields, in order."""
+        return [self.schema.by_id(i) for i in self.partition_by]
+
+    @property
     def partition_names(self) -> list[str]:
-        """Return the logical names of the partition columns, in order."""
-        return [self.schema.by_id(i).name for i in self.partition_by]
+        """Return the partitioning as it is declared, in order: columns, or calls as `days(ts)`."""
+        return [declared(field, self.schema) for field in self.partition_fields]
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,18 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Transform:
+    """Function of a column whose values partition a table. HID-1."""
+
+    kind: str
+    """Name in `partition_transforms.TRANSFORMS`."""
+    source: int
+    """Id of the column."""
+    number: int = 0
+    """Buckets, or the width; 0 without one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
     """One column, or one field of a struct."""
 
@@ -163,6 +175,8 @@ class Field:
     """Identity of the column, in a schema that a caller gives. The metadata of a table has it as a
     property. IDN-1.
     """
+    transform: Transform | None = None
+    """Function whose value a hidden partition field is; None for a column. HID-1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +187,9 @@ class Schema:
     last_id: int
     dropped: tuple[str, ...] = ()
     """Physical names of dropped fields, at any depth, sorted: never assigned again (SCH-8)."""
+    hidden: tuple[Field, ...] = ()
+    """Hidden partition fields, by id. They are no columns: only entries have their values. HID-1.
+    """
 
     @property
     def names(self) -> list[str]:
@@ -186,9 +203,16 @@ class Schema:
         wanted = folded(name)
         return next((f for f in self.fields if folded(f.name) == wanted), None)
 
+    @property
+    def with_hidden(self) -> tuple[Field, ...]:
+        """Return the columns, and then the hidden partition fields."""
+        return self.fields + self.hidden
+
     def by_id(self, field_id: int) -> Field:
-        """Return the top-level column with that id. Raises KeyError if there is none."""
-        for field in self.fields:
+        """Return the top-level column or hidden partition field with that id. Raises KeyError if
+        there is none.
+        """
+        for field in self.with_hidden:
             if field.id == field_id:
                 return field
         raise KeyError(field_id)
@@ -285,6 +309,7 @@ def all_ids(schema: Schema) -> Iterator[int]:
             elif isinstance(kind, Map):
                 yield kind.key_id
                 yield kind.value_id
+    yield from (field.id for field in schema.hidden)
 
 
 def id_types(schema: Schema) -> dict[int, Type]:
@@ -326,6 +351,11 @@ def id_places(schema: Schema) -> dict[int, tuple[int, str]]:
             enter(field.type, field.id)
 
     enter_fields(schema.fields, 0)
+    for field in schema.hidden:
+        assert field.transform is not None
+        # A hidden partition field is what it is computed from.
+        role = f"{field.transform.kind} {field.transform.number} #{field.id}"
+        places[field.id] = (field.transform.source, role)
     return places
 
 

@@ -73,7 +73,7 @@ def with_field(
         return _placed(fields, new, after, first)
 
     fields = _at_siblings(schema.fields, parts, add, name)
-    return checked_schema(Schema(fields, ids.last, schema.dropped), schema)
+    return checked_schema(replace(schema, fields=fields, last_id=ids.last), schema)
 
 
 def renamed(schema: Schema, name: str, to: str) -> Schema:
@@ -117,7 +117,7 @@ def without_field(schema: Schema, name: str) -> Schema:
         return fields[:at] + fields[at + 1 :]
 
     fields = _at_siblings(schema.fields, parts, drop, name)
-    return Schema(fields, schema.last_id, dropped_names(schema, dropped))
+    return replace(schema, fields=fields, dropped=dropped_names(schema, dropped))
 
 
 def moved(schema: Schema, name: str, *, after: str | None = None, first: bool = False) -> Schema:
@@ -326,7 +326,7 @@ def merged_schema(table: Schema, incoming: Schema, fixed: Collection[int] = ()) 
     fields = _merged_fields(table.fields, incoming.fields, ids, frozenset(fixed))
     if fields == table.fields:
         return table
-    return checked_schema(Schema(fields, ids.last, table.dropped), table)
+    return checked_schema(replace(table, fields=fields, last_id=ids.last), table)
 
 
 def _merged_fields(ours: Fields, theirs: Fields, ids: NewIds, fixed: frozenset[int]) -> Fields:

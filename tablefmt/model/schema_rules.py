@@ -15,6 +15,7 @@ from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.name_matching import folded
+from tablefmt.model.partition_transforms import declared
 from tablefmt.model.schema import (
     COLUMNS_MAX,
     COMMENT_MAX,
@@ -286,7 +287,30 @@ def checked_schema(schema: Schema, before: Schema) -> Schema:
     """
     number_fields(schema.fields)
     check_comments(schema)
+    check_hidden_names(schema)
     return check_new_names(schema, before)
+
+
+def check_hidden_names(schema: Schema) -> None:
+    """Refuse a hidden partition field with the name of a column, or of another one. Spec: HID-2.
+
+    Raises:
+        SchemaMismatchError: HID-2, SCH-2.
+    """
+    if not schema.hidden:
+        return
+    check_names(schema.hidden)
+    taken = {folded(field.name): field.name for field in schema.fields}
+    for hidden in schema.hidden:
+        text = declared(hidden, schema)
+        for other in (hidden.name, text):
+            name = taken.get(folded(other))
+            if name is not None:
+                raise SchemaMismatchError(
+                    f"column {name!r} has the name of the partition field of {text}; give the "
+                    "column another name",
+                    [name],
+                )
 
 
 def dropped_roots(fields: Iterable[Field], staying: Collection[int]) -> Iterator[Field]:

@@ -429,6 +429,8 @@ def add_features(context: TableContext, metadata: Metadata) -> None:
             protocol=features_for(metadata, txn.view.head.protocol),
         )
 
+    if features_for(metadata, context.view.head.protocol) is None:
+        return
     context.view.refresh()
     if features_for(metadata, context.view.head.protocol) is not None:
         autocommit(context, Statement(name="ADD FEATURE", stage=stage), CommitOptions())

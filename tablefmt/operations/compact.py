@@ -347,8 +347,7 @@ def target_of(size: int | None, txn: TransactionSnapshot) -> int:
 def partition_columns(metadata: Metadata) -> dict[str, str]:
     """Return the names of the files' partition columns, mapped to the names of the table's
     columns."""
-    names = zip(metadata.partition_by, metadata.partition_names, strict=True)
-    return {f"partition.{field_id}": name for field_id, name in names}
+    return {f"partition.{field.id}": field.name for field in metadata.partition_fields}
 
 
 def files_chosen(txn: TransactionSnapshot, where: Condition) -> pa.Table:

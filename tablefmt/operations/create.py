@@ -44,10 +44,10 @@ from tablefmt.model.log_entry import (
     OperationClass,
     ProtocolFeatures,
 )
-from tablefmt.model.name_matching import folded, there_are
+from tablefmt.model.partition_fields import partitioned, same_partitioning
 from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.properties import check_properties
-from tablefmt.model.schema import Schema, is_nested
+from tablefmt.model.schema import Schema
 from tablefmt.model.schema_rules import check_comments, check_new_names, checked_comment
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.session.commit_options import CommitOptions
@@ -87,7 +87,8 @@ def create(
     Args:
         store: of the new table. Its root is the table's root.
         schema: pyarrow.Schema, Spark StructType, or DDL text.
-        partition_by: names of top-level columns that are not nested.
+        partition_by: names of top-level columns that are not nested, or transforms such as
+            `days(ts)` (HID-1).
         properties: table properties by name.
         comment: of the table (ENT-11).
         generated: expressions of generated columns, by their names (GEN-1).
@@ -206,30 +207,11 @@ def definition(
     """
     columns = check_new_names(schema_from(schema))
     check_comments(columns)
-    ids: list[int] = []
-    names = checked_names(partition_by, "partition_by")
-    for name in names:
-        field = columns.find(name)
-        if field is None:
-            raise SchemaMismatchError(
-                f"cannot partition by {name!r}: no such column; {there_are(name, columns.names)}",
-                [name],
-            )
-        if is_nested(field.type):
-            raise SchemaMismatchError(
-                f"cannot partition by {name!r}: its type {field.type} is nested", [name]
-            )
-        if field.id in ids:
-            raise SchemaMismatchError(f"partition_by names column {name!r} twice", [name])
-        ids.append(field.id)
-    if len(ids) == len(columns.fields):
-        raise SchemaMismatchError(
-            "every column is a partition column; leave at least one for data", names
-        )
+    columns, ids = partitioned(columns, checked_names(partition_by, "partition_by"))
     checked = checked_comment(comment, "the table")
     expressions = {} if generated is None else checked_mapping(generated, "generated")
     identities = {} if identity is None else checked_mapping(identity, "identity")
-    bare = defined_identities(Metadata(columns, tuple(ids), comment=checked), identities)
+    bare = defined_identities(Metadata(columns, ids, comment=checked), identities)
     made = defined(bare, expressions)
     return with_properties(made, check_properties({} if properties is None else properties))
 
@@ -489,7 +471,7 @@ def check_partitioning(defined: Metadata, partition_by: Partitions) -> None:
     """Refuse a partitioning other than the table's. Raises SchemaMismatchError."""
     names = checked_names(partition_by, "partition_by")
     known = defined.partition_names
-    if names and [folded(n) for n in names] != [folded(n) for n in known]:
+    if names and not same_partitioning(names, known, defined.schema):
         raise SchemaMismatchError(
             f"the table is partitioned by {', '.join(map(repr, known)) or 'nothing'}, not by "
             f"{', '.join(map(repr, names))}; leave partition_by out",

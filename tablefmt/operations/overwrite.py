@@ -28,6 +28,7 @@ from tablefmt.errors import (
 from tablefmt.expressions.arrow_to_predicate import predicates_of
 from tablefmt.expressions.file_pruning import decided_by_partitions, partition_match
 from tablefmt.expressions.filter_tuples import filters_to_predicate, is_filters
+from tablefmt.expressions.partition_conditions import over_partitions
 from tablefmt.expressions.predicate import Predicate, all_of, to_sql
 from tablefmt.expressions.sql_to_predicate import parse_predicate
 from tablefmt.model.argument_checks import check_flags
@@ -42,9 +43,10 @@ from tablefmt.model.log_entry import (
     Scope,
 )
 from tablefmt.model.schema import Schema
+from tablefmt.operations.alter import add_features
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.input_rows import is_in_memory
+from tablefmt.session.input_rows import is_in_memory, repeatable, source_reader
 from tablefmt.session.metadata_changes import replaced
 from tablefmt.session.row_changes import Changed, select, stage_changes
 from tablefmt.session.staging import autocommit
@@ -63,8 +65,10 @@ def needs_rows(where: Condition, metadata: Metadata) -> bool:
     """
     if where is None:
         return False
-    target = analyzed_condition(where, metadata.schema)
-    return not target.decided_by(frozenset(metadata.partition_by))
+    target, own = analyzed_condition(where, metadata.schema), frozenset(metadata.partition_by)
+    if target.exact and target.predicate is not None:
+        return not decided_by_partitions(over_partitions(target.predicate, metadata), own)
+    return not target.decided_by(own)
 
 
 def stage_replace(
@@ -158,14 +162,23 @@ def overwrite(
         SchemaMismatchError: the data does not fit; nothing is kept.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
-    statement = overwrite_statement(
-        data,
-        where=where,
-        dynamic_partitions=dynamic_partitions,
-        overwrite_schema=overwrite_schema,
-        partition_by=partition_by,
-    )
-    return autocommit(context, statement, options)
+
+    def statement(rows: Any) -> Statement:
+        return overwrite_statement(
+            rows,
+            where=where,
+            dynamic_partitions=dynamic_partitions,
+            overwrite_schema=overwrite_schema,
+            partition_by=partition_by,
+        )
+
+    described = statement(data)
+    if partition_by is None or data is None:
+        return autocommit(context, described, options)
+    with repeatable(data) as rows:
+        given = from_arrow(source_reader(rows.rows()).schema)
+        add_features(context, replaced(context.view.head.metadata, given, partition_by))
+        return autocommit(context, statement(rows.rows()), options)
 
 
 def truncate(context: TableContext, options: CommitOptions, *, where: Condition = None) -> Commit:
@@ -341,15 +354,21 @@ def check_overwritable(
         raise InvalidPredicateError(
             "where and dynamic_partitions both select the rows to replace; give one of them"
         )
-    predicate = _predicate_of(where, metadata.schema)
+    predicate = over_partitions(_predicate_of(where, metadata.schema), metadata)
     if not decided_by_partitions(predicate, frozenset(metadata.partition_by)):
         columns = ", ".join(metadata.partition_names) or "none"
         raise UnsupportedFeatureError(
             f"the condition {str(where)[:200]!r} needs row values; use a condition on partition "
-            f"columns ({columns})",
+            f"columns ({columns}){_aligned(metadata)}",
             ["overwrite:row-values"],
         )
     return predicate
+
+
+def _aligned(metadata: Metadata) -> str:
+    """Return what to do about hidden partition fields, as the end of a message."""
+    hidden = metadata.schema.hidden
+    return " that selects whole partitions, such as whole days" if hidden else ""
 
 
 def _predicate_of(where: Condition, schema: Schema) -> Predicate:

@@ -38,6 +38,7 @@ from tablefmt.model.identity_columns import (
 )
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.name_matching import there_are
+from tablefmt.model.partition_fields import bound_by, partitioned, sources_of
 from tablefmt.model.properties import CLUSTER_BY, listed
 from tablefmt.model.schema import Field, Schema, Type, fitted_default, is_nested, path_of
 from tablefmt.model.schema_evolution import merged_schema, replaced_schema
@@ -154,7 +155,7 @@ def widened(metadata: Metadata, name: str, wider: Field) -> Metadata:
         SchemaMismatchError: as for `alter`; a constraint uses the column, or it is a partition
             column.
     """
-    _check_not_partition(metadata, name, "widened")
+    _check_not_partition(metadata, name, "widened", wider.type)
     _check_not_generated(metadata, name, "have another type")
     _check_not_identity(metadata, name, "have another type")
     _check_unused(metadata, name, "widened")
@@ -209,7 +210,7 @@ def merged(metadata: Metadata, incoming: Schema) -> Metadata:
         SchemaMismatchError: SCH-2.
     """
     fixed = frozenset(metadata.partition_by).union(
-        *(c.columns for c in metadata.constraints.values())
+        sources_of(metadata.schema), *(c.columns for c in metadata.constraints.values())
     )
     fixed |= identity_ids(metadata)
     new = [f for f in incoming.fields if metadata.schema.find(f.name) is None]
@@ -246,23 +247,9 @@ def replaced(
             _check_unused(metadata, field.name, "replaced")
     given = checked_names(partition_by, "partition_by")
     names = metadata.partition_names if partition_by is None else given
-    columns = []
-    for name in names:
-        column = schema.find(name)
-        if column is None or is_nested(column.type):
-            reason = "is not among the new columns" if column is None else "is nested"
-            raise SchemaMismatchError(
-                f"cannot partition the table by column {name!r}, which {reason}", [name]
-            )
-        columns.append(column.id)
-    if len(set(columns)) != len(columns):
-        raise SchemaMismatchError(f"partition_by names a column twice: {names}", names)
-    if partition_by is not None and len(columns) == len(schema.fields):
-        raise SchemaMismatchError(
-            "every column is a partition column; leave at least one for data", list(names)
-        )
+    schema, columns = partitioned(schema, names, metadata.schema, kept=partition_by is None)
     clustering_fields(order, schema, columns)
-    changed = with_schema(replace(metadata, partition_by=tuple(columns)), schema, metadata.schema)
+    changed = with_schema(replace(metadata, partition_by=columns), schema, metadata.schema)
     # A column with another type has another id, and stays in the order by its name.
     return _with_order(changed, order) if order else changed
 
@@ -279,7 +266,9 @@ def redefined(metadata: Metadata, definition: Metadata) -> Metadata:
     """
     schema = replaced_schema(metadata.schema, definition.schema, whole=True)
     changed = _renumbered(
-        replace(definition, properties=without_tags(definition.properties)), schema
+        replace(definition, properties=without_tags(definition.properties)),
+        schema,
+        metadata.schema,
     )
     changed = continued(metadata, changed)
     return replace(changed, properties={**changed.properties, **only_tags(metadata.properties)})
@@ -292,14 +281,21 @@ def for_new_table(metadata: Metadata) -> Metadata:
     return _renumbered(bare, number_fields(fields))
 
 
-def _renumbered(metadata: Metadata, schema: Schema) -> Metadata:
-    """Return the metadata over the same columns, in the same order, under other ids."""
+def _renumbered(metadata: Metadata, schema: Schema, before: Schema | None = None) -> Metadata:
+    """Return the metadata over the same columns, in the same order, under other ids.
+
+    Args:
+        metadata: over its own columns.
+        schema: the columns with their ids.
+        before: the schema in force, whose hidden partition fields keep their ids.
+    """
     pairs = zip(metadata.schema.fields, schema.fields, strict=True)
     ids = {old.id: new.id for old, new in pairs}
+    schema, partition_by = partitioned(schema, metadata.partition_names, before, kept=True)
     return replace(
         metadata,
         schema=schema,
-        partition_by=tuple(ids[i] for i in metadata.partition_by),
+        partition_by=partition_by,
         constraints=renumbered_constraints(metadata, ids),
         properties=renumbered_identities(metadata, ids),
     )
@@ -424,9 +420,23 @@ def _check_unused(metadata: Metadata, name: str, what: str) -> None:
         )
 
 
-def _check_not_partition(metadata: Metadata, name: str, what: str) -> None:
+def _check_not_partition(
+    metadata: Metadata, name: str, what: str, kind: Type | None = None
+) -> None:
+    """Refuse to drop or widen a column that partitions the table, itself or by a transform.
+
+    A type with the same transformed values may follow (HID-6).
+    """
     column = metadata.schema.find(path_of(metadata.schema, name)[0])
-    if column is not None and column.id in metadata.partition_by:
+    if column is None:
+        return
+    if column.id in metadata.partition_by:
         raise SchemaMismatchError(
             f"the table is partitioned by {name!r}, so the column cannot be {what}", [name]
+        )
+    for text in bound_by(column, metadata.schema, kind):
+        raise SchemaMismatchError(
+            f"the table is partitioned by {text}, so column {name!r} cannot be {what}; overwrite "
+            "the table with overwrite_schema=True and another partition_by first",
+            [name],
         )

@@ -21,7 +21,9 @@ from tablefmt.conflict.read_write_sets import Read
 from tablefmt.errors import (
     ConcurrentModificationException,
     ConcurrentTransactionException,
+    UnsupportedFeatureError,
 )
+from tablefmt.expressions.generated_columns import features_for
 from tablefmt.model.content_hashes import without_run
 from tablefmt.model.log_entry import AddedFiles, DerivedFrom, OperationClass
 from tablefmt.model.properties import DECISIVE, get_property, transaction_seconds
@@ -275,6 +277,24 @@ def applied_before(
     return already
 
 
+def _check_features(context: TableContext, staged: Staged) -> None:
+    """Refuse metadata with features that no entry brought (VER-4).
+
+    Raises:
+        UnsupportedFeatureError: names them.
+    """
+    known = staged.protocol or context.view.head.protocol
+    lacking = None if staged.metadata is None else features_for(staged.metadata, known)
+    if lacking is not None:
+        names = sorted({*lacking.reader, *lacking.writer} - {*known.reader, *known.writer})
+        raise UnsupportedFeatureError(
+            f"the table lacks the feature {', '.join(names)}, which its new definition needs, and "
+            "this statement cannot add it. Overwrite the table outside of a transaction, with "
+            "table.overwrite(…, overwrite_schema=True, partition_by=…) or CREATE OR REPLACE TABLE",
+            names,
+        )
+
+
 def commit_staged(
     context: TableContext,
     staged: Staged,
@@ -303,6 +323,7 @@ def commit_staged(
     """
     floating = alone and staged.blind and staged.metadata is None
     with _discarded_on_failure(context, staged):
+        _check_features(context, staged)
         since = began if measured is None else measured.began
         if since is not None and staged.written_under is not None:
             now = context.environment.moment(context.store)

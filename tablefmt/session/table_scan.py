@@ -235,7 +235,8 @@ def partition_listing(files: pa.Table, snapshot: Snapshot) -> pa.Table:
 
 def _partition_values(files: pa.Table, snapshot: Snapshot) -> pa.StructArray:
     values = [files[f"partition.{i}"].combine_chunks() for i in snapshot.metadata.partition_by]
-    return pa.StructArray.from_arrays(values, names=snapshot.metadata.partition_names)
+    names = [field.name for field in snapshot.metadata.partition_fields]
+    return pa.StructArray.from_arrays(values, names=names)
 
 
 class RowKeywords(TypedDict, total=False):

@@ -105,7 +105,7 @@ def base_of(store: Store, root: Root, key: str) -> Base:
     """Return the content of a root as the base of a log. This reads nothing."""
     head = root.head
     metadata = head.metadata
-    fields = {field.id: field for field in metadata.schema.fields}
+    fields = {field.id: field for field in metadata.schema.with_hidden}
     limits = CheckpointLimits(
         version=head.version,
         next_id=head.totals.next_id,

@@ -166,9 +166,9 @@ def _again(kept: Kept, metadata: Metadata, before: Known | None) -> SegmentPart:
     assert before is not None
     if before.root.head.metadata == metadata:
         return replace(part, gone=kept.gone)
-    fields = {f.id: f for f in before.root.head.metadata.schema.fields}
+    fields = {f.id: f for f in before.root.head.metadata.schema.with_hidden}
     bounds = {}
-    for column in metadata.schema.fields:
+    for column in metadata.schema.with_hidden:
         older = fields.get(column.id)
         known = part.bounds.get(str(column.id))
         if known is None or older is None:
@@ -211,7 +211,7 @@ def _write_segment(store: Store, nonce: str, columns: pa.Table, metadata: Metada
     ids, added = columns["id"].to_numpy(), columns["added"].to_numpy()
     partition_ids = frozenset(metadata.partition_by)
     bounds = {}
-    for column in metadata.schema.fields:
+    for column in metadata.schema.with_hidden:
         if is_nested(column.type):
             continue
         known = bounds_of(summary(columns, column.id, column.id in partition_ids), column)

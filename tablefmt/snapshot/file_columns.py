@@ -101,7 +101,7 @@ def added_table(files: AddedFiles, metadata: Metadata) -> pa.Table:
     """Return the columns of one entry, typed by its metadata: an overflow file's content
     (ADD-6).
     """
-    return file_table(files.columns, {f.id: f.type for f in metadata.schema.fields})
+    return file_table(files.columns, {f.id: f.type for f in metadata.schema.with_hidden})
 
 
 def blame(

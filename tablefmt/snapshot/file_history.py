@@ -188,7 +188,7 @@ class FileHistory:
             metadata_version=described,
             segments=tuple(segments),
             deltas=_of_files((deltas,), segments),
-            types={f.id: f.type for f in metadata.schema.fields},
+            types={f.id: f.type for f in metadata.schema.with_hidden},
             partition_columns=frozenset(f"partition.{i}" for i in metadata.partition_by),
             live=totals.files,
             rows=totals.rows,

@@ -145,7 +145,7 @@ class _Folding:
 
     def _learn(self, metadata: Metadata) -> None:
         types = dict(self._types)
-        for column in metadata.schema.fields:
+        for column in metadata.schema.with_hidden:
             if types.setdefault(column.id, column.type) != column.type:
                 types[column.id] = column.type
                 self._retype(column)

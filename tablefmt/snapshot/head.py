@@ -16,7 +16,14 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.object_names import VERSION_MAX, entry_key
-from tablefmt.model.features import EXPIRY, IMPORTED, READER_FEATURES, WRITER_FEATURES, needs_newer
+from tablefmt.model.features import (
+    EXPIRY,
+    HIDDEN,
+    IMPORTED,
+    READER_FEATURES,
+    WRITER_FEATURES,
+    needs_newer,
+)
 from tablefmt.model.log_entry import (
     NOT_LOGICAL,
     AddedFiles,
@@ -82,6 +89,7 @@ def first_head(stored: StoredEntry) -> Head:
     _check_features(entry, ProtocolFeatures())
     _check_scope(entry, entry.metadata)
     _check_imports(entry, {}, entry.metadata, entry.protocol)
+    _check_hidden(entry, entry.metadata, entry.protocol)
     return Head(
         table=entry.table,
         version=0,
@@ -120,6 +128,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     _check_scope(entry, entry.metadata or head.metadata)
     known = {} if head.ended else head.metadata.imports
     _check_imports(entry, known, entry.metadata or head.metadata, protocol)
+    _check_hidden(entry, entry.metadata or head.metadata, protocol)
     if entry.horizon is not None and entry.horizon.log is not None:
         _check_expiry(entry, head)
     if entry.ends:
@@ -326,6 +335,14 @@ def _check_imports(
         raise _bad(entry, "IMP-2", "it gives the number of an import to another one")
 
 
+def _check_hidden(entry: Entry, metadata: Metadata, protocol: ProtocolFeatures) -> None:
+    """Refuse hidden partition fields without their feature."""
+    known = HIDDEN in protocol.reader and HIDDEN in protocol.writer
+    if metadata.schema.hidden and not known:
+        message = f"it has hidden partition fields, but no entry up to it has {HIDDEN!r}"
+        raise _bad(entry, "VER-4", message)
+
+
 def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     problem = schema_problem(before, after, replaces_all=_replaces_all(entry))
     if problem is not None:
@@ -344,6 +361,8 @@ def schema_problem(before: Schema, after: Schema, *, replaces_all: bool) -> tupl
         return "SCH-4", "the last_id of its schema is below the last one"
     old, new = id_places(before), id_places(after)
     back = _ids_back(before, after, old) if replaces_all else set()
+    if replaces_all:
+        back |= {field.id for field in after.hidden} - old.keys()
     given = new.keys() - old.keys() - back
     if given and min(given) <= before.last_id:
         return "SCH-4", "its schema reuses an id"

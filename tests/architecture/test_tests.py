@@ -42,7 +42,7 @@ TESTED_THROUGH_OTHERS = {
     ),
     "expressions": (
         "ansi_comparisons arrow_values check_constraints constant_values constraint_tokens "
-        "duckdb_operators duckdb_types set_assignments"
+        "duckdb_operators duckdb_types partition_conditions set_assignments"
     ),
     "imports": (
         "clone_fit clone_plan clone_replacement delta_log file_copies partition_values "
@@ -55,7 +55,7 @@ TESTED_THROUGH_OTHERS = {
     ),
     "model": (
         "argument_checks argument_names cached_property clustering_columns features "
-        "identity_columns import_layouts plain_properties scalar_values tags times"
+        "identity_columns import_layouts partition_fields plain_properties scalar_values tags times"
     ),
     "operations": "alterations describe merge merge_matches prepared_merge",
     "pipes": "keyed_merge replication_lag",

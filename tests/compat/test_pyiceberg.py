@@ -18,7 +18,7 @@ from pyiceberg import expressions as ex
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.inspect import InspectTable
-from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.transforms import DayTransform, IdentityTransform, VoidTransform
 from pyiceberg.types import DateType, LongType, NestedField, StringType
 
 import tablefmt
@@ -217,9 +217,12 @@ def test_schemas_and_partitions_of_pyiceberg(catalog: Any) -> None:
     table.dynamic_partition_overwrite(rows)
     assert ids(table) == [1]
     daily = PartitionSpec(PartitionField(2, 1000, DayTransform(), "day_day"))
-    with pytest.raises(errors.UnsupportedFeatureError, match="day"):
-        catalog.create_table("a.c", schema, partition_spec=daily)
-    assert not catalog.table_exists("a.c")
+    made = catalog.create_table("a.c", schema, partition_spec=daily)
+    assert made.table.partition_by == ["days(day)"]
+    empty = PartitionSpec(PartitionField(2, 1000, VoidTransform(), "nothing"))
+    with pytest.raises(errors.UnsupportedFeatureError, match="void"):
+        catalog.create_table("a.d", schema, partition_spec=empty)
+    assert not catalog.table_exists("a.d")
 
 
 def test_refusals(catalog: Any, table: Any) -> None:

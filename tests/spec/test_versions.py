@@ -61,6 +61,7 @@ def test_every_feature_has_a_golden_table() -> None:
     """VER-4: a reserved feature is refused by its name, others are read."""
     read = {
         "generatedColumns": "generated-columns",
+        "hiddenPartitions": "hidden-partitions",
         "logExpiry": "expired-not-yet",
         "importedFiles": "imported",
         "identityColumns": "identity-columns",

@@ -15,6 +15,7 @@ from golden.feeds import feeds
 from golden.files import damaged, encodings, file_shapes, footers
 from golden.footers import contradictions
 from golden.generated import generated
+from golden.hidden import hidden
 from golden.history import blocks
 from golden.identity import identity
 from golden.imported import imports
@@ -84,6 +85,7 @@ def cases() -> Iterator[Maker]:
     yield from tagged()
     yield from generated()
     yield from identity()
+    yield from hidden()
 
 
 def plain_tables() -> Iterator[Maker]:

@@ -178,7 +178,8 @@ class Maker:
         self.objects[path] = sink.getvalue()
         names = {f["id"]: f["physical"] for f in self.metadata["schema"]["fields"]}
         first = rows[0] if rows else other.pop("partition", {})
-        partition = {i: encode(first[names[i]]) for i in self.metadata["partition_by"]}
+        keys = [i for i in self.metadata["partition_by"] if i in names]
+        partition = {i: encode(first[names[i]]) for i in keys}
         file = {"path": path, "size": len(sink.getvalue()), "rows": len(rows), "content": rows}
         file["written"] = self.described
         return file | {"partition": partition} | self._bounds(rows) | other
@@ -340,7 +341,8 @@ class Maker:
     def good(self, why: str, **more: Any) -> Maker:
         """Finish a table that must be read."""
         fields = self.metadata["schema"]["fields"]
-        names = {f["id"]: f["name"] for f in fields}
+        named = [*fields, *self.metadata["schema"].get("hidden", ())]
+        names = {f["id"]: f["name"] for f in named}
         files = [
             {
                 "path": file["path"],

@@ -98,6 +98,9 @@ class Replay:
         described = [*self.described, *([version] if "metadata" in entry else ())]
         added = self._added(entry["add"], fields, keys) if "add" in entry else []
         check_imports(metadata, self.metadata, added, protocol)
+        sides = [protocol["reader"], protocol["writer"]] if "hidden" in metadata["schema"] else []
+        known = all("hiddenPartitions" in side for side in sides)
+        require(known, "VER-4", "has hidden fields, and no entry up to it has hiddenPartitions")
         paths = {file["path"] for file in files.values()}
         for identity, file in enumerate(added, self.next_id):
             require(file["path"] not in paths, "ADD-1", f"adds the path {file['path']!r} again")
@@ -222,7 +225,9 @@ class Replay:
 
     def state(self) -> Json:
         """Return the state for the document of `read`."""
-        names = {field["id"]: field["name"] for field in self.metadata["schema"]["fields"]}
+        schema = self.metadata["schema"]
+        named = [*schema["fields"], *schema.get("hidden", ())]
+        names = {field["id"]: field["name"] for field in named}
         by = [names[i] for i in self.metadata["partition_by"]]
         # A column may have got another name since the file was added.
         files = [

@@ -147,7 +147,7 @@ LOG = {
 }
 SIDE = {"files": natural, "path": SIDE_PATH, "sha256": HEX64, "size": natural}
 FLAT = ("footer", "updated", "keys", "written", "import", "digest")
-FEATURES = frozenset({"importedFiles", "logExpiry"})
+FEATURES = frozenset({"hiddenPartitions", "importedFiles", "logExpiry"})
 COLUMNS: dict[str, Any] = {"path": [str], "size": [natural], "rows": [natural]}
 COLUMNS |= {f"{name}?": map_of(list) for name in PER_FILE}
 COLUMNS |= {

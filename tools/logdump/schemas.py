@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from logdump.hidden import check_hidden_kept, hidden_fields, newer_hidden
 from logdump.shapes import Json, Refusal, ascending, fits, map_of, positive, require
 from logdump.values import BITS, DECIMAL_TYPE, decode
 
@@ -17,6 +18,7 @@ FIELD |= dict.fromkeys(("default?", "initial?"), (bool, int, float, str)) | {"te
 FIELD["comment?"] = lambda value: True
 COMMENT_MAX = 4000
 SCHEMA: dict[str, Any] = {"fields": [FIELD], "last_id": int}
+SCHEMA["hidden?"] = list
 SCHEMA["dropped?"] = lambda value: value and ascending(str)(value)
 METADATA = {"partition_by": [int], "properties": map_of(str), "schema": SCHEMA}
 CONSTRAINT = {"columns": ascending(positive), "condition": str}
@@ -55,7 +57,7 @@ def newer_in(metadata: Any) -> list[str]:
             known = source.keys() if isinstance(source, dict) else set()
             found += [f"imports.from.{name}" for name in known - IMPORT_FROM]
     fields = schema.get("fields") if isinstance(schema, dict) else None
-    return found + _newer_fields(fields, 1)
+    return found + newer_hidden(schema) + _newer_fields(fields, 1)
 
 
 def _newer_fields(fields: Any, depth: int) -> list[str]:
@@ -326,10 +328,11 @@ def check_metadata(metadata: Json, before: Json | None, restores: bool = False) 
     schema, keys = metadata["schema"], metadata["partition_by"]
     fields = list(fields_of(schema["fields"]))
     by_id = {str(field["id"]): field for field in fields}
-    ids = ids_of(fields)
+    hidden = hidden_fields(schema, keys, folded)
+    ids = [*ids_of(fields), *map(int, hidden)]
     sound = len(set(ids)) == len(ids) and all(1 <= i <= schema["last_id"] <= MAX_ID for i in ids)
     require(sound, "SCH-4", "has column ids that are not positive, different and given out")
-    flat = {
+    flat = {field["id"] for field in hidden.values()} | {
         field["id"]
         for field in schema["fields"]
         if isinstance(field["type"], str) and field["type"] != "variant"
@@ -348,12 +351,15 @@ def check_metadata(metadata: Json, before: Json | None, restores: bool = False) 
         last, old_fields = before["schema"]["last_id"], list(fields_of(before["schema"]["fields"]))
         require(schema["last_id"] >= last, "SCH-4", "has a last_id that fell")
         known = {*ids_of(old_fields), *(_back(schema, before["schema"]) if restores else ())}
+        known |= {each["id"] for each in before["schema"].get("hidden", ())}
+        known |= set(map(int, hidden)) if restores else set()
         again = [i for i in set(ids) - known if i <= last]
         require(not again, "SCH-4", f"gives out ids that were given out before: {again}")
         _check_kept(schema, before["schema"])
+        check_hidden_kept(schema, before["schema"])
         _check_types(schema, before["schema"], restores)
         _check_new(schema, before["schema"], set(ids_of(old_fields)))
         for old in old_fields:
             same = by_id.get(str(old["id"]), old)["physical"] == old["physical"]
             require(same, "SCH-3", f"changes the physical name of {old['name']!r}")
-    return by_id
+    return by_id | hidden

@@ -9,6 +9,7 @@ from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
 from tablefmt.compat.pyiceberg.pyiceberg_table import Table, arrow_schema
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
+from tablefmt.expressions.predicate import quote_name
 from tablefmt.table import create, drop, exists, open
 
 Identifier = str | tuple[str, ...]
@@ -176,17 +177,21 @@ class Catalog(Translated):
         """Do nothing: a folder has no connection."""
 
 
+_TRANSFORMS = frozenset({"identity", "year", "month", "day", "hour", "bucket", "truncate"})
+
+
 def _partition_columns(spec: Any, schema: Any) -> list[str]:
-    """Return the partition columns of a spec of PyIceberg, or a list of names as it is.
+    """Return the partitioning that a spec of PyIceberg says, or a list of names as it is.
 
     Raises:
-        UnsupportedFeatureError: a transform other than identity.
+        UnsupportedFeatureError: a transform that tables do not have.
     """
     if spec is None or isinstance(spec, list | tuple):
         return list(spec or ())
     names = []
     for each in spec.fields:
-        if str(each.transform) != "identity":
+        kind, _, number = str(each.transform).rstrip("]").partition("[")
+        if kind not in _TRANSFORMS:
             raise UnsupportedFeatureError(
                 f"pyiceberg: the partition transform {each.transform} is not supported; store its "
                 "value in a column and partition by that",
@@ -197,5 +202,7 @@ def _partition_columns(spec: Any, schema: Any) -> list[str]:
                 "pyiceberg: a PartitionSpec needs a schema of PyIceberg; with an Arrow schema, "
                 "give a list of column names"
             )
-        names.append(schema.find_column_name(each.source_id))
+        name = schema.find_column_name(each.source_id)
+        call = f"{kind}({f'{number}, ' if number else ''}{quote_name(name)})"
+        names.append(name if kind == "identity" else call)
     return names

@@ -21,6 +21,7 @@ from tablefmt.model.argument_names import check_names
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema, nullable
 from tablefmt.model.times import Time
+from tablefmt.operations.alter import add_features
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import Partitions, check_partitioning, create_by, definition
 from tablefmt.operations.overwrite import check_overwritable, overwrite_files
@@ -228,6 +229,8 @@ def overwrite_rows(
     spark = df.sparkSession
     options = with_batch(options, spark)
     dynamic = options.dynamic_partitions
+    if wanted is None and options.overwrite_schema:
+        add_features(context, _evolved(context.view.head.metadata, df, options, partition_by))
 
     def resolved_where(metadata: Metadata) -> tuple[str | None, AnalyzedCondition | None]:
         given = options.replace_where

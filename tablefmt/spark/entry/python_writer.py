@@ -26,6 +26,7 @@ from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema, nullable
+from tablefmt.operations.alter import add_features
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import (
     check_first_rows,
@@ -234,6 +235,8 @@ def prepare(
         check_first_rows(metadata)
         task = _task(store, transaction, metadata, rows, layout(options.files, metadata, None))
         return Prepared(task, overwrite, None, metadata, began), None
+    if options.overwrite_schema and overwrite:
+        add_features(context, evolved(context.view.head.metadata, rows, options, partition_by))
     txn = newest_snapshot(context)
     under = txn.metadata
     if not options.overwrite_schema:

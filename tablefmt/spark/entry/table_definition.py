@@ -22,6 +22,7 @@ from tablefmt.model.delta_properties import translate_properties
 from tablefmt.model.identity_columns import identity_texts, is_identity
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
+from tablefmt.model.partition_fields import same_partitioning
 from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.schema import Schema, nullable
 from tablefmt.operations.alter import add_features
@@ -203,7 +204,7 @@ def _check_agrees(statement: Statement, asked: Metadata | None, there: Metadata,
                 different(ours, theirs),
             )
     names = list(statement.partition_by)
-    if names and names != there.partition_names:
+    if names and not same_partitioning(names, there.partition_names, there.schema):
         raise SchemaMismatchError(
             f"the table at {uri} is partitioned by {there.partition_names}, not by {names}; leave "
             "PARTITIONED BY out",

@@ -187,7 +187,8 @@ _numbers = itertools.count(1)
 
 def _by_workers(metadata: Metadata) -> bool:
     """Return whether Spark's workers must write the files, and not its JVM."""
-    return replaced_name(metadata.schema) is not None or bool(identity_columns(metadata))
+    computed = bool(identity_columns(metadata)) or bool(metadata.schema.hidden)
+    return computed or replaced_name(metadata.schema) is not None
 
 
 @dataclass(frozen=True, slots=True)

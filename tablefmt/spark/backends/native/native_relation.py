@@ -27,6 +27,7 @@ from tablefmt.expressions.predicate import Predicate, all_of
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts
 from tablefmt.model.import_layouts import has_own_names
 from tablefmt.model.name_matching import folded
+from tablefmt.model.partition_transforms import declared
 from tablefmt.model.schema import Schema, physical
 from tablefmt.session.transaction_snapshot import live_rows
 from tablefmt.snapshot.table_state import Snapshot
@@ -261,7 +262,9 @@ def to_relation(
         java_session(spark),
         uri,
         given,
-        java_classes.string_array(spark, [f.name for f in files.schema.fields if f.id in by]),
+        java_classes.string_array(
+            spark, [declared(f, files.schema) for f in files.schema.with_hidden if f.id in by]
+        ),
         _with_defaults(spark, files.schema, columns),
     )
     if not plain and files.otherwise is not None:

@@ -30,7 +30,10 @@ final class CatalogEntries {
 
   private static final String CLUSTER_BY = "cluster_by";
 
-  /** Returns the partition columns. */
+  private static final java.util.regex.Pattern CALL =
+      java.util.regex.Pattern.compile("([a-z]+)\\((?:([0-9]+), )?(.*)\\)", 32);
+
+  /** Returns the partitioning as texts: a column's name, or a call such as days(ts). */
   static String[] names(Transform[] partitioning) {
     List result = new ArrayList();
     for (int i = 0; i < partitioning.length; i++) {
@@ -38,7 +41,8 @@ final class CatalogEntries {
         continue;
       }
       if (!partitioning[i].name().equals("identity")) {
-        Bridge.call("refuse", new Object[] {"PARTITIONED BY " + partitioning[i].describe()});
+        result.add(partitioning[i].describe());
+        continue;
       }
       String[] parts = partitioning[i].references()[0].fieldNames();
       result.add(parts[parts.length - 1]);
@@ -185,12 +189,24 @@ final class CatalogEntries {
     return changed ? new StructType(fields) : relation.written();
   }
 
-  /** Returns identity partitioning by these columns. */
-  static Transform[] identities(List names) {
-    Transform[] result = new Transform[names.size()];
+  /** Returns the partitioning that texts of `names` declare. */
+  static Transform[] partitioning(List texts, StructType columns) {
+    Transform[] result = new Transform[texts.size()];
     for (int i = 0; i < result.length; i++) {
-      String name = (String) names.get(i);
-      result[i] = Expressions.identity("`" + name.replace("`", "``") + "`");
+      String text = (String) texts.get(i);
+      java.util.regex.Matcher call = CALL.matcher(text);
+      if (columns.getFieldIndex(text).isDefined() || !call.matches()) {
+        result[i] = Expressions.identity("`" + text.replace("`", "``") + "`");
+        continue;
+      }
+      List arguments = new ArrayList();
+      if (call.group(2) != null) {
+        arguments.add(Expressions.literal(Integer.valueOf(call.group(2))));
+      }
+      arguments.add(Expressions.column(call.group(3)));
+      result[i] = Expressions.apply(call.group(1),
+          (org.apache.spark.sql.connector.expressions.Expression[]) arguments.toArray(
+              new org.apache.spark.sql.connector.expressions.Expression[arguments.size()]));
     }
     return result;
   }

@@ -197,7 +197,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
         own(), name, uri, storage, entry == null ? null : entry.schema().json(), version,
         timestamp});
     return new SnapshotTable(name, uri, storage, CatalogEntries.insertable(relation),
-        CatalogEntries.identities(java.util.Arrays.asList(relation.partitionBy())),
+        CatalogEntries.partitioning(
+            java.util.Arrays.asList(relation.partitionBy()), relation.written()),
         CatalogEntries.properties(relation, uri, entry), relation, entry);
   }
 
@@ -503,7 +504,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     for (int i = 0; i < source.partitionColumnNames().size(); i++) {
       names.add(source.partitionColumnNames().apply(i));
     }
-    Transform[] by = CatalogEntries.identities(names);
+    Transform[] by = CatalogEntries.partitioning(names, source.schema());
     if (source.comment().isDefined() && !properties.containsKey(TableCatalog.PROP_COMMENT)) {
       properties.put(TableCatalog.PROP_COMMENT, source.comment().get());
     }

@@ -208,16 +208,27 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
 
   // --- Partitions: each exists as long as it has rows.
 
+  /** Returns the partition columns. Hidden partition fields, such as days(ts), are none. */
   public StructType partitionSchema() {
     String[] names = partitionNames();
-    StructField[] fields = new StructField[names.length];
+    StructType result = new StructType();
     for (int i = 0; i < names.length; i++) {
-      fields[i] = schema.apply(names[i]);
+      if (schema.getFieldIndex(names[i]).isDefined()) {
+        result = result.add(schema.apply(names[i]));
+      }
     }
-    return new StructType(fields);
+    return result;
+  }
+
+  private void onlyColumns(String what, String instead) {
+    if (partitionSchema().size() < partitionNames().length) {
+      refuse(what + " of a table that is partitioned by " + String.join(", ", partitionNames()),
+          instead);
+    }
   }
 
   public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow wanted) {
+    onlyColumns("SHOW PARTITIONS", "read the metadata table partitions instead");
     StructType by = partitionSchema();
     String text = (String) Bridge.call("partitions", new Object[] {
         SparkQueries.active(), uri, storage});
@@ -248,6 +259,7 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   public boolean truncatePartitions(InternalRow[] partitions) {
+    onlyColumns("a partition as a target", "use DELETE with a condition on the column");
     if (partitions.length > 0) {
       Bridge.call("truncate", new Object[] {
           SparkQueries.active(), uri, storage, condition(partitions)});

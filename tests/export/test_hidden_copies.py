@@ -1,0 +1,58 @@
+"""Copies of tables that are partitioned by transforms (XPT-7, XPT-23, HID-1)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import orjson
+from pyiceberg.table import StaticTable
+
+import tablefmt
+
+UTC = dt.timezone.utc
+BY = ["days(ts)", "bucket(4, id)", "truncate(2, s)", "region", "months(ts)"]
+SPEC = [
+    ("ts_day", 3, "day"),
+    ("id_bucket", 1, "bucket[4]"),
+    ("s_trunc", 2, "truncate[2]"),
+    ("region", 4, "identity"),
+    ("ts_month", 3, "month"),
+]
+
+
+def test_copies_state_what_their_format_can_say(tmp_path: Path) -> None:
+    columns = "id BIGINT, s STRING, ts TIMESTAMP, region INT"
+    table = tablefmt.create(str(tmp_path / "t"), columns, partition_by=BY)
+    early = [dt.datetime(1969, 12, 30 + n % 2, 5, tzinfo=UTC) for n in range(6)]
+    rows = [{"id": n, "s": f"ab{n}", "ts": ts, "region": 1} for n, ts in enumerate(early)]
+    table.append([*rows, {"id": None, "s": None, "ts": None, "region": None}])
+    table.export("iceberg")
+    table.delete("id = 3")
+    table.alter.rename_column("s", "text")
+    table.append([{"id": 9, "text": "x", "ts": dt.datetime(2026, 1, 1, tzinfo=UTC), "region": 2}])
+    table.export("iceberg")
+    table.export("delta")
+
+    written = (tmp_path / "t" / "metadata").glob("v*.metadata.json")
+    newest = max(written, key=lambda path: int(path.name[1:].partition(".")[0]))
+    copy = StaticTable.from_metadata(str(newest))
+    found = [(f.name, f.source_id, str(f.transform)) for f in copy.spec().fields]
+    assert found == SPEC
+    ours = table.to_arrow().sort_by("id").to_pylist()
+    assert copy.scan().to_arrow().sort_by("id").to_pylist() == ours
+    for where, files, count in (
+        ("ts >= '2026-01-01T00:00:00+00:00'", 1, 1),
+        ("text = 'x'", 1, 1),
+        ("ts < '1969-12-31T00:00:00+00:00'", 2, 3),
+    ):
+        chosen = copy.scan(row_filter=where)
+        assert len(list(chosen.plan_files())) == files, where
+        assert chosen.to_arrow().num_rows == count, where
+
+    log = sorted((tmp_path / "t" / "_delta_log").glob("*.json"))
+    actions = [orjson.loads(line) for path in log for line in path.read_bytes().splitlines()]
+    stated = [each["metaData"]["partitionColumns"] for each in actions if "metaData" in each]
+    assert stated[-1] == ["region"]
+    values = [each["add"]["partitionValues"] for each in actions if "add" in each]
+    assert all(set(each) == {"region"} for each in values)
