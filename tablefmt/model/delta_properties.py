@@ -54,6 +54,7 @@ DELTA_PROPERTIES: Mapping[str, DeltaProperty] = {
     "deletedFileRetentionDuration": _same("deletedFileRetentionDuration"),
     "isolationLevel": _same("isolationLevel"),
     "logRetentionDuration": _same("logRetentionDuration"),
+    "setTransactionRetentionDuration": _same("applicationRetentionDuration"),
     "dataSkippingStatsColumns": _same("statsColumns"),
     "targetFileSize": _same("targetFileSize"),
     "autoOptimize": DeltaProperty("optimizeWrite", {"true": "true", "false": "false"}),
@@ -97,8 +98,6 @@ DELTA_PROPERTIES: Mapping[str, DeltaProperty] = {
     "randomizeFilePrefixes": _UNNEEDED,
     "randomPrefixLength": _UNNEEDED,
     "sampleRetentionDuration": _UNNEEDED,
-    # A table remembers application versions as long as it exists (RPL-5).
-    "setTransactionRetentionDuration": _UNNEEDED,
     "tuneFileSizesForRewrites": _UNNEEDED,
     "dataSkippingNumIndexedCols": _refused("name the columns in the property statsColumns"),
     "parquet.compression.codec": _refused("give each write the option compression"),

@@ -145,6 +145,9 @@ PROPERTIES: dict[str, Property] = {
     "checkpointInterval": Property("100", _is_count, "a whole number of versions"),
     "logRetentionDuration": Property("30 days", _is_duration, "a duration such as '30 days'"),
     "deletedFileRetentionDuration": Property("7 days", _is_duration, "a duration such as '7 days'"),
+    "applicationRetentionDuration": Property(
+        "30 days", _is_duration, "a duration such as '30 days'"
+    ),
     "targetFileSize": Property(str(128 << 20), _is_count, "a whole number of bytes"),
     "autoCompact": Property("false", *_one_of("true", "false")),
     "optimizeWrite": Property("false", *_one_of("true", "false")),
@@ -154,11 +157,6 @@ PROPERTIES: dict[str, Property] = {
     STATS_COLUMNS: Property(None, lambda text: True, "column names, separated by commas"),
     CLUSTER_BY: Property("", lambda text: True, "column names, separated by commas"),
 }
-
-REMOVED: Mapping[str, str] = {
-    "applicationRetentionDuration": "a table remembers application versions as long as it exists"
-}
-"""Properties that had no effect, and why. Logs of earlier releases may have them (PTY-1)."""
 
 USER_PREFIX = "user."
 """Prefix of user-defined names, which may hold any text."""
@@ -178,11 +176,6 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
     for name, given in checked_mapping(properties, "properties").items():
         text = _text(name, given)
         known = PROPERTIES.get(name)
-        if name in REMOVED:
-            raise SchemaMismatchError(
-                f"the table property {name!r} does not exist any more: {REMOVED[name]}. "
-                "Leave it out."
-            )
         if known is None and not name.startswith(USER_PREFIX):
             raise SchemaMismatchError(
                 f"unknown table property {name!r}; expected one of {', '.join(PROPERTIES)}, or a "

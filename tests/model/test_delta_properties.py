@@ -27,7 +27,6 @@ def test_properties_are_translated() -> None:
         "delta.enableDeletionVectors": "false",
         "delta.feature.deletionVectors": "supported",
         "delta.minReaderVersion": "3",
-        "delta.setTransactionRetentionDuration": "interval 1 days",
         "user.team": "sales",
     }
     assert check_properties(translate_properties(given)) == {

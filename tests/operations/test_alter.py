@@ -48,7 +48,6 @@ def test_properties_are_set_and_unset_one_by_one() -> None:
         ({"deletedFileRetentionDuration": "a week"}, "a duration"),
         ({"checkpointInterval": 0}, "a whole number"),
         ({"noSuchProperty": "1"}, "unknown table property"),
-        ({"applicationRetentionDuration": "1 day"}, "does not exist any more"),
     ],
 )
 def test_values_that_are_none_are_refused_by_name(properties: dict[str, Any], said: str) -> None:
