@@ -451,9 +451,6 @@ def test_constraints_in_sql(spark: Any, t: str) -> None:
 
 REFUSED: dict[str, Callable[[str], bool]] = {
     "ALTER TABLE t SET LOCATION '/x'": lambda said: "cannot be moved" in said,
-    "CREATE TABLE made (x DATE, y INT) USING tablefmt PARTITIONED BY (days(x))": lambda said: (
-        "days(x)" in said
-    ),
 }
 
 
