@@ -99,6 +99,7 @@ def _shown(table: Any) -> Json:
     """Return the state by the package."""
     # The log has a constraint for each generated column, too (GEN-1).
     metadata = table.context.view.metadata_at(table.version)
+    assert list(table.partition_by) == metadata.partition_names
     state = {
         "table": table.id,
         "version": table.version,

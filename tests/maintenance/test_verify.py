@@ -162,7 +162,9 @@ DAMAGES: dict[str, tuple[Callable[[Store], str], str, int | None, int | None, bo
 
 
 def checked(store: Store, *, deep: bool) -> Report:
-    """Return a report whose JSON keeps the schema, and whose text has every remedy."""
+    """Return a report whose JSON keeps the schema, and whose text has every severity and remedy
+    (VFY-3).
+    """
     report = verify(store, deep=deep)
     document = json.loads(orjson.dumps(report.record()))
     jsonschema.validate(document, SCHEMA)
