@@ -142,7 +142,7 @@ def test_files_go_if_a_commit_fails_before_the_log_is_asked(
     def fails(*_: object) -> None:
         raise StoreError("what was skipped cannot be read")
 
-    monkeypatch.setattr("tablefmt.session.staging._plan", fails)
+    monkeypatch.setattr("tablefmt.session.staging.plan_of_staged", fails)
     work: Callable[[], Any] = partial(table.append, rows(2))
     if not alone:
         work = table.transaction().append(rows(2)).commit

@@ -104,7 +104,8 @@ def test_a_store_that_refuses_a_file_rejects_the_commit_and_may_refuse_to_delete
 
 def test_nothing_else_deletes_what_is_in_a_store():
     """One remover: the stores themselves, and what Hadoop deletes for it, aside. `compat` calls the
-    DELETE of tables, and a deep clone deletes a damaged copy of its own.
+    DELETE of tables, and a deep clone deletes a damaged copy of its own. A check of a store deletes
+    its own objects, and a repair deletes derived objects that are damaged.
     """
     package = Path(tablefmt.__file__).parent
     modules = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
@@ -114,6 +115,8 @@ def test_nothing_else_deletes_what_is_in_a_store():
     of_stores = {name for name in deleting if name.startswith(("compat/", "store/", "testing/"))}
     assert deleting - of_stores == {
         "imports/file_copies.py",
+        "inspection/store_check.py",
+        "maintenance/repair.py",
         "session/transaction_snapshot.py",
         "spark/backends/native/native_writer.py",
     }

@@ -181,7 +181,8 @@ def compact_groups(
 
     Raises:
         CorruptDataError: DAT-5. CommitRejectedError: the store rejected a file. Spark's own
-        exceptions. After an error, no file remains.
+        exceptions. After an error, no file remains, except of tasks that Spark was still ending:
+        vacuum removes those.
     """
     check_workers(spark)
     rewriting = replace(rewriting, store=for_workers(rewriting.store))

@@ -30,6 +30,7 @@ class Disk:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = str(folder)
         self._lock = threading.Lock()
+        self._looking = threading.Lock()
         self._sync = os.fsync
         self.contents: dict[int, bytes] = {}
         self.names: Names = {}
@@ -38,18 +39,23 @@ class Disk:
         monkeypatch.setattr(os, "fsync", self.fsync)
 
     def fsync(self, fd: int) -> None:
-        """Sync a file or a folder, and note what is durable now."""
+        """Sync a file or a folder, and note what is durable now, if it is below this folder."""
         self._sync(fd)
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        if not f"{path}/".startswith(f"{self.folder}/"):
+            return
         status = os.fstat(fd)
         with self._lock:
             self.syncs += 1
             if stat.S_ISDIR(status.st_mode):
-                self.names[os.readlink(f"/proc/self/fd/{fd}")] = _names_in(fd)
+                self.names[path] = _names_in(fd)
             else:
                 # An unnamed file may be open for writing only.
                 with open(f"/proc/self/fd/{fd}", "rb") as file:
                     self.contents[status.st_ino] = file.read()
-        self.at_sync()
+        # Files are synced in several threads.
+        with self._looking:
+            self.at_sync()
 
     def after_power_loss(self, into: Path, chance: random.Random | None) -> Path:
         """Return a copy of what is left. By chance, more names and more bytes are."""
@@ -111,14 +117,12 @@ def test_acknowledged_commits_stay_and_others_are_whole_or_absent(
     def look(*expected: list[int]) -> None:
         nonlocal looks
         looks += 1
-        monkeypatch.setattr(os, "fsync", disk._sync)
         copy = disk.after_power_loss(tmp_path / f"{looks}", chance if looks % 2 else None)
         store = LocalStore(str(copy / "table"))
         assert ids(handle(store)) in expected
         if len(expected) == 1:
             assert handle(store).append(rows(99)).version == table.version + 1
             assert ids(handle(store)) == sorted([*expected[0], 99])
-        monkeypatch.setattr(os, "fsync", disk.fsync)
 
     before: list[int] = []
     for step, after in STEPS:
