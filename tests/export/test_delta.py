@@ -102,7 +102,7 @@ WIDENED = 2
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", list(MAKERS))
 def test_every_version_has_its_rows(
     name: str, shapes: Callable[[str], tablefmt.Table], read: Read

@@ -136,7 +136,7 @@ SOAK = pytest.mark.soak
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("shape", "form"),
     [

@@ -322,7 +322,7 @@ def test_pruning_loses_no_row(tmp_path: Path) -> None:
         "n": "TIMESTAMP_NTZ '{}'".format,
     }  # fmt: skip
     pruned = 0
-    for _ in range(60):
+    for _ in range(25):
         name = rng.choice("imdtn")
         shown = [literal[name](value(name) or rows[0][name] or 0) for _ in range(2)]
         if "None" in "".join(shown) or "'0'" in "".join(shown):
@@ -335,4 +335,4 @@ def test_pruning_loses_no_row(tmp_path: Path) -> None:
         )  # fmt: skip
         assert rows_of(hidden, where=where) == rows_of(plain, where=where), where
         pruned += hidden.scan(where=where).files().num_rows < hidden.scan().files().num_rows
-    assert pruned > 20
+    assert pruned > 10

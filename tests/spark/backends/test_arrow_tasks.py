@@ -151,6 +151,7 @@ def arrow_alone(use_backend: Callable[..., None]) -> None:
     use_backend("arrow")
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("arrow_alone")
 def test_a_classic_session_reads_and_writes_by_arrow(spark: Any, uri: str) -> None:
     """The same rows as the native backend; every attempt's files have names of their own."""

@@ -161,7 +161,7 @@ def test_a_column_of_the_user_is_not_taken_for_a_position(
         tablefmt.spark.read(spark, uri + "-other")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("engine", "form"),
     [

@@ -126,7 +126,7 @@ def test_a_join_with_a_small_table_leaves_files_out(
     assert files_read(filtered, uri) == 2
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("way", [by_path, by_name])
 def test_partitions_of_every_type_prune_and_give_exact_values(

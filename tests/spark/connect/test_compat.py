@@ -13,6 +13,7 @@ from tablefmt import errors
 from tablefmt.compat.delta import DeltaTable
 
 
+@pytest.mark.soak
 def test_a_program_of_delta_runs_over_connect(connect: Any, tmp_path: Path) -> None:
     place = str(tmp_path / "t")
     builder = DeltaTable.create(connect).location(place)

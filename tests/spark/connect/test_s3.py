@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 import tablefmt
 from tablefmt.spark import read, write
 from tests.s3server import S3Server
@@ -41,6 +43,7 @@ def test_functions_write_and_read_with_storage_options(
     assert s3_server.secret not in printed()
 
 
+@pytest.mark.soak
 def test_the_format_takes_them_as_options(
     connect: Any, printed: Callable[[], str], s3_server: S3Server, s3_uri: str
 ) -> None:

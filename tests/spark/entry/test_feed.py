@@ -62,7 +62,7 @@ def test_windows_of_a_history_have_the_rows_of_the_model(
         history.net(a, b).check(found(new).get(b, Counter()), only="insert")
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("backend", ["native", "arrow"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_column_that_was_dropped_then_is_null(

@@ -57,6 +57,7 @@ def in_sql(path: str, options: dict[str, Any]) -> str:
     return ", ".join(f"`{name}` '{value}'" for name, value in pairs.items())
 
 
+@pytest.mark.soak
 def test_paths_by_format(
     spark: Any, sql: Any, s3_server: S3Server, root: str, backend: str
 ) -> None:

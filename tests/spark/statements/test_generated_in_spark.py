@@ -169,6 +169,7 @@ WRITES: dict[str, Callable[[Any, Any, str], Any]] = {
 }
 
 
+@pytest.mark.share(2)
 def test_both_backends_fill_and_check(spark: Any, uri: str, backend: str) -> None:
     """GEN-3, GEN-4: the same values by every write, and UPDATE; a CHECK sees computed values."""
     table = tablefmt.spark.create(spark, uri, COLUMNS, partition_by=["day"])

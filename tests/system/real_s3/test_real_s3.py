@@ -121,6 +121,7 @@ def test_a_lost_answer_is_neither_lost_nor_doubled(server: RealServer) -> None:
     assert ids(tablefmt.open(uri, storage_options=server.options)) == list(range(8))
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_server_that_is_killed_loses_and_doubles_nothing(server: RealServer) -> None:
     """CMT-1, CMT-7: kill -9 in the middle of writes; what is unknown is decided by resolve()."""
