@@ -24,6 +24,7 @@ from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.picked_pages import PickedPages, flat_columns, picked_pages
 from tablefmt.data.scan_tasks import Part, extents
 from tablefmt.log.bounded_parquet import columns_of, open_checked
+from tablefmt.log.parquet_footer import Leaf
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Schema
@@ -220,6 +221,8 @@ class PickedRows:
         """
         self._schema, self._filesystem = files.schema, files.filesystem
         self._fragments = list(files.get_fragments())
+        self._leaves: dict[int, tuple[Leaf, ...]] = {}
+        """Columns of the footer, by the index of the file."""
         self._jobs = [
             job for place in sorted(positions) for job in self._of_file(place, positions[place])
         ]
@@ -296,7 +299,9 @@ class PickedRows:
         """Return the pages with wanted rows, of the columns of which few pages have one."""
         if len(rows) > PICKED_MOST:
             return []
-        leaves = columns_of(source)
+        # Several threads may read the columns of one footer. They find the same.
+        leaves = self._leaves.get(job.place) or columns_of(source)
+        self._leaves[job.place] = leaves
         flat = flat_columns(leaves)
         places = {name: flat[name] for name in names if name in flat}
         group = self._fragments[job.place].metadata.row_group(job.group)

@@ -6,6 +6,7 @@ of a local disk are passed on open. Spec: DAT-4, DAT-5, ADD-7.
 
 from __future__ import annotations
 
+import io
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -98,7 +99,7 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         return [pyarrow.fs.FileInfo(path, kind, size=self._files[path][0]) for path in paths]
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError("this file system is read-only")
+        raise io.UnsupportedOperation("this file system is read-only")
 
     copy_file = create_dir = delete_dir = delete_dir_contents = delete_file = _refuse
     delete_root_dir_contents = get_file_info_selector = move = open_append_stream = _refuse

@@ -95,14 +95,15 @@ def picked_pages(
     found = []
     for key, chunks in alike.items():
         firsts = held[key]
-        hit = np.unique(np.searchsorted(firsts, rows, side="right") - 1)
+        pages = np.searchsorted(firsts, rows, side="right") - 1
+        hit, among = np.unique(pages, return_inverse=True)
         counts = np.diff(firsts)[hit]
         if counts.sum() <= WORTH * group.num_rows:
             # How far each page moved to the front.
             moved = firsts[hit] - (np.cumsum(counts) - counts)
-            at = rows - moved[np.searchsorted(hit, np.searchsorted(firsts, rows, side="right") - 1)]
             body = _file(source, chunks, hit.tolist(), int(counts.sum()))
-            found.append(PickedPages(tuple(chunk.name for chunk in chunks), body, at))
+            names = tuple(chunk.name for chunk in chunks)
+            found.append(PickedPages(names, body, rows - moved[among]))
     return found
 
 

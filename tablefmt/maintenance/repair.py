@@ -153,18 +153,19 @@ def repair(
         ConstraintViolationError: files are given up, and the table is append-only.
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError: of the commit.
     """
+    if isinstance(accept_loss, str):
+        raise InvalidArgumentError("accept_loss: expected a list of paths, got text")
     before = verify(store, deep=deep, progress=progress)
     entries = [one for one in before.findings if one.kind == "restorable-entry"]
     done: list[RepairStep] = []
     now = before
     if entries:
         # Entries come first: they may hide the rest of the damage.
-        steps = planned(entries, ())
         if dry_run:
             rest = [one.object for one in before.findings if one.object in accept_loss]
             steps = planned(before.findings, rest)
             return RepairReport(store.uri, True, steps, before, None)
-        done += _restore_entries(store, steps, environment)
+        done += _restore_entries(store, planned(entries, ()), environment)
         now = verify(store, deep=deep, progress=progress)
     left = [one for one in now.findings if one.kind != "restorable-entry"]
     steps = planned(left, accept_loss)
@@ -189,8 +190,6 @@ def planned(findings: Iterable[Finding], accept_loss: Collection[str]) -> tuple[
     Raises:
         InvalidArgumentError: a path of `accept_loss` is no damaged file.
     """
-    if isinstance(accept_loss, str):
-        raise InvalidArgumentError("accept_loss: expected a list of paths, got text")
     findings = list(findings)
     names = set(accept_loss)
     damaged = {one.object for one in findings if KINDS[one.kind].remedy == "loss"}

@@ -100,7 +100,7 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> io.RawIOBase:
         if mode != "rb":
-            raise NotImplementedError("this file system is read-only")
+            raise io.UnsupportedOperation("this file system is read-only")
         return _ObjectReader(_plain(path))
 
 
