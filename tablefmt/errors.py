@@ -108,12 +108,15 @@ class ForeignTableError(TableExistsError):
 
     kind = "foreign_table"
 
-    def __init__(self, uri: str, found: str, where: str) -> None:
-        TablefmtError.__init__(
-            self,
-            f"cannot create a table at {uri}: {found} ({where}). The program that owns these files "
-            f"may delete those of a table beside them. {_TAKE_OVER}",
+    def __init__(self, uri: str, found: str, where: str, *, is_copy: bool = False) -> None:
+        advice = (
+            "If the table was dropped and nobody reads the copy any more, remove it and its files "
+            "with tablefmt.drop(uri, delete_data=True). Otherwise choose another folder."
+            if is_copy
+            else "The program that owns these files may delete those of a table beside them. "
+            + _TAKE_OVER
         )
+        TablefmtError.__init__(self, f"cannot create a table at {uri}: {found} ({where}). {advice}")
         self.uri = uri
         self.found = found
         self.where = where

@@ -983,13 +983,17 @@ def drop(
     RET-8).
 
     The log stays, and a new table in its place continues its version numbers. Data files stay for
-    current readers until a vacuum of the next table. With `delete_data` they are deleted now, even
-    if the table was dropped before.
+    current readers until a vacuum of the next table. Copies for Delta and Iceberg readers stay,
+    with all that they show, and no table can be created beside them.
+
+    With `delete_data`, data files and copies are deleted now, even if the table was dropped before
+    (XPT-13). Imported files stay, except for those of an import with `adopt`.
 
     Raises:
         TableNotFoundError: there is none.
+        ExportBlockedError: `delete_data`, and another program wrote to a copy. The table stays.
         UnsupportedFeatureError: a whole bucket (RET-6).
-        StoreError: a data file could not be deleted; call it again.
+        StoreError: a file could not be deleted; call it again.
     """
     store = open_store(uri, storage_options)
     return drop_at(store, commit_options(commit), delete_data=delete_data)

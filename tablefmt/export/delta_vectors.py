@@ -54,6 +54,11 @@ def vectors_key(table: str, version: int) -> str:
     return f"deletion_vector_{_uuid(table, version)}.bin"
 
 
+def vectors_prefix(table: str) -> str:
+    """Return the beginning of the names of all vector objects of a table's copy."""
+    return vectors_key(table, 0)[: len("deletion_vector_") + 19]
+
+
 @dataclass(slots=True)
 class VectorFile:
     """The object with the vectors of one foreign commit. Equal vectors are stored once."""

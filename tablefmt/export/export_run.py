@@ -134,21 +134,9 @@ class Exporter:
 
     def _check(self, view: LogView) -> None:
         """Refuse a copy that was not made from this log."""
-        if self.mark is None:
-            return
-        if self.mark.table != view.head.table:
-            raise self._blocked(self.place, f"it is a copy of the table {self.mark.table}")
-        if self.mark.version > view.head.version:
-            view.refresh()
-        if self.mark.version > view.head.version:
-            raise self._blocked(
-                self.place, f"this table has no version {self.mark.version}; was it restored?"
-            )
-        version = self.mark.version
-        if version < view.timeline.oldest:
-            return
-        if not self.mark.is_of(view.entries_after(version - 1, version)[0]):
-            raise self._blocked(self.place, "it was made from another entry")
+        why = "" if self.mark is None else mark_problem(self.mark, view)
+        if why:
+            raise self._blocked(self.place, why)
 
     def _start(self, view: LogView, start: int | None) -> int:
         """Return the first version of a new copy. All exporters agree on it by one object."""
@@ -272,6 +260,20 @@ class Exporter:
 
     def _blocked(self, key: str, why: str) -> ExportBlockedError:
         return ExportBlockedError(self.store.uri, self.target.name, key, why)
+
+
+def mark_problem(mark: Mark, view: LogView) -> str:
+    """Return why a mark is not of a log, or "". The view may be behind the mark."""
+    if mark.table != view.head.table:
+        return f"it is a copy of the table {mark.table}"
+    if mark.version > view.head.version and not view.head.ended:
+        view.refresh()
+    if mark.version > view.head.version:
+        return f"this table has no version {mark.version}; was it restored?"
+    if mark.version < view.timeline.oldest:
+        return ""
+    same = mark.is_of(view.entries_after(mark.version - 1, mark.version)[0])
+    return "" if same else "it was made from another entry"
 
 
 def _entries(view: LogView, after: int, last: int) -> Iterator[StoredEntry]:

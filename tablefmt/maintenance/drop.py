@@ -1,15 +1,18 @@
 """Implementation of `tablefmt.drop`: ends a table, and optionally deletes its data.
 
-The last entry of a table says that it is one. Spec: ENT-14, RET-8.
+The last entry of a table says that it is one. Spec: ENT-14, RET-8, XPT-13.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.errors import StoreError
+from tablefmt.export.copy_removal import removable_copies
 from tablefmt.maintenance.removal_plan import (
     FOLDERS,
     RetentionLimits,
@@ -67,6 +70,9 @@ def drop_at(
     if delete_data:
         check_place(store)
     context = TableContext(store, LogView.open(store, ended=delete_data), environment)
+    if delete_data:
+        # A blocked copy is refused before the table ends.
+        removable_copies(store, context.view)
     ended = context.view.head.ended
     done = context.no_op("", NAME) if ended else end_table(context, options)
     if delete_data:
@@ -75,15 +81,19 @@ def drop_at(
 
 
 def _delete_data(context: TableContext) -> None:
-    """Remove files that entries name, and others that are too old to belong to a new table."""
+    """Remove files that entries name, and others that are too old to belong to a new table.
+
+    Then remove the table's copies. While files are missing, readers of a copy fail.
+    """
     store = context.store
     now_us = now_of(context)
     adopted = adopted_imports(context.view.head.metadata)
     listing = listed(store, ("",) if adopted else FOLDERS[:1])
     view = whole_view(store, ended=True)
     head = view.head
-    if not head.ended or not listing.num_rows:
+    if not head.ended:
         return
+    copies = removable_copies(store, view)
     limits = RetentionLimits(
         oldest=head.version,
         now_us=now_us,
@@ -91,7 +101,15 @@ def _delete_data(context: TableContext) -> None:
         adopted=adopted,
     )
     files = vacuum_candidates(listing, view.snapshot().history, pa.array([], pa.string()), limits)
-    failures = remove(store, files["path"].to_pylist())
+    _remove(store, files["path"].to_pylist())
+    for copy in copies:
+        for step in copy.steps:
+            _remove(store, step)
+        store.remove_empty(copy.folder)
+
+
+def _remove(store: Store, keys: Sequence[str]) -> None:
+    failures = remove(store, list(keys))
     if failures:
         path, reason = next(iter(failures.items()))
         raise StoreError(

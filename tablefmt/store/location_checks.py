@@ -54,6 +54,12 @@ TABLE_FORMATS = {
 }
 """For each metadata folder: the name of the format, and the files that identify it."""
 
+COPY_STARTS = {
+    "_delta_log/": "_delta_log/_tablefmt_start.json",
+    "metadata/": "metadata/tablefmt-start.json",
+}
+"""For each metadata folder: the object by which it is a copy that tablefmt exported (XPT-4)."""
+
 FILE_FORMATS = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
 
 _DATA_FOLDER = r"(?:data/)?(?:[^/=._][^/=]*=[^/]*/)*"
@@ -71,6 +77,8 @@ class Foreign:
     """A clause for messages: "a Delta table is there"."""
     where: str
     """The file that identifies it."""
+    is_copy: bool = False
+    """True for a copy that a table exported. The table was dropped."""
 
 
 def refuse_foreign_files(store: Store) -> None:
@@ -83,7 +91,7 @@ def refuse_foreign_files(store: Store) -> None:
     """
     foreign = foreign_at(store)
     if foreign is not None:
-        raise ForeignTableError(store.uri, foreign.found, foreign.where)
+        raise ForeignTableError(store.uri, foreign.found, foreign.where, is_copy=foreign.is_copy)
 
 
 def not_found(store: Store) -> TableNotFoundError:
@@ -107,11 +115,11 @@ def foreign_at(store: Store) -> Foreign | None:
         # List each metadata folder by name, because one page of the root may end before it.
         found = _table_format(_first_keys(store, prefix) for prefix in TABLE_FORMATS)
         if found is not None:
-            return Foreign(f"{found[0]} is there", found[1])
+            return _there(store, *found)
     keys = list(_first_keys(store, ""))
     found = _table_format([keys]) if not store.traits.on_disk else None
     if found is not None:
-        return Foreign(f"{found[0]} is there", found[1])
+        return _there(store, *found)
     files = _data_files(keys)
     if files is not None:
         return Foreign(f"{files[0]} are there", files[1])
@@ -121,6 +129,13 @@ def foreign_at(store: Store) -> Foreign | None:
         if found is not None:
             return Foreign(f"it lies in {found[0]} at {folder}", found[1])
     return None
+
+
+def _there(store: Store, name: str, key: str) -> Foreign:
+    start = COPY_STARTS.get(key.split("/")[0] + "/")
+    if start is not None and store.get_many([start])[0] is not None:
+        return Foreign(f"{name} that a tablefmt table exported is there", key, is_copy=True)
+    return Foreign(f"{name} is there", key)
 
 
 def _first_keys(store: Store, prefix: str) -> Iterator[str]:
