@@ -56,7 +56,7 @@ def stage_delete(txn: TransactionSnapshot, where: Condition) -> Staged:
     """
     check_may_remove(txn.metadata)
     target = analyzed_condition(where, txn.metadata.schema)
-    if target.decided_by(txn.snapshot.partition_ids):
+    if target.decided_by_partitions(txn.metadata):
         return delete_files(txn, target)
     selected = select(txn, target)
     changed = Changed(target=target, files=selected.files, deleted=selected.rows)
@@ -65,7 +65,8 @@ def stage_delete(txn: TransactionSnapshot, where: Condition) -> Staged:
 
 def delete_files(txn: TransactionSnapshot, target: AnalyzedCondition) -> Staged:
     """Stage the removal of whole files, chosen by partition values. No file is read."""
-    files = txn.snapshot.in_scope(target.predicate)
+    over = target.over_partitions(txn.metadata)
+    files = txn.snapshot.in_scope(over)
     rows = live_rows(files)
     return Staged(
         transaction=txn.transaction,
@@ -79,7 +80,7 @@ def delete_files(txn: TransactionSnapshot, target: AnalyzedCondition) -> Staged:
                 **txn.measured.span_metrics(),
             },
         ),
-        scope=scope_of(target.predicate, txn.metadata),
+        scope=scope_of(over, txn.metadata),
         predicate=target.text,
         written_under=txn.metadata,
         read_version=txn.version,

@@ -65,10 +65,7 @@ def needs_rows(where: Condition, metadata: Metadata) -> bool:
     """
     if where is None:
         return False
-    target, own = analyzed_condition(where, metadata.schema), frozenset(metadata.partition_by)
-    if target.exact and target.predicate is not None:
-        return not decided_by_partitions(over_partitions(target.predicate, metadata), own)
-    return not target.decided_by(own)
+    return not analyzed_condition(where, metadata.schema).decided_by_partitions(metadata)
 
 
 def stage_replace(

@@ -18,6 +18,7 @@ from tablefmt.data.selection import Condition, RowSelection, select_rows
 from tablefmt.expressions.arrow_to_predicate import expression_identity
 from tablefmt.expressions.file_pruning import decided_by_partitions
 from tablefmt.expressions.implied_conditions import implied
+from tablefmt.expressions.partition_conditions import over_partitions
 from tablefmt.expressions.predicate import (
     TRUE,
     Comparison,
@@ -109,11 +110,16 @@ class AnalyzedCondition:
     columns: frozenset[int] | None = None
     """Ids of the columns that the condition uses; None: those of an exact `predicate`."""
 
-    def decided_by(self, partition_ids: frozenset[int]) -> bool:
-        """Return whether partition values alone decide which files are selected."""
-        if not self.exact:
-            return False
-        return self.predicate is None or decided_by_partitions(self.predicate, partition_ids)
+    def decided_by_partitions(self, metadata: Metadata) -> bool:
+        """Return whether partition values alone decide which files are selected (HID-5)."""
+        if not self.exact or self.predicate is None:
+            return self.exact
+        over = over_partitions(self.predicate, metadata)
+        return decided_by_partitions(over, frozenset(metadata.partition_by))
+
+    def over_partitions(self, metadata: Metadata) -> Predicate | None:
+        """Return `predicate` over hidden partition fields where it selects whole partitions."""
+        return None if self.predicate is None else over_partitions(self.predicate, metadata)
 
     def read_nothing(self) -> Read:
         """Return the read of a choice among files by metadata. It read no row, and more files may

@@ -20,7 +20,10 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from tablefmt.operations.create import create
+from tablefmt.store.store_wrappers import CountingStore
 from tests.oracle import assert_agrees
+from tests.tables import memory
 
 UTC = dt.timezone.utc
 BY = ["days(ts)", "bucket(4, id)", "truncate(2, s)"]
@@ -32,6 +35,7 @@ def row(number: int | None, day: int = 1, text: str | None = "abc") -> dict[str,
     return {"id": number, "s": text, "ts": when}
 
 
+DAY_2, DAY_3 = (f"TIMESTAMP '2026-01-0{day} 00:00:00Z'" for day in (2, 3))
 ROWS = [row(n, 1 + n % 3, "ab" if n % 2 else "xyz") for n in range(12)] + [row(None, text=None)]
 
 
@@ -336,3 +340,28 @@ def test_pruning_loses_no_row(tmp_path: Path) -> None:
         assert rows_of(hidden, where=where) == rows_of(plain, where=where), where
         pruned += hidden.scan(where=where).files().num_rows < hidden.scan().files().num_rows
     assert pruned > 10
+
+
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        (f"ts >= {DAY_2} AND ts < {DAY_3}", {1, 3, None}),
+        (f"ts < {DAY_3} OR ts IS NULL", {3}),
+        (f"NOT (ts < {DAY_2})", {1, None}),
+    ],
+)
+def test_deletes_of_whole_partitions_read_no_file(where: str, kept: set[int | None]) -> None:
+    """HID-5: entries and lists alone; deleted rows of the files count once."""
+    store = CountingStore(memory())
+    table = tablefmt.Table(create(store, COLUMNS, partition_by=["days(ts)"]))
+    table.append([row(None, 1, None) | {"id": 100}, *(row(n, 1 + n % 3) for n in range(9))])
+    table.delete("id = 4")
+    files = table.scan().files().column("path").to_pylist()
+    store.reset()
+    commit = table.delete(where)
+    assert [key for _, key in store.requests if key.startswith("data/")] == []
+    left = rows_of(table)
+    assert {None if each["ts"] is None else each["ts"].day for each in left} == kept
+    assert (commit.operation, commit.metrics["numDeletedRows"]) == ("DELETE", 9 - len(left))
+    assert set(table.scan().files().column("path").to_pylist()) < set(files)
+    assert commit.metrics["numAddedFiles"] == 0

@@ -92,7 +92,7 @@ def delete_rows(
     """
 
     def stage(txn: TransactionSnapshot) -> Staged:
-        if where.target.decided_by(txn.snapshot.partition_ids):
+        if where.target.decided_by_partitions(txn.metadata):
             return delete_files(txn, where.target)
         with under_ansi(spark, plain=where.target.exact) as ansi:
             return stage_delete(txn, ansi, where)
@@ -146,7 +146,7 @@ def _text(*texts: str) -> Callable[[Metadata], tuple[str, ...]]:
 def stage_delete(txn: TransactionSnapshot, spark: Session, where: SparkCondition) -> Staged:
     """Stage the delete at the fixed version. The plan is empty if no row matches."""
     snapshot, target = txn.snapshot, where.target
-    if target.decided_by(snapshot.partition_ids):
+    if target.decided_by_partitions(txn.metadata):
         return delete_files(txn, target)
     files = snapshot.matching(target.predicate)
     changed, reads = Changed(target=target, files=files), False
@@ -283,7 +283,7 @@ def replaced_by(
         text include their zone if the analysis covers the whole condition.
     """
     target = analyzed_text(where, metadata.schema, session_zone(spark))
-    if target.decided_by(frozenset(metadata.partition_by)):
+    if target.decided_by_partitions(metadata):
         return target.text, None
     return (target.text if target.exact else where), target
 
