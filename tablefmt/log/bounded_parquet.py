@@ -14,7 +14,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tablefmt.log.parquet_footer import INT32, Leaf, check_footer, fields, leaves_of, zigzag
+from tablefmt.log.parquet_footer import (
+    INT32,
+    USUAL_DATA_PAGE,
+    Leaf,
+    check_footer,
+    fields,
+    leaves_of,
+    number,
+    zigzag,
+)
 
 FOOTER_BYTES_MAX = 256 << 20
 """Maximum footer of a data file or part: the size for 10,000 columns in 200 row groups."""
@@ -371,6 +380,10 @@ def _page_header(head: bytes) -> tuple[int, int, int, int, int]:
     Raises:
         IndexError: it does not end within `head`. ValueError: it is invalid.
     """
+    if usual := USUAL_DATA_PAGE.match(head):
+        unpacked, packed, values = (number(head, usual.start(at)) for at in (1, 2, 3))
+        if unpacked >= 0:
+            return unpacked, packed, max(values, 0), usual.end(), 0
     found, end = fields(head, 0)
     sizes = [zigzag(head, found[name][1])[0] for name in (2, 3) if name in found]
     if len(sizes) < 2 or sizes[0] < 0 or any(found[name][0] != INT32 for name in (2, 3)):

@@ -439,6 +439,29 @@ def _usual_list(kind: int, element: bytes, *counts: int) -> bytes:
     return b"(?:" + b"|".join(forms) + b")"
 
 
+def _usual_statistics(value: bytes) -> bytes:
+    exact = rb"(?:[\x11\x12][\x11\x12])?"
+    newer = rb"\x28" + value + rb"\x18" + value + exact
+    older = rb"\x18" + value + rb"\x18" + value + rb"\x16" + _V
+    return b"(?:" + older + rb"|\x36" + _V + b")(?:" + newer + rb")?\x00"
+
+
+_NUMBER = rb"\x15(" + _V + rb")"
+
+USUAL_DATA_PAGE = re.compile(
+    rb"\x15\x00" + _NUMBER * 2
+    # With a checksum or without one.
+    + rb"(?:\x15" + _V + rb"\x1c|\x2c)"
+    + _NUMBER + rb"(?:\x15[\x00-\x7f]){3}"
+    + rb"(?:\x1c(?:" + _usual_statistics(_TEXT) + rb"|\x00))?\x00\x00",
+    re.DOTALL,
+)  # fmt: skip
+"""Pattern of the header of a data page, as pyarrow writes it.
+
+Its groups are the unpacked bytes, the stored bytes and the number of values.
+"""
+
+
 @lru_cache(64)
 def _usual(
     kind: int, width: int, levels: tuple[int, int]
@@ -455,10 +478,7 @@ def _usual(
     if width >= 128:
         # The length takes more than a byte: walk it.
         value = rb"(?!)"
-    exact = rb"(?:[\x11\x12][\x11\x12])?"
-    newer = rb"\x28" + value + rb"\x18" + value + exact
-    older = rb"\x18" + value + rb"\x18" + value + rb"\x16" + _V
-    statistics = b"(?:" + older + rb"|\x36" + _V + b")(?:" + newer + rb")?\x00"
+    statistics = _usual_statistics(value)
     repeated, defined = (_usual_list(INT64, _V, 0, min(level, 13) + 1) for level in levels)
     counted = rb"\x29" + repeated + rb"\x19" + defined + rb"|\x39" + defined + b"|"
     if kind == _BYTE_ARRAY:

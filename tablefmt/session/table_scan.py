@@ -37,6 +37,7 @@ from tablefmt.model.log_entry import Metadata
 from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.times import Time
 from tablefmt.session.table_context import TableContext
+from tablefmt.snapshot.file_columns import WITHOUT_BOUNDS
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.store.object_store import Store
@@ -113,8 +114,8 @@ class Scan(BatchSource):
 
     @cached_property
     def survivors(self) -> pa.Table:
-        """The live files that may hold matching rows, with the log's columns."""
-        return self.snapshot.matching(self.predicate)
+        """The live files that may hold matching rows, with the log's columns but bounds."""
+        return self.snapshot.matching(self.predicate, WITHOUT_BOUNDS)
 
     @cached_property
     def _readable(self) -> pa.Table:

@@ -395,11 +395,13 @@ class StoredColumns(FileColumns):
             np.searchsorted(starts, lines, side="right") - 1, return_inverse=True
         )
         more = [name for name in self._needed_checks(names) if name == "import"]
-        read = self._checked(self._file.read([*names, *more], groups.tolist())).select(names)
+        read = self._file.read([*names, *more], groups.tolist())
         sizes = np.diff(starts)[groups]
         before = np.concatenate([[0], np.cumsum(sizes)])[:-1]
         at = before[group_of] + (lines - starts[groups][group_of])
-        return typed_bounds(read.take(pa.array(at)).combine_chunks(), self._later.values())
+        # Check only these lines. The other ones of their row groups may be many, and are not used.
+        taken = self._checked(read.take(pa.array(at)).combine_chunks())
+        return typed_bounds(taken.select(names), self._later.values())
 
     def narrowed(self, places: Places) -> FileColumns:
         """Return the files, as the base class."""

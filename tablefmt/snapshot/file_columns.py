@@ -50,6 +50,9 @@ _PLAIN = {
     "import": _LONG,
     "digest": Primitive("binary"),
 }
+WITHOUT_BOUNDS = frozenset(_PLAIN)
+"""Columns that describe whole files. Bounds are most of the data about files."""
+
 _COUNTS = (
     ("size", 1, INTEGER_MAX),
     ("rows", 0, INTEGER_MAX),

@@ -320,13 +320,17 @@ class Segment:
         mask: Mask = self.files.added_by(version) & (self.removed > version)
         return mask
 
-    def only(self, mask: Mask) -> Segment:
-        """Return the selected files, loaded into memory; the segment itself if all are selected."""
+    def only(self, mask: Mask, names: Sequence[str] | None = None) -> Segment:
+        """Return the selected files, loaded into memory; the segment itself if all are selected.
+
+        With `names`, columns of other names are absent.
+        """
         if mask.all():
             return self
         at = np.flatnonzero(mask)
         deleted = None if self.deleted is None else self.deleted[at]
-        return Segment(self._held(at), self.removed[at], deleted)
+        held = self._held(at, self.files.names if names is None else names)
+        return Segment(held, self.removed[at], deleted)
 
     def narrowed(self, mask: Mask) -> Segment:
         """Return the selected files without loading them."""
@@ -336,10 +340,10 @@ class Segment:
         deleted = None if self.deleted is None else self.deleted[at]
         return Segment(self.files.narrowed(at), self.removed[at], deleted)
 
-    def _held(self, at: Places) -> HeldColumns:
+    def _held(self, at: Places, names: Sequence[str]) -> HeldColumns:
         if isinstance(self.files, HeldColumns):
-            return HeldColumns(self.files.ids[at], self.files.added[at], self.files.take(at))
-        columns = self.files.take(at, ["id", "added", *self.files.names])
+            return HeldColumns(self.files.ids[at], self.files.added[at], self.files.take(at, names))
+        columns = self.files.take(at, ["id", "added", *names])
         ids, added = (columns[name].to_numpy() for name in ("id", "added"))
         return HeldColumns(ids, added, columns.drop_columns(["id", "added"]))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -139,16 +139,20 @@ class Snapshot:
         """
         return self.sums.files, self.sums.rows - self.sums.deleted, self.sums.bytes
 
-    def matching(self, predicate: Predicate | None) -> pa.Table:
+    def matching(
+        self, predicate: Predicate | None, names: Collection[str] | None = None
+    ) -> pa.Table:
         """Return the live files that may hold a row for which `predicate` is true (PRN rules).
 
-        Files of a manifest segment whose summary excludes such a row are not checked.
+        Files of a manifest segment whose summary excludes such a row are not checked. With `names`,
+        the columns are those of `files_with`, or more if all are in memory.
         """
         if predicate is None:
             return self.files
 
         wanted = implied(predicate, self.metadata)
-        return self._select(lambda segment: self.survivors(segment, wanted))
+        chosen = None if names is None else frozenset(names)
+        return self._select(lambda segment: self.survivors(segment, wanted), chosen)
 
     def ids_matching(self, predicate: Predicate) -> NDArray[np.int64]:
         """Return the ids of these files, ascending. This reads only the columns that decide."""
@@ -229,9 +233,11 @@ class Snapshot:
 
     def _chosen(self, choose: Callable[[Segment], Mask], names: frozenset[str] | None) -> pa.Table:
         marked = [(segment, choose(segment)) for segment in self.history.segments]
-        # With selected names, do not read other columns.
-        only = Segment.only if names is None else Segment.narrowed
-        chosen = [only(segment, mask) for segment, mask in marked if mask.any()]
+        chosen = [
+            segment.only(mask, self._known(segment, names))
+            for segment, mask in marked
+            if mask.any()
+        ]
         if not chosen:
             # No file is selected, but the result needs the columns that files have.
             chosen = [segment.only(mask) for segment, mask in marked[:1] if segment.is_held]
@@ -244,13 +250,18 @@ class Snapshot:
         check_distinct(files, self.history)
         return files if files.num_rows else with_partitions(files, self.schema, self.partition_ids)
 
-    def _columns(self, segment: Segment, names: frozenset[str] | None) -> pa.Table:
+    def _known(self, segment: Segment, names: frozenset[str] | None) -> Sequence[str]:
+        """Return which columns of a segment are needed for these names; None: all."""
         known = segment.files.names
-        if names is not None:
-            kept = {*names, NUMBER}
-            known = [name for name in known if name in kept or name.startswith("partition.")]
+        if names is None:
+            return known
+        kept = {*names, NUMBER}
+        return [name for name in known if name in kept or name.startswith("partition.")]
+
+    def _columns(self, segment: Segment, names: frozenset[str] | None) -> pa.Table:
         # A later version may have wider types than this one.
-        files = of_partitioning(segment.files.columns(known), self.partition_ids)
+        known = segment.files.columns(self._known(segment, names))
+        files = of_partitioning(known, self.partition_ids)
         return (
             with_layouts(typed_bounds(files, self.schema.fields), self.metadata.imports)
             .append_column("id", pa.array(segment.files.ids))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import random
+import re
 import struct
 from typing import Any
 
@@ -221,3 +223,41 @@ def test_columns_that_shrink_too_far_are_written_plainly(monkeypatch: pytest.Mon
     with pytest.raises(UnsupportedFeatureError, match="commit in smaller pieces"):
         write_overflow(store, "cd" * 16, columns)
     assert [one.key for one in store.list_after(overflow_key("cd" * 16))] == []
+
+
+def page_headers() -> list[bytes]:
+    """Return headers of pages of every kind of column, each with a few bytes after it."""
+    found = []
+    for options in ({}, {"use_dictionary": False}, {"write_page_checksum": False}):
+        for statistics in (True, False):
+            body = packed(FLAT, data_page_size=4096, write_statistics=statistics, **options)
+            footer, source = footer_of(body), pa.BufferReader(body)
+            group = footer.row_group(0)
+            for at in range(group.num_columns):
+                extent = bounded_parquet.chunk_extent(group.column(at))
+                pages = list(bounded_parquet.pages_between(source, *extent))
+                found += [body[page.start : page.start + page.header + 8] for page in pages[:4]]
+    return found
+
+
+def told(header: bytes) -> Any:
+    try:
+        return bounded_parquet._page_header(header)
+    except (IndexError, ValueError) as error:
+        return type(error)
+
+
+def test_the_usual_page_header_is_what_the_walk_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STO-25: the faster way answers as the walk does, also for changed headers."""
+    chance = random.Random(7)
+    samples = []
+    for header in page_headers() * 40:
+        changed = bytearray(header[: chance.choice([len(header), chance.randint(1, len(header))])])
+        for _ in range(chance.choice([0, 1, 1, 2])):
+            changed[chance.randrange(len(changed))] = chance.randrange(256)
+        samples.append(bytes(changed))
+    usual = sum(bool(parquet_footer.USUAL_DATA_PAGE.match(sample)) for sample in samples)
+    assert len(samples) / 5 < usual < len(samples) * 4 / 5
+    fast = [told(sample) for sample in samples]
+    monkeypatch.setattr(bounded_parquet, "USUAL_DATA_PAGE", re.compile(rb"(?!)"))
+    assert fast == [told(sample) for sample in samples]
