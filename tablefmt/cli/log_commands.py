@@ -90,21 +90,26 @@ def dump(
         CorruptTableError: raised after the entries before the damage are printed.
     """
     _check_order(since, until)
-    shown_entries: deque[tuple[Entry, Metadata]] = deque(maxlen=limit)
+    # Entries wait as lines. Only with a limit they wait as entries: a line may need a request.
+    shown: deque[Any] = deque(maxlen=limit)
+    lined = limit is None and not as_json
     damage: CorruptTableError | None = None
     newest = -1
     try:
         for entry, metadata in checked_entries(store):
             newest = entry.version
             if _is_at_or_after(entry, since) and _is_at_or_before(entry, until):
-                shown_entries.append((entry, metadata))
+                shown.append(_line(store, entry) if lined else (entry, metadata))
     except CorruptTableError as error:
         damage = error
     if damage is None:
         for point in (since, until):
             if isinstance(point, int) and point > newest:
                 raise VersionNotFoundError(f"version {point}", 0, newest)
-    _print(store, shown_entries, as_json)
+    if lined:
+        print_table(LOG_COLUMNS, shown)
+    else:
+        _print(store, shown, as_json)
     if damage is not None:
         raise damage
     return newest

@@ -195,16 +195,12 @@ def print_table(
         else:
             _print_rich(columns, rows, right, head)
         return
-    texts = [[cell(value) for value in row] for row in rows]
-    lines = [[printable(name) for name in columns], *texts] if head else texts
-    widths = [max((_width(line[at]) for line in lines), default=0) for at in range(len(columns))]
-    shown = (
-        "  ".join(
-            " " * (width - _width(text)) + text if to_right else _padded(text, width)
-            for text, width, to_right in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+    cells = [
+        _aligned([*([printable(name)] if head else []), *(cell(row[at]) for row in rows)], to_right)
+        for at, (name, to_right) in enumerate(zip(columns, right, strict=True))
+    ]
+    texts = zip(*cells, strict=True) if cells else (() for _ in range(len(rows) + head))
+    shown = ((" " * GAP).join(line).rstrip() for line in texts)
     # Each call flushes the output, so lines go out together.
     while some := list(islice(shown, LINES_AT_ONCE)):
         click.echo("\n".join(some))
@@ -216,6 +212,17 @@ LINES_AT_ONCE = 500
 def _width(text: str) -> int:
     """Return the columns that a text takes. Almost every text is ASCII, with one for each."""
     return len(text) if text.isascii() else cell_len(text)
+
+
+def _aligned(texts: list[str], to_right: bool) -> list[str]:
+    """Return the texts of a column, all of one width."""
+    if all(map(str.isascii, texts)):
+        width = max(map(len, texts), default=0)
+        return [text.rjust(width) if to_right else text.ljust(width) for text in texts]
+    width = max(map(_width, texts))
+    return [
+        " " * (width - _width(text)) + text if to_right else _padded(text, width) for text in texts
+    ]
 
 
 def _expanded(value: Any) -> str:

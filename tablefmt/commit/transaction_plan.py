@@ -52,6 +52,7 @@ from tablefmt.model.log_entry import (
 )
 from tablefmt.model.positions import Marks, encode_positions, row_deletes
 from tablefmt.model.properties import transaction_seconds
+from tablefmt.model.refusals import REFUSED, Refusal, refusals_to_json
 from tablefmt.model.times import next_time
 from tablefmt.snapshot.file_columns import exact_sum
 from tablefmt.snapshot.head import Head
@@ -180,6 +181,8 @@ class Plan:
     began: Moment | None = None
     """Start of the work. None: the maker of the plan has checked its age (RET-6)."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)
+    refused: tuple[Refusal, ...] = ()
+    """Earlier commits of this process that were refused. The entry reports them (ENT-17)."""
 
     @classmethod
     def of(cls, staged: Staged, *, floating: bool = False, table: str | None = None) -> Plan:
@@ -283,6 +286,7 @@ def entry_on(
         horizon=horizon,
         ends=plan.staged.ends,
         user_metadata=plan.user_metadata,
+        unknown={REFUSED: refusals_to_json(plan.refused)} if plan.refused else {},
     )
 
 

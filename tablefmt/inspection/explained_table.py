@@ -34,9 +34,10 @@ class ExplainedTable(ReadableTable):
         starting_version: int | str | None = None,
         ending_version: int | str | None = None,
     ) -> ConflictReport:
-        """Return which commits met concurrent ones and were rebased, by pair of operations.
+        """Return which commits met concurrent ones, rebased or refused, by pair of operations.
 
-        Refused commits are not in the log.
+        The next commit of a process reports its refused ones. So refusals of a process that
+        committed nothing more are missing.
 
         Args:
             starting_version: the first version, or a tag. Inclusive; by default the first in the

@@ -1,11 +1,12 @@
-"""Commits that met concurrent ones and were rebased onto them, by pair of operations.
+"""Commits that met concurrent ones, by pair of operations: rebased onto them, or refused.
 
-A commit that was refused is not in the log: its writer got the error, and logged it.
+A refused commit has no entry. The next entry of its process reports it (ENT-17). If there is none,
+only the log of that process has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import InvalidRangeError
 from tablefmt.model.log_entry import StoredEntry
+from tablefmt.model.refusals import Refusal, refusals_of
 from tablefmt.operations.describe import kept_entries
-from tablefmt.printable import printable_lines
+from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.table_context import TableContext
 
 VERSIONS = pa.schema(
@@ -50,6 +52,21 @@ PAIRS = pa.schema(
 )
 
 
+REFUSED = pa.schema(
+    [
+        ("operation", pa.string()),
+        ("refused_by", pa.string()),
+        ("rule", pa.string()),
+        ("cell", pa.string()),
+        ("error", pa.string()),
+        ("times", pa.int64()),
+        ("last_winner", pa.int64()),
+        ("first_version", pa.int64()),
+        ("last_version", pa.int64()),
+    ]
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ConflictReport(ArrowReport):
     """Commits of a range of versions that met concurrent ones. `to_arrow` has a row for each pair
@@ -67,6 +84,17 @@ class ConflictReport(ArrowReport):
     """Columns: `operation`, the operations it was `rebased_onto`, the number of `commits`, the
     `times` that they met such an operation, and the `first_version` and `last_version` of them.
     """
+    refused: pa.Table = field(repr=False)
+    """Commits that were refused, as the entries of the range report them (ENT-17). Columns:
+    `operation`, the operation that it was `refused_by`, `rule`, `cell`, `error`, the number of
+    `times`, `last_winner`: the newest version that refused one, and the `first_version` and
+    `last_version` of the entries that report them.
+    """
+
+    @property
+    def refusals(self) -> int:
+        """Number of refused commits that the entries of the range report."""
+        return pc.sum(self.refused["times"]).as_py() or 0
 
     def to_arrow(self) -> pa.Table:
         """Return a row for each pair of operations, the most frequent pair first."""
@@ -83,8 +111,17 @@ class ConflictReport(ArrowReport):
             f"{row['commits']} commits (versions {row['first_version']} to {row['last_version']})"
             for row in self.pairs.to_pylist()
         ]
-        lines.append("commits that were refused are not in the log")
+        lines.append(f"{number_of(self.refusals, 'refused commit')} reported by later entries")
+        lines += [
+            f"  {row['operation']} by {row['refused_by']}: {row['times']} times by rule "
+            f"{row['rule']}{_cell(row['cell'])} (last by version {row['last_winner']})"
+            for row in self.refused.to_pylist()
+        ]
         return printable_lines(lines)
+
+
+def _cell(text: str | None) -> str:
+    return "" if text is None else f", {text}"
 
 
 def versions_of(entries: Sequence[StoredEntry]) -> pa.Table:
@@ -136,13 +173,33 @@ def rebased_pairs(versions: pa.Table, since: int = 0) -> pa.Table:
     return pa.table([list(column) for column in columns], schema=PAIRS)
 
 
+def refused_commits(entries: Iterable[StoredEntry]) -> pa.Table:
+    """Return the refused commits that entries report: REFUSED, the most frequent first. Pure."""
+    found: dict[tuple[str, ...], tuple[Refusal, int, int]] = {}
+    for stored in entries:
+        if not stored.entry.unknown:
+            continue
+        for one in refusals_of(stored.entry.unknown):
+            before, first, _ = found.get(one.key, (None, stored.version, 0))
+            both = one if before is None else before.plus(one)
+            found[one.key] = (both, first, stored.version)
+    rows = [
+        (r.operation, r.winner, r.rule, r.cell, r.error, r.times, r.last_winner, first, last)
+        for r, first, last in found.values()
+    ]
+    rows.sort(key=lambda row: (-row[5], row[:3]))
+    columns = list(zip(*rows, strict=True)) or [()] * len(REFUSED)
+    return pa.table([list(column) for column in columns], schema=REFUSED)
+
+
 def conflicts(
     context: TableContext,
     starting_version: int | str | None = None,
     ending_version: int | str | None = None,
 ) -> ConflictReport:
     """Return the commits of a range that met concurrent ones. See `Table.conflicts`."""
-    versions = versions_of(kept_entries(context))
+    entries = kept_entries(context)
+    versions = versions_of(entries)
     kept, newest = versions["version"][0].as_py(), versions["version"][-1].as_py()
     first = kept if starting_version is None else context.version_of(starting_version)
     last = newest if ending_version is None else context.version_of(ending_version)
@@ -163,4 +220,5 @@ def conflicts(
         last=last,
         commits=pc.sum(pc.cast(met, pa.int64())).as_py() or 0,
         pairs=rebased_pairs(versions, first),
+        refused=refused_commits(e for e in entries if first <= e.version <= last),
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tablefmt.errors import TablefmtError
 from tablefmt.export.table_export import copies_of
-from tablefmt.inspection.rebased_commits import rebased_pairs, versions_of
+from tablefmt.inspection.rebased_commits import rebased_pairs, refused_commits, versions_of
 from tablefmt.log.compacted_log import read_entries
 from tablefmt.log.log_reader import kept_from
 from tablefmt.maintenance.maintain import due
@@ -86,6 +86,8 @@ class ReportFacts:
     """Columns of `rebased_commits.VERSIONS`."""
     rebased: Columns | None = None
     """Commits that met concurrent ones, by pair of operations."""
+    refused: Columns | None = None
+    """Commits that were refused, as later entries report them."""
     files: Files | None = None
     upkeep: Columns | None = None
     """Maintenance that is due."""
@@ -117,7 +119,8 @@ def report_facts(context: TableContext) -> ReportFacts:
 
     log = part("commits", lambda: whole_log(context.store))
     view = None if log is None else log[0]
-    versions = None if log is None else part("commits", lambda: versions_of(_entries(*log)))
+    entries = None if log is None else part("commits", lambda: _entries(*log))
+    versions = None if entries is None else versions_of(entries)
     return ReportFacts(
         uri=context.store.uri,
         table=head.table,
@@ -127,6 +130,7 @@ def report_facts(context: TableContext) -> ReportFacts:
         schema=_schema(snapshot),
         versions=versions,
         rebased=None if versions is None else _rebased(versions),
+        refused=None if entries is None else _refused(entries),
         files=part("files", lambda: _files(snapshot)),
         upkeep=part("maintenance", lambda: _upkeep(context)),
         retention=part("retention", lambda: _retention(context, view)),
@@ -168,6 +172,13 @@ def _rebased(versions: pa.Table) -> Columns:
     rows = [(each["operation"], each["rebased_onto"], each["commits"], each["times"])
             for each in pairs]  # fmt: skip
     return Columns(("commit", "rebased onto", "commits", "times"), tuple(rows))
+
+
+def _refused(entries: Sequence[StoredEntry]) -> Columns:
+    found = refused_commits(entries).to_pylist()
+    names = ("operation", "refused_by", "rule", "cell", "times", "last_winner")
+    heads = ("commit", "refused by", "rule", "cell", "times", "last by version")
+    return Columns(heads, tuple(tuple(each[name] for name in names) for each in found))
 
 
 def _files(snapshot: Snapshot) -> Files:

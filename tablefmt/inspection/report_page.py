@@ -129,10 +129,11 @@ def _sections(facts: ReportFacts) -> Iterator[str]:
         yield _section("Files by size", _by_size(facts.files))
         if facts.files.largest.rows:
             yield _section("Partitions", _partitions(facts.files))
-    if facts.rebased is not None:
+    if facts.rebased is not None and facts.refused is not None:
         none = "No commit met a concurrent one."
-        hint = "<p>Refused commits are not in the log.</p>"
-        yield _section("Concurrent commits", html_table(facts.rebased, none) + hint)
+        yield _section(
+            "Concurrent commits", html_table(facts.rebased, none) + _refused(facts.refused)
+        )
     if facts.retention is not None:
         yield _section("Retention", _pairs(facts.retention))
     if facts.sources is not None:
@@ -166,6 +167,11 @@ def _health(facts: ReportFacts) -> str:
             lines.append("<p><b>tablefmt maintain</b> does what is due.</p>")
     lines.append("<p>This page reads the log. <b>tablefmt verify</b> checks every file.</p>")
     return "".join(lines)
+
+
+def _refused(refused: Columns) -> str:
+    hint = "<p>The next commit of a process reports its refused ones.</p>"
+    return f"<h3>Refused commits</h3>{html_table(refused, 'No entry reports one.')}{hint}"
 
 
 def html_table(columns: Columns, none: str = "") -> str:

@@ -91,6 +91,8 @@ COMMAS_MAX = 1 << 23
 _CHUNK_BYTES = 1 << 20
 
 _MAYBE_WIDE = re.compile(rb"[:\[,]-?[1-9][0-9]{18}")
+_ANY_DIGIT = bytes.maketrans(b"123456789", b"000000000")
+_WIDE_RUN = b"0" * 19
 _WIDE = re.compile(rb"(?<![0-9.eE+-])-?[1-9][0-9]{18,}(?![0-9.eE])")
 _QUOTE = ord('"')
 _BY_COLUMN = ("partition", "lower", "upper")
@@ -115,7 +117,7 @@ def object_of(text: bytes) -> dict[str, Any]:
     if type(document) is not dict:
         raise bad("ENT-1", "not a JSON object")
     # The walk costs more than the parse, so skip it for entries that cannot break a limit.
-    if text.count(b"[") + text.count(b"{") > NESTING_MAX or _MAYBE_WIDE.search(text):
+    if text.count(b"[") + text.count(b"{") > NESTING_MAX or _may_be_wide(text):
         _round_wide(document)
         check_limits(document)
     if orjson.dumps(document, option=orjson.OPT_SORT_KEYS) != text:
@@ -124,6 +126,12 @@ def object_of(text: bytes) -> dict[str, Any]:
         raise bad("ENT-1", "the key 'checksum' is repeated")
     found: dict[str, Any] = document
     return found
+
+
+def _may_be_wide(text: bytes) -> bool:
+    """Return whether a text may hold an integer beyond 64 bits. It has a run of 19 digits then."""
+    # The expression alone takes a fifth of the time of reading an entry.
+    return _WIDE_RUN in text.translate(_ANY_DIGIT) and _MAYBE_WIDE.search(text) is not None
 
 
 def amount_problem(text: bytes) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tablefmt.commit.driver import commit
+from tablefmt.commit.commit_protocol import Committed, Conflicted, Unknown
+from tablefmt.commit.driver import Done, commit
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.transaction_plan import Plan
 from tablefmt.errors import IdempotenceError, InvalidRangeError, VersionNotFoundError
@@ -20,6 +21,7 @@ from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit, commit_result, report_outcome
 from tablefmt.session.identity_claims import IdentityClaims
 from tablefmt.session.measurements import Measured
+from tablefmt.session.refused_commits import REFUSED_COMMITS, refusal_of
 from tablefmt.session.transaction_snapshot import (
     SharedFolders,
     TransactionSnapshot,
@@ -204,7 +206,12 @@ class TableContext:
         """
         before = plan.staged.written_under or self.view.head.metadata
         with span("commit", self.store.uri, operation=plan.staged.operation.name) as add_fields:
+            table = self.view.head.table
+            refused = REFUSED_COMMITS.take(table)
+            if refused:
+                plan = replace(plan, refused=refused)
             done = commit(self.store, plan, self.environment, self.view, deadline)
+            _note_refused(table, plan, done)
             report_outcome(self.store.uri, plan, done)
             remove_leftovers(self.store, plan, done)
             commit_made = commit_result(plan, done, self.view)
@@ -229,3 +236,13 @@ class TableContext:
             if exports:
                 return replace(commit_made, exports=exports)
         return commit_made
+
+
+def _note_refused(table: str, plan: Plan, done: Done) -> None:
+    """Count a refused commit. Keep the counts for the next entry if none can have them (ENT-17)."""
+    if not isinstance(done.outcome, Committed | Unknown):
+        kept = list(plan.refused)
+        if isinstance(done.outcome, Conflicted):
+            kept.append(refusal_of(plan.staged.operation.name, done.outcome.conflict))
+        if kept:
+            REFUSED_COMMITS.note(table, kept)

@@ -108,6 +108,8 @@ def test_a_range_counts_its_own_commits(table: tablefmt.Table, since: Any, last:
         "last": end,
         "commits": found.commits,
         "pairs": found.pairs.to_pylist(),
+        "refusals": 0,
+        "refused": [],
     }
 
 

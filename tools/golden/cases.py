@@ -283,6 +283,20 @@ def tolerated() -> Iterator[Maker]:
     maker.append({"x": 2})
     yield maker.good("Fields `x_…` of a later writer are ignored (VER-2).")
 
+    def report_refusals(document: Json) -> None:
+        group = {"operation": "UPDATE", "winner": "WRITE", "rule": "CFL-11", "cell": None}
+        document["x_refused"] = [
+            {**group, "error": "concurrent_append", "times": 2, "last_winner": 1},
+            {**group, "times": "many"},
+            7,
+        ]
+
+    maker = Maker("refused-commits", LONG)
+    maker.append({"x": 1})
+    maker.append({"x": 2}, change=report_refusals)
+    maker.append({"x": 3}, change=lambda document: document.update(x_refused={"of": "later"}))
+    yield maker.good("Reports of refused commits, also of other shapes, are no damage (ENT-17).")
+
     def spoil_bounds(document: Json) -> None:
         document["add"] |= {"lower": {"1": [9]}, "upper": {"1": [-9]}, "nulls": {"1": [5]}}
 

@@ -63,7 +63,7 @@ def entry_lines(item: Json) -> list[str]:
         lines.append(f"  takes rows {compact(deletes['rows'])} out of {compact(deletes['file'])}")
     elif deletes:
         lines.append(f"  takes rows out of files, {compact(deletes)}")
-    named = ("totals", "application", "derived_from", "cursors", "user_metadata")
+    named = ("totals", "application", "derived_from", "cursors", "user_metadata", "x_refused")
     for name in (*named, "protocol", "metadata"):
         if name in entry:
             lines.append(f"  {name} {compact(entry[name])}")
