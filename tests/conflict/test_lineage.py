@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from tablefmt.conflict.read_write_sets import Group, Marks, Output, PendingCommit, Read, Run
-from tablefmt.conflict.rebase import rebase_onto
+from tablefmt.conflict.rebase import RowMove, place_all, rebase_onto
 from tablefmt.errors import CorruptEntryError
 from tablefmt.model.log_entry import OperationClass
 from tests.conflict.world import Level, Row, Rows, Staged, World, live
@@ -252,3 +252,14 @@ def test_what_overwrites_wipe_is_not_remembered() -> None:
             world.states[-2] = ({}, {})
             mine, _ = rebase_onto(concurrent, mine)
             assert len(mine.known) <= 1
+
+
+def test_runs_of_one_input_meet_in_one_output() -> None:
+    """LIN-1: rows 0 to 2 and 5 to 7 of an input are in one output, with others between."""
+    first, second = Run(1, 0, 3, BitMap64([1])), Run(1, 5, 3, BitMap64())
+    moves = [RowMove(first, 9, 0), RowMove(second, 9, 10)]
+    entry = some_world(random.Random(1), Level("row")).log[-1].entry
+    assert place_all(entry, moves, 1, BitMap64([0, 2, 6])) == {9: BitMap64([0, 1, 11])}
+    for lost in (1, 3, 8):
+        with pytest.raises(CorruptEntryError, match="loses rows of file 1"):
+            place_all(entry, moves, 1, BitMap64([lost]))

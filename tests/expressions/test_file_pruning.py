@@ -205,6 +205,8 @@ FILES = pa.table(
         (Comparison(DOUBLE, "<", math.nan), "110110"),
         (Comparison(DOUBLE, ">", math.nan), "000000"),
         (In(DOUBLE, (math.nan, 6.0)), "001110"),
+        (In(DOUBLE, (math.nan,)), "001110"),
+        (In(LONG, (None,)), "000000"),
         (IsNaN(DOUBLE), "001110"),
         (Not(IsNaN(DOUBLE)), "110110"),
         (Like(TEXT, "ab%"), "111010"),
@@ -243,6 +245,29 @@ def test_counts_that_cannot_be_true_prove_nothing() -> None:
 
     assert may_match(IsNull(LONG), files, frozenset()).tolist() == [True] * 3
     assert may_match(Not(IsNull(LONG)), files, frozenset()).tolist() == [True] * 3
+
+
+def test_files_without_rows_and_counts_of_nan() -> None:
+    """PRN-6, PRN-7: only nulls, only NaN, both, no row; counts that exceed no rows."""
+    files = pa.table(
+        {
+            "rows": pa.array([4, 4, 4, 0, 0, 0, 4], pa.int64()),
+            "lower.2": pa.array([None, None, None, None, None, None, 1.0]),
+            "upper.2": pa.array([None, None, None, None, None, None, 2.0]),
+            "nulls.2": pa.array([4, 0, 2, 0, 1, 0, 0], pa.int64()),
+            "nans.2": pa.array([0, 4, 2, 0, 0, 1, 0], pa.int64()),
+        }
+    )
+
+    def kept(predicate: Predicate) -> str:
+        return "".join("01"[int(m)] for m in may_match(predicate, files, frozenset()))
+
+    assert kept(IsNull(DOUBLE)) == "1010110"
+    assert kept(Not(IsNull(DOUBLE))) == "0110111"
+    assert kept(IsNaN(DOUBLE)) == "0110110"
+    assert kept(Comparison(DOUBLE, "=", 1.5)) == "0000111"
+    assert kept(Comparison(DOUBLE, "<", 1.5)) == "0000111"
+    assert kept(Comparison(DOUBLE, ">", 1.5)) == "0110111"
 
 
 def test_partition_match_refuses_what_partitions_do_not_decide() -> None:

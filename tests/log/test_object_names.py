@@ -1,4 +1,4 @@
-"""The check of many paths at once gives the same result as KEY-2 for each."""
+"""Names of objects, and the check of many paths at once, which is that of KEY-2 for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ import random
 import pyarrow as pa
 import pytest
 
-from tablefmt.log.object_names import first_path_problem, path_problem
+from tablefmt.log.object_names import (
+    PATH_BYTES_MAX,
+    VERSION_MAX,
+    block_key,
+    block_range,
+    entry_key,
+    entry_version,
+    first_path_problem,
+    imported_path_problem,
+    path_problem,
+    root_key,
+    root_version,
+    shared_folder_key,
+    shared_folder_transaction,
+)
 
 OWN = "data/" + "0" * 32 + "/0-0.parquet"
 PATHS = [
@@ -32,6 +46,7 @@ def assert_told(paths: list[str | None], lead: int = 0) -> None:
 def test_one_path_is_refused_alone_and_among_others(path: str | None, lead: int) -> None:
     assert_told([path], lead)
     assert_told([OWN, path, OWN], lead)
+    assert_told([path, OWN], lead)
 
 
 @pytest.mark.slow
@@ -50,3 +65,63 @@ def test_bytes_that_are_no_text() -> None:
     problem = first_path_problem(pa.chunked_array([bad]))
     assert problem is not None
     assert "Unicode" in problem
+
+
+NONCE = "0123456789abcdef" * 2
+
+
+def test_names_hold_their_numbers_up_to_the_last_version() -> None:
+    """KEY-1, CKP-1, HIS-1."""
+    for version in (0, 1, VERSION_MAX - 1, VERSION_MAX):
+        assert entry_version(entry_key(version)) == version
+        assert root_version(root_key(version, NONCE)) == version
+        assert block_range(block_key(version // 2, version)) == (version // 2, version)
+    for version in (-1, VERSION_MAX + 1):
+        with pytest.raises(ValueError, match="not between"):
+            entry_key(version)
+    beyond = f"{VERSION_MAX + 1:020d}"
+    assert entry_version(f"_log/{beyond}.json") is None
+    assert root_version(f"_log/checkpoints/{beyond}.{NONCE}.json") is None
+    digits = "\u0663" * 20
+    assert entry_version(f"_log/{digits}.json") is None
+    assert root_version(f"_log/checkpoints/{digits}.{NONCE}.json") is None
+    assert block_range(f"_log/history/{digits}-{digits}.jsonl.gz") is None
+
+
+def test_a_file_in_a_shared_folder_names_its_transaction() -> None:
+    key = shared_folder_key("f" * 32, NONCE)
+    assert shared_folder_transaction(key) == NONCE
+    assert shared_folder_transaction(OWN) is None
+
+
+IMPORTED = {
+    "a": None,
+    "year=1/a.parquet": None,
+    "data/a": None,
+    "_a": "starts with '_' or '.'",
+    "a/.b": "starts with '_' or '.'",
+    "deletes/a": "'deletes' is a folder",
+    "metadata/a": "'metadata' is a folder",
+    "a/deletes/b": None,
+    "a//b": "empty",
+    "a/../b": "starts with",
+    "": "empty",
+    "x" * PATH_BYTES_MAX: "longer than",
+    "x" * (PATH_BYTES_MAX - 5): None,
+    "data/" + "x" * (PATH_BYTES_MAX - 5): None,
+    "data/" + "x" * (PATH_BYTES_MAX - 4): "longer than",
+}
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path[:20]) for path in IMPORTED])
+def test_paths_of_imported_files(path: str) -> None:
+    """IMP-1: alone, and among files of the table's own."""
+    expected, problem = IMPORTED[path], imported_path_problem(path)
+    assert problem is None if expected is None else expected in (problem or "")
+    paths, numbers = pa.chunked_array([[OWN, path, OWN]]), pa.chunked_array([[None, 1, None]])
+    found = first_path_problem(paths, numbers)
+    assert found is None if problem is None else problem in (found or "")
+
+
+def test_a_path_that_is_no_text_is_refused() -> None:
+    assert path_problem(7) == imported_path_problem(7) == "it is not text"

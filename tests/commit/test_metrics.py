@@ -1,0 +1,54 @@
+"""All metrics of one commit of each kind, but for times and requests."""
+
+from __future__ import annotations
+
+import tablefmt
+from tests.tables import memory, rows
+
+
+def counted(commit: tablefmt.Commit) -> dict[str, int]:
+    """Return the metrics that count files, rows and bytes, with bytes as numbers of files."""
+    return {
+        name: value
+        for name, value in commit.metrics.items()
+        if not name.endswith(("Ms", "Requests", "Waits"))
+    }
+
+
+def test_metrics_of_every_kind() -> None:
+    table = tablefmt.create(memory().uri, rows().schema)
+    one = counted(table.append(rows(1, 2, 3)))
+    (size,) = table.scan().files()["size"].to_pylist()
+    assert one == {
+        "numFiles": 1,
+        "numOutputRows": 3,
+        "numOutputBytes": size,
+        "numAddedFiles": 1,
+        "numRemovedFiles": 0,
+    }
+    table.delete("id = 2")
+    table.append(rows(4))
+    gone = sum(table.scan().files()["size"].to_pylist())
+    replaced = counted(table.overwrite(rows(5, 6)))
+    (size,) = table.scan().files()["size"].to_pylist()
+    assert replaced == {
+        "numFiles": 1,
+        "numOutputRows": 2,
+        "numOutputBytes": size,
+        "numAddedFiles": 1,
+        "numRemovedFiles": 2,
+        "numRemovedBytes": gone,
+        "numDeletedRows": 3,
+    }
+    table.append(rows(7))
+    (size, more) = table.scan().files()["size"].to_pylist()
+    back = counted(table.restore(version=4))
+    assert back == {
+        "tableSizeAfterRestore": size,
+        "numOfFilesAfterRestore": 1,
+        "numRestoredFiles": 0,
+        "restoredFilesSize": 0,
+        "numRemovedFiles": 1,
+        "removedFilesSize": more,
+        "numRemovedBytes": more,
+    }
