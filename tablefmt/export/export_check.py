@@ -16,6 +16,7 @@ from tablefmt.export.iceberg_target import location_of
 from tablefmt.export.table_export import target_of
 from tablefmt.log.bounded_avro import AVRO_ERRORS
 from tablefmt.log.bounded_records import records_of
+from tablefmt.log.log_reader import has_entry
 from tablefmt.log.strict_json import json_lines
 from tablefmt.model.import_layouts import NUMBER
 from tablefmt.snapshot.log_view import LogView
@@ -96,6 +97,8 @@ def copy_problems(view: LogView, names: tuple[str, ...] = tuple(CHECKS)) -> list
         mark = None if newest is None else target.read_mark(newest[1])
         if newest is None or mark is None or mark.table != view.head.table:
             continue
+        if mark.version > view.head.version and has_entry(view.store, mark.version):
+            view = LogView.open(view.store)  # a commit came after the log was read
         problem = _problem(view, name, mark)
         if problem:
             problems.append(CorruptTableError(problem, key=newest[0], rule="XPT-1"))

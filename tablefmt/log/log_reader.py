@@ -35,7 +35,7 @@ from tablefmt.log.object_names import (
     root_version,
 )
 from tablefmt.model.log_entry import StoredEntry
-from tablefmt.store.object_store import HINT_BYTES_MAX, Store, length_of
+from tablefmt.store.object_store import HINT_BYTES_MAX, KeyNotFoundError, Store, length_of
 
 SHOWN = 4
 """Maximum number of objects that an error names."""
@@ -148,6 +148,18 @@ class Hint:
     """Version of the newest entry at that time."""
     checkpoint: str | None = None
     """Name of a checkpoint's root."""
+
+
+def has_entry(store: Store, version: int) -> bool:
+    """Return whether the log has the entry of a version, now.
+
+    While a table is written, derived objects may be of later versions than a check has read.
+    """
+    try:
+        store.size(entry_key(version))
+    except KeyNotFoundError:
+        return False
+    return True
 
 
 def read_hint(body: bytes | None) -> Hint | None:

@@ -16,6 +16,7 @@ from tablefmt.data import column_bounds
 from tablefmt.errors import ConstraintViolationError, CorruptDataError, InvalidArgumentError
 from tablefmt.log.compacted_log import pack, unpack, write_blocks
 from tablefmt.log.object_names import HINT, HISTORY, block_key, entry_key
+from tablefmt.maintenance import verify as verify_module
 from tablefmt.maintenance.finding_kinds import KINDS
 from tablefmt.maintenance.repair import ACTIONS, repair
 from tablefmt.maintenance.verify import Finding, Report, readable, verify
@@ -281,6 +282,28 @@ def test_an_append_only_table_gives_up_no_file() -> None:
     with pytest.raises(ConstraintViolationError, match="append-only"):
         repair(store, dry_run=False, accept_loss=[path])
     assert handle(store).version == 1
+
+
+def test_what_a_commit_writes_meanwhile_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """VFY-1: a hint, a segment and copies of versions that came after the log was read."""
+    store = memory()
+    table = Table(create(store, "id BIGINT", properties={"export": "delta,iceberg"}))
+    for number in range(1, 15):
+        table.append(pa.table({"id": [number]}))
+
+    def behind(*_: Any) -> list[Any]:
+        written = table.append(pa.table({"id": [15]})).version
+        store.put(HINT, orjson.dumps({"table": table.id, "version": written}))
+        write_blocks(store, -1, written)
+        return []
+
+    # Commits between the reading of the log and the checks of what is derived from it.
+    monkeypatch.setattr(verify_module, "_row_findings", behind)
+    report = verify(store)
+    assert report.findings == ()
+    assert [one.key for one in store.list_after(HISTORY)] == [block_key(0, 15)]
+    assert table.version == 15
+    assert verify(store).findings == ()
 
 
 STRIDES = pytest.mark.parametrize("each", [pytest.param(1, marks=pytest.mark.soak), 17])
