@@ -122,9 +122,10 @@ KINDS: dict[str, FindingKind] = {
     ),
     "wrong-copy": FindingKind(
         "warning",
-        "manual",
+        "derived",
         "readers of the copy's format see other rows than this table has",
-        "Remove the copy's metadata folder (`_delta_log` or `metadata`), and export again.",
+        "Run `verify --repair`: it removes the copy's metadata, and exports again. Register the "
+        "new copy in your catalogs, and start streams that read the copy anew.",
     ),
     "unusable-property": FindingKind(
         "warning",

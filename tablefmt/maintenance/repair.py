@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,14 @@ import pyarrow.compute as pc
 from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.data.arrow_results import ArrowReport
-from tablefmt.errors import CorruptTableError, InvalidArgumentError
+from tablefmt.errors import (
+    CorruptTableError,
+    ExportBlockedError,
+    InvalidArgumentError,
+    UnsupportedFeatureError,
+)
+from tablefmt.export.copy_removal import removable_copies
+from tablefmt.export.table_export import export_table
 from tablefmt.log.compacted_log import write_blocks
 from tablefmt.log.log_reader import Hint, write_hint
 from tablefmt.log.object_names import block_range, entry_key, entry_version, root_version
@@ -49,6 +57,7 @@ ACTIONS = {
     "damaged-history": "write the compacted log segment again",
     "damaged-checkpoint": "replace the checkpoint",
     "wrong-hint": "write the hint again",
+    "wrong-copy": "export the copy again",
     "missing-file": "remove the file from the table",
     "damaged-file": "remove the file from the table",
 }
@@ -291,11 +300,30 @@ def _write_hint(
         yield replace(step, done=True)
 
 
+def _rewrite_copies(
+    store: Store, steps: Sequence[RepairStep], environment: Environment
+) -> Iterator[RepairStep]:
+    """Remove the metadata of wrong copies, and export the newest version again."""
+    for step in steps:
+        try:
+            view = LogView.open(store)
+            copies = removable_copies(store, view)
+            copy = next(c for c in copies if step.object.startswith(f"{c.folder}/"))
+            for key in chain.from_iterable(copy.steps):
+                store.delete(key)
+            export_table(store, view, environment, copy.target)
+        except (ExportBlockedError, UnsupportedFeatureError) as error:
+            yield replace(step, note=str(error))
+            continue
+        yield replace(step, done=True)
+
+
 _WORKS: dict[str, Callable[[Store, Sequence[RepairStep], Environment], Iterator[RepairStep]]] = {
     "restorable-entry": _restore_entries,
     "damaged-history": _rewrite_history,
     "damaged-checkpoint": _replace_checkpoints,
     "wrong-hint": _write_hint,
+    "wrong-copy": _rewrite_copies,
 }
 
 

@@ -439,12 +439,20 @@ def judge(
     )  # fmt: skip
 
 
+def _key(mutant: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(mutant[name] for name in ("module", "function", "kind", "before", "after"))
+
+
 def run_package(name: str, given: argparse.Namespace) -> list[Result]:
     """Return the fates of a sample of a package's mutants."""
     package = PACKAGES[name]
     chance = random.Random(f"{given.seed} {name}")
     everything = [m for module in package.modules for m in mutants_of(module)]
     sample = chance.sample(everything, min(given.sample, len(everything)))
+    if given.again:
+        known = {_key(one["mutant"]) for one in json.loads(given.again.read_text())[name]
+                 if one["fate"] in ("survived", "untested")}  # fmt: skip
+        sample = [one for one in everything if _key(asdict(one)) in known]
     paths = frozenset(str(ROOT / "tablefmt" / f"{m}.py") for m in package.modules)
     results: list[Result] = []
 
@@ -464,7 +472,7 @@ def run_package(name: str, given: argparse.Namespace) -> list[Result]:
     with tempfile.TemporaryDirectory() as folder:
         options = ["-q", "-p", "no:randomly", "-s", "-n", "0", f"--basetemp={folder}/t",
                    "-m", "not soak and not spark and not slow", "--timeout", "0"]  # fmt: skip
-        pytest.main([*options, *package.tests], plugins=[Runner(work)])
+        pytest.main([*options, *(given.tests or package.tests)], plugins=[Runner(work)])
     return results
 
 
@@ -482,6 +490,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget", type=float, default=30, help="seconds of tests for a mutant")
     parser.add_argument("--limit", type=float, default=240, help="seconds until it is stopped")
+    parser.add_argument("--again", type=Path, help="only the survivors of this result")
+    parser.add_argument("--tests", nargs="*", help="these tests, not those of the package")
     parser.add_argument("--json", type=Path, help="write all fates here")
     given = parser.parse_args()
     os.chdir(ROOT)
