@@ -44,7 +44,7 @@ h1 { font-size: 22px; margin: 0; overflow-wrap: anywhere; }
 h2 { font-size: 16px; margin: 0 0 8px; }
 h3 { font-size: 14px; margin: 12px 0 4px; color: var(--soft); font-weight: 600; }
 p { margin: 4px 0; color: var(--soft); overflow-wrap: anywhere; }
-.grid { display: grid; gap: 16px; margin-top: 16px;
+.grid { display: grid; gap: 16px; margin-top: 16px; align-items: start;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   padding: 16px; min-width: 0; }

@@ -52,3 +52,17 @@ def test_metrics_of_every_kind() -> None:
         "removedFilesSize": more,
         "numRemovedBytes": more,
     }
+    table.delete("true")
+    (added,) = table.scan(version=6).files()["size"].to_pylist()
+    assert counted(table.restore(version=6)) == {
+        "tableSizeAfterRestore": added,
+        "numOfFilesAfterRestore": 1,
+        "numRestoredFiles": 1,
+        "restoredFilesSize": added,
+        "numRemovedFiles": 0,
+        "removedFilesSize": 0,
+        "numAddedFiles": 1,
+        "numFiles": 1,
+        "numOutputBytes": added,
+        "numOutputRows": 2,
+    }

@@ -160,6 +160,17 @@ def test_partition_values_decide_exactly(kind: str) -> None:
         assert partition_match(predicate, files, frozenset({1})).tolist() == expected, predicate
 
 
+def test_partition_texts_decide_exactly() -> None:
+    """PRN-8: LIKE, alone and negated, with NULL."""
+    column = ["ab", "abc", "b", None, ""]
+    field = Field(1, "s", "s", Primitive("string"))
+    files = pa.table({"partition.1": pa.array(column)})
+    like = Like(field, "ab%")
+    for predicate, expected in ((like, "11000"), (Not(like), "00101")):
+        found = partition_match(predicate, files, frozenset({1}))
+        assert "".join("01"[int(m)] for m in found) == expected
+
+
 LONG = Field(1, "n", "n", Primitive("long"))
 DOUBLE = Field(2, "x", "x", Primitive("double"))
 TEXT = Field(3, "s", "s", Primitive("string"))
@@ -219,9 +230,10 @@ FILES = pa.table(
 )
 def test_only_files_that_may_match_are_kept(predicate: Predicate, kept: str) -> None:
     """PRN-4 .. PRN-7, PRN-9: 1..4, only 5, all null, no counts, bounds crossed, no rows."""
-    mask = may_match(predicate, FILES, frozenset())
-
-    assert "".join("01"[int(m)] for m in mask) == kept
+    several = pa.concat_tables([FILES.slice(0, 1), FILES.slice(1)])
+    for files in (FILES, several):
+        mask = may_match(predicate, files, frozenset())
+        assert "".join("01"[int(m)] for m in mask) == kept
 
 
 def test_a_column_without_statistics_keeps_every_file() -> None:

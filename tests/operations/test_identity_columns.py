@@ -212,6 +212,25 @@ def test_numbers_of_another_definition_are_refused() -> None:
         values_of(column, [range(1, 3)])
 
 
+@pytest.mark.parametrize("change", ["comment", "other"])
+def test_an_append_follows_new_metadata_with_the_same_numbers(change: str) -> None:
+    """CFL-5, IDN-2: the metadata changes after the append took its numbers."""
+    table = new_table()
+    other = tablefmt.open(table.uri)
+
+    def late() -> Iterator[pa.RecordBatch]:
+        yield from rows("a").to_batches()
+        if change == "comment":
+            other.alter.set_comment("later")
+        else:
+            other.alter.add_column("w", "INT")
+        yield from rows("b").to_batches()
+
+    table.append(pa.RecordBatchReader.from_batches(rows().schema, late()))
+    assert operations(table)[-1] == "WRITE"
+    assert [row[0] for row in held(table)] == [1, 2]
+
+
 def racing(uri: str, writer: int, times: int) -> None:
     for at in range(times):
         tablefmt.open(uri).append([{"v": f"{writer}.{at}.{n}"} for n in range(3)])

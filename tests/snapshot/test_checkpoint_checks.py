@@ -310,6 +310,15 @@ def test_values_that_bounds_and_nulls_allow() -> None:
     other = pa.array([9, 9, 9])
     assert lines_problem(part(lower_2=other, upper_2=other), SEGMENT, LIMITS) is None
     assert lines_problem(part(rows=None, nulls_2=[9, 9, 9]), SEGMENT, LIMITS) is None
+    assert lines_problem(part(rows=[3, 0, 5], nulls_2=[0, 0, 0]), SEGMENT, LIMITS) is None
+
+
+def test_a_partition_column_that_is_not_read_hides_no_other() -> None:
+    """CKP-9: whichever column comes first, 9 is not among those read."""
+    two = replace(LIMITS, partition_ids=frozenset({9, 2}))
+    wrong = part(partition_2=["z", "b", "c"])
+    assert lines_problem(wrong, SEGMENT, two) == lines_problem(wrong, SEGMENT, LIMITS)
+    assert lines_problem(wrong, SEGMENT, two) is not None
 
 
 FAR = 1 << 40
