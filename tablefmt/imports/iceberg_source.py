@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from tablefmt.errors import (
 )
 from tablefmt.imports.roaring_blobs import framed_positions
 from tablefmt.imports.source import Source, refused
+from tablefmt.imports.source_transforms import SpecField, hiding
 from tablefmt.log.bounded_avro import AVRO_ERRORS, checked_avro
 from tablefmt.log.bounded_records import batches_of
 from tablefmt.log.object_names import imported_path_problem
@@ -239,10 +240,13 @@ def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> 
     _check_deletes(table)
     tasks = list(table.scan().plan_files())
     by = _identities(table, tasks)
+    specs = _specs(table, tasks)
+    current = dict(_named(table.spec()))
+    hidden = hiding(schema, current, list(specs.values()), by)
     paths, sizes, rows, deleted = [], [], [], {}
     lost: dict[str, frozenset[int]] = {}
     columns = {f.id for f in fields}
-    values: dict[int, list[Any]] = {i: [] for i in by}
+    values: dict[int, list[Any]] = {i: [] for i in (*by, *hidden.fields)}
     deletes = _Deletes(folder)
     for at, task in enumerate(tasks):
         file = task.file
@@ -256,14 +260,12 @@ def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> 
         sizes.append(int(file.file_size_in_bytes))
         rows.append(int(file.record_count))
         # A column may have other transforms beside the identity, such as truncate.
-        fields_of_file = table.specs()[file.spec_id].fields
-        held = {
-            f.source_id: file.partition[n]
-            for n, f in enumerate(fields_of_file)
-            if str(f.transform) == "identity"
-        }
+        places = specs[file.spec_id]
+        held = {i: file.partition[n] for (i, kind), n in places.items() if kind == "identity"}
         for i in by:
             values[i].append(held.pop(i))
+        for i, meant in hidden.fields.items():
+            values[i].append(file.partition[places[meant]])
         others = frozenset(i for i, v in held.items() if v is not None and i in columns)
         if others:
             lost[path] = others
@@ -285,9 +287,10 @@ def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> 
         paths=paths,
         sizes=sizes,
         rows=rows,
-        schema=schema,
-        partition_by=by,
-        values={i: _encoded(held, schema.by_id(i)) for i, held in values.items()},
+        schema=hidden.schema,
+        partition_by=_in_order(current, by, hidden.fields),
+        values={i: _encoded(held, hidden.schema.by_id(i)) for i, held in values.items()},
+        left_out=hidden.left,
         lost_values=lost,
         deleted=deleted,
         by_ids=True,
@@ -344,6 +347,28 @@ def _identities(table: Table, tasks: Sequence[FileScanTask]) -> list[int]:
     everywhere = set.intersection(*columns) & flat if columns else set()
     chosen = [f.source_id for f in table.spec().fields if f.source_id in everywhere]
     return chosen if len(chosen) < len(flat) else chosen[:-1]
+
+
+def _specs(table: Table, tasks: Sequence[FileScanTask]) -> dict[int, dict[SpecField, int]]:
+    """Return the specs that files were written under, by id: the place of each field."""
+    specs = table.specs()
+    return {
+        i: {key: n for n, (key, _) in enumerate(_named(specs[i]))}
+        for i in {task.file.spec_id for task in tasks}
+    }
+
+
+def _in_order(
+    current: Iterable[SpecField], columns: Sequence[int], hidden: Mapping[int, SpecField]
+) -> list[int]:
+    """Return the ids of partition fields in the order of the spec in force."""
+    ids = {(i, "identity"): i for i in columns} | {key: i for i, key in hidden.items()}
+    return [ids[key] for key in current if key in ids]
+
+
+def _named(spec: Any) -> Iterator[tuple[SpecField, str]]:
+    for field in spec.fields:
+        yield (field.source_id, str(field.transform)), field.name
 
 
 def _encoded(values: Sequence[Any], field: Field) -> list[Any]:

@@ -8,6 +8,7 @@ Spec: IMP-1 .. IMP-7.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
@@ -48,6 +49,7 @@ from tablefmt.model.log_entry import (
 )
 from tablefmt.model.positions import Marks
 from tablefmt.operations.create import create_as, is_there, open_if_exists, prepare
+from tablefmt.printable import printable
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
@@ -56,6 +58,8 @@ from tablefmt.session.transaction_snapshot import TransactionSnapshot
 from tablefmt.store.location_checks import ensure_safe
 from tablefmt.store.object_store import Store
 from tablefmt.store.unlisted_names import unlisted_names
+
+logger = logging.getLogger(__name__)
 
 NAME = "IMPORT"
 
@@ -104,6 +108,7 @@ def import_source(
     source = source_of(source_store, format, resumes=resumes, metadata=metadata)
     _check_files(source, source_store.uri)
     described = describe_source(source_store, source)
+    _say_left_out(source_store.uri, described)
     imports = _imports(source, described, source_store.uri, target is not None, adopt)
     plain = Metadata(described.schema, described.partition_by, imports=imports)
     made = with_last_values(defined_identities(plain, None), source.last_values)
@@ -132,6 +137,13 @@ def import_source(
     if described.add is not None:
         _commit_files(context, source, described)
     return context
+
+
+def _say_left_out(uri: str, described: Described) -> None:
+    """Log the partition transforms that the new table lacks (IMP-9)."""
+    for transform, reason in described.left_out.items():
+        said = map(printable, (uri, transform, reason))
+        logger.warning("%s: the new table is not partitioned by the %s: %s", *said)
 
 
 def _check_files(source: Source, uri: str) -> None:

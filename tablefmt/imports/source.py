@@ -42,6 +42,8 @@ class Source:
     """Partition values as text, by partition name, if there is no schema."""
     values: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     """Partition values encoded by VAL-1, by field id, if there is a schema."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Partition transforms that the new table will not have, with the reason."""
     lost_values: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """By path: ids of columns whose value in the file only the source's metadata may have."""
     deleted: Mapping[int, BitMap64] = field(default_factory=dict)

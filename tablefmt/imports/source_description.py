@@ -37,8 +37,11 @@ from tablefmt.imports.source_columns import (
     plain_columns,
     reserved_names,
 )
+from tablefmt.imports.source_transforms import contradiction
 from tablefmt.model.log_entry import AddedFiles
 from tablefmt.model.name_matching import folded
+from tablefmt.model.partition_fields import sources_of
+from tablefmt.model.partition_transforms import transform_of
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.schema_rules import check_new_names, number_fields
 from tablefmt.store.object_store import Store
@@ -64,6 +67,8 @@ class Described:
     """Names of columns of each import, and how Iceberg's readers find them; by number from 1 on."""
     kept: Sequence[int]
     """Index in the source of each file in `add`: files without rows are left out."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Partition transforms of the source that the table lacks, with the reason."""
 
 
 def describe_source(store: Store, source: Source) -> Described:
@@ -86,7 +91,7 @@ def describe_source(store: Store, source: Source) -> Described:
     schema, partition_by, values = columns.finished()
     numbers: dict[tuple[_Key, Lookup], int] = {}
     stats = [f for f in stats_columns(schema) if f.id not in partition_by]
-    gathered, kept = Gathered(), []
+    gathered, kept, lacking = Gathered(), [], []
     for at, look in enumerate(looks):
         if source.rows and source.rows[at] != look.footer.num_rows:
             raise CorruptDataError(
@@ -118,9 +123,38 @@ def describe_source(store: Store, source: Source) -> Described:
         row |= layout.bounds_in(stats).of(look.footer)
         gathered.take(row)
         kept.append(at)
-    schema = columns.reserved()
+        lacking.append(layout.lacking)
+    schema, partition_by = columns.reserved(), tuple(partition_by)
+    add, left = gathered.added(), dict(source.left_out)
+    if add is not None and schema.hidden:
+        schema, partition_by, add = _without_wrong(schema, partition_by, add, lacking, left)
     layouts = [(dict(names), lookup) for names, lookup in numbers] or [({}, None)]
-    return Described(schema, partition_by, gathered.added(), layouts, kept)
+    return Described(schema, partition_by, add, layouts, kept, left)
+
+
+def _without_wrong(
+    schema: Schema,
+    partition_by: Sequence[int],
+    add: AddedFiles,
+    lacking: Sequence[frozenset[int]],
+    left: dict[str, str],
+) -> tuple[Schema, tuple[int, ...], AddedFiles]:
+    """Return the table without hidden fields whose values are not those of the files' rows.
+
+    `left` gets the reasons.
+    """
+    files = dict(add.columns)
+    for hidden in schema.hidden:
+        made = transform_of(hidden, schema)
+        path = contradiction(hidden, schema, files, [made.column.id in ids for ids in lacking])
+        if path:
+            left[f"{made.iceberg} of {made.column.name!r:.200}"] = (
+                f"the file {path!r:.300} has rows with other values, or may have"
+            )
+            del files[f"partition.{hidden.id}"]
+    right = tuple(f for f in schema.hidden if f"partition.{f.id}" in files)
+    stay = tuple(i for i in partition_by if f"partition.{i}" in files)
+    return replace(schema, hidden=right), stay, AddedFiles(files)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,6 +257,8 @@ class _Layout:
     """Way in which Iceberg's readers find the columns."""
     held: Sequence[Field]
     """Partition columns that the files have."""
+    lacking: frozenset[int]
+    """Ids of columns with a hidden partition field that the files lack."""
     _bounds: list[FooterBounds] = field(default_factory=list)
 
     def bounds_in(self, stats: Sequence[Field]) -> FooterBounds:
@@ -316,11 +352,14 @@ class _Columns:
         assert self._schema is not None
         columns = look.footer.schema.to_arrow_schema()
         lookup = column_lookup(self._schema, columns, names.names, self._source.known_names)
-        held = [self._schema.by_id(i) for i in self._partition_by]
+        held = [f for f in self._schema.fields if f.id in self._partition_by]
+        plain = self._plain[look.key]
+        sources = (self._schema.by_id(i) for i in sources_of(self._schema))
+        lacking = frozenset(f.id for f in sources if names.lack(f, plain))
         in_files = [f for f in held if folded(f.physical) in map(folded, columns.names)]
         if any(f.physical not in columns.names for f in in_files):
             lookup = None
-        return _Layout(names, lookup, in_files)
+        return _Layout(names, lookup, in_files, lacking)
 
     def layout(self, look: _Look, path: str) -> _Layout:
         """Return the layout of a file.

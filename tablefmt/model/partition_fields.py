@@ -96,13 +96,17 @@ def renumbered_hidden(schema: Schema, ids: Mapping[int, int], last: int) -> dict
 
 
 def same_partitioning(names: Sequence[str], known: Sequence[str], schema: Schema) -> bool:
-    """Return whether two declarations of a partitioning mean the same."""
+    """Return whether two declarations of a partitioning mean the same.
 
-    def meant(name: str) -> str:
-        made = parsed_transform(name, schema)
-        return folded(name if made is None else str(made))
+    Columns have an order, and so have transforms. A catalog of Spark lists all columns first.
+    """
 
-    return [meant(name) for name in names] == [meant(name) for name in known]
+    def meant(names: Sequence[str]) -> tuple[list[str], list[str]]:
+        made = [(parsed_transform(name, schema), name) for name in names]
+        columns = [folded(name) for transform, name in made if transform is None]
+        return columns, [folded(str(transform)) for transform, _ in made if transform is not None]
+
+    return meant(names) == meant(known)
 
 
 def sources_of(schema: Schema) -> frozenset[int]:

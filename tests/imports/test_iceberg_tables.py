@@ -87,8 +87,8 @@ def test_renamed_and_dropped_columns_and_a_name_used_again(tmp_path: Path) -> No
     assert table.verify(deep=True).ok
 
 
-def test_identity_partitions_are_kept_and_others_dropped(tmp_path: Path) -> None:
-    """IMP-5, VAL-1: the table is partitioned by dates and text, and not by a bucket."""
+def test_partitions_are_kept(tmp_path: Path) -> None:
+    """IMP-5, IMP-9, VAL-1: by dates, text and a bucket between them."""
     from pyiceberg.transforms import BucketTransform
 
     days = pa.array([0, None, -1, 20_000], pa.date32())
@@ -100,7 +100,7 @@ def test_identity_partitions_are_kept_and_others_dropped(tmp_path: Path) -> None
         spec.add_identity("s")
     ice.append(rows)
     table = tablefmt.import_table(tmp_path / "db" / "t", "iceberg")
-    assert table.partition_by == ["d", "s"]
+    assert table.partition_by == ["d", "bucket(2, id)", "s"]
     assert alike(table.to_arrow()) == alike(ice.scan().to_arrow())
     assert table.scan(where="d = date'2024-10-04'").files().num_rows == 1
     assert table.to_arrow(where="s = ''")["id"].to_pylist() == [0]

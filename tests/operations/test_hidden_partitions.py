@@ -227,6 +227,17 @@ def test_wrong_partitionings(tmp_path: Path, by: list[str], words: str) -> None:
     assert not (tmp_path / "t" / "_log").exists() or not list((tmp_path / "t" / "_log").iterdir())
 
 
+def test_a_catalog_lists_columns_before_transforms(tmp_path: Path) -> None:
+    """Spark's catalog does. The order among columns, and among transforms, still counts."""
+    row = [{"id": 1, "k": 2, "p": 3}]
+    by = ["bucket(2, id)", "p", "truncate(5, k)"]
+    made = tablefmt.create(tmp_path / "t", "id BIGINT, k BIGINT, p INT", partition_by=by)
+    tablefmt.write(row, tmp_path / "t", partition_by=["p", "bucket(2, id)", "truncate(5, k)"])
+    assert (made.refresh(), made.partition_by, made.count()) == (made, by, 1)
+    with pytest.raises(SchemaMismatchError, match="partitioned by"):
+        tablefmt.write(row, tmp_path / "t", partition_by=["p", "truncate(5, k)", "bucket(2, id)"])
+
+
 def test_a_column_has_the_name_of_a_field(tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatchError, match="column 'TS_Day' has the name"):
         tablefmt.create(str(tmp_path / "t"), f"{COLUMNS}, TS_Day DATE", partition_by=["days(ts)"])
