@@ -241,6 +241,11 @@ class PickedRows:
         return sum(int(job.positions[-1]) + 1 - job.start for job in self._jobs)
 
     @property
+    def wanted(self) -> int:
+        """Rows at the positions."""
+        return sum(len(job.positions) for job in self._jobs)
+
+    @property
     def of_rows(self) -> int:
         """Rows in all the files."""
         return sum(fragment.metadata.num_rows for fragment in self._fragments)

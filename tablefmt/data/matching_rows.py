@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
@@ -39,8 +39,12 @@ from tablefmt.data.direct_reader import (
     plain_batches,
     row_groups,
 )
+from tablefmt.data.parallel_jobs import side_by_side
+from tablefmt.data.polars_decoder import PIECE_BYTES as POLARS_BYTES
+from tablefmt.data.polars_decoder import PolarsDecoder, decoder_for
 from tablefmt.data.scan_tasks import (
     Needs,
+    Part,
     ScanTask,
     Spans,
     inhabited_part,
@@ -69,6 +73,7 @@ def live_batches(
     readahead: int = READAHEAD,
     located: bool = True,
     most_bytes: int | None = None,
+    parts: Sequence[Part] | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the index of a file, and its live rows for which `pushed` is true.
 
@@ -82,6 +87,7 @@ def live_batches(
         readahead: files that are decoded ahead: memory for latency.
         located: add the column POSITION at the end.
         most_bytes: most bytes decoded ahead of the consumer; by default PIECE_BYTES.
+        parts: the row groups of each file, perhaps none; None: those that can hold such a row.
 
     Raises:
         ValueError: a file holds another number of rows. Arrow's own errors: it cannot be read.
@@ -91,8 +97,10 @@ def live_batches(
     def live(place: int) -> NDArray[np.bool_]:
         return live_mask(vectors[place], rows[place])
 
-    parts = whole_parts(files, rows) if pushed is None else passing_parts(files, pushed)
-    if pushed is None:
+    if parts is None and pushed is not None:
+        parts = passing_parts(files, pushed)
+    elif parts is None:
+        parts = whole_parts(files, rows)
         for place, vector in enumerate(vectors):
             if vector is not None and np.count_nonzero(live(place)) * FEW < rows[place]:
                 parts[place] = inhabited_part(parts[place], live(place))
@@ -189,6 +197,9 @@ WORTH = 0.8
 second pass has a cost of its own.
 """
 
+FEW_MATCH = 0.3
+"""polars decodes if at most this share of the rows match. Arrow's own texts cost it a copy."""
+
 PLAIN_ROWS = 1 << 14
 """Up to this many first rows of a file are read without Arrow's scanner, which decodes whole row
 groups.
@@ -269,6 +280,8 @@ class LookFirst:
 
     rows: int = field(default_factory=lambda: WINDOW_ROWS)
     """Rows of the next window."""
+    matched: float = 1.0
+    """Share of the rows that matched where the condition's columns were decoded first."""
     _spared: int = 0
     _next_spared: int = 1
 
@@ -339,6 +352,9 @@ def _wanted(task: ScanTask, reading: Reading, at_once: AtOnce) -> Iterator[Place
     elif _can_decide(task, reading) and reading.look_first.is_due():
         start = yield from _condition_first(task, reading)
     if start < stop:
+        decoder = None if at_once is _plain else _decoder(task, reading)
+        if decoder is not None:
+            at_once = partial(_by_polars, decoder)
         for place, batch in at_once(task.slice(start, stop), reading):
             yield start + place, reading.condition.kept(batch)
 
@@ -365,6 +381,7 @@ def _condition_first(task: ScanTask, reading: Reading) -> Generator[PlacedBatch,
         stop = start + int(np.searchsorted(rows_to, reading.look_first.rows)) + 1
         window = task.slice(start, stop)
         picked = PickedRows(window.dataset, _positions(window, reading))
+        reading.look_first.matched = picked.wanted / max(1, picked.of_rows)
         for place, batch in picked.batches(reading.names, reading.located):
             yield start + place, batch
         start = min(stop, len(counts))
@@ -429,6 +446,57 @@ def _live(task: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
         located,
         reading.most_bytes,
     )
+
+
+def _decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:
+    """Return polars as the decoder, if it gives the same rows with less work."""
+    condition = reading.condition
+    # Without these columns the predicate may be wider than the condition.
+    known = condition.exact is None and condition.columns is not None
+    if reading.look_first.matched > FEW_MATCH or not known or condition.predicate is None:
+        return None
+    if task.is_fetched or reading.located or reading.first is not None or not reading.names:
+        return None
+    return decoder_for(task.dataset, reading.schema, reading.names, condition.predicate)
+
+
+def _by_polars(decoder: PolarsDecoder, task: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
+    """Yield the rows of `_live`, decoded by polars where it can, without their file."""
+    rows, vectors, pushed = task.files["rows"].to_pylist(), task.vectors, reading.condition.pushed
+    widths = task.row_bytes([*decoder.looked.union(reading.names)])
+    assert pushed is not None
+    parts = passing_parts(task.dataset, pushed)
+    places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
+
+    def decode(run: list[Part]) -> tuple[list[Part], list[pa.RecordBatch] | None]:
+        def live(at: int) -> NDArray[np.bool_] | None:
+            place = places[run[at][0].path]
+            vector = vectors[place]
+            return None if vector is None else live_mask(vector, rows[place])
+
+        return run, decoder.rows(run, live)
+
+    # While polars decodes one piece, the pages of the next are verified.
+    runs = pieces(parts, widths, POLARS_BYTES)
+    for run, batches in side_by_side(decode, runs, 2):
+        if batches is not None:
+            yield from ((0, batch) for batch in batches)
+            continue
+        some: list[Part] = [(fragment, []) for fragment, _ in parts]
+        for part in run:
+            some[places[part[0].path]] = part
+        yield from live_batches(
+            task.dataset,
+            rows,
+            widths,
+            vectors,
+            reading.names,
+            pushed,
+            reading.readahead,
+            located=False,
+            most_bytes=reading.most_bytes,
+            parts=some,
+        )
 
 
 def _plain(task: ScanTask, reading: Reading, batch_rows: int = BATCH_ROWS) -> Iterator[PlacedBatch]:

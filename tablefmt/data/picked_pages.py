@@ -18,28 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tablefmt.data.page_files import StoredChunk, is_known_form, page_file
 from tablefmt.log.bounded_parquet import Page, chunk_extent, pages_between
-from tablefmt.log.parquet_footer import BINARY, INT32, INT64, LIST, STRUCT, Leaf, binary
+from tablefmt.log.parquet_footer import Leaf, binary
 
 WORTH = 0.7
 """Pages are picked if they hold at most this share of the row group's rows."""
-
-_CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
-"""Numbers of the codecs that have one name in Arrow and one number in Parquet."""
-
-_ENCODINGS = {
-    "PLAIN": 0,
-    "PLAIN_DICTIONARY": 2,
-    "RLE": 3,
-    "BIT_PACKED": 4,
-    "DELTA_BINARY_PACKED": 5,
-    "DELTA_LENGTH_BYTE_ARRAY": 6,
-    "DELTA_BYTE_ARRAY": 7,
-    "RLE_DICTIONARY": 8,
-    "BYTE_STREAM_SPLIT": 9,
-}
-
-_MAGIC = b"PAR1"
 
 
 class PickedPages(NamedTuple):
@@ -117,7 +101,7 @@ class _Chunk(NamedTuple):
 
 def _chunk(source: Any, name: str, described: pq.ColumnChunkMetaData, leaf: Leaf) -> _Chunk | None:
     """Return the pages of a column chunk; None if it cannot be picked from."""
-    if described.compression not in _CODECS or not _ENCODINGS.keys() >= {*described.encodings}:
+    if not is_known_form(described):
         return None
     pages = list(pages_between(source, *chunk_extent(described)))
     dictionary = pages.pop(0) if pages and pages[0].is_dictionary else None
@@ -128,40 +112,16 @@ def _chunk(source: Any, name: str, described: pq.ColumnChunkMetaData, leaf: Leaf
 
 def _file(source: Any, chunks: Sequence[_Chunk], hit: Sequence[int], rows: int) -> pa.Buffer:
     """Return a file with one row group: the dictionary and the chosen pages of every chunk."""
-    parts, at, columns = [_MAGIC], len(_MAGIC), []
+    stored = []
     for chunk in chunks:
         first = [] if chunk.dictionary is None else [chunk.dictionary]
         chosen = [*first, *(chunk.pages[index] for index in hit)]
+        parts = []
         for start, stop in _runs(chosen):
             source.seek(start)
             parts.append(source.read(stop - start))
-        packed = [page.header + page.packed for page in chosen]
-        unpacked = sum(page.header + page.unpacked for page in chosen)
-        data = at + sum(packed[: len(first)])
-        described = {
-            1: _int(chunk.leaf.kind),
-            2: _list(INT32, [_zigzag(_ENCODINGS[name]) for name in chunk.described.encodings]),
-            3: (LIST, chunk.leaf.path),
-            4: _int(_CODECS[chunk.described.compression]),
-            5: _long(rows),
-            6: _long(unpacked),
-            7: _long(sum(packed)),
-            9: _long(data),
-            **({11: _long(at)} if first else {}),
-        }
-        columns.append(_struct({2: _long(at), 3: (STRUCT, _struct(described))}))
-        at += sum(packed)
-    root = _struct({4: (BINARY, b"\x01r"), 5: _int(len(chunks))})
-    group = _struct({1: _list(STRUCT, columns), 2: _long(at), 3: _long(rows)})
-    footer = _struct(
-        {
-            1: _int(2),
-            2: _list(STRUCT, [root, *(chunk.leaf.element for chunk in chunks)]),
-            3: _long(rows),
-            4: _list(STRUCT, [group]),
-        }
-    )
-    return pa.py_buffer(b"".join([*parts, footer, len(footer).to_bytes(4, "little"), _MAGIC]))
+        stored.append(StoredChunk(chunk.leaf, chunk.described, chosen, parts))
+    return pa.py_buffer(page_file([(rows, stored)]))
 
 
 def _runs(pages: Iterable[Page]) -> list[tuple[int, int]]:
@@ -174,44 +134,3 @@ def _runs(pages: Iterable[Page]) -> list[tuple[int, int]]:
         else:
             runs.append((page.start, stop))
     return runs
-
-
-_Encoded = tuple[int, bytes]
-"""A value in Thrift's compact protocol, after its kind."""
-
-
-def _varint(value: int) -> bytes:
-    body = bytearray()
-    while value > 0x7F:
-        body.append(value & 0x7F | 0x80)
-        value >>= 7
-    body.append(value)
-    return bytes(body)
-
-
-def _zigzag(value: int) -> bytes:
-    return _varint(value << 1)
-
-
-def _int(value: int) -> _Encoded:
-    return INT32, _zigzag(value)
-
-
-def _long(value: int) -> _Encoded:
-    return INT64, _zigzag(value)
-
-
-def _list(kind: int, elements: Sequence[bytes]) -> _Encoded:
-    count = len(elements)
-    head = bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + _varint(count)
-    return LIST, head + b"".join(elements)
-
-
-def _struct(fields: Mapping[int, _Encoded]) -> bytes:
-    """Return a struct of fields, whose numbers ascend by less than 16."""
-    body, last = bytearray(), 0
-    for number, (kind, encoded) in fields.items():
-        body.append((number - last) << 4 | kind)
-        body += encoded
-        last = number
-    return bytes(body) + b"\0"

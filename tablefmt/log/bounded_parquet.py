@@ -326,6 +326,8 @@ class Page(NamedTuple):
     values: int
     """Number of values, NULLs included."""
     is_dictionary: bool
+    checksum: int | None = None
+    """CRC-32 of the stored bytes; None: the header has none."""
 
 
 def pages_between(source: Any, start: int, stop: int) -> Iterator[Page]:
@@ -340,17 +342,17 @@ def pages_between(source: Any, start: int, stop: int) -> Iterator[Page]:
         ValueError: a header is invalid.
     """
     while start < stop:
-        unpacked, packed, values, used, kind = _header_at(source, start, stop)
+        unpacked, packed, values, used, kind, checksum = _header_at(source, start, stop)
         # Compression never makes a small page much larger.
         if not 0 <= packed <= unpacked + unpacked // 16 + 1024:
             raise ValueError("a page records an impossible length")
         if start + used + packed > stop:
             raise ValueError("a page exceeds its column chunk")
-        yield Page(start, used, packed, unpacked, values, kind == _DICTIONARY)
+        yield Page(start, used, packed, unpacked, values, kind == _DICTIONARY, checksum)
         start += used + packed
 
 
-def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int, int, int]:
+def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int, int, int, int | None]:
     """Return `_page_header` of the page at a byte offset."""
     for length in _HEADER_BYTES:
         source.seek(start)
@@ -363,6 +365,9 @@ def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int, int, 
     raise ValueError("a page header is truncated or too long")
 
 
+_CRC = 0xFFFFFFFF
+"""Bits of a checksum, which a header has as a signed number."""
+
 _DICTIONARY = 2
 """Type of a page with a dictionary."""
 
@@ -372,8 +377,8 @@ data page of version 2.
 """
 
 
-def _page_header(head: bytes) -> tuple[int, int, int, int, int]:
-    """Return the unpacked bytes, stored bytes, values, header bytes and type of a page.
+def _page_header(head: bytes) -> tuple[int, int, int, int, int, int | None]:
+    """Return the unpacked bytes, stored bytes, values, header bytes, type and checksum of a page.
 
     The header is a struct in Thrift's compact protocol.
 
@@ -381,9 +386,10 @@ def _page_header(head: bytes) -> tuple[int, int, int, int, int]:
         IndexError: it does not end within `head`. ValueError: it is invalid.
     """
     if usual := USUAL_DATA_PAGE.match(head):
-        unpacked, packed, values = (number(head, usual.start(at)) for at in (1, 2, 3))
+        unpacked, packed, values = (number(head, usual.start(at)) for at in (1, 2, 4))
         if unpacked >= 0:
-            return unpacked, packed, max(values, 0), usual.end(), 0
+            checksum = None if usual[3] is None else number(head, usual.start(3)) & _CRC
+            return unpacked, packed, max(values, 0), usual.end(), 0, checksum
     found, end = fields(head, 0)
     sizes = [zigzag(head, found[name][1])[0] for name in (2, 3) if name in found]
     if len(sizes) < 2 or sizes[0] < 0 or any(found[name][0] != INT32 for name in (2, 3)):
@@ -395,4 +401,7 @@ def _page_header(head: bytes) -> tuple[int, int, int, int, int]:
             raise ValueError("a page does not record its number of values")
         values = max(values, zigzag(head, inner[1][1])[0])
     kind = zigzag(head, found[1][1])[0] if 1 in found else -1
-    return sizes[0], sizes[1], values, end, kind
+    checksum = None
+    if 4 in found and found[4][0] == INT32:
+        checksum = zigzag(head, found[4][1])[0] & _CRC
+    return sizes[0], sizes[1], values, end, kind, checksum

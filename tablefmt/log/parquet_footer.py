@@ -451,14 +451,14 @@ _NUMBER = rb"\x15(" + _V + rb")"
 USUAL_DATA_PAGE = re.compile(
     rb"\x15\x00" + _NUMBER * 2
     # With a checksum or without one.
-    + rb"(?:\x15" + _V + rb"\x1c|\x2c)"
+    + rb"(?:" + _NUMBER + rb"\x1c|\x2c)"
     + _NUMBER + rb"(?:\x15[\x00-\x7f]){3}"
     + rb"(?:\x1c(?:" + _usual_statistics(_TEXT) + rb"|\x00))?\x00\x00",
     re.DOTALL,
 )  # fmt: skip
 """Pattern of the header of a data page, as pyarrow writes it.
 
-Its groups are the unpacked bytes, the stored bytes and the number of values.
+Its groups are the unpacked bytes, the stored bytes, the checksum and the number of values.
 """
 
 

@@ -1,0 +1,356 @@
+"""Rows for which a condition is true, decoded by polars in programs that have loaded it.
+
+Arrow decodes all columns of a row group before it looks at the condition. polars decodes the
+condition's columns first, and builds only the matching rows of the others. It verifies no page
+checksums. So this module reads the pages, verifies their checksums, and gives polars these same
+bytes as a file in memory.
+
+Whatever polars does not decode exactly as Arrow is left to Arrow: types, conditions, and pages at
+which it fails. So errors are Arrow's, too. polars is never imported here: importing it takes longer
+than most scans. Spec: DAT-4, DAT-5, DAT-12, DEL-1, PRN-10.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import operator
+import sys
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tablefmt.data.arrow_scanner import known_values
+from tablefmt.data.direct_reader import shaped_column
+from tablefmt.data.page_files import StoredChunk, is_known_form, page_file
+from tablefmt.data.picked_pages import flat_columns
+from tablefmt.data.scan_tasks import Part
+from tablefmt.expressions.predicate import (
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    fields,
+    normalise,
+)
+from tablefmt.log.bounded_parquet import chunk_extent, columns_of, pages_between
+from tablefmt.log.parquet_footer import Leaf
+from tablefmt.model.schema import Decimal, Field, Schema
+from tablefmt.store.forks import renew_after_fork
+
+PIECE_BYTES = 32 << 20
+"""Approximate Arrow data of the rows that polars decodes at once, before the condition."""
+
+UNPACKED_MOST = 256 << 20
+"""Most bytes of pages after decompression that polars decodes at once."""
+
+LISTED_MOST = 16
+"""Most values of an IN condition."""
+
+_ROW = "\0row"
+"""Name of the column with row numbers. No table column can have it (SCH-2)."""
+
+_INT96 = 3
+
+_INTEGERS = ("int8", "int16", "int32", "int64")
+
+_KINDS = frozenset({*_INTEGERS, "bool", "float", "double", "string", "binary", "date32[day]"})
+"""Arrow's names of types without parameters that polars decodes exactly."""
+
+_TIMES = frozenset({"timestamp[us]", "timestamp[us, tz=UTC]"})
+
+_COMPARED = frozenset({"byte", "short", "integer", "long", "date", "string"})
+"""Types, besides decimals, that polars compares exactly as Arrow does."""
+
+
+class _Library:
+    """Knowledge of whether this process can use polars."""
+
+    def __init__(self) -> None:
+        self.lost = False
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Give polars up in a child: its threads do not exist there, and would be awaited."""
+        self.lost = "polars" in sys.modules
+
+    def is_loaded(self) -> bool:
+        return "polars" in sys.modules and not self.lost
+
+
+_LIBRARY = _Library()
+
+
+def is_loaded() -> bool:
+    """Return whether this process has loaded polars and can use it."""
+    return _LIBRARY.is_loaded()
+
+
+Live = Callable[[int], NDArray[np.bool_] | None]
+"""Returns for a part, by its index, whether each row of its file is live; None: all rows are."""
+
+
+def decoder_for(
+    files: ds.FileSystemDataset, schema: Schema, names: Sequence[str], predicate: Predicate
+) -> PolarsDecoder | None:
+    """Return a decoder of these columns, if polars is loaded and understands the condition.
+
+    Args:
+        files: whole files.
+        schema: the snapshot's schema.
+        names: physical names of the columns to return; at least one.
+        predicate: keep rows for which it is true.
+    """
+    if not is_loaded():
+        return None
+    condition = _expression(normalise(predicate), schema)
+    if condition is None:
+        return None
+    looked = frozenset(schema.by_id(i).physical for i in fields(predicate))
+    decoder = PolarsDecoder(files, tuple(names), condition, looked)
+    try:
+        suited = all(decoder.stored(each) is not None for each in files.get_fragments())
+    except (OSError, ValueError, OverflowError, pa.ArrowException):
+        return None
+    return decoder if suited else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PolarsDecoder:
+    """Decoder of the matching rows of row groups."""
+
+    files: ds.FileSystemDataset
+    names: tuple[str, ...]
+    condition: Any
+    looked: frozenset[str]
+    """Columns that the condition reads."""
+
+    def rows(self, run: Sequence[Part], live: Live) -> list[pa.RecordBatch] | None:
+        """Return the matching live rows of row groups, in order; None: Arrow must decode them.
+
+        Args:
+            run: row groups of files. Together they are bounded by PIECE_BYTES, or one row group.
+            live: the live rows of their files.
+        """
+        try:
+            opened = [self._opened(at, part) for at, part in enumerate(run)]
+            if None in opened:
+                return None
+            files = [file for file in opened if file is not None]
+            alike = itertools.groupby(files, key=lambda file: (file.elements, file.known))
+            found = [self._decoded(list(some), live) for _, some in alike]
+            return [batch for batch in found if batch is not None]
+        except Exception:
+            return None
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            return None
+
+    def stored(self, fragment: ds.ParquetFileFragment) -> dict[str, pa.DataType] | None:
+        """Return the types that a file has for the columns to read; None: Arrow must decode it."""
+        kinds, columns = fragment.physical_schema, self.files.schema
+        needed = dict.fromkeys([*self.names, *sorted(self.looked)])
+        there = [name for name in needed if kinds.names.count(name)]
+        if any(kinds.names.count(name) > 1 for name in there) or not self.looked <= {*there}:
+            return None
+        # A value that the log has replaces that of the file.
+        if ds.get_partition_keys(fragment.partition_expression).keys() & there:
+            return None
+        stored = {name: _plain(kinds.field(name).type) for name in there}
+        for name, kind in stored.items():
+            wanted = columns.field(name).type
+            same = kind == wanted or (str(kind) in _INTEGERS and pa.types.is_integer(wanted))
+            if not _is_exact(kind) or (name in self.looked and not same):
+                return None
+        return stored
+
+    def _opened(self, at: int, part: Part) -> _File | None:
+        """Return the verified chunks of a part; None if polars might decode one otherwise."""
+        fragment, spans = part
+        stored = self.stored(fragment)
+        if stored is None:
+            return None
+        there = list(stored)
+        with self.files.filesystem.open_input_file(fragment.path) as source:
+            leaves = columns_of(source)
+            places = flat_columns(leaves)
+            if any(n not in places or leaves[places[n]].kind == _INT96 for n in there):
+                return None
+            chosen = [(leaves[places[name]], places[name]) for name in there]
+            groups = []
+            for group in (fragment.metadata.row_group(each.id) for each in fragment.row_groups):
+                chunks = [_chunk(source, leaf, group, place) for leaf, place in chosen]
+                if group.num_rows:
+                    groups.append((group.num_rows, chunks))
+        returned = pa.schema([self.files.schema.field(name) for name in self.names])
+        known = known_values(fragment, returned)
+        elements = tuple(leaf.element for leaf, _ in chosen)
+        return _File(at, spans, elements, stored, known, groups)
+
+    def _decoded(self, some: Sequence[_File], live: Live) -> pa.RecordBatch | None:
+        """Return the matching live rows of files with the same columns; None: there are none."""
+        import polars
+
+        groups = [group for file in some for group in file.groups]
+        if not groups:
+            return None
+        unpacked = sum(p.unpacked for _, chunks in groups for c in chunks for p in c.pages)
+        if unpacked > UNPACKED_MOST:
+            raise ValueError("the pages are large")
+        masks = [live(file.at) for file in some]
+        partly = any(mask is not None for mask in masks)
+        rows = polars.scan_parquet(
+            page_file(groups), row_index_name=_ROW if partly else None, glob=False
+        )
+        stored = some[0].stored
+        read = [name for name in self.names if name in stored]
+        shown = [*read, *([_ROW] if partly or not read else [])]
+        if not read and not partly:
+            rows = rows.with_row_index(_ROW)
+        frame = rows.filter(self.condition).select(shown).collect()
+        if partly:
+            frame = frame.filter(polars.Series(_live(some, masks)).gather(frame[_ROW]))
+        if not frame.height:
+            return None
+        # Arrow's C interface has no name with a zero byte, so _ROW stays here.
+        table = frame.select(read).to_arrow(compat_level=polars.CompatLevel.oldest())
+        columns = [table[name].cast(stored[name]).combine_chunks() for name in read]
+        batch = pa.RecordBatch.from_arrays(columns or [pa.nulls(frame.height)], read or [_ROW])
+        targets = [self.files.schema.field(name) for name in self.names]
+        shaped = [shaped_column(batch, target, some[0].known) for target in targets]
+        return pa.RecordBatch.from_arrays(shaped, list(self.names))
+
+
+class _File(NamedTuple):
+    """Row groups of a file."""
+
+    at: int
+    """Index of the part."""
+    spans: Sequence[tuple[int, int]]
+    """Positions of their rows in the file."""
+    elements: tuple[bytes, ...]
+    """Columns, as the file's schema has them."""
+    stored: dict[str, pa.DataType]
+    """Their types by name."""
+    known: dict[str, pa.Scalar]
+    """Values of columns that the file lacks."""
+    groups: list[tuple[int, list[StoredChunk]]]
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    """Return whether polars decodes columns of an Arrow type to the same values."""
+    return pa.types.is_decimal128(kind) or str(kind) in _KINDS or str(kind) in _TIMES
+
+
+def _chunk(source: Any, leaf: Leaf, group: pq.RowGroupMetaData, place: int) -> StoredChunk:
+    """Return a column chunk after a check of its page checksums.
+
+    Raises:
+        ValueError: a checksum is wrong, or the chunk has an unusual form.
+    """
+    described = group.column(place)
+    if not is_known_form(described):
+        raise ValueError("a column chunk has an unusual codec or encoding")
+    start, stop = chunk_extent(described)
+    source.seek(start)
+    body = source.read(stop - start)
+    view, pages = memoryview(body), list(pages_between(io.BytesIO(body), 0, stop - start))
+    for page in pages:
+        first = page.start + page.header
+        if page.checksum not in (None, zlib.crc32(view[first : first + page.packed])):
+            raise ValueError("a page does not match its checksum")
+    if sum(page.values for page in pages if not page.is_dictionary) != group.num_rows:
+        raise ValueError("a column chunk has a different number of rows than its row group")
+    if any(page.is_dictionary for page in pages[1:]):
+        raise ValueError("a column chunk has a second dictionary")
+    return StoredChunk(leaf, described, pages, [body])
+
+
+def _live(some: Sequence[_File], masks: Sequence[NDArray[np.bool_] | None]) -> NDArray[np.bool_]:
+    """Return for each row of some row groups whether it is live."""
+    found = [np.ones(0, bool)]
+    for file, mask in zip(some, masks, strict=True):
+        for first, count in file.spans:
+            if mask is None:
+                found.append(np.ones(count, bool))
+            elif first + count > len(mask):
+                raise ValueError("the file has more rows than the log says")
+            else:
+                found.append(mask[first : first + count])
+    return np.concatenate(found)
+
+
+def _expression(predicate: Predicate, schema: Schema) -> Any:
+    """Return a normal predicate as an expression of polars over physical names; None: it is not
+    understood.
+    """
+    if isinstance(predicate, And | Or):
+        items = [_expression(item, schema) for item in predicate.items]
+        if any(item is None for item in items):
+            return None
+        return reduce(operator.and_ if isinstance(predicate, And) else operator.or_, items)
+    negated = isinstance(predicate, Not)
+    leaf = predicate.item if isinstance(predicate, Not) else predicate
+    if not isinstance(leaf, Comparison | In | IsNull):
+        return None
+    field = schema.by_id(leaf.field.id)
+    if not isinstance(field.type, Decimal) and str(field.type) not in _COMPARED:
+        return None
+    import polars
+
+    column = polars.col(field.physical)
+    if isinstance(leaf, IsNull):
+        return column.is_not_null() if negated else column.is_null()
+    if isinstance(leaf, Comparison):
+        return _comparison(column, field, leaf.op, leaf.value)
+    if None in leaf.values or len(leaf.values) > LISTED_MOST:
+        return None
+    same = [_comparison(column, field, "!=" if negated else "=", v) for v in leaf.values]
+    return reduce(operator.and_ if negated else operator.or_, same)
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<=>": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _comparison(column: Any, field: Field, op: str, value: Any) -> Any:
+    import polars
+
+    kinds: dict[str, Any] = {
+        "byte": polars.Int8,
+        "short": polars.Int16,
+        "integer": polars.Int32,
+        "long": polars.Int64,
+        "string": polars.String,
+    }
+    if isinstance(field.type, Decimal):
+        other = polars.lit(value, dtype=polars.Decimal(field.type.precision, field.type.scale))
+    elif str(field.type) == "date":
+        other = polars.lit(value, dtype=polars.Int32).cast(polars.Date)
+    else:
+        kind = kinds[str(field.type)]
+        column, other = column.cast(kind), polars.lit(value, dtype=kind)
+    return _OPERATORS[op](column, other)

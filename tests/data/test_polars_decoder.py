@@ -1,0 +1,207 @@
+"""Scans decoded by polars: the rows, the order and the errors are those of Arrow's scanner."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars  # noqa: F401 - the decoder is for programs that have loaded it
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tablefmt
+from tablefmt.data import matching_rows, polars_decoder
+from tablefmt.data.polars_decoder import PolarsDecoder
+from tablefmt.errors import CorruptDataError
+
+COUNT = 1_500
+CONDITIONS = [
+    "small < 3",
+    "small >= 5 AND day < DATE '1970-03-01'",
+    "number BETWEEN -1000000000000 AND 99 OR small IS NULL",
+    "NOT (number > 7) AND price <> 1.25",
+    "price <= -0.50",
+    "day IS NOT NULL AND small IN (1, 2, 9)",
+    "small NOT IN (1, 2, 3)",
+    "text > 'a' AND text <= 'é'",
+    "text = ''",
+    "NOT (price = 2.75)",
+    "number <=> 5",
+    # polars does not decide these.
+    "x > 0.5",
+    "yes",
+    "small IN (1, NULL)",
+    "text LIKE 'b%'",
+]
+
+
+def rows_of(chance: random.Random) -> pa.Table:
+    """Return rows of every kind of column, with NULLs, NaN and negative zeros."""
+
+    def some(value: Any) -> list[Any]:
+        return [None if chance.random() < 0.1 else value() for _ in range(COUNT)]
+
+    day, money, number = pa.date32(), pa.decimal128(9, 2), (1 << 62, 7, 5, -(1 << 62), -3)
+    return pa.table(
+        {
+            "small": pa.array(some(lambda: chance.randrange(-2, 12)), pa.int32()),
+            "number": pa.array(some(lambda: chance.choice(number)), pa.int64()),
+            "day": pa.array(some(lambda: chance.randrange(-90, 90)), pa.int32()).cast(day),
+            "price": pa.array(some(lambda: Decimal(chance.randrange(-8, 16)) / 4), money),
+            "wide": pa.array(some(lambda: Decimal(chance.randrange(10**30))), pa.decimal128(38, 2)),
+            "text": some(lambda: chance.choice(["", "a", "bb", "é", "long " * 20])),
+            "bytes": pa.array(some(lambda: chance.randbytes(3)), pa.binary()),
+            "x": pa.array(some(lambda: chance.choice([0.0, -0.0, float("nan"), 0.7]))),
+            "half": pa.array(some(chance.random), pa.float32()),
+            "yes": pa.array(some(lambda: chance.random() < 0.5), pa.bool_()),
+            "at": pa.array(some(lambda: chance.randrange(1 << 50)), pa.timestamp("us", "UTC")),
+            "then": pa.array(some(lambda: -chance.randrange(1 << 50)), pa.timestamp("us")),
+        }
+    )
+
+
+def bits(rows: pa.Table) -> list[list[Any]]:
+    """Return the values of every column, floats by their bits."""
+    found = []
+    for column in rows.itercolumns():
+        if pa.types.is_floating(column.type):
+            nulls = column.is_null().to_pylist()
+            values = column.fill_null(0.0).to_numpy().astype(np.float64).view(np.int64)
+            found.append([None if n else v for n, v in zip(nulls, values.tolist(), strict=True)])
+        else:
+            found.append(column.to_pylist())
+    return found
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Every scan with a condition goes to polars first; says of each piece if polars did it."""
+    monkeypatch.setattr(matching_rows, "_can_decide", lambda *_: False)
+    monkeypatch.setattr(matching_rows, "FEW_MATCH", 1.0)
+    monkeypatch.setattr(matching_rows, "POLARS_BYTES", 50_000)
+    done: list[bool] = []
+    real = PolarsDecoder.rows
+
+    def told(self: PolarsDecoder, *given: Any) -> Any:
+        found = real(self, *given)
+        done.append(found is not None)
+        return found
+
+    monkeypatch.setattr(PolarsDecoder, "rows", told)
+    return done
+
+
+def same_rows(table: tablefmt.Table, where: str, columns: list[str] | None = None) -> int:
+    """Read with polars and without, compare, and return the number of rows."""
+    ours = table.to_arrow(where=where, columns=columns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(polars_decoder, "is_loaded", lambda: False)
+        plain = table.to_arrow(where=where, columns=columns)
+    assert ours.schema == plain.schema
+    assert bits(ours) == bits(plain), where
+    return ours.num_rows
+
+
+def test_rows_are_those_of_arrow(tmp_path: Path, decoded: list[bool]) -> None:
+    """DAT-4, DAT-12, DEL-1, PRN-10: with rows deleted, and columns added, renamed and widened."""
+    chance = random.Random(30)
+    table = tablefmt.create(tmp_path / "t", rows_of(chance).schema)
+    for _ in range(3):
+        table.append(rows_of(chance))
+    counts = []
+    for condition in CONDITIONS:
+        before = len(decoded)
+        counts.append(same_rows(table, condition))
+        assert decoded[before:] == ([True] * 3 if condition in CONDITIONS[:11] else []), condition
+    assert min(counts) > 0
+    table.delete("number = 7 AND day < DATE '1970-01-20'")
+    table.alter.rename_column("price", "cost")
+    table.alter.widen_column("small", "BIGINT")
+    table.alter.add_column("note", "STRING", default="-")
+    table.append(table.to_arrow(where="small = 4", limit=50))
+    decoded.clear()
+    for condition in CONDITIONS[:11]:
+        same_rows(table, condition.replace("price", "cost"))
+    same_rows(table, "small < 3", ["note"])
+    same_rows(table, "cost > 1 AND text = 'a'", ["note", "x"])
+    assert {*decoded} == {True}
+    # Values that the log has, and columns that a file lacks, are left to Arrow.
+    decoded.clear()
+    same_rows(table, "note = '-'")
+    parted = tablefmt.create(tmp_path / "parted", rows_of(chance).schema, partition_by=["yes"])
+    parted.append(rows_of(chance))
+    assert same_rows(parted, "small < 3") > 0
+    assert decoded == []
+    assert same_rows(parted, "small < 3", ["number"]) > 0
+    assert {*decoded} == {True}
+
+
+def test_a_scan_chooses_polars_where_few_rows_match(
+    tmp_path: Path, decoded: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(matching_rows, "WINDOW_ROWS", 100)
+    seen: list[int] = []
+    real = PolarsDecoder.rows
+
+    def told(self: PolarsDecoder, run: Any, live: Any) -> Any:
+        seen.append(len(run))
+        return real(self, run, live)
+
+    monkeypatch.setattr(PolarsDecoder, "rows", told)
+    rows = pa.table({"id": range(4000), "key": [at % 50 for at in range(4000)]})
+    table = tablefmt.create(tmp_path / "t", rows.schema)
+    for start in range(0, 4000, 1000):
+        table.append(rows.slice(start, 1000))
+    expected = rows.filter(pa.array([at % 50 == 7 for at in range(4000)]))
+    assert table.to_arrow(where="key = 7").to_pylist() == expected.to_pylist()
+    assert seen == [3]
+    # A scan of all rows, and one of the first, do not ask it. Nor does one that most rows pass.
+    table.to_arrow()
+    table.to_arrow(where="key = 7", limit=3)
+    table.to_arrow(where="key > 7")
+    assert seen == [3]
+
+
+def test_a_damaged_page_is_an_error_that_names_the_file(
+    tmp_path: Path, decoded: list[bool]
+) -> None:
+    """DAT-5: polars verifies no checksum, so we do."""
+    # The checksum in the log covers the last 64 KiB.
+    numbers = np.random.default_rng(5).integers(0, 1 << 60, 40_000)
+    rows = pa.table({"id": numbers, "key": numbers % 100})
+    table = tablefmt.create(tmp_path / "t", rows.schema)
+    table.append(rows)
+    (path,) = table.scan().files()["path"].to_pylist()
+    file = tmp_path / "t" / path
+    chunk = pq.read_metadata(file).row_group(0).column(0)
+    whole = file.read_bytes()
+    body = bytearray(whole)
+    body[chunk.data_page_offset + chunk.total_compressed_size * 7 // 10] ^= 1
+    file.write_bytes(body)
+    with pytest.raises(CorruptDataError, match=path):
+        table.to_arrow(where="key = 7")
+    assert decoded == [False]
+    file.write_bytes(whole)
+    assert table.to_arrow(where="key = 7").num_rows == np.count_nonzero(numbers % 100 == 7)
+    assert decoded == [False, True]
+
+
+FORK = """
+import os, sys, pyarrow, polars, tablefmt
+from tablefmt.data import polars_decoder
+assert polars_decoder.is_loaded()
+if (child := os.fork()) == 0:
+    os._exit(1 if polars_decoder.is_loaded() else 0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_child_has_no_threads_of_polars() -> None:
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", FORK]).returncode == 0
