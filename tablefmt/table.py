@@ -52,6 +52,7 @@ from tablefmt.operations.merge import explain_merge, merge
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.metadata_tables import snapshots, tags
 from tablefmt.operations.overwrite import overwrite, truncate
+from tablefmt.operations.repartition import Repartition, repartition
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.restore import restore
 from tablefmt.operations.save_modes import Mode
@@ -460,6 +461,36 @@ class Table(ExplainedTable):
         if dry_run:
             return plan_of(self.context, asked.plan)
         return compact(self.context, asked, options, commit_every=commit_every, progress=progress)
+
+    def repartition(
+        self,
+        *,
+        dry_run: bool = False,
+        commit_every: int | None = None,
+        progress: Progress | None = None,
+        **commit: Unpack[CommitKeywords],
+    ) -> Commit | LayoutPlan:
+        """Rewrite the files of older partitionings by the current one (EVO-5).
+
+        No query result changes. Afterwards partition values decide for every file again. If no file
+        is older, no file is rewritten.
+
+        Args:
+            dry_run: return the plan, and write nothing.
+            commit_every: as in `compact`.
+            progress: as in `compact`.
+            commit: see the class.
+
+        Raises:
+            InvalidArgumentError: an invalid number; `commit_every` with an application version.
+            CorruptDataError: DAT-5, a file is damaged.
+            ConcurrentModificationException: a concurrent commit changed one of these files.
+        """
+        check_flags(dry_run=dry_run)
+        options, asked = commit_options(commit), Repartition(progress)
+        if dry_run:
+            return plan_of(self.context, asked.plan)
+        return repartition(self.context, asked, options, commit_every=commit_every)
 
     @overload
     def cluster(

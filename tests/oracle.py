@@ -138,7 +138,8 @@ def _shown_file(table: Any, file: Json) -> Json:
     gone = (
         table.context.view.snapshot(table.version).positions(file["id"]) if file["deleted"] else []
     )
-    return {**file, "partition": partition, "gone": _runs(gone)}
+    shown = {name: value for name, value in file.items() if name != "partitioned_by"}
+    return {**shown, "partition": partition, "gone": _runs(gone)}
 
 
 def _written(table: Any) -> list[int]:

@@ -20,7 +20,7 @@ from pyroaring import BitMap64
 
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.object_names import entry_key
-from tablefmt.model.log_entry import Entry, Lineage
+from tablefmt.model.log_entry import Entry, Lineage, Metadata
 from tablefmt.model.positions import (
     Marks,
     decode_positions,
@@ -29,7 +29,7 @@ from tablefmt.model.positions import (
     row_span,
 )
 from tablefmt.snapshot.deletion_vectors import Deltas
-from tablefmt.snapshot.file_columns import of_partitioning
+from tablefmt.snapshot.file_columns import shared_values
 from tablefmt.snapshot.segments import NEVER, Segment
 
 DELETE = "delete"
@@ -191,15 +191,13 @@ class Touched:
         versions = (files.files.added[mask], files.removed[mask], marked.version[mine])
         return frozenset(np.unique(np.concatenate(versions)).tolist()) - {NEVER}
 
-    def by(
-        self, commit: Commit, before: frozenset[int], after: frozenset[int]
-    ) -> list[FileChanges]:
+    def by(self, commit: Commit, before: Metadata, after: Metadata) -> list[FileChanges]:
         """Return the changes of one commit, deleted rows first.
 
         Args:
             commit: in the range.
-            before: ids of the partition columns before the commit.
-            after: ids of the partition columns after it.
+            before: the metadata in force before the commit.
+            after: the metadata in force after it.
 
         Raises:
             CorruptEntryError: DEL-1, DEL-2, DEL-4, LIN-2.
@@ -215,8 +213,9 @@ class Touched:
         for kind, rows in chosen.items():
             if rows.is_empty:
                 continue
-            ids = before if kind in WENT else after
-            files = self._table(rows, commit.version - (kind in WENT), ids)
+            metadata = before if kind in WENT else after
+            files = self._table(rows, commit.version - (kind in WENT), metadata)
+            ids = metadata.partition_ids
             changes.append(
                 FileChanges(commit.version, commit.timestamp, kind, ids, files, commit.restores)
             )
@@ -355,13 +354,13 @@ class Touched:
                     rows -= marks[place].all
                 chosen[kind].add(place, rows)
 
-    def _table(self, chosen: _Chosen, version: int, partition_ids: frozenset[int]) -> pa.Table:
+    def _table(self, chosen: _Chosen, version: int, metadata: Metadata) -> pa.Table:
         """Return the files in the order of ids, each with the positions of its other rows.
 
         Args:
             chosen: the rows. For whole files, these are the rows live at the version.
             version: the version before the rows were deleted, or after they were added.
-            partition_ids: the partition columns of the files.
+            metadata: in force at the version.
         """
         whole = np.concatenate(chosen.whole) if chosen.whole else _NONE
         places = np.concatenate([whole, np.array(sorted(chosen.some), np.intp)])
@@ -373,7 +372,7 @@ class Touched:
         for at in np.flatnonzero(touched).tolist():
             known = chosen.some.get(int(places[at]))
             rows[at] = self._live(int(places[at]), version) if known is None else known
-        files = of_partitioning(self._files.files.table, partition_ids)
+        files = shared_values(self._files.files.table, metadata)
         return with_rows(files.take(pa.array(places)).append_column("id", pa.array(ids)), rows)
 
 

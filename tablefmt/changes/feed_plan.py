@@ -56,15 +56,10 @@ class TouchedRange:
         for commit in self.commits:
             if versions is not None and commit.version not in versions:
                 continue
-            partition_ids = [
-                frozenset(view.metadata_at(max(at, 0)).partition_by)
-                for at in (commit.version - 1, commit.version)
-            ]
-            imports = {
-                **view.metadata_at(commit.version).imports,
-                **view.metadata_at(max(commit.version - 1, 0)).imports,
-            }
-            found = self.touched.by(commit, *partition_ids)
+            before = view.metadata_at(max(commit.version - 1, 0))
+            after = view.metadata_at(commit.version)
+            imports = {**after.imports, **before.imports}
+            found = self.touched.by(commit, before, after)
             changes += [replace(one, files=with_layouts(one.files, imports)) for one in found]
         return changes
 

@@ -176,8 +176,10 @@ def partitions(uri: str, as_json: bool, options: Json, as_of: Point) -> None:
     if as_json:
         print_document(records)
         return
-    names = snapshot.metadata.partition_names
-    sums = ("files", "rows", "bytes")
+    names = [field.name for field in snapshot.metadata.all_partition_fields]
+    sums = ["files", "rows", "bytes"]
+    if snapshot.metadata.is_evolved:
+        sums.append("partitioned_by")
     rows = [[*(r["values"][n] for n in names), *(r[s] for s in sums)] for r in records]
     print_table([*names, *sums], rows)
 
@@ -188,7 +190,7 @@ def partition_records(snapshot: Snapshot) -> list[Json]:
     """
     found = partition_listing(snapshot.files, snapshot)
     values = plain_column(found["partition"]) if "partition" in found.column_names else None
-    sums = found.select(["files", "rows", "bytes"]).to_pylist()
+    sums = found.drop_columns(["partition"] if values is not None else []).to_pylist()
     return [{"values": values[at] if values else {}, **each} for at, each in enumerate(sums)]
 
 

@@ -32,7 +32,7 @@ from tablefmt.log.object_names import entry_key
 from tablefmt.log.overflow_metadata import read_deletes, read_overflow
 from tablefmt.model.log_entry import NOT_LOGICAL, Entry, OperationClass, OverflowFile, StoredEntry
 from tablefmt.model.positions import Marks, delete_columns, marks_of
-from tablefmt.snapshot.file_columns import added_table
+from tablefmt.snapshot.file_columns import added_table, shared_values, with_partitioning
 from tablefmt.snapshot.head import advance, dropped, same_table, skip_to
 from tablefmt.snapshot.log_view import LogView, cursors_at
 from tablefmt.store.clocks import Moment
@@ -109,10 +109,16 @@ class ConflictResolver:
 
     def _files(self, entry: Entry) -> pa.Table:
         assert entry.add is not None
-        assert self.pending.metadata is not None
+        metadata = self.pending.metadata
+        assert metadata is not None
         if isinstance(entry.add, OverflowFile):
-            return read_overflow(self.store, entry.add)
-        return added_table(entry.add, self.pending.metadata)
+            files = read_overflow(self.store, entry.add)
+        else:
+            files = added_table(entry.add, metadata)
+        if not metadata.is_evolved:
+            return files
+        # An entry with other metadata conflicts, whatever its files hold (CFL-5).
+        return shared_values(with_partitioning(files, metadata.partitioning), metadata)
 
     def _deletes(self, entry: Entry) -> dict[int, Marks]:
         delete = entry.delete

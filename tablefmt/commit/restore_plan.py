@@ -19,12 +19,19 @@ from pyroaring import BitMap64
 from tablefmt.conflict.read_write_sets import PendingCommit, own_file
 from tablefmt.errors import VersionNotFoundError
 from tablefmt.model.import_layouts import LAYOUT
-from tablefmt.model.log_entry import AddedFiles, CursorBack, Metadata, Operation
+from tablefmt.model.log_entry import (
+    OWN,
+    PARTITIONING,
+    AddedFiles,
+    CursorBack,
+    Metadata,
+    Operation,
+)
 from tablefmt.model.positions import Marks
 from tablefmt.model.scalar_values import encode
 from tablefmt.model.schema import Type
 from tablefmt.snapshot.cursors import Cursors, taken_back
-from tablefmt.snapshot.file_columns import column_type, typed_bounds
+from tablefmt.snapshot.file_columns import column_type, numbers_of, typed_bounds
 from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.segments import Mask
 from tablefmt.snapshot.table_state import Snapshot
@@ -112,6 +119,7 @@ def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
         for at, (file, deleted) in enumerate(pairs)
         if deleted
     }
+    comes = renumbered(comes, snapshot.metadata, restoring.metadata)
     added = added_again(comes, restoring.metadata) if comes.num_rows else None
     cursors = taken_back(parent.cursors, restoring.cursors)
     return Restored(now.filter(pa.array(~kept)), added, deletes, cursors)
@@ -136,7 +144,8 @@ def _unchanged(restoring: Restoring, parent: Head, other: Snapshot) -> tuple[Mas
     one = restoring.snapshot
     check_kept(one.version, parent.totals.oldest, parent.version)
     files, others = one.files, other.files
-    if frozenset(parent.metadata.partition_by) != one.partition_ids:
+    evolved = parent.metadata.partitionings or restoring.metadata.partitionings
+    if not evolved and frozenset(parent.metadata.partition_by) != one.partition_ids:
         return _empty_mask(files), _empty_mask(others)
     at = pc.index_in(files["path"], value_set=others["path"])
     mine = np.flatnonzero(at.is_valid().to_numpy())
@@ -155,18 +164,51 @@ def _empty_mask(files: pa.Table) -> Mask:
     return np.zeros(files.num_rows, np.bool_)
 
 
+def renumbered(files: pa.Table, then: Metadata, now: Metadata) -> pa.Table:
+    """Return files with the number of their partitioning in other metadata.
+
+    Args:
+        files: of a snapshot under `then`.
+        then: metadata that the files have.
+        now: metadata with the same partitionings, perhaps under other numbers.
+    """
+    if not now.partitionings:
+        return files
+    numbers = {frozenset(ids): number for number, ids in now.numbered.items()}
+    current = np.full(files.num_rows, then.partitioning, np.int64)
+    known = numbers_of(files) if PARTITIONING in files.column_names else current
+    places = {number: numbers[frozenset(ids)] for number, ids in then.numbered.items()}
+    changed = pa.array([places[number] for number in known.tolist()], pa.int64())
+    if PARTITIONING in files.column_names:
+        files = files.drop_columns([PARTITIONING])
+    return files.append_column(PARTITIONING, changed)
+
+
 def added_again(files: pa.Table, metadata: Metadata) -> AddedFiles:
     """Return files of a snapshot as an entry adds them, in the types of the entry's metadata."""
     types: dict[int, Type] = {f.id: f.type for f in metadata.schema.with_hidden}
     columns: dict[str, list[Any]] = {}
     typed = typed_bounds(files, metadata.schema.fields)
+    names = {name: f"partition.{name.removeprefix(OWN)}" for name in typed.column_names
+             if name.startswith(OWN)}  # fmt: skip
+    typed = typed.rename_columns([names.get(name, name) for name in typed.column_names])
+    used = {i for n in _partitionings_of(files, metadata) for i in metadata.numbered[n]}
+    unlike = {f"partition.{i}" for i in metadata.all_partition_ids - used}
     for name in typed.column_names:
+        if name in unlike:
+            continue
         if name in _NOT_RESTORED or not _belongs_to_table(name, typed, metadata):
             continue
         kind = column_type(name, types)
         if kind is not None:
             columns[name] = encode(typed[name].combine_chunks(), kind)
     return AddedFiles(columns)
+
+
+def _partitionings_of(files: pa.Table, metadata: Metadata) -> set[int]:
+    if PARTITIONING not in files.column_names:
+        return {metadata.partitioning}
+    return set(files[PARTITIONING].to_pylist())
 
 
 def _belongs_to_table(name: str, files: pa.Table, metadata: Metadata) -> bool:
@@ -176,6 +218,6 @@ def _belongs_to_table(name: str, files: pa.Table, metadata: Metadata) -> bool:
     if not dot:
         return name in ("path", "size", "rows") or files[name].null_count < files.num_rows
     if group == "partition":
-        return int(field_id) in metadata.partition_by
+        return int(field_id) in metadata.all_partition_ids
     known = any(f.id == int(field_id) for f in metadata.schema.fields)
     return known and files[name].null_count < files.num_rows

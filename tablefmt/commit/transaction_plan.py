@@ -50,6 +50,7 @@ from tablefmt.model.log_entry import (
     Scope,
     Totals,
 )
+from tablefmt.model.partitionings import with_own_values
 from tablefmt.model.positions import Marks, encode_positions, row_deletes
 from tablefmt.model.properties import transaction_seconds
 from tablefmt.model.refusals import REFUSED, Refusal, refusals_to_json
@@ -250,6 +251,9 @@ def entry_on(
         check_kept(plan.staged.keeps, parent.totals.oldest, parent.version)
     before = parent.totals if parent else _EMPTY
     add, names = _added(plan, pending, before.next_id)
+    metadata = plan.staged.metadata or (parent.metadata if parent else None)
+    if add is not None and metadata is not None:
+        add = with_own_values(add, metadata)
     deletes = row_deletes({names.get(file, file): marks for file, marks in pending.deletes.items()})
     timestamp = now_us if parent is None else max(now_us, next_time(parent.timestamp))
     horizon = _horizon(plan.staged.horizon, before.oldest)

@@ -187,7 +187,7 @@ def may_have_read(concurrent: ConcurrentCommit, pending: PendingCommit, read: Re
         partitions: frozenset[int] = frozenset()
         predicate = read.predicate
         if pending.metadata is not None:
-            partitions = frozenset(pending.metadata.partition_by)
+            partitions = pending.metadata.partition_ids
             predicate = implied(predicate, pending.metadata)
         mask &= may_match(predicate, concurrent.files, partitions)
     if mask.any() and _sets_nothing_read(concurrent, pending, read):

@@ -303,7 +303,7 @@ def _split(rows: pa.Table, metadata: Metadata) -> Iterator[tuple[pa.Table, dict[
     if not columns:
         yield rows, {}
         return
-    keys = [_key(partition_column(rows, c, metadata.schema), c) for c in columns]
+    keys = [comparable(partition_column(rows, c, metadata.schema), c) for c in columns]
     codes = codes_of(keys, rows.num_rows)
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
@@ -339,7 +339,7 @@ def codes_of(keys: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
     return codes
 
 
-def _key(values: pa.ChunkedArray, column: Field) -> pa.Array:
+def comparable(values: pa.ChunkedArray, column: Field) -> pa.Array:
     """Return partition values in comparable form: one zero, one NaN."""
     whole = values.combine_chunks()
     if is_float(column.type):

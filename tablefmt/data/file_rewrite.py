@@ -26,7 +26,7 @@ from tablefmt.data.spill_buffers import RangeSpill
 from tablefmt.data.value_conversion import relabelled
 from tablefmt.log.object_names import data_folder
 from tablefmt.model.arrow_types import arrow_type, file_schema
-from tablefmt.model.log_entry import AddedFiles, Metadata
+from tablefmt.model.log_entry import OWN, PARTITIONING, AddedFiles, Metadata
 from tablefmt.model.scalar_values import encode
 from tablefmt.model.schema import Field, Schema, is_float
 from tablefmt.store.object_store import Store
@@ -103,11 +103,19 @@ class Rewriting:
         return gathered.added()
 
     def partition(self, files: pa.Table) -> dict[str, Any]:
-        """Return the partition of the files, as columns of ADD-1."""
-        values = {}
-        for field_id in self.metadata.partition_by:
-            name = f"partition.{field_id}"
-            first = files[name].slice(0, 1).combine_chunks()
+        """Return the partition of the files, as columns of ADD-1.
+
+        Files of an older partitioning keep it (EVO-4).
+        """
+        values: dict[str, Any] = {}
+        ids = self.metadata.partition_by
+        if PARTITIONING in files.column_names and self.metadata.is_evolved:
+            number = files[PARTITIONING][0].as_py()
+            ids, values = self.metadata.numbered[number], {PARTITIONING: number}
+        for field_id in ids:
+            name, own = f"partition.{field_id}", f"{OWN}{field_id}"
+            known = files[own if own in files.column_names else name]
+            first = known.slice(0, 1).combine_chunks()
             values[name] = encode(first, self.metadata.schema.by_id(field_id).type)[0]
         return values
 

@@ -54,7 +54,7 @@ from tablefmt.export.export_target import (
     started,
 )
 from tablefmt.export.version_difference import NOTHING, Difference, difference
-from tablefmt.export.written_columns import WrittenColumns, live_imports
+from tablefmt.export.written_columns import WrittenColumns, live_imports, partitioning_problem
 from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.import_layouts import LAYOUT, has_own_names
 from tablefmt.model.log_entry import NOT_LOGICAL, Metadata
@@ -155,6 +155,8 @@ class DeltaTarget:
         NULL there (SCH-7). Spec: XPT-11.
         """
         metadata = view.metadata_at(version)
+        if reason := partitioning_problem(view, version):
+            return reason
         schema = metadata.schema
         if metadata.imports and (reason := _imported_problem(view.snapshot(version), metadata)):
             return f"{reason}; rewrite the imported files with compact(kind='major')"

@@ -59,7 +59,24 @@ def _variants(before: Metadata, after: Metadata) -> list[str]:
     return [name for name in variant_columns(after.schema) if name not in known]
 
 
+def _partitionings(before: Metadata, after: Metadata) -> list[str]:
+    added = after.partitionings.keys() - before.numbered.keys()
+    return after.partition_names or ["no partitioning"] if added else []
+
+
 RULES = (
+    Rule(
+        "delta",
+        _partitionings,
+        "a Delta table has one partitioning, and older files have another one",
+        "Pass overwrite_schema=True and partition_by to an overwrite of the whole table",
+    ),
+    Rule(
+        "iceberg",
+        _partitionings,
+        "copies for Iceberg have one partitioning, and older files have another one",
+        "Pass overwrite_schema=True and partition_by to an overwrite of the whole table",
+    ),
     Rule(
         "delta",
         _with_initial,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from tablefmt.model.log_entry import Metadata
+from tablefmt.model.log_entry import PARTITIONING, Metadata
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
 from tablefmt.snapshot.file_history import FileHistory
@@ -224,6 +224,8 @@ class _Chosen:
         for segment in self._segments:
             known = of_partitioning(segment.files.table, partition_ids)
             known = typed_bounds(known, self._metadata.schema.fields)
+            if PARTITIONING in known.column_names:
+                known = known.drop_columns([PARTITIONING])
             known = known.append_column("id", pa.array(segment.files.ids))
             tables.append(known.append_column("added", pa.array(segment.files.added)))
         files = pa.concat_tables(tables, promote_options="permissive")

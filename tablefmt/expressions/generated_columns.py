@@ -16,7 +16,7 @@ from tablefmt.expressions.constraint_grammar import rewritten
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate
-from tablefmt.model.features import GENERATED, HIDDEN, IDENTITY
+from tablefmt.model.features import EVOLUTION, GENERATED, HIDDEN, IDENTITY
 from tablefmt.model.identity_columns import declared_identities, identity_columns, identity_ids
 from tablefmt.model.log_entry import Constraint, Metadata, ProtocolFeatures
 from tablefmt.model.name_matching import there_are
@@ -307,8 +307,9 @@ def features_for(
     known = known or ProtocolFeatures()
     writer = {GENERATED} if generated_columns(metadata) else set[str]()
     writer |= {IDENTITY} if identity_columns(metadata) else set[str]()
-    hidden = {HIDDEN} if metadata.schema.hidden else set[str]()
-    reader, writer = {*known.reader, *hidden}, {*known.writer, *writer, *hidden}
+    both = {HIDDEN} if metadata.schema.hidden else set[str]()
+    both |= {EVOLUTION} if metadata.partitionings else set[str]()
+    reader, writer = {*known.reader, *both}, {*known.writer, *writer, *both}
     needed = ProtocolFeatures(tuple(sorted(reader)), tuple(sorted(writer)))
     return None if needed == known else needed
 

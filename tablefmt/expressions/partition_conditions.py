@@ -157,8 +157,9 @@ def over_partitions(predicate: Predicate, metadata: Metadata) -> Predicate:
     `ts >= TIMESTAMP '2026-01-05'` is the same as `ts_day >= DATE '2026-01-05'`. Other conditions
     on columns stay. Spec: HID-5.
     """
-    rules = hidden_rules(metadata)
-    own = frozenset(metadata.partition_by)
+    own = metadata.partition_ids
+    # A field of some partitionings alone decides nothing (EVO-3).
+    rules = [rule for rule in hidden_rules(metadata) if rule.field.id in own]
     return _exact(normalise(predicate), rules, own) if rules else predicate
 
 

@@ -1,14 +1,17 @@
 """SQL statements on a whole table that Spark's grammar lacks. Pure.
 
     DESCRIBE HISTORY t [LIMIT n]            DESCRIBE DETAIL t
-    OPTIMIZE t [WHERE …] [ZORDER BY (…)]    VACUUM t [RETAIN n HOURS] [DRY RUN]
+    OPTIMIZE t [FULL] [WHERE …] [ZORDER BY (…)]    VACUUM t [RETAIN n HOURS] [DRY RUN]
     RESTORE [TABLE] t TO VERSION AS OF n    RESTORE [TABLE] t TO TIMESTAMP AS OF '…'
     ALTER TABLE t ALTER [COLUMN] c SYNC IDENTITY
+    ALTER TABLE t ADD | DROP PARTITION FIELD f
+    ALTER TABLE t REPLACE PARTITION FIELD f WITH g
     CONVERT TO tablefmt delta.`/path`       (or iceberg, parquet)
     CREATE [OR REPLACE] TABLE [IF NOT EXISTS] n [SHALLOW | DEEP] CLONE t
         [VERSION AS OF n | TIMESTAMP AS OF '…'] [TBLPROPERTIES (…)] [LOCATION '…']
 
-The statements are Delta Lake's. `t` is a name, or a path as a string literal.
+The statements are Delta Lake's, and those about partition fields are Iceberg's. `t` is a name, or a
+path as a string literal.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from tablefmt.expressions.predicate import quote_name
 _HIDDEN = "\0"
 _WORD = rf"(?:`{_HIDDEN}+`|\w+)"
 _PATH = rf"(?P<path>'{_HIDDEN}+'|\"{_HIDDEN}+\")"
+_FIELD = rf"{_WORD}(?:\s*\({_HIDDEN}*\))?"
 _NAME = rf"(?:(?P<name>{_WORD}(?:\s*\.\s*{_WORD})*)|{_PATH})"
 _FORMS = tuple(
     re.compile(rf"\s*{text}[\s;]*", re.IGNORECASE)
@@ -32,11 +36,15 @@ _FORMS = tuple(
         rf"DESC(?:RIBE)?\s+(?P<verb>DETAIL)\s+{_NAME}",
         r"(?P<verb>CONVERT)\s+TO\s+TABLEFMT\s+(?P<format>DELTA|ICEBERG|PARQUET)"
         rf"\s*\.\s*(?P<name>`{_HIDDEN}+`)",
-        rf"(?P<verb>OPTIMIZE)\s+{_NAME}(?:\s+WHERE\b(?P<where>[^;]+?))?"
+        rf"(?P<verb>OPTIMIZE)\s+{_NAME}(?P<full>\s+FULL)?(?:\s+WHERE\b(?P<where>[^;]+?))?"
         rf"(?:(?:\s+|(?<=['\")`]))ZORDER\s+BY"
         rf"(?:\s*\((?P<listed>{_HIDDEN}*)\)|\s+(?P<by>[^();]+)))?",
         rf"ALTER\s+TABLE\s+{_NAME}\s*(?<=[\s`'\"])ALTER\s+(?:COLUMN\s+)?(?P<by>{_WORD})"
         r"\s*(?<=[\s`])(?P<verb>SYNC)\s+IDENTITY",
+        rf"ALTER\s+TABLE\s+{_NAME}\s*(?<=[\s`'\"])(?P<change>ADD|DROP|REPLACE)\s+"
+        rf"(?P<verb>PARTITION)\s+FIELD\s+(?P<partition>{_FIELD})"
+        rf"(?:\s*(?<=[\s`)])WITH\s+(?P<with>{_FIELD}))?"
+        rf"(?:\s*(?<=[\s`)])AS\s+(?P<alias>{_WORD}))?",
         rf"(?P<verb>VACUUM)\s+{_NAME}"
         r"(?:\s+RETAIN\s+(?P<hours>\d{1,18}(?:\.\d{1,18})?)\s+HOURS?)?(?P<dry>\s+DRY\s+RUN)?",
         rf"(?P<create>CREATE\s+(?:OR\s+(?P<or_replace>REPLACE)\s+)?|(?P<replace>REPLACE)\s+)TABLE"
@@ -89,11 +97,25 @@ class CloneRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """A change of the partitioning by one field."""
+
+    change: str
+    """ADD, DROP or REPLACE."""
+    of: str
+    """Column or transform, such as `days(ts)`."""
+    by: str | None = None
+    """The field that takes the place, of REPLACE."""
+    alias: str | None = None
+    """Name that the statement gives to the field."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatement:
     """Content of one of these statements."""
 
     verb: str
-    """HISTORY, DETAIL, OPTIMIZE, VACUUM, RESTORE, SYNC, CONVERT or CLONE."""
+    """HISTORY, DETAIL, OPTIMIZE, VACUUM, RESTORE, SYNC, PARTITION, CONVERT or CLONE."""
     table: str
     """Table name as written; of a path in quotes, the same path as a name."""
     by_path: bool = False
@@ -114,6 +136,10 @@ class TableStatement:
     """Format of the source of CONVERT. `table` is its path in backticks."""
     clone: CloneRequest | None = None
     """The new table of CLONE. `table` is its source."""
+    full: bool = False
+    """OPTIMIZE rewrites files of older partitionings too."""
+    field_change: FieldChange | None = None
+    """The change of PARTITION FIELD."""
 
 
 def read_statement(text: str) -> TableStatement | None:
@@ -139,6 +165,9 @@ def read_statement(text: str) -> TableStatement | None:
     clone = _clone(part) if "target" in part else None
     if "target" in part and clone is None:
         return None
+    change = _field_change(part) if "partition" in part else None
+    if "partition" in part and change is None:
+        return None
     number = {key: int(part[key]) for key in ("limit", "version") if part.get(key)}
     return TableStatement(
         verb=part["verb"].upper(),
@@ -152,8 +181,31 @@ def read_statement(text: str) -> TableStatement | None:
         tag=_text(part["tag"]) if "tag" in part else None,
         format=part["format"].lower() if "format" in part else None,
         clone=clone,
+        full="full" in part,
+        field_change=change,
         **number,
     )
+
+
+def _field_change(part: Mapping[str, str]) -> FieldChange | None:
+    """Return the change of a partition field; None if the statement is invalid."""
+    change = part["change"].upper()
+    names = [_field_text(part[key]) for key in ("partition", "with", "alias") if key in part]
+    if None in names or ("with" in part) != (change == "REPLACE"):
+        return None
+    if change == "DROP" and "alias" in part:
+        return None
+    alias = _field_text(part["alias"]) if "alias" in part else None
+    by = _field_text(part["with"]) if "with" in part else None
+    return FieldChange(change=change, of=str(names[0]), by=by, alias=alias)
+
+
+def _field_text(text: str) -> str | None:
+    """Return a column without quotes, or a transform as it is written."""
+    if "(" in text:
+        return text
+    names = _columns(text)
+    return names[0] if names else None
 
 
 def _clone(part: Mapping[str, str]) -> CloneRequest | None:

@@ -176,14 +176,14 @@ class BlameSearch:
     def _note(self, entry: Entry) -> None:
         self._facts[entry.version] = _Facts.of(entry)
         if entry.metadata is not None:
-            self._partitionings.add(entry.metadata.partition_by)
+            self._partitionings.update(entry.metadata.numbered.values())
 
     @cached_property
     def _parts(self) -> frozenset[int]:
         """Partition columns whose values tell about every file; none if they changed."""
         before = self._range.before
         if before >= 0:
-            self._partitionings.add(self._view.metadata_at(before).partition_by)
+            self._partitionings.update(self._view.metadata_at(before).numbered.values())
         known = self._partitionings
         return frozenset(next(iter(known))) if len(known) == 1 else frozenset()
 
@@ -330,7 +330,7 @@ class BlameSearch:
         if before < 0 or self._range.begins:
             return []
         view, target = self._view, self._target
-        parts = frozenset(view.metadata_at(before).partition_by)
+        parts = view.metadata_at(before).partition_ids
         history, tables, added = view.files_at(before), [], []
         for segment in history.segments:
             live = segment.live(before)

@@ -23,7 +23,7 @@ from tablefmt.expressions.predicate import Predicate, fields, quoted_path, to_sq
 from tablefmt.model.schema import Field, is_float
 from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.table_scan import Scan
-from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
+from tablefmt.snapshot.file_columns import of_partitioning
 from tablefmt.snapshot.segments import Segment
 from tablefmt.snapshot.table_state import Snapshot
 
@@ -156,7 +156,7 @@ def _decided(snapshot: Snapshot, predicate: Predicate | None, conditional: bool)
             continue
         wanted = implied(predicate, snapshot.metadata)
         read = snapshot.survivors(segment, wanted)
-        columns = typed_bounds(segment.files.of_fields(fields(wanted)), snapshot.schema.fields)
+        columns = snapshot.deciding(segment, wanted)
         parts = exclusions(wanted, columns, snapshot.partition_ids)
         decider = np.full(len(segment), -1)
         for at, (_, excluded) in reversed(list(enumerate(parts))):

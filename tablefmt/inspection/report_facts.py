@@ -188,7 +188,7 @@ def _files(snapshot: Snapshot) -> Files:
     groups, counts = np.unique(np.frexp(np.maximum(sizes, 1))[1] - 1, return_counts=True)
     deleted = files["deleted"].to_numpy()
     listed = partition_listing(files, snapshot)
-    partitioned = bool(snapshot.metadata.partition_by)
+    partitioned = bool(snapshot.metadata.all_partition_ids)
     listed = listed if partitioned else listed.slice(0, 0)
     average = pc.divide(pc.cast(listed["bytes"], pa.float64()), listed["files"])
     listed = listed.append_column("average", average)
@@ -211,6 +211,8 @@ def _partitions(listed: pa.Table, by: str, order: str) -> Columns:
     rows = []
     for each in listed.take(best).to_pylist():
         values = ", ".join(f"{name} = {_value(v)}" for name, v in each["partition"].items())
+        if "partitioned_by" in each:
+            values += f" (partitioned by {each['partitioned_by'] or 'nothing'})"
         rows.append((values, each["files"], each["rows"], each["bytes"]))
     return Columns(names, tuple(rows))
 

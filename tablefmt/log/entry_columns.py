@@ -21,7 +21,7 @@ from tablefmt.model.log_entry import AddedFiles, Entry, Lineage, OverflowFile, R
 
 _BY_FIELD = ("partition", "lower", "upper", "nulls", "nans")
 _PLAIN = ("path", "size", "rows")
-_MAYBE = ("footer", "updated", "keys", "written", "import", "digest")
+_MAYBE = ("footer", "updated", "keys", "written", "import", "digest", "partitioning")
 
 _COLUMNS = frozenset({*_BY_FIELD, *_PLAIN, *_MAYBE, "file", "deleted"})
 """Names of columns of `add` and `delete`."""
@@ -268,6 +268,9 @@ def _check_added(columns: Mapping[str, Any], version: int) -> None:
             raise bad("ADD-7", "`add` column footer holds something that is not a CRC-32")
     if not {bool}.issuperset(map(type, columns.get("updated", ()))):
         raise bad("ADD-1", "`add` column updated holds something that is not a boolean")
+    numbers = [value for value in columns.get("partitioning", ()) if value is not None]
+    if not are_counts(numbers, 0):
+        raise bad("EVO-2", "`add` column partitioning holds something that is not a number")
     digests = columns.get("digest", ())
     if any(d is not None and not (type(d) is str and is_base64_digest(d)) for d in digests):
         raise bad("IMP-6", "`add` column digest holds something that is not a SHA-256 in base64")

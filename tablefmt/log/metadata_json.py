@@ -5,7 +5,7 @@ Pure, strict. Spec: ENT-7, ENT-8, ENT-10, ENT-11, SCH-1 .. SCH-4, SCH-7, SCH-10.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -245,6 +245,10 @@ def metadata_to_json(metadata: Metadata) -> dict[str, Any]:
         }
     if metadata.comment is not None:
         document["comment"] = metadata.comment
+    if metadata.partitionings:
+        document["partitionings"] = {
+            str(number): list(ids) for number, ids in metadata.partitionings.items()
+        }
     if metadata.imports:
         document["imports"] = {
             str(number): _import_to_json(each) for number, each in metadata.imports.items()
@@ -282,7 +286,12 @@ def metadata_from_json(value: Mapping[str, Any]) -> Metadata:
         raise bad("ENT-8", "`partition_by` names a field that is not a flat column of the schema")
     if len(set(partition_by)) != len(partition_by):
         raise bad("ENT-8", "`partition_by` names a column twice")
-    if not {f.id for f in schema.hidden} <= set(partition_by):
+    partitionings = {}
+    if "partitionings" in value:
+        partitionings = _partitionings(value["partitionings"], flat)
+        if tuple(partition_by) not in partitionings.values():
+            raise bad("EVO-1", "`partition_by` is none of its `partitionings`")
+    if not {f.id for f in schema.hidden} <= {*partition_by}.union(*partitionings.values()):
         raise bad("HID-1", "a hidden partition field is not in `partition_by`")
     properties = value["properties"]
     if type(properties) is not dict or any(type(v) is not str for v in properties.values()):
@@ -292,7 +301,24 @@ def metadata_from_json(value: Mapping[str, Any]) -> Metadata:
     if "comment" in value and not is_comment(comment):
         raise bad("ENT-11", "`comment` is not text, or empty, or too long")
     imports = _imports(value["imports"]) if "imports" in value else {}
-    return Metadata(schema, tuple(partition_by), properties, constraints, comment, imports)
+    return Metadata(
+        schema, tuple(partition_by), properties, constraints, comment, imports, partitionings
+    )
+
+
+def _partitionings(value: Any, flat: Collection[int]) -> dict[int, tuple[int, ...]]:
+    if type(value) is not dict or not value:
+        raise bad("EVO-1", "`partitionings` is not an object with at least one number")
+    if not all(number == "0" or is_field_id(number) for number in value):
+        raise bad("EVO-1", "`partitionings` has a key that is not a number")
+    found: dict[int, tuple[int, ...]] = {}
+    for number, ids in value.items():
+        if type(ids) is not list or any(type(i) is not int or i not in flat for i in ids):
+            raise bad("EVO-1", "a partitioning names a field that is not a flat column")
+        if len(set(ids)) != len(ids) or frozenset(ids) in map(frozenset, found.values()):
+            raise bad("EVO-1", "a partitioning names a column twice, or is there twice")
+        found[int(number)] = tuple(ids)
+    return found
 
 
 def _imports(value: Any) -> dict[int, Import]:

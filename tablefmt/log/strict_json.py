@@ -317,13 +317,16 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
         "protocol": frozenset({"reader", "writer"}),
         "metadata": frozenset(
-            {"schema", "partition_by", "properties", "constraints", "comment", "imports"}
+            {
+                "schema", "partition_by", "properties", "constraints", "comment", "imports",
+                "partitionings",
+            }
         ),
         "metadata.schema": frozenset({"fields", "last_id", "dropped", "hidden"}),
         "add": frozenset(
             {
                 "path", "size", "rows", "partition", "lower", "upper", "nulls", "nans", "footer",
-                "updated", "keys", "written", "import", "digest", "side",
+                "updated", "keys", "written", "import", "digest", "partitioning", "side",
             }
         ),
         "add.side": _SIDE,

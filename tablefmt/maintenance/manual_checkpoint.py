@@ -173,9 +173,18 @@ def checkpoint_problems(view: LogView, *, every: bool) -> list[CorruptTableError
 
 
 def _plain(files: pa.Table) -> pa.Table:
-    """Return the columns with at least one value, in the order of their names."""
+    """Return the columns with at least one value, in the order of their names, to be compared.
+
+    Floats are texts, because NaN does not equal NaN.
+    """
     known = [name for name in sorted(files.column_names) if files[name].null_count < len(files)]
-    return files.select(known).combine_chunks()
+    columns = {name: files[name] for name in known}
+    return pa.table(
+        {
+            name: column.cast(pa.string()) if pa.types.is_floating(column.type) else column
+            for name, column in columns.items()
+        }
+    ).combine_chunks()
 
 
 def _check_sums(

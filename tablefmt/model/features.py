@@ -54,6 +54,9 @@ HIDDEN = "hiddenPartitions"
 GENERATED = "generatedColumns"
 """Columns are computed from others: a writer must fill and check them (GEN-1)."""
 
+EVOLUTION = "partitionEvolution"
+"""Files of a table have different partitionings (EVO-1)."""
+
 IDENTITY = "identityColumns"
 """The table gives values to columns: a writer must claim and fill them (IDN-1)."""
 
@@ -96,6 +99,14 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             support=Support.KNOWN,
             fields=frozenset({"metadata.schema.hidden"}),
             rules=("ENT-8", "SCH-4", "DAT-8", "PRN-8"),
+        ),
+        EVOLUTION: Feature(
+            reader=True,
+            writer=True,
+            since=1,
+            support=Support.KNOWN,
+            fields=frozenset({"add.partitioning", "metadata.partitionings"}),
+            rules=("ENT-8", "ADD-1", "HID-1", "DAT-8", "PRN-4", "RET-3"),
         ),
         EXPIRY: Feature(
             reader=True,

@@ -7,7 +7,7 @@ Names equal the JSON names in the log where both exist. Spec: ENT-3 .. ENT-8, EN
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Union
 
@@ -22,6 +22,13 @@ ISOLATIONS = frozenset({"WriteSerializable", "Serializable"})
 
 GRANULARITIES = frozenset({"row", "file", "transaction"})
 """Allowed values of `Basis.granularity`."""
+
+
+PARTITIONING = "partitioning"
+"""Column with the number of each file's partitioning (EVO-2)."""
+
+OWN = "own."
+"""Prefix of columns with partition values of fields that partition only some of the files."""
 
 
 class OperationClass(str, Enum):
@@ -157,11 +164,55 @@ class Metadata:
     """Description of the table for people; None for no description. ENT-11."""
     imports: Mapping[int, Import] = field(default_factory=dict)
     """Sources of imported files by number. IMP-2."""
+    partitionings: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Partitionings of live files by number, with the current one. Empty if it never changed
+    without a rewrite. EVO-1.
+    """
+
+    @property
+    def numbered(self) -> Mapping[int, tuple[int, ...]]:
+        """Return the partitionings of live files by number. One that never changed has number
+        0.
+        """
+        return self.partitionings or {0: self.partition_by}
+
+    @property
+    def partitioning(self) -> int:
+        """Return the number of the current partitioning, which new files have."""
+        known = self.numbered.items()
+        return next(number for number, ids in known if ids == self.partition_by)
+
+    def partitioned_as(self, number: int) -> Metadata:
+        """Return the metadata with an older partitioning as the current one, to write files by."""
+        return replace(self, partition_by=self.numbered[number])
+
+    @property
+    def is_evolved(self) -> bool:
+        """Return whether live files may have different partitionings."""
+        return len(self.partitionings) > 1
+
+    @property
+    def partition_ids(self) -> frozenset[int]:
+        """Return the ids of the fields that partition every live file, whatever its
+        partitioning.
+        """
+        return frozenset.intersection(*map(frozenset, self.numbered.values()))
+
+    @property
+    def all_partition_ids(self) -> frozenset[int]:
+        """Return the ids of the fields that partition any live file."""
+        return frozenset().union(*self.numbered.values())
 
     @property
     def partition_fields(self) -> list[Field]:
         """Return the partition columns and hidden partition fields, in order."""
         return [self.schema.by_id(i) for i in self.partition_by]
+
+    @property
+    def all_partition_fields(self) -> list[Field]:
+        """Return the fields of all partitionings, the current one first."""
+        older = sorted(self.all_partition_ids - {*self.partition_by})
+        return [self.schema.by_id(i) for i in (*self.partition_by, *older)]
 
     @property
     def partition_names(self) -> list[str]:
@@ -236,12 +287,17 @@ class AddedFiles:
     - `import`: the number of the import that the file belongs to. None for files of this table's
       writers, IMP-1.
     - `digest`: SHA-256 of the whole imported file, or None, IMP-6.
+    - `partitioning`: the number of the partitioning of the file. None means the current one, EVO-2.
     """
 
     columns: Mapping[str, Sequence[Any]]
 
     def __len__(self) -> int:
         return len(self.columns["path"])
+
+    def numbered(self, partitioning: int) -> AddedFiles:
+        """Return the files with the number of their partitioning (EVO-2)."""
+        return AddedFiles({**self.columns, PARTITIONING: [partitioning] * len(self)})
 
     @property
     def rows(self) -> int:

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow.compute as pc
 
 from tablefmt.commit.transaction_plan import Staged
+from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.export.export_refusals import check_exports
 from tablefmt.expressions.check_constraints import shown_columns
 from tablefmt.expressions.generated_columns import features_for
 from tablefmt.model.argument_names import check_method_names
 from tablefmt.model.features import TAGS
 from tablefmt.model.identity_columns import counted, identity_column, with_identities
+from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.log_entry import Metadata, Operation, OperationClass, ProtocolFeatures
+from tablefmt.model.partitionings import without_unused
 from tablefmt.model.properties import Retention, retention_seconds
 from tablefmt.model.scalar_values import shown_value
 from tablefmt.model.tags import Tag, with_tag
@@ -98,6 +101,33 @@ class Alter(Generic[Made]):
             SchemaMismatchError: a column is missing, nested, named twice, or a partition column.
         """
         return self._apply(alterations.set_clustering(by), commit)
+
+    def set_partitioning(
+        self,
+        by: str | Sequence[str] | None,
+        *,
+        force: bool = False,
+        **commit: Unpack[CommitKeywords],
+    ) -> Made:
+        """Set the partitioning of new files. No file is rewritten now (EVO-1).
+
+        Files keep the partitioning that they were written by. `Table.repartition` rewrites them.
+
+        Args:
+            by: columns, or transforms such as "days(ts)", in the form of `partition_by`; None or
+                nothing for a table without partitions.
+            force: change it even if a format of the property `export` cannot show files of two
+                partitionings. The copy then stays at the version before.
+            commit: options of every commit.
+
+        Raises:
+            SchemaMismatchError: a column is missing, nested or named twice; no column is left for
+                data; a column of the clustering order.
+            UnsupportedFeatureError: imported files may lack a column that would no longer
+                partition; a format of the property `export` cannot show it.
+            ProtocolChangedException: a concurrent commit changed the protocol.
+        """
+        return self._apply(replace(alterations.set_partitioning(by), force=force), commit)
 
     def set_tag(
         self,
@@ -370,6 +400,9 @@ def stage_alter(txn: TransactionSnapshot, alteration: Alteration, find: Find = f
         tag = tag_at(txn, alteration.tag)
         changed, keeps = with_tag(txn.metadata, alteration.tag.name, tag), tag.version
         protocol = _with_feature(txn.view.head.protocol)
+    if alteration.repartitions:
+        changed = evolved_from(txn, changed)
+        protocol = features_for(changed, txn.view.head.protocol)
     if alteration.synced is not None:
         changed = synced_identity(txn, alteration.synced)
     same = changed == txn.metadata
@@ -393,6 +426,32 @@ def stage_alter(txn: TransactionSnapshot, alteration: Alteration, find: Find = f
         metadata=None if same else changed,
         adds_constraints=alteration.adds_constraints and not same,
     )
+
+
+def evolved_from(txn: TransactionSnapshot, changed: Metadata) -> Metadata:
+    """Return metadata with another partitioning, without partitionings that no file has (EVO-5).
+
+    Raises:
+        UnsupportedFeatureError: a live imported file may lack a column that partitions it.
+    """
+    before = txn.metadata
+    leaving = [
+        field.name
+        for field in before.schema.fields
+        if field.id in before.partition_ids - changed.partition_ids
+    ]
+    if leaving and before.imports:
+        files = txn.snapshot.files_with(("size",))
+        if NUMBER in files.column_names and files[NUMBER].null_count < files.num_rows:
+            raise UnsupportedFeatureError(
+                f"imported files may lack the column {leaving[0]!r}, which partitions them; "
+                "rewrite them first, with Table.compact(kind='major')",
+                ["partitioning:imports"],
+            )
+    if not before.is_evolved:
+        return changed
+    # A concurrent append may still write by the partitioning in force until now.
+    return without_unused(changed, {*txn.snapshot.partitionings(), before.partitioning})
 
 
 def synced_identity(txn: TransactionSnapshot, name: str) -> Metadata:

@@ -26,6 +26,12 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.argument_checks import checked_names
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import did_you_mean
+from tablefmt.model.partitionings import (
+    repartitioned,
+    with_field,
+    with_field_replaced,
+    without_field,
+)
 from tablefmt.model.properties import PROPERTIES, USER_PREFIX, check_properties
 from tablefmt.model.scalar_values import shown_value
 from tablefmt.model.schema import Schema, path_of
@@ -77,6 +83,11 @@ class Alteration:
     synced: str | None = None
     """An identity column that shall go on after the values in the table (IDN-4)."""
 
+    repartitions: bool = False
+    """True if it changes the partitioning. Partitionings that no live file has are then left out
+    (EVO-5).
+    """
+
     @property
     def adds_constraints(self) -> bool:
         """Return whether it adds a constraint on every row, or otherwise depends on every row."""
@@ -120,6 +131,40 @@ def unset_properties(names: Sequence[str]) -> Alteration:
         return replace(metadata, properties=left)
 
     return Alteration("UNSET TBLPROPERTIES", change, {"properties": given})
+
+
+def set_partitioning(by: str | Sequence[str] | None) -> Alteration:
+    """Return the change of `Alter.set_partitioning`."""
+    names = checked_names(by, "by")
+    return _partitioning(lambda metadata: names, {"partitionBy": names})
+
+
+def add_partition_field(text: str) -> Alteration:
+    """Return the change that adds a field to the partitioning."""
+    return _partitioning(lambda metadata: with_field(metadata, text), {"add": text})
+
+
+def drop_partition_field(text: str) -> Alteration:
+    """Return the change that takes a field out of the partitioning."""
+    return _partitioning(lambda metadata: without_field(metadata, text), {"drop": text})
+
+
+def replace_partition_field(text: str, by: str) -> Alteration:
+    """Return the change that puts another field in the place of one."""
+    return _partitioning(
+        lambda metadata: with_field_replaced(metadata, text, by), {"replace": text, "with": by}
+    )
+
+
+def _partitioning(
+    names: Callable[[Metadata], Sequence[str]], parameters: Mapping[str, Any]
+) -> Alteration:
+    return Alteration(
+        "SET PARTITIONING",
+        lambda metadata: repartitioned(metadata, names(metadata)),
+        parameters,
+        repartitions=True,
+    )
 
 
 def set_clustering(by: str | Sequence[str] | None) -> Alteration:

@@ -92,7 +92,7 @@ class Cluster:
         """Return the plan for a version. Raises as `fields` and `files_chosen`."""
         fields = self.fields(txn.metadata)
         files = files_chosen(txn, self.where)
-        named = partition_columns(txn.metadata)
+        named = partition_columns(txn.metadata, files)
         target = target_of(self.target_file_size, txn)
         if self.by is not None:
             return plan_clustering(files, named, txn.version, target)

@@ -26,6 +26,7 @@ from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidArgumentError, InvalidPredicateError
 from tablefmt.model.argument_checks import whole_number
 from tablefmt.model.log_entry import (
+    OWN,
     AddedFiles,
     Metadata,
     Operation,
@@ -191,7 +192,7 @@ class Compaction:
     def plan(self, txn: TransactionSnapshot) -> LayoutPlan:
         """Return the plan for a version. Raises as `files_chosen`."""
         files = files_chosen(txn, self.where)
-        named = partition_columns(txn.metadata)
+        named = partition_columns(txn.metadata, files)
         target = target_of(self.target_file_size, txn)
         return plan_compaction(files, named, txn.version, self.kind, target)
 
@@ -344,10 +345,21 @@ def target_of(size: int | None, txn: TransactionSnapshot) -> int:
     return int(txn.property("targetFileSize") if size is None else size)
 
 
-def partition_columns(metadata: Metadata) -> dict[str, str]:
+def partition_columns(metadata: Metadata, files: pa.Table) -> dict[str, str]:
     """Return the names of the files' partition columns, mapped to the names of the table's
-    columns."""
-    return {f"partition.{field.id}": field.name for field in metadata.partition_fields}
+    columns.
+
+    If the partitioning changed, these are the columns of all partitionings.
+    """
+    columns = {f"partition.{field.id}": field.name for field in metadata.partition_fields}
+    if not metadata.is_evolved:
+        return columns
+    return {
+        f"{group}{field.id}": field.name
+        for field in metadata.all_partition_fields
+        for group in ("partition.", OWN)
+        if f"{group}{field.id}" in files.column_names
+    }
 
 
 def files_chosen(txn: TransactionSnapshot, where: Condition) -> pa.Table:

@@ -19,6 +19,7 @@ from tablefmt.conflict.read_write_sets import Ids
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.data.data_writer import codes_of
 from tablefmt.model.import_layouts import NUMBER
+from tablefmt.model.log_entry import PARTITIONING
 from tablefmt.printable import number_of, printable_lines
 
 MINOR, MAJOR = "minor", "major"
@@ -37,7 +38,7 @@ DELETED = 0.05
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED, OVERLAPS, IN_ORDER = (
+SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED, OVERLAPS, IN_ORDER, OLDER, CURRENT = (
     "small",
     "many deleted rows",
     "its partition is rewritten",
@@ -47,8 +48,12 @@ SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED, OVERLAPS, IN_ORDER = (
     "its partition is clustered",
     "its values overlap with those of other files",
     "in order",
+    "an older partitioning",
+    "the current partitioning",
 )
-REASONS = (SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED, OVERLAPS, IN_ORDER)
+REASONS = (
+    SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED, OVERLAPS, IN_ORDER, OLDER, CURRENT,
+)  # fmt: skip
 """Reasons why a file is rewritten or stays."""
 
 CODE = {reason: code for code, reason in enumerate(REASONS)}
@@ -192,6 +197,8 @@ class FilesByPartition:
     """Columns of files, sorted by partition and id."""
 
     def __init__(self, files: pa.Table, keys: list[str]) -> None:
+        if PARTITIONING in files.column_names:
+            keys = [*keys, PARTITIONING]
         codes = codes_of([files[key].combine_chunks() for key in keys], files.num_rows)
         # Partitions are numbered in the order of their first files.
         firsts = np.unique(codes, return_index=True)[1]

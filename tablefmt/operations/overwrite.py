@@ -18,6 +18,7 @@ from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.data.arrow_scanner import pushed_rows
 from tablefmt.data.data_writer import whole_rows
 from tablefmt.data.matching_rows import RowFilter
+from tablefmt.data.partition_membership import in_partitions, partition_sources
 from tablefmt.data.selection import Condition, no_condition
 from tablefmt.errors import (
     ConstraintViolationError,
@@ -51,7 +52,13 @@ from tablefmt.session.metadata_changes import replaced
 from tablefmt.session.row_changes import Changed, select, stage_changes
 from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
-from tablefmt.session.statement_scope import analyzed_condition, partition_scope, partitions_of
+from tablefmt.session.statement_scope import (
+    AnalyzedCondition,
+    analyzed_condition,
+    kept_text,
+    partition_scope,
+    partitions_of,
+)
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot, check_may_remove
 from tablefmt.snapshot.file_columns import added_table
@@ -66,6 +73,61 @@ def needs_rows(where: Condition, metadata: Metadata) -> bool:
     if where is None:
         return False
     return not analyzed_condition(where, metadata.schema).decided_by_partitions(metadata)
+
+
+def replaces_by_rows(metadata: Metadata) -> bool:
+    """Return whether a file may have rows of several current partitions, because it is older.
+
+    An overwrite of partitions then removes rows of files (EVO-4).
+    """
+    return not frozenset(metadata.partition_by) <= metadata.partition_ids
+
+
+def stage_replace_partitions(
+    txn: TransactionSnapshot, added: AddedFiles | None, name: str
+) -> Staged:
+    """Stage the replacement of the current partitions of new files, row by row (EVO-4).
+
+    Args:
+        txn: the version to read.
+        added: the files, by the current partitioning; None for none.
+        name: of the operation.
+
+    Raises:
+        ConstraintViolationError: the table is append-only.
+        CorruptDataError: DAT-5.
+    """
+    metadata = txn.target
+    if added is None:
+        return overwrite_files(
+            txn.transaction, None, txn.metadata, read_version=txn.version,
+            dynamic_partitions=True, name=name, evolved=txn.evolved, decided=True,
+        )  # fmt: skip
+    check_may_remove(txn.metadata)
+    predicate, sources = partitions_of(added, metadata), partition_sources(metadata)
+    rows = RowFilter(
+        None,
+        exact=in_partitions(added, metadata),
+        reads=tuple(field.physical for field in sources),
+        pushed_reads=frozenset(),
+    )
+    target = AnalyzedCondition(
+        kept_text(to_sql(predicate)),
+        predicate,
+        rows,
+        exact=True,
+        follows_from_columns=True,
+        columns=frozenset(field.id for field in sources),
+    )
+    selected = select(txn, target)
+    changed = Changed(
+        target=target,
+        files=selected.files,
+        deleted=selected.rows,
+        inserted_files=added,
+        parameters={"mode": "Overwrite", "partitionOverwriteMode": "dynamic"},
+    )
+    return stage_changes(txn, name, changed)
 
 
 def stage_replace(
@@ -233,6 +295,9 @@ def _statement(
         if by_rows(metadata):
             check_may_remove(metadata)
             return (analyzed_condition(where, metadata.schema).text,)
+        if dynamic_partitions and where is None and replaces_by_rows(metadata):
+            check_may_remove(metadata)
+            return str(None), str(True)
         condition = check_overwritable(metadata, where, dynamic_partitions)
         # The text of a pyarrow expression leaves out the middle of a long list.
         condition_text = where if condition is None or isinstance(where, str) else to_sql(condition)
@@ -241,6 +306,10 @@ def _statement(
     def stage(txn: TransactionSnapshot, rows: pa.RecordBatchReader | None) -> Staged:
         if by_rows(txn.metadata):
             return stage_replace(txn, rows, where, name)
+        if dynamic_partitions and where is None and replaces_by_rows(txn.metadata):
+            return stage_replace_partitions(
+                txn, None if rows is None else txn.write(rows, in_memory=is_in_memory(data)), name
+            )
         if overwrite_schema and rows is not None:
             txn.target = replaced(txn.metadata, from_arrow(rows.schema), partition_by)
         return overwrite_files(
@@ -274,15 +343,16 @@ def overwrite_files(
     dynamic_partitions: bool = False,
     name: str = OVERWRITE,
     evolved: Metadata | None = None,
+    decided: bool = False,
 ) -> Staged:
     """Return the OVERWRITE of the rows in scope by data files that exist already.
 
-    Arguments as in `append_files` and `overwrite`.
+    Arguments as in `append_files` and `overwrite`. `decided` says that no partition is replaced.
 
     Raises:
         ConstraintViolationError, InvalidPredicateError, UnsupportedFeatureError: as `overwrite`.
     """
-    condition = check_overwritable(read_under, where, dynamic_partitions)
+    condition = check_overwritable(read_under, where, dynamic_partitions and not decided)
     metadata = None if evolved == read_under else evolved
     written_under = read_under if metadata is None else metadata
     if condition is not None and added is not None:
@@ -345,6 +415,13 @@ def check_overwritable(
         InvalidPredicateError, UnsupportedFeatureError: as `overwrite`.
     """
     check_may_remove(metadata)
+    if where is None and dynamic_partitions and replaces_by_rows(metadata):
+        raise UnsupportedFeatureError(
+            "older files have another partitioning, so they hold rows of several partitions, and "
+            "this way to write cannot replace some rows of a file. Rewrite them first, with "
+            "Table.repartition(), or overwrite through Table.overwrite or a classic Spark session",
+            ["overwrite:partitionings"],
+        )
     if where is None:
         return None
     if dynamic_partitions:
@@ -352,7 +429,7 @@ def check_overwritable(
             "where and dynamic_partitions both select the rows to replace; give one of them"
         )
     predicate = over_partitions(_predicate_of(where, metadata.schema), metadata)
-    if not decided_by_partitions(predicate, frozenset(metadata.partition_by)):
+    if not decided_by_partitions(predicate, metadata.partition_ids):
         columns = ", ".join(metadata.partition_names) or "none"
         raise UnsupportedFeatureError(
             f"the condition {str(where)[:200]!r} needs row values; use a condition on partition "

@@ -13,6 +13,7 @@ from tablefmt.commit.restore_plan import Restoring
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import InvalidRangeError
 from tablefmt.model.log_entry import Metadata, Operation, OperationClass
+from tablefmt.model.partitionings import restored_partitionings
 from tablefmt.model.schema import id_places
 from tablefmt.model.schema_rules import dropped_names, dropped_roots
 from tablefmt.model.tags import version_or_tag
@@ -120,4 +121,5 @@ def restored_metadata(now: Metadata, then: Metadata) -> Metadata:
         then.schema, last_id=now.schema.last_id, dropped=dropped_names(now.schema, dropped)
     )
     named = with_schema(replace(now, constraints={}), schema)
-    return replace(then, schema=schema, properties=named.properties)
+    partitionings = restored_partitionings(now, then)
+    return replace(then, schema=schema, properties=named.properties, partitionings=partitionings)

@@ -209,7 +209,7 @@ def merged(metadata: Metadata, incoming: Schema) -> Metadata:
     Raises:
         SchemaMismatchError: SCH-2.
     """
-    fixed = frozenset(metadata.partition_by).union(
+    fixed = metadata.all_partition_ids.union(
         sources_of(metadata.schema), *(c.columns for c in metadata.constraints.values())
     )
     fixed |= identity_ids(metadata)
@@ -249,7 +249,9 @@ def replaced(
     names = metadata.partition_names if partition_by is None else given
     schema, columns = partitioned(schema, names, metadata.schema, kept=partition_by is None)
     clustering_fields(order, schema, columns)
-    changed = with_schema(replace(metadata, partition_by=columns), schema, metadata.schema)
+    changed = with_schema(
+        replace(metadata, partition_by=columns, partitionings={}), schema, metadata.schema
+    )
     # A column with another type has another id, and stays in the order by its name.
     return _with_order(changed, order) if order else changed
 
@@ -296,6 +298,7 @@ def _renumbered(metadata: Metadata, schema: Schema, before: Schema | None = None
         metadata,
         schema=schema,
         partition_by=partition_by,
+        partitionings={},
         constraints=renumbered_constraints(metadata, ids),
         properties=renumbered_identities(metadata, ids),
     )
@@ -434,9 +437,21 @@ def _check_not_partition(
         raise SchemaMismatchError(
             f"the table is partitioned by {name!r}, so the column cannot be {what}", [name]
         )
+    if column.id in metadata.all_partition_ids or _bound_by_older(column, metadata, kind):
+        raise SchemaMismatchError(
+            f"older files are partitioned by column {name!r}, so it cannot be {what}; rewrite "
+            "them first, with Table.repartition()",
+            [name],
+        )
     for text in bound_by(column, metadata.schema, kind):
         raise SchemaMismatchError(
             f"the table is partitioned by {text}, so column {name!r} cannot be {what}; overwrite "
             "the table with overwrite_schema=True and another partition_by first",
             [name],
         )
+
+
+def _bound_by_older(column: Field, metadata: Metadata, kind: Type | None) -> bool:
+    """Return whether a hidden field of an older partitioning alone does not allow a change."""
+    older = [f for f in metadata.schema.hidden if f.id not in metadata.partition_by]
+    return bool(bound_by(column, replace(metadata.schema, hidden=tuple(older)), kind))

@@ -27,6 +27,7 @@ from tablefmt.expressions.generated_columns import recomputed_columns
 from tablefmt.expressions.predicate import Predicate, any_of
 from tablefmt.model.content_hashes import KEYS_MAX, encode_hashes
 from tablefmt.model.log_entry import (
+    PARTITIONING,
     AddedFiles,
     Metadata,
     Operation,
@@ -125,6 +126,14 @@ def files_ahead(files: pa.Table) -> int:
     memory."""
     largest = pc.max(files["size"]).as_py() or 1
     return max(1, min(READAHEAD, AHEAD_BYTES // largest))
+
+
+def partitioning_of(file: pa.Table) -> int | None:
+    """Return the number of a file's partitioning; None if all files have the current one."""
+    if PARTITIONING not in file.column_names:
+        return None
+    number: int = file[PARTITIONING][0].as_py()
+    return number
 
 
 def live_files(txn: TransactionSnapshot, ids: Ids | Sequence[int]) -> pa.Table:
@@ -244,7 +253,12 @@ def copy_rows(
         one = one.append_column("vector", pa.array([pack_positions(dropped)], pa.large_binary()))
         batches = read_files(txn.store, one, snapshot.schema, columns)
         with txn.measured.timed(REWRITE):
-            added = txn.write(pa.RecordBatchReader.from_batches(shape, batches), copied=True)
+            # Under its own partitioning, all rows are one file's, in their order.
+            added = txn.write(
+                pa.RecordBatchReader.from_batches(shape, batches),
+                copied=True,
+                partitioning=partitioning_of(one),
+            )
         assert added is not None, "a file that is not removed has rows left"
         runs = runs_of([(file, one["rows"][0].as_py(), dropped)], added.columns["rows"])
         copied.extend(enumerate(runs, len(copied)))

@@ -79,7 +79,8 @@ def scope_of(predicate: Predicate | None, metadata: Metadata) -> Scope:
 def scope_of_files(files: pa.Table, metadata: Metadata) -> Scope:
     """Return the partitions of live files (columns `partition.<id>`); None if there are too
     many."""
-    if not metadata.partition_by:
+    # A file of another partitioning has rows of any partition.
+    if not metadata.partition_by or metadata.is_evolved:
         return None
     columns = [
         encode(files[f"partition.{i}"].combine_chunks(), metadata.schema.by_id(i).type)
@@ -115,7 +116,7 @@ class AnalyzedCondition:
         if not self.exact or self.predicate is None:
             return self.exact
         over = over_partitions(self.predicate, metadata)
-        return decided_by_partitions(over, frozenset(metadata.partition_by))
+        return decided_by_partitions(over, metadata.partition_ids)
 
     def over_partitions(self, metadata: Metadata) -> Predicate | None:
         """Return `predicate` over hidden partition fields where it selects whole partitions."""

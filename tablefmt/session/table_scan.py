@@ -29,12 +29,13 @@ from tablefmt.expressions.generated_columns import check_conditions, generated_e
 from tablefmt.expressions.predicate import to_sql
 from tablefmt.model.argument_checks import checked_limit
 from tablefmt.model.argument_names import check_method_names
-from tablefmt.model.arrow_types import to_arrow
+from tablefmt.model.arrow_types import arrow_type, to_arrow
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.identity_columns import identity_texts
-from tablefmt.model.log_entry import Metadata
+from tablefmt.model.log_entry import OWN, PARTITIONING, Metadata
 from tablefmt.model.plain_properties import plain_properties
+from tablefmt.model.schema import Field
 from tablefmt.model.times import Time
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.file_columns import WITHOUT_BOUNDS
@@ -135,6 +136,9 @@ class Scan(BatchSource):
 
         `partition` is a struct of the partition columns, absent without partitioning. `rows` does
         not count deleted rows. Rows are in the order of the values, NULL last.
+
+        If files have different partitionings, the struct has the columns of all of them, and
+        `partitioned_by` says which of them partition the files.
         """
         return partition_listing(self.survivors, self.snapshot)
 
@@ -211,14 +215,20 @@ def file_listing(files: pa.Table, snapshot: Snapshot) -> pa.Table:
     """Return files in the form of `Scan.files`."""
     columns = {name: files[name] for name in ("id", "path", "size", "rows", "deleted")}
     columns["version"] = files["added"]
-    if snapshot.metadata.partition_by:
+    if snapshot.metadata.all_partition_ids:
         columns["partition"] = _partition_values(files, snapshot)
+    if snapshot.metadata.is_evolved:
+        columns["partitioned_by"] = _declarations(files, snapshot)
     return pa.table(columns)
 
 
 def partition_listing(files: pa.Table, snapshot: Snapshot) -> pa.Table:
     """Return the partitions of files in the form of `Scan.partitions`."""
-    keys = [f"partition.{i}" for i in snapshot.metadata.partition_by]
+    metadata = snapshot.metadata
+    held = [_held(files, field) for field in metadata.all_partition_fields]
+    keys = [name for name in held if name in files.column_names]
+    if metadata.is_evolved:
+        keys.append(PARTITIONING)
     live = files.select([*keys, "size"])
     live = live.append_column("live", pc.subtract(files["rows"], files["deleted"]))
     sums: list[Any] = [("live", "count"), ("live", "sum"), ("size", "sum")]
@@ -229,15 +239,40 @@ def partition_listing(files: pa.Table, snapshot: Snapshot) -> pa.Table:
         found = found.sort_by([(key, "ascending") for key in keys])
     names = {"files": "live_count", "rows": "live_sum", "bytes": "size_sum"}
     columns = {name: found[of] for name, of in names.items()}
-    if keys:
+    if metadata.all_partition_ids:
         columns = {"partition": _partition_values(found, snapshot), **columns}
+    if metadata.is_evolved:
+        columns["partitioned_by"] = _declarations(found, snapshot)
     return pa.table(columns)
 
 
+def _held(files: pa.Table, field: Field) -> str:
+    """Return the name of the column with the partition values of a field."""
+    own = f"{OWN}{field.id}"
+    return own if own in files.column_names else f"partition.{field.id}"
+
+
 def _partition_values(files: pa.Table, snapshot: Snapshot) -> pa.StructArray:
-    values = [files[f"partition.{i}"].combine_chunks() for i in snapshot.metadata.partition_by]
-    names = [field.name for field in snapshot.metadata.partition_fields]
-    return pa.StructArray.from_arrays(values, names=names)
+    """Return the values of all partition fields; NULL for fields that do not partition a file."""
+    fields = snapshot.metadata.all_partition_fields
+    held = [_held(files, field) for field in fields]
+    values = [
+        files[name].combine_chunks()
+        if name in files.column_names
+        else pa.nulls(files.num_rows, arrow_type(field.type))
+        for name, field in zip(held, fields, strict=True)
+    ]
+    return pa.StructArray.from_arrays(values, names=[field.name for field in fields])
+
+
+def _declarations(files: pa.Table, snapshot: Snapshot) -> pa.Array:
+    """Return how each file is partitioned, as it is declared: `region, days(ts)`."""
+    metadata = snapshot.metadata
+    texts = {
+        number: ", ".join(metadata.partitioned_as(number).partition_names)
+        for number in metadata.numbered
+    }
+    return pa.array([texts[number] for number in files[PARTITIONING].to_pylist()], pa.string())
 
 
 class RowKeywords(TypedDict, total=False):

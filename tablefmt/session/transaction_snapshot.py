@@ -269,6 +269,7 @@ class TransactionSnapshot:
         copied: bool = False,
         updates: bool = False,
         in_memory: bool = False,
+        partitioning: int | None = None,
     ) -> AddedFiles | None:
         """Write rows, columns by name, to files of the transaction. Return None if there are no
         rows.
@@ -278,6 +279,7 @@ class TransactionSnapshot:
             copied: the rows are unchanged rows of the table, so constraints were checked (DAT-13).
             updates: the rows are new versions of rows of the table (IDN-3).
             in_memory: as in `write_data`.
+            partitioning: number of an older partitioning to write by; None: the current one.
 
         Raises:
             SchemaMismatchError, ConstraintViolationError: as `write_data`.
@@ -286,8 +288,10 @@ class TransactionSnapshot:
         target = self.target
         if copied:
             target = replace(without_identities(target), constraints={})
+        if partitioning is not None:
+            target = target.partitioned_as(partitioning)
         stats = stats_of(target)
-        return write_data(
+        added = write_data(
             self.store,
             self.transaction,
             reader,
@@ -299,6 +303,7 @@ class TransactionSnapshot:
             claim=self.claim,
             updates=updates,
         )
+        return added if added is None or partitioning is None else added.numbered(partitioning)
 
     def next_prefix(self) -> str:
         """Return the name prefix for the files of one more write. Not thread safe."""

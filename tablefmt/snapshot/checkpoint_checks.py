@@ -21,6 +21,7 @@ from tablefmt.errors import SchemaMismatchError
 from tablefmt.log.entry_columns import no_columns
 from tablefmt.log.object_names import first_path_problem
 from tablefmt.model.arrow_types import from_arrow
+from tablefmt.model.log_entry import PARTITIONING
 from tablefmt.model.positions import DELETE_COLUMNS
 from tablefmt.model.scalar_values import decode
 from tablefmt.model.schema import Field, is_nested
@@ -43,10 +44,14 @@ _TYPES = {
     "updated": pa.bool_(),
     "import": pa.int64(),
     "digest": pa.binary(),
+    PARTITIONING: pa.int64(),
 }
 _NEEDED = ("id", "added", "path", "size", "rows")
 _NOT_NULL = frozenset({*_NEEDED, "written"})
-_LEAST = {"id": 1, "added": 0, "size": 1, "rows": 0, "footer": 0, "written": 0, "import": 1}
+_LEAST = {
+    "id": 1, "added": 0, "size": 1, "rows": 0, "footer": 0, "written": 0, "import": 1,
+    PARTITIONING: 0,
+}  # fmt: skip
 _CRC_MAX = (1 << 32) - 1
 
 DELETE_NEEDED = (*DELETE_COLUMNS.names, "version")
@@ -73,6 +78,9 @@ class CheckpointLimits:
     fields: Mapping[int, Field]
     """Columns of the version, by id."""
     partition_ids: frozenset[int]
+    """Fields that partition every file."""
+    all_partition_ids: frozenset[int]
+    """Fields that partition any file (EVO-1)."""
 
 
 def columns_problem(schema: pa.Schema, limits: CheckpointLimits) -> str | None:
@@ -104,7 +112,7 @@ def _field_problem(column: pa.Field, limits: CheckpointLimits) -> str | None:
         return "is of a field that the table never had"
     if group in ("nulls", "nans"):
         return None if column.type == pa.int64() else f"has type {column.type}"
-    if group == "partition" and known not in limits.partition_ids:
+    if group == "partition" and known not in limits.all_partition_ids:
         return "is not of a partition column"
     try:
         (found,) = from_arrow(pa.schema([pa.field("x", column.type)])).fields

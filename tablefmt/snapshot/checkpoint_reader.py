@@ -112,7 +112,8 @@ def base_of(store: Store, root: Root, key: str) -> Base:
         deleted=head.totals.deleted,
         last_id=metadata.schema.last_id,
         fields=fields,
-        partition_ids=frozenset(metadata.partition_by),
+        partition_ids=metadata.partition_ids,
+        all_partition_ids=metadata.all_partition_ids,
     )
     segments = []
     for part in root.segments:
@@ -133,7 +134,8 @@ def base_of(store: Store, root: Root, key: str) -> Base:
             segments=tuple(segments),
             deltas=deletes.parts,
             types={i: field.type for i, field in fields.items()},
-            partition_columns=frozenset(f"partition.{i}" for i in metadata.partition_by),
+            numbered=metadata.numbered,
+            partitioning=metadata.partitioning,
             live=head.totals.files,
             rows=head.totals.rows,
             bytes=head.totals.bytes,

@@ -187,7 +187,7 @@ def _new_segments(segments: Sequence[Any], metadata: Metadata) -> list[pa.Table]
         return []
     tables = []
     for segment in segments:
-        table = of_partitioning(segment.files.table, frozenset(metadata.partition_by))
+        table = of_partitioning(segment.files.table, metadata.all_partition_ids)
         table = typed_bounds(table, metadata.schema.fields)
         numbers = {"id": pa.array(segment.files.ids), "added": pa.array(segment.files.added)}
         for at, (name, values) in enumerate(numbers.items()):
@@ -209,7 +209,7 @@ def _new_segments(segments: Sequence[Any], metadata: Metadata) -> list[pa.Table]
 def _write_segment(store: Store, nonce: str, columns: pa.Table, metadata: Metadata) -> SegmentPart:
     part = write_part(store, nonce, columns)
     ids, added = columns["id"].to_numpy(), columns["added"].to_numpy()
-    partition_ids = frozenset(metadata.partition_by)
+    partition_ids = metadata.partition_ids
     bounds = {}
     for column in metadata.schema.with_hidden:
         if is_nested(column.type):

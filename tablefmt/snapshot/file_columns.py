@@ -1,6 +1,7 @@
 """File columns of an entry or an overflow metadata file, as typed Arrow columns. Pure.
 
-Sums of their 64-bit numbers do not overflow. Spec: ADD-1, ADD-6, ADD-9, SCH-9, VAL-1, VAL-4.
+Sums of their 64-bit numbers do not overflow. Spec: ADD-1, ADD-6, ADD-9, SCH-9, VAL-1, VAL-4,
+EVO-2, EVO-3.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tablefmt.errors import CorruptEntryError
 from tablefmt.log.object_names import entry_key
 from tablefmt.log.strict_json import INTEGER_MAX
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.log_entry import AddedFiles, Entry, Metadata
+from tablefmt.model.log_entry import OWN, PARTITIONING, AddedFiles, Entry, Metadata
 from tablefmt.model.scalar_values import decode, has_negative_zero
 from tablefmt.model.schema import Field, Primitive, Schema, Type, is_nested
 
@@ -49,6 +50,7 @@ _PLAIN = {
     "written": _LONG,
     "import": _LONG,
     "digest": Primitive("binary"),
+    PARTITIONING: _LONG,
 }
 WITHOUT_BOUNDS = frozenset(_PLAIN)
 """Columns that describe whole files. Bounds are most of the data about files."""
@@ -58,6 +60,7 @@ _COUNTS = (
     ("rows", 0, INTEGER_MAX),
     ("footer", 0, (1 << 32) - 1),
     ("import", 1, INTEGER_MAX),
+    (PARTITIONING, 0, INTEGER_MAX),
 )
 """Lowest and highest allowed values (ADD-1, ADD-7)."""
 
@@ -135,7 +138,7 @@ def overflow_table(entry: Entry, columns: pa.Table, types: Mapping[int, Type]) -
     arrow_types = {name: arrow_type(kind) for name, kind in kinds.items() if kind is not None}
     needed = {"path", "size", "rows"} | {"updated"}.intersection(arrow_types)
     try:
-        for name in {"written", "import"}.intersection(known):
+        for name in {"written", "import", PARTITIONING}.intersection(known):
             if not pa.types.is_integer(columns[name].type):
                 raise ValueError(f"`{name}` does not hold integers")
         typed = columns.select(list(arrow_types)).cast(pa.schema(arrow_types))
@@ -207,6 +210,90 @@ def of_partitioning(files: pa.Table, partition_ids: Collection[int]) -> pa.Table
     names = {f"partition.{i}" for i in partition_ids}
     other = [n for n in files.column_names if n.startswith("partition.") and n not in names]
     return files.drop_columns(other) if other else files
+
+
+def with_partitioning(columns: pa.Table, partitioning: int) -> pa.Table:
+    """Return an overflow metadata file's columns with the partitioning of each file. Spec: EVO-2.
+
+    Args:
+        columns: typed.
+        partitioning: the current one, for files without a number of their own.
+    """
+    at = columns.schema.get_field_index(PARTITIONING)
+    if at >= 0:
+        filled = pc.fill_null(columns.column(at), partitioning)
+        return columns.set_column(at, PARTITIONING, filled)
+    if not partitioning:
+        return columns
+    values = np.full(columns.num_rows, partitioning, np.int64)
+    return columns.append_column(PARTITIONING, pa.array(values))
+
+
+def numbers_of(files: pa.Table, count: int | None = None) -> NDArray[np.int64]:
+    """Return the number of each file's partitioning. NULL is 0: it never changed.
+
+    Args:
+        files: the files.
+        count: how many they are, if the table may have no column.
+    """
+    if PARTITIONING not in files.column_names:
+        return np.zeros(files.num_rows if count is None else count, np.int64)
+    numbers: NDArray[np.int64] = pc.fill_null(files[PARTITIONING], 0).to_numpy()
+    return numbers
+
+
+def shared_values(files: pa.Table, metadata: Metadata, *, bounds: bool = True) -> pa.Table:
+    """Return the files with `partition.<id>` of the fields that partition all live files.
+
+    Values of other fields are in `own.<id>`, and become bounds and counts of NULLs: all rows of the
+    file have them. Files of another partitioning keep the bounds of the column. Spec: EVO-3.
+
+    Args:
+        files: the files, with `partition.<id>` of all fields, as an entry has them.
+        metadata: in force.
+        bounds: make bounds too. `rows` must be among the columns.
+    """
+    files = of_partitioning(files, metadata.all_partition_ids)
+    if not metadata.is_evolved:
+        return files
+    number = numbers_of(files)
+    for field_id in sorted(metadata.all_partition_ids - metadata.partition_ids):
+        at = files.schema.get_field_index(f"partition.{field_id}")
+        if at < 0:
+            continue
+        having = [n for n, ids in metadata.numbered.items() if field_id in ids]
+        if bounds:
+            files = _with_bounds(files, field_id, files.column(at), np.isin(number, having))
+        files = files.set_column(at, f"{OWN}{field_id}", files.column(at))
+    if PARTITIONING in files.column_names:
+        files = files.drop_columns([PARTITIONING])
+    return files.append_column(PARTITIONING, pa.array(number))
+
+
+def _with_bounds(
+    files: pa.Table, field_id: int, values: pa.ChunkedArray, has: NDArray[np.bool_]
+) -> pa.Table:
+    """Return files whose partition values are bounds, where the files have them."""
+    mask, rows = pa.array(has), files["rows"]
+    nan = pc.is_nan(values) if pa.types.is_floating(values.type) else None
+    bound = values if nan is None else pc.if_else(nan, None, values)
+    counts = {"nulls": pc.is_null(values), "nans": nan}
+    known = {"lower": bound, "upper": bound} | {
+        name: pc.if_else(pc.fill_null(flags, False), rows, 0)
+        for name, flags in counts.items()
+        if flags is not None
+    }
+    for group, value in known.items():
+        name = f"{group}.{field_id}"
+        at = files.schema.get_field_index(name)
+        others: Any = pa.nulls(files.num_rows, value.type)
+        if at >= 0 and files.column(at).type == value.type:
+            others = files.column(at)
+        column = pc.if_else(mask, value, others)
+        place = at if at >= 0 else files.num_columns
+        files = files.drop_columns([name]) if at >= 0 else files
+        files = files.add_column(place, name, column)
+    return files
 
 
 def with_partitions(no_files: pa.Table, schema: Schema, partition_ids: Collection[int]) -> pa.Table:

@@ -52,7 +52,10 @@ class FileHistory:
     deltas: tuple[Deltas, ...] = ()
     types: Mapping[int, Type] = field(default_factory=dict)
     """Types by field id, of all columns since `first`."""
-    partition_columns: frozenset[str] = frozenset()
+    numbered: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: {0: ()})
+    """Partitionings of the metadata in force at `version`, by number (EVO-1)."""
+    partitioning: int = 0
+    """Number of the current one."""
     live: int = 0
     """Number of live files at `version`."""
     rows: int = 0
@@ -139,7 +142,8 @@ class FileHistory:
 
     def empty_table(self) -> pa.Table:
         """Return a table without files, with the columns that every file has."""
-        names = ("path", "size", "rows", *sorted(self.partition_columns))
+        ids = sorted(self.numbered[self.partitioning])
+        names = ("path", "size", "rows", *(f"partition.{i}" for i in ids))
         return file_table({name: [] for name in names}, self.types)
 
     def only(self, masks: Iterable[Mask]) -> FileHistory:
@@ -189,7 +193,8 @@ class FileHistory:
             segments=tuple(segments),
             deltas=_of_files((deltas,), segments),
             types={f.id: f.type for f in metadata.schema.with_hidden},
-            partition_columns=frozenset(f"partition.{i}" for i in metadata.partition_by),
+            numbered=metadata.numbered,
+            partitioning=metadata.partitioning,
             live=totals.files,
             rows=totals.rows,
             bytes=totals.bytes,

@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError, CorruptTableError
 from tablefmt.log.object_names import entry_key
-from tablefmt.model.log_entry import AddedFiles, Entry, Metadata, OverflowFile, StoredEntry
+from tablefmt.model.log_entry import (
+    PARTITIONING,
+    AddedFiles,
+    Entry,
+    Metadata,
+    OverflowFile,
+    StoredEntry,
+)
+from tablefmt.model.partitionings import values_problem
 from tablefmt.model.positions import delete_columns
 from tablefmt.model.schema import Field
 from tablefmt.snapshot.checkpoint_base import Base
@@ -30,7 +38,9 @@ from tablefmt.snapshot.file_columns import (
     blame,
     exact_sum,
     file_table,
+    numbers_of,
     overflow_table,
+    with_partitioning,
     with_written,
 )
 from tablefmt.snapshot.file_history import FileHistory
@@ -80,7 +90,8 @@ class _Folding:
         self._segments = list(before.segments)
         self._deltas = list(before.deltas)
         self._version, self._metadata_version = before.version, before.metadata_version
-        self._types, self._partition_columns = before.types, before.partition_columns
+        self._types = before.types
+        self._numbered, self._partitioning = before.numbered, before.partitioning
         self._readded = before.readded
         self._looks_at_paths = not before.readded and not before.is_held
         self._live = before.live
@@ -108,7 +119,8 @@ class _Folding:
             segments=tuple(self._segments),
             deltas=tuple(self._deltas),
             types=self._types,
-            partition_columns=self._partition_columns,
+            numbered=self._numbered,
+            partitioning=self._partitioning,
             readded=self._readded,
             live=self._live,
             rows=self._rows,
@@ -120,9 +132,11 @@ class _Folding:
         """Apply a run of entries. Only the first may have metadata or an overflow metadata file."""
         tail = _Tail()
         sums: list[tuple[int, int]] = []
+        left: set[int] = set()
         for entry in entries:
             assert entry.version == self._version + 1 + len(sums), (entry.version, self._version)
             if entry.metadata is not None:
+                left = self._numbered.keys() - entry.metadata.numbered.keys()
                 self._learn(entry.metadata)
                 self._metadata_version = entry.version
             sums.append(self._add(entry, tail))
@@ -136,6 +150,9 @@ class _Folding:
             self._bytes += size
             if entry.delete is not None:
                 deltas.append(self._delete(entry))
+            if left:
+                self._check_left(entry, left)
+                left = set()
             totals = (entry.totals.rows, entry.totals.bytes, entry.totals.deleted)
             if totals != (self._rows, self._bytes, self._deleted):
                 raise _bad(entry, "RPL-3", "its rows, bytes or deleted rows differ from its files")
@@ -150,7 +167,7 @@ class _Folding:
                 types[column.id] = column.type
                 self._retype(column)
         self._types = types
-        self._partition_columns = frozenset(f"partition.{i}" for i in metadata.partition_by)
+        self._numbered, self._partitioning = metadata.numbered, metadata.partitioning
 
     def _retype(self, column: Field) -> None:
         """Convert bounds of older files to the column's new type (SCH-9), so that all have one
@@ -185,12 +202,22 @@ class _Folding:
             self._readded |= not all(entry.transaction in path for path in paths)
         self._check_partitions(entry, entry.add.columns)
         first = entry.totals.next_id - len(entry.add)
-        tail.take(entry.add, first, entry.version, self._metadata_version)
+        tail.take(entry.add, first, entry.version, self._metadata_version, self._partitioning)
         return entry.add.rows, entry.add.bytes
 
-    def _check_partitions(self, entry: Entry, names: Iterable[str]) -> None:
-        if {n for n in names if n.startswith("partition.")} != self._partition_columns:
-            raise _bad(entry, "ADD-1", "its files lack a partition value, or have an unknown one")
+    def _check_partitions(self, entry: Entry, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Check that each file has the values of its partitioning, and no others."""
+        problem = values_problem(columns, self._numbered, self._partitioning)
+        if problem is not None:
+            raise _bad(entry, *problem)
+
+    def _check_left(self, entry: Entry, left: set[int]) -> None:
+        """Check that no live file has a partitioning that the metadata names no longer (EVO-1)."""
+        for segment in self._segments:
+            numbers = numbers_of(segment.files.columns([PARTITIONING]), len(segment))
+            if np.any(np.isin(numbers, list(left)) & (segment.removed == NEVER)):
+                message = "its metadata lacks the partitioning of a live file"
+                raise _bad(entry, "EVO-1", message)
 
     def _flush(self, tail: _Tail) -> None:
         if not tail.ids:
@@ -207,9 +234,10 @@ class _Folding:
         count = columns.num_rows
         if entry.add is None or count != len(entry.add):
             raise _bad(entry, "ADD-6", "the overflow metadata file has a different number of files")
-        self._check_partitions(entry, columns.column_names)
+        self._check_partitions(entry, _numbered_values(columns))
         columns = overflow_table(entry, columns, self._types)
         columns = with_written(entry, columns, self._metadata_version)
+        columns = with_partitioning(columns, self._partitioning)
         if self._looks_at_paths:
             own = pc.match_substring(columns["path"], entry.transaction)
             self._readded |= not pc.all(own).as_py()
@@ -283,6 +311,14 @@ class _Folding:
         return Deltas.of_entry(entry.version, columns, takes)
 
 
+def _numbered_values(columns: pa.Table) -> dict[str, Sequence[Any]]:
+    """Return the partition columns of an overflow metadata file. Without numbers, names suffice."""
+    names = [name for name in columns.column_names if name.startswith("partition.")]
+    if PARTITIONING not in columns.column_names:
+        return dict.fromkeys(names, ())
+    return {name: columns[name].to_pylist() for name in (*names, PARTITIONING)}
+
+
 def _is_in_run(entry: Entry) -> bool:
     """Return True if an entry can be applied together with the one before it."""
     return entry.metadata is None and not isinstance(entry.add, OverflowFile)
@@ -308,7 +344,9 @@ class _Tail:
         self._added: list[int] = []
         self._columns: dict[str, list[Any]] = {}
 
-    def take(self, files: AddedFiles, first_id: int, version: int, under: int) -> None:
+    def take(
+        self, files: AddedFiles, first_id: int, version: int, under: int, partitioning: int
+    ) -> None:
         """Add the files of one entry. A column that an entry lacks is NULL for its files.
 
         Args:
@@ -316,12 +354,17 @@ class _Tail:
             first_id: the id of the first file.
             version: the entry's version.
             under: the newest metadata version, for files without a version of their own.
+            partitioning: the current partitioning, for files without a number of their own.
         """
         before, count = len(self.ids), len(files)
         self.ids.extend(range(first_id, first_id + count))
         self._added.extend([version] * count)
         written = files.columns.get("written", [None] * count)
         known = {"written": [under if v is None else v for v in written]}
+        numbers = files.columns.get(PARTITIONING)
+        if partitioning or numbers is not None:
+            own = [None] * count if numbers is None else numbers
+            known[PARTITIONING] = [partitioning if n is None else n for n in own]
         for name, values in {**files.columns, **known}.items():
             if name in NOT_KEPT:
                 continue

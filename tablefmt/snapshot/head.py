@@ -17,6 +17,7 @@ from tablefmt.errors import (
 )
 from tablefmt.log.object_names import VERSION_MAX, entry_key
 from tablefmt.model.features import (
+    EVOLUTION,
     EXPIRY,
     HIDDEN,
     IMPORTED,
@@ -90,6 +91,7 @@ def first_head(stored: StoredEntry) -> Head:
     _check_scope(entry, entry.metadata)
     _check_imports(entry, {}, entry.metadata, entry.protocol)
     _check_hidden(entry, entry.metadata, entry.protocol)
+    _check_evolution(entry, entry.metadata, entry.protocol)
     return Head(
         table=entry.table,
         version=0,
@@ -129,6 +131,7 @@ def advance(head: Head, stored: StoredEntry) -> Head:
     known = {} if head.ended else head.metadata.imports
     _check_imports(entry, known, entry.metadata or head.metadata, protocol)
     _check_hidden(entry, entry.metadata or head.metadata, protocol)
+    _check_evolution(entry, entry.metadata or head.metadata, protocol)
     if entry.horizon is not None and entry.horizon.log is not None:
         _check_expiry(entry, head)
     if entry.ends:
@@ -343,6 +346,15 @@ def _check_hidden(entry: Entry, metadata: Metadata, protocol: ProtocolFeatures) 
         raise _bad(entry, "VER-4", message)
 
 
+def _check_evolution(entry: Entry, metadata: Metadata, protocol: ProtocolFeatures) -> None:
+    """Refuse numbered partitionings without their feature (VER-4)."""
+    known = EVOLUTION in protocol.reader and EVOLUTION in protocol.writer
+    numbered = isinstance(entry.add, AddedFiles) and "partitioning" in entry.add.columns
+    if (metadata.partitionings or numbered) and not known:
+        message = f"it has numbered partitionings, but no entry up to it has {EVOLUTION!r}"
+        raise _bad(entry, "VER-4", message)
+
+
 def _check_schema(entry: Entry, before: Schema, after: Schema) -> None:
     problem = schema_problem(before, after, replaces_all=_replaces_all(entry))
     if problem is not None:
@@ -403,7 +415,13 @@ def _replaces_all(entry: Entry) -> bool:
 
 
 def _check_partitioning(entry: Entry, head: Head, after: Metadata) -> None:
-    same = frozenset(head.metadata.partition_by) == frozenset(after.partition_by)
+    """Refuse files whose partitioning the metadata no longer describes (ENT-8, EVO-1).
+
+    Folding checks that no live file has a partitioning that the metadata names no longer.
+    """
+    before, now = head.metadata.numbered, after.numbered
+    kept = before.keys() & now.keys()
+    same = bool(kept) and all(frozenset(before[n]) == frozenset(now[n]) for n in kept)
     if not same and len(entry.remove) != head.totals.files:
         raise _bad(entry, "ENT-8", "it changes the partition columns, but keeps older files")
 

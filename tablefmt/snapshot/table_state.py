@@ -21,11 +21,16 @@ from tablefmt.expressions.file_pruning import may_match, partition_match
 from tablefmt.expressions.implied_conditions import implied
 from tablefmt.expressions.predicate import Predicate, fields
 from tablefmt.model.import_layouts import NUMBER, with_layouts
-from tablefmt.model.log_entry import Metadata, Totals
+from tablefmt.model.log_entry import PARTITIONING, Metadata, Totals
 from tablefmt.model.schema import Schema
 from tablefmt.snapshot.checkpoint_base import blamed, check_complete, check_distinct
 from tablefmt.snapshot.deletion_vectors import Deltas, with_vectors
-from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds, with_partitions
+from tablefmt.snapshot.file_columns import (
+    numbers_of,
+    shared_values,
+    typed_bounds,
+    with_partitions,
+)
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.segments import HeldColumns, Mask, Segment
 
@@ -90,8 +95,8 @@ class Snapshot:
 
     @property
     def partition_ids(self) -> frozenset[int]:
-        """Return the field ids of the partition columns."""
-        return frozenset(self.metadata.partition_by)
+        """Return the ids of the fields that partition every live file."""
+        return self.metadata.partition_ids
 
     @property
     def deltas(self) -> Deltas:
@@ -172,9 +177,31 @@ class Snapshot:
         """Return a mask of the segment's live files that may hold a matching row."""
         if not segment.files.may_match(predicate, self.partition_ids):
             return np.zeros(len(segment), bool)
+        columns = self.deciding(segment, predicate)
+        return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
+
+    def deciding(self, segment: Segment, predicate: Predicate) -> pa.Table:
+        """Return the columns of the segment's files that decide which of them may match."""
         known = segment.files.of_fields(fields(predicate))
         columns = typed_bounds(known, self.schema.fields)
-        return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
+        if not self.metadata.is_evolved:
+            return columns
+        numbers = segment.files.columns([PARTITIONING])
+        for name in numbers.column_names:
+            columns = columns.append_column(name, numbers[name])
+        return shared_values(columns, self.metadata)
+
+    def partitionings(self) -> frozenset[int]:
+        """Return the numbers of the partitionings of live files (EVO-1)."""
+
+        def numbers() -> frozenset[int]:
+            found: set[int] = set()
+            for segment in self.history.segments:
+                known = numbers_of(segment.files.columns([PARTITIONING]), len(segment))
+                found.update(np.unique(known[segment.live(self.version)]).tolist())
+            return frozenset(found)
+
+        return self._healed(numbers)
 
     def files_with(self, names: Collection[str]) -> pa.Table:
         """Return `files` with only some ADD-1 columns, partition values, `id`, `added` and
@@ -255,15 +282,18 @@ class Snapshot:
         known = segment.files.names
         if names is None:
             return known
-        kept = {*names, NUMBER}
+        kept = {*names, NUMBER, PARTITIONING}
         return [name for name in known if name in kept or name.startswith("partition.")]
 
     def _columns(self, segment: Segment, names: frozenset[str] | None) -> pa.Table:
         # A later version may have wider types than this one.
         known = segment.files.columns(self._known(segment, names))
-        files = of_partitioning(known, self.partition_ids)
+        typed = typed_bounds(known, self.schema.fields)
+        files = shared_values(typed, self.metadata, bounds=names is None)
+        if not self.metadata.is_evolved and PARTITIONING in files.column_names:
+            files = files.drop_columns([PARTITIONING])
         return (
-            with_layouts(typed_bounds(files, self.schema.fields), self.metadata.imports)
+            with_layouts(files, self.metadata.imports)
             .append_column("id", pa.array(segment.files.ids))
             .append_column("added", pa.array(segment.files.added))
             .append_column("deleted", pa.array(self._deleted(segment)))

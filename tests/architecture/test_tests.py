@@ -32,7 +32,8 @@ TESTED_THROUGH_OTHERS = {
     "compat": "translation",
     "data": (
         "arrow_results assigned_values bound_checks clustering_order column_cast data_writer "
-        "file_prefetch file_rewrite generated_values identity_values imported_files"
+        "file_prefetch file_rewrite generated_values identity_values imported_files "
+        "partition_membership"
     ),
     "demo": "story",
     ".": "duckdb polars printable",
@@ -55,9 +56,10 @@ TESTED_THROUGH_OTHERS = {
     ),
     "model": (
         "argument_checks argument_names cached_property clustering_columns features "
-        "identity_columns import_layouts partition_fields plain_properties scalar_values tags times"
+        "identity_columns import_layouts partition_fields partitionings plain_properties "
+        "scalar_values tags times"
     ),
-    "operations": "alterations describe merge merge_matches prepared_merge",
+    "operations": "alterations describe merge merge_matches prepared_merge repartition",
     "pipes": "keyed_merge replication_lag",
     "session": (
         "background_work commit_result identity_claims input_rows metadata_changes "

@@ -40,6 +40,7 @@ LIMITS = CheckpointLimits(
     last_id=5,
     fields=FIELDS,
     partition_ids=frozenset({2}),
+    all_partition_ids=frozenset({2}),
 )
 SEGMENT = SegmentPart(
     path="_log/checkpoints/parts/0.parquet",

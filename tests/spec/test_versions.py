@@ -64,6 +64,7 @@ def test_every_feature_has_a_golden_table() -> None:
         "hiddenPartitions": "hidden-partitions",
         "logExpiry": "expired-not-yet",
         "importedFiles": "imported",
+        "partitionEvolution": "partition-evolution",
         "identityColumns": "identity-columns",
         "tags": "tags",
     }

@@ -10,6 +10,7 @@ from typing import Any
 from golden.bad import bad_entries, bad_files, bad_paths, bad_states
 from golden.checkpoints import checkpoints
 from golden.cursors import pipes
+from golden.evolution import evolution
 from golden.expired import expired
 from golden.feeds import feeds
 from golden.files import damaged, encodings, file_shapes, footers
@@ -86,6 +87,7 @@ def cases() -> Iterator[Maker]:
     yield from generated()
     yield from identity()
     yield from hidden()
+    yield from evolution()
 
 
 def plain_tables() -> Iterator[Maker]:

@@ -291,7 +291,7 @@ class Maker:
 
     def _columns(self, files: tuple[Json, ...]) -> Json:
         columns: Json = {name: [f[name] for f in files] for name in FILE_COLUMNS}
-        for name in ("import", "digest"):
+        for name in ("import", "digest", "partitioning"):
             if any(name in f for f in files):
                 columns[name] = [f.get(name) for f in files]
         for group in ("partition", "lower", "upper", "nulls", "nans"):

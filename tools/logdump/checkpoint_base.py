@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from logdump.changes import without
 from logdump.derived import check_parts, part_of
+from logdump.evolution import current, partitionings
 from logdump.rows import Runs, join, positions, size
 from logdump.rules import MAX_ROOT_BYTES, add_columns, files_of, parse
 from logdump.schemas import check_metadata
@@ -67,7 +68,7 @@ def _state(named: Json, raw: dict[int, bytes], load: Load, oldest: int) -> Json:
     fields = check_metadata(document["metadata"], None)
     files: dict[int, Json] = {}
     for part in document["segments"]:
-        files |= _segment(part, load, document["metadata"]["partition_by"], fields)
+        files |= _segment(part, load, document["metadata"], fields)
     for part in document["deletes"]:
         _take_out(part, load, files)
     require(len(files) == document["totals"]["files"], "CKP-3", "lacks files")
@@ -81,7 +82,7 @@ def _checked(load: Load, path: str, length: int, sha256: str) -> bytes:
     return body
 
 
-def _segment(part: Json, load: Load, by: list[int], fields: dict[str, Json]) -> dict[int, Json]:
+def _segment(part: Json, load: Load, metadata: Json, fields: dict[str, Json]) -> dict[int, Json]:
     """Return the live files of a segment: all lines except those in `gone`."""
     table = part_of(part, load)
     whole: Runs = [(0, table.num_rows)]
@@ -94,10 +95,20 @@ def _segment(part: Json, load: Load, by: list[int], fields: dict[str, Json]) -> 
         # Files of entries that say nothing of it lie beside others (ADD-1).
         at = table.column_names.index("updated")
         table = table.set_column(at, "updated", table["updated"].fill_null(False))
-    found = files_of(add_columns(table.drop_columns(["id", "added"])), fields, by, [])
+    numbered = partitionings(metadata)
+    # NULL is 0 in a part: a partitioning that never changed (CKP-3).
+    found = []
+    for at in range(table.num_rows):
+        one = add_columns(table.slice(at, 1).drop_columns(["id", "added"]))
+        if len(numbered) == 1:
+            one.pop("partitioning", None)
+        first = 0 if len(numbered) > 1 else current(metadata)
+        number = (one.get("partitioning") or [None])[0] or first
+        kept = {str(i) for i in numbered[number]}
+        one["partition"] = {k: v for k, v in one.get("partition", {}).items() if k in kept}
+        found += files_of(one, fields, numbered, first, [])
     for file, identity, version in zip(found, ids, added, strict=True):
-        partition = {fields[str(i)]["name"]: file["partition"][str(i)] for i in by}
-        file |= {"id": identity, "added": version, "partition": partition}
+        file |= {"id": identity, "added": version}
     return dict(zip(ids, found, strict=True))
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from logdump.checked_parquet import BadParquetError, columns_of, footer_of
 from logdump.cursors import KEPT
+from logdump.evolution import fields_in_order, partitionings
 from logdump.rows import join, positions, size
 from logdump.rules import MAX_ROOT_BYTES, parse
 from logdump.shapes import Json, Refusal, fits, map_of, natural, positive, require, time
@@ -170,12 +171,19 @@ def _check_state(root: Json, raw: dict[int, bytes], state: Json) -> None:
 def _files(root: Json, load: Load) -> dict[int, Json]:
     """Return the files in the parts, by id."""
     files: dict[int, Json] = {}
-    keys = [str(i) for i in root["metadata"]["partition_by"]]
+    numbered = partitionings(root["metadata"])
+    shared = {str(i) for i in set.intersection(*map(set, numbered.values()))}
+    order = [str(i) for i in fields_in_order(root["metadata"])]
     for segment in root["segments"]:
         columns = _columns(segment, load)
         ids, added = columns.pop("id"), columns.pop("added")
         partition = columns.get("partition", {})
-        require(set(keys) <= set(partition), "CKP-3", "lacks partition values in a segment")
+        require(shared <= set(partition), "CKP-3", "lacks partition values in a segment")
+        numbers = [number or 0 for number in columns.get("partitioning", [0] * len(ids))]
+        if len(numbered) == 1:
+            numbers = [*numbered] * len(ids)
+        unknown = {*numbers} - numbered.keys()
+        require(not unknown, "CKP-3", f"has files of unknown partitionings {sorted(unknown)}")
         low, high = segment["ids"]
         inside = all(low <= i <= high for i in ids) and max(added) <= segment["added"]
         require(inside, "CKP-3", "has ids or versions outside of what its root says")
@@ -190,7 +198,9 @@ def _files(root: Json, load: Load) -> dict[int, Json]:
             file = {name: columns[name][at] for name in ("path", "size", "rows", "written")}
             file["import"] = columns["import"][at] if "import" in columns else None
             file |= {"id": identity, "added": added[at], "deleted": 0, "gone": []}
-            files[identity] = file | {"partition": [partition[key][at] for key in keys]}
+            own = {str(i) for i in numbered[numbers[at]]}
+            values = [partition[key][at] if key in own else None for key in order]
+            files[identity] = file | {"partition": values}
     for part in root["deletes"]:
         table = part_of(part, load)
         lines = [table[name].to_pylist() for name in ("file", "rows", "deleted", "updated")]

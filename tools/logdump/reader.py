@@ -18,6 +18,13 @@ from logdump import derived
 from logdump.changes import row_changes
 from logdump.checkpoint_base import standing
 from logdump.cursors import cursors_after
+from logdump.evolution import (
+    check_feature,
+    check_kept,
+    current,
+    fields_in_order,
+    partitionings,
+)
 from logdump.folder import Folder
 from logdump.identity import identity_in
 from logdump.rows import check_lineage, check_moves, take_rows
@@ -93,10 +100,11 @@ class Replay:
         for identity in entry.get("remove", ()):
             require(identity in files, "RPL-2", f"removes file {identity}, which is not live")
             removed[identity] = files.pop(identity)
-        other = set(keys) != set(self.metadata.get("partition_by", keys))
-        require(not (other and files), "ENT-8", "partitions by other columns, and keeps files")
+        if self.metadata:
+            check_kept(metadata, self.metadata, files)
         described = [*self.described, *([version] if "metadata" in entry else ())]
-        added = self._added(entry["add"], fields, keys) if "add" in entry else []
+        added = self._added(entry["add"], fields, metadata) if "add" in entry else []
+        check_feature(metadata, entry.get("add", {}), protocol)
         check_imports(metadata, self.metadata, added, protocol)
         sides = [protocol["reader"], protocol["writer"]] if "hidden" in metadata["schema"] else []
         known = all("hiddenPartitions" in side for side in sides)
@@ -106,8 +114,7 @@ class Replay:
             require(file["path"] not in paths, "ADD-1", f"adds the path {file['path']!r} again")
             paths.add(file["path"])
             self._check_written(file, version, described)
-            named = {fields[str(i)]["name"]: file["partition"][str(i)] for i in keys}
-            file |= {"id": identity, "added": version, "partition": named}
+            file |= {"id": identity, "added": version}
             files[identity] = file
         take_rows(entry, files, removed, self.load)
         removed = {**self.removed, **removed}
@@ -210,9 +217,10 @@ class Replay:
         newest = self.applications.get(app["id"], app["version"])
         require(app["version"] >= newest, "RPL-5", f"takes application {app['id']!r} back")
 
-    def _added(self, add: Json, fields: dict[str, Json], partition_by: list[int]) -> list[Json]:
+    def _added(self, add: Json, fields: dict[str, Json], metadata: Json) -> list[Json]:
+        numbered, now = partitionings(metadata), current(metadata)
         if "side" not in add:
-            return files_of(add, fields, partition_by, self.remarks)
+            return files_of(add, fields, numbered, now, self.remarks)
         side = add["side"]
         try:
             raw = self.load(side["path"])
@@ -221,7 +229,7 @@ class Replay:
         same = len(raw) == side["size"] and hashlib.sha256(raw).hexdigest() == side["sha256"]
         require(same, "ADD-6", "has an overflow metadata file of another size or SHA-256")
         columns = side_columns(raw, side["files"])
-        return files_of(columns, fields, partition_by, self.remarks)
+        return files_of(columns, fields, numbered, now, self.remarks)
 
     def state(self) -> Json:
         """Return the state for the document of `read`."""
@@ -229,9 +237,10 @@ class Replay:
         named = [*schema["fields"], *schema.get("hidden", ())]
         names = {field["id"]: field["name"] for field in named}
         by = [names[i] for i in self.metadata["partition_by"]]
+        order = fields_in_order(self.metadata)
         # A column may have got another name since the file was added.
         files = [
-            {**file, "partition": dict(zip(by, file["partition"].values(), strict=True))}
+            {**file, "partition": {names[i]: file["partition"].get(str(i)) for i in order}}
             for _, file in sorted(self.files.items())
         ]
         properties = self.metadata["properties"]

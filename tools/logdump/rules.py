@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from logdump.checked_parquet import BadParquetError, columns_of, footer_of, names_of
 from logdump.cursors import BACK, DERIVED, check_cursors
+from logdump.evolution import Numbered, numbers_of, partition_values
 from logdump.schemas import METADATA, newer_in
 from logdump.shapes import (
     Json,
@@ -146,8 +147,8 @@ LOG = {
     "version": positive,
 }
 SIDE = {"files": natural, "path": SIDE_PATH, "sha256": HEX64, "size": natural}
-FLAT = ("footer", "updated", "keys", "written", "import", "digest")
-FEATURES = frozenset({"hiddenPartitions", "importedFiles", "logExpiry"})
+FLAT = ("footer", "updated", "keys", "written", "import", "digest", "partitioning")
+FEATURES = frozenset({"hiddenPartitions", "importedFiles", "logExpiry", "partitionEvolution"})
 COLUMNS: dict[str, Any] = {"path": [str], "size": [natural], "rows": [natural]}
 COLUMNS |= {f"{name}?": map_of(list) for name in PER_FILE}
 COLUMNS |= {
@@ -156,6 +157,7 @@ COLUMNS |= {
     "footer?": [(None, natural)],
     "written?": list,
     "import?": [(None, positive)],
+    "partitioning?": [(None, natural)],
     "digest?": [(None, BASE64_32)],
 }
 TEXTS = [(None, str)]
@@ -195,7 +197,13 @@ ENTRY: dict[str, tuple[str, Any]] = {
 }
 KNOWN = {key: shape for key, (_, shape) in ENTRY.items()} | {"checksum": HEX64}
 KNOWN["horizon?"] = {"version": positive, "log?": {**LOG, "checkpoints": [KEPT]}}
-KNOWN["metadata?"] = {**METADATA, "constraints?": dict, "comment?": str, "imports?": dict}
+KNOWN["metadata?"] = {
+    **METADATA,
+    "constraints?": dict,
+    "comment?": str,
+    "imports?": dict,
+    "partitionings?": dict,
+}
 IMPORT = {
     "root": address,
     "names": map_of((None, str)),
@@ -290,7 +298,11 @@ def check_imports(metadata: Json, before: Json, added: list[Json], protocol: Jso
 
 
 def files_of(
-    add: Json, fields: dict[str, Json], partition_by: list[int], remarks: Remarks
+    add: Json,
+    fields: dict[str, Json],
+    numbered: Numbered,
+    current: int,
+    remarks: Remarks,
 ) -> list[Json]:
     """Convert the columns of `add` into a dict for each file; check values (ADD-1, VAL-1 to VAL-4).
 
@@ -303,8 +315,9 @@ def files_of(
     require(count and {len(a) for a in arrays} == {count}, "ADD-1", "has columns of uneven length")
     ids = all(FIELD_ID.match(key) for group in groups.values() for key in group)
     require(ids, "ADD-1", "has columns that are not keyed by field ids")
-    keys = set(groups["partition"])
-    require(keys == {str(i) for i in partition_by}, "ADD-1", f"has partition values for {keys}")
+    numbers = numbers_of(add, numbered, current)
+    keys, used = set(groups["partition"]), {str(i) for n in numbers for i in numbered[n]}
+    require(keys == used, "ADD-1", f"has partition values for {keys}")
     files = []
     for i, path in enumerate(add["path"]):
         number = add["import"][i] if "import" in add else None
@@ -314,6 +327,8 @@ def files_of(
         own: Json = {
             name: {key: a[i] for key, a in group.items()} for name, group in groups.items()
         }
+        own["partitioning"] = numbers[i]
+        own["partition"] = partition_values(own["partition"], numbered[numbers[i]])
         for key, value in own["partition"].items():
             decoded = decode(value, fields[key]["type"])
             require(repr(decoded) != "-0.0", "VAL-2", "has negative zero for a partition")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from logdump.evolution import check_partitionings, partitionings
 from logdump.hidden import check_hidden_kept, hidden_fields, newer_hidden
 from logdump.shapes import Json, Refusal, ascending, fits, map_of, positive, require
 from logdump.values import BITS, DECIMAL_TYPE, decode
@@ -328,7 +329,8 @@ def check_metadata(metadata: Json, before: Json | None, restores: bool = False) 
     schema, keys = metadata["schema"], metadata["partition_by"]
     fields = list(fields_of(schema["fields"]))
     by_id = {str(field["id"]): field for field in fields}
-    hidden = hidden_fields(schema, keys, folded)
+    numbered = partitionings(metadata)
+    hidden = hidden_fields(schema, [i for ids in numbered.values() for i in ids], folded)
     ids = [*ids_of(fields), *map(int, hidden)]
     sound = len(set(ids)) == len(ids) and all(1 <= i <= schema["last_id"] <= MAX_ID for i in ids)
     require(sound, "SCH-4", "has column ids that are not positive, different and given out")
@@ -339,6 +341,7 @@ def check_metadata(metadata: Json, before: Json | None, restores: bool = False) 
     }
     sound = len(set(keys)) == len(keys) and set(keys) <= flat
     require(sound, "ENT-8", f"is partitioned by {keys!r:.100}, which are not flat columns")
+    check_partitionings(metadata, flat)
     _check_values(schema, fields)
     for said in (metadata, *fields):
         if "comment" in said:

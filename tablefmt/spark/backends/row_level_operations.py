@@ -28,13 +28,13 @@ from tablefmt.data.data_writer import write_data
 from tablefmt.data.row_reader import answer_schema, read_files
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.identity_columns import without_identities
-from tablefmt.model.log_entry import AddedFiles, Metadata
+from tablefmt.model.log_entry import PARTITIONING, AddedFiles, Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.positions import pack_positions
 from tablefmt.model.schema import Field, Schema
 from tablefmt.session.measurements import REWRITE
 from tablefmt.session.merge_pairs import positions_by_file
-from tablefmt.session.row_changes import CopyRows, Rows, flagged, runs_of
+from tablefmt.session.row_changes import CopyRows, Rows, flagged, partitioning_of, runs_of
 from tablefmt.session.transaction_snapshot import TransactionFiles, TransactionSnapshot, joined
 from tablefmt.spark.backends.backend_choice import backend_for, check_shared
 from tablefmt.spark.backends.backend_protocol import (
@@ -205,16 +205,20 @@ class CopyRowsTask:
             CorruptDataError, StoreError, with a record that `recovered` finds.
         """
         with carrying():
-            columns = self.schema.fields
+            columns, partitioning = self.schema.fields, partitioning_of(file)
             batches = read_files(self.store, file, self.schema, columns)
-            return write_data(
+            under = self.metadata
+            if partitioning is not None:
+                under = under.partitioned_as(partitioning)
+            added = write_data(
                 self.store,
                 self.transaction,
                 pa.RecordBatchReader.from_batches(answer_schema(columns), batches),
-                self.metadata,
+                under,
                 self.stats,
                 prefix=f"{self.prefix}{number:05d}-{secrets.token_hex(8)}-",
             )
+            return added if added is None or partitioning is None else added.numbered(partitioning)
 
 
 def copy_rows_in_tasks(spark: Session) -> CopyRows:
@@ -249,7 +253,8 @@ def _copied(
     files = snapshot.files.take(places).combine_chunks()
     dropped = [snapshot.positions(int(file)) | removed[int(file)] for file in ids]
     vectors = [pack_positions(rows) for rows in dropped]
-    read = files.select([name for name in columns_read(files) if name != "deleted"])
+    kept = {*columns_read(files), PARTITIONING} - {"deleted"}
+    read = files.select([name for name in files.column_names if name in kept])
     read = read.append_column("vector", pa.array(vectors, pa.large_binary()))
     under = replace(without_identities(txn.target), constraints={})
     stats = stats_of(under)

@@ -24,7 +24,12 @@ from tablefmt.model.times import Time
 from tablefmt.operations.alter import add_features
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import Partitions, check_partitioning, create_by, definition
-from tablefmt.operations.overwrite import check_overwritable, overwrite_files
+from tablefmt.operations.overwrite import (
+    check_overwritable,
+    overwrite_files,
+    replaces_by_rows,
+    stage_replace_partitions,
+)
 from tablefmt.operations.save_modes import TO_WRITE, Mode, known_mode
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.metadata_changes import merged, redefined, replaced
@@ -238,7 +243,7 @@ def overwrite_rows(
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         where, by_rows = resolved_where(metadata)
-        if by_rows is None:
+        if by_rows is None and not (dynamic and replaces_by_rows(metadata)):
             check_overwritable(metadata, where, dynamic)
         else:
             check_may_remove(metadata)
@@ -253,6 +258,8 @@ def overwrite_rows(
         if where is not None and by_rows is not None:
             with explained_by(lambda error: _explained(error, df, txn.target)):
                 return stage_replace_on_spark(txn, df, where, by_rows, options)
+        if dynamic and replaces_by_rows(txn.metadata):
+            return stage_replace_partitions(txn, _txn_files(df, txn, options), name)
         return overwrite_files(
             txn.transaction,
             _txn_files(df, txn, options),

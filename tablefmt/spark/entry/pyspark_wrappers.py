@@ -220,6 +220,7 @@ CALLS: Mapping[str, str] = {
     "CONVERT": "tablefmt.spark.import_table(spark, uri, format)",
     "CLONE": "tablefmt.spark.open(spark, uri).clone(into, shallow=…)",
     "SYNC": "tablefmt.spark.open(spark, uri).alter.sync_identity(column)",
+    "PARTITION": "tablefmt.spark.open(spark, uri).alter.set_partitioning(fields)",
     "RESTORE": "tablefmt.spark.open(spark, uri).restore(version=…), or timestamp=…",
 }
 """Method to call instead of a statement, by verb of a `TableStatement`."""

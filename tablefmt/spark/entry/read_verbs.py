@@ -178,6 +178,12 @@ def _partitions(session: JavaObject, uri: str, storage: str) -> str | None:
     """Return the partitions that have rows. See `live_partitions`."""
     context = context_of(uri, storage)
     snapshot = context.view.snapshot()
+    if snapshot.metadata.is_evolved:
+        raise UnsupportedFeatureError(
+            "SHOW PARTITIONS needs one partitioning, and the table has files of several; use the "
+            "metadata table partitions, as in SELECT * FROM t.partitions",
+            ["sql:SHOW PARTITIONS"],
+        )
     return live_partitions(snapshot.files, snapshot.schema, context.view.head.metadata.partition_by)
 
 

@@ -28,6 +28,7 @@ from tablefmt.operations.cluster import Cluster, cluster
 from tablefmt.operations.compact import Compaction, compact, plan_of
 from tablefmt.operations.compact_plan import Kind, LayoutPlan
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
+from tablefmt.operations.repartition import Repartition, repartition
 from tablefmt.operations.update import UPDATE_CALL, set_fingerprint
 from tablefmt.session.commit_options import CommitKeywords, commit_options
 from tablefmt.session.commit_result import Commit
@@ -442,6 +443,16 @@ class SparkTable:
             return plan_of(context, asked.plan)
         work = compact_by(self.spark)
         return compact(context, asked, options, commit_every=commit_every, rewrite=work)
+
+    def repartition(
+        self, *, commit_every: int | None = None, **commit: Unpack[CommitKeywords]
+    ) -> Commit:
+        """Rewrite the files of older partitionings by the current one, in this process.
+
+        Arguments and errors as `Table.repartition`.
+        """
+        options = commit_options(commit)
+        return repartition(self.table.context, Repartition(), options, commit_every=commit_every)
 
     @overload
     def cluster(

@@ -12,7 +12,9 @@ from tablefmt.errors import InvalidArgumentError, InvalidRangeError, Unsupported
 from tablefmt.expressions.table_statements import TableStatement, read_statement
 from tablefmt.imports.source import Format
 from tablefmt.maintenance.removal_plan import CANDIDATES
-from tablefmt.operations import describe
+from tablefmt.operations import alterations, describe
+from tablefmt.operations.alter import alter
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
 from tablefmt.spark.entry.clone_verbs import RESULT, clone_result, described_clone, point_of
 from tablefmt.spark.entry.delta_settings import may_break_transactions
@@ -33,7 +35,9 @@ from tablefmt.table import Table, import_table
 _COMMIT = pa.schema(
     [("path", pa.string()), ("version", pa.int64()), ("metrics", pa.map_(pa.string(), pa.int64()))]
 )
-"""Result of OPTIMIZE, RESTORE and SYNC: the newest version then, and the metrics of the commit."""
+"""Result of OPTIMIZE, RESTORE, SYNC and PARTITION: the newest version then, and the metrics of the
+commit.
+"""
 
 _CONVERTED = pa.schema([("path", pa.string()), ("version", pa.int64()), ("numFiles", pa.int64())])
 """Result of CONVERT: the new table."""
@@ -62,6 +66,10 @@ def _optimize(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Ta
             f"the table is clustered by {', '.join(order)}, so OPTIMIZE does not take ZORDER BY; "
             "leave it out, or remove the order with ALTER TABLE … CLUSTER BY NONE"
         )
+    if asked.full:
+        done = table.repartition()
+        if asked.where is None and not asked.by and not order:
+            return _committed(table, done)
     if asked.by or order:
         return _committed(table, table.cluster(asked.by or None, where=asked.where))
     return _committed(table, table.compact(where=asked.where))
@@ -88,6 +96,24 @@ def _sync(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
     return _committed(table, table.alter.sync_identity(asked.by[0]))
 
 
+def _partition_field(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
+    change = asked.field_change
+    assert change is not None
+    if change.alias is not None:
+        raise UnsupportedFeatureError(
+            f"partition fields have no names of their own choice; leave out AS {change.alias}",
+            ["sql:PARTITION FIELD AS"],
+        )
+    alteration = (
+        alterations.replace_partition_field(change.of, change.by)
+        if change.by is not None
+        else alterations.add_partition_field(change.of)
+        if change.change == "ADD"
+        else alterations.drop_partition_field(change.of)
+    )
+    return _committed(table, alter(table.table.context, alteration, CommitOptions()))
+
+
 def _committed(table: SparkTable, commit: Commit) -> pa.Table:
     row = {
         "path": table.table.uri,
@@ -106,6 +132,7 @@ _STATEMENTS: Mapping[
     "VACUUM": (CANDIDATES, _vacuum),
     "RESTORE": (_COMMIT, _restore),
     "SYNC": (_COMMIT, _sync),
+    "PARTITION": (_COMMIT, _partition_field),
 }
 """Result schema and function of each statement."""
 

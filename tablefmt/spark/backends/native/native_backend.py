@@ -187,7 +187,9 @@ _numbers = itertools.count(1)
 
 def _by_workers(metadata: Metadata) -> bool:
     """Return whether Spark's workers must write the files, and not its JVM."""
-    computed = bool(identity_columns(metadata)) or bool(metadata.schema.hidden)
+    computed = bool(identity_columns(metadata)) or any(
+        f.transform is not None for f in metadata.partition_fields
+    )
     return computed or replaced_name(metadata.schema) is not None
 
 

@@ -130,6 +130,9 @@ class Files:
     """One row per file, with ADD-1's columns: `path`, `size`, bounds, …"""
     schema: Schema
     partition_ids: frozenset[int]
+    """Fields that partition every file."""
+    written_by: frozenset[int] | None = None
+    """Fields that partition new files, if they may be others (EVO-1)."""
     groups: Groups | None = None
     """None: groups by partition values."""
     matching: Callable[[Predicate], NDArray[np.int64]] | None = None
@@ -156,6 +159,7 @@ def snapshot_files(store: Store, snapshot: Snapshot, *, asked: bool = False) -> 
         columns=snapshot.files_with(("path", "size", "rows")),
         schema=snapshot.schema,
         partition_ids=snapshot.partition_ids,
+        written_by=frozenset(snapshot.metadata.partition_by),
         matching=snapshot.ids_matching,
         vectors=snapshot.with_vectors,
     )
@@ -230,7 +234,7 @@ def to_relation(
     described = without_variables(to_spark_json(files.schema))
     columns = java_classes.java_schema(json.dumps(described))
     partitions = java_classes.java_schema(group_columns(files))
-    by = files.partition_ids
+    by = files.partition_ids if files.written_by is None else files.written_by
     count, size = files.columns.num_rows, pc.sum(files.columns["size"]).as_py() or 0
     index = java_classes.new_instance(
         spark,

@@ -14,7 +14,7 @@ import scala.Product;
 
 /**
  * Wraps the parser of a session. It turns DESCRIBE HISTORY and DETAIL, OPTIMIZE, VACUUM, RESTORE,
- * SYNC IDENTITY and CREATE TABLE … CLONE of our tables, and CONVERT TO tablefmt, into commands. The
+ * SYNC IDENTITY, PARTITION FIELD and CREATE TABLE … CLONE of our tables, and CONVERT TO tablefmt, into commands. The
  * previous parser reads every other text, and these statements on other tables.
  *
  * A proxy, because the methods of a parser differ between releases of Spark.
@@ -25,7 +25,7 @@ public class StatementParser implements InvocationHandler {
   // Python parses the text. This pattern avoids the call for nearly all texts.
   private static final Pattern OURS = Pattern.compile(
       "(?:DESC(?:RIBE)?\\b.*\\b(?:HISTORY|DETAIL)|OPTIMIZE|VACUUM|RESTORE|CONVERT"
-          + "|(?:CREATE|REPLACE)\\b.*\\bCLONE|ALTER\\b.*\\bSYNC)\\b.*",
+          + "|(?:CREATE|REPLACE)\\b.*\\bCLONE|ALTER\\b.*\\b(?:SYNC|PARTITION\\s+FIELD))\\b.*",
       Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
 
   private final VariableSubstitution variables = new VariableSubstitution();

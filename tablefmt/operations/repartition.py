@@ -1,0 +1,142 @@
+"""REPARTITION: rewrite files of older partitionings by the current one (EVO-5).
+
+The class is CLUSTER: rows of one file go to several, so their places are not recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tablefmt.commit.transaction_plan import Staged
+from tablefmt.data.column_bounds import stats_of
+from tablefmt.data.data_writer import write_data
+from tablefmt.data.row_reader import answer_schema, read_files
+from tablefmt.model.identity_columns import without_identities
+from tablefmt.model.log_entry import PARTITIONING, AddedFiles, OperationClass
+from tablefmt.operations import alterations
+from tablefmt.operations.alter import alter
+from tablefmt.operations.compact import (
+    Progress,
+    in_batches,
+    partition_columns,
+    rewrite_groups,
+    staged_rewrites,
+    still_there,
+    target_of,
+)
+from tablefmt.operations.compact_plan import (
+    CODE,
+    CURRENT,
+    OLDER,
+    FilesByPartition,
+    LayoutPlan,
+    PlannedGroup,
+    bins,
+    group_of,
+)
+from tablefmt.session.commit_options import CommitOptions
+from tablefmt.session.commit_result import Commit
+from tablefmt.session.staging import autocommit
+from tablefmt.session.statement import Statement
+from tablefmt.session.table_context import TableContext
+from tablefmt.session.transaction_snapshot import TransactionSnapshot
+
+NAME = "REPARTITION"
+TOGETHER = 8
+"""Files of a group have at most this many times the target size: its rows go to many partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repartition:
+    """A request to rewrite older files."""
+
+    progress: Progress | None = None
+
+    def plan(self, txn: TransactionSnapshot) -> LayoutPlan:
+        """Return the plan for a version: every file of an older partitioning is in a group."""
+        files, target = txn.snapshot.files, target_of(None, txn)
+        table = FilesByPartition(files, list(partition_columns(txn.metadata, files)))
+        older = np.zeros(len(table), bool)
+        if txn.metadata.is_evolved:
+            older = table.table[PARTITIONING].to_numpy() != txn.metadata.partitioning
+        nowhere = np.zeros(len(table), np.int64)
+        starts, places = bins(nowhere, table.live_bytes, older, TOGETHER * target)
+        ends = np.append(starts, len(places))
+        group = np.full(len(table), -1, np.int64)
+        group[places] = np.repeat(np.arange(len(starts)), np.diff(ends))
+        groups = tuple(
+            group_of(table, places[start:end], target)
+            for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+        )
+        reasons = np.where(older, CODE[OLDER], CODE[CURRENT])
+        named = partition_columns(txn.metadata, files)
+        return LayoutPlan(txn.version, NAME, target, groups, table.shown(group, reasons, named))
+
+
+def repartition(
+    context: TableContext,
+    asked: Repartition,
+    options: CommitOptions,
+    *,
+    commit_every: int | None = None,
+) -> Commit:
+    """Rewrite older files in one commit, or in several of `commit_every` groups.
+
+    Another commit of class METADATA then drops the older partitionings, if no file has one.
+
+    Raises:
+        InvalidArgumentError: as `compact`.
+        CorruptDataError: DAT-5.
+        ConcurrentModificationException: a concurrent commit changed one of these files.
+        CommitRejectedError, CommitUnknownError: of a commit.
+    """
+    if commit_every is None:
+        done = autocommit(context, _statement(asked), options)
+    else:
+        done = in_batches(
+            context, options, commit_every, asked.plan, lambda groups: _statement(asked, groups)
+        )
+    metadata = context.view.head.metadata
+    if metadata.is_evolved and context.view.snapshot().partitionings() <= {metadata.partitioning}:
+        forgotten = alterations.set_partitioning(metadata.partition_names)
+        last = alter(context, forgotten, CommitOptions())
+        return done if last.no_op or not done.no_op else last
+    return done
+
+
+def _statement(asked: Repartition, chosen: tuple[PlannedGroup, ...] | None = None) -> Statement:
+    def stage(txn: TransactionSnapshot, _: Any) -> Staged:
+        groups = asked.plan(txn).groups if chosen is None else still_there(txn, chosen)
+        done = rewrite_groups(
+            txn,
+            [group.files for group in groups],
+            lambda _, files, prefix: _rewritten(txn, files, prefix),
+            asked.progress,
+        )
+        staged = staged_rewrites(txn, OperationClass.CLUSTER, done)
+        parameters = {"partitionBy": ", ".join(txn.metadata.partition_names)}
+        return replace(
+            staged, operation=replace(staged.operation, name=NAME, parameters=parameters)
+        )
+
+    return Statement(name=NAME, stage=stage)
+
+
+def _rewritten(txn: TransactionSnapshot, files: pa.Table, prefix: str) -> AddedFiles | None:
+    """Write the live rows of files by the current partitioning."""
+    schema = txn.metadata.schema
+    batches = read_files(txn.store, files, schema, schema.fields)
+    # The rows were checked when they were added.
+    under = replace(without_identities(txn.metadata), constraints={})
+    return write_data(
+        txn.store,
+        txn.transaction,
+        pa.RecordBatchReader.from_batches(answer_schema(schema.fields), batches),
+        under,
+        stats_of(under),
+        prefix=prefix,
+    )
