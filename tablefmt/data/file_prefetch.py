@@ -48,6 +48,11 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         self._files: dict[str, tuple[int, End]] = {}
         self._ranges: dict[str, RangedFile] = {}
 
+    @property
+    def on_disk(self) -> bool:
+        """True if the files are on a disk of this machine."""
+        return self._store.traits.on_disk
+
     def hold(self, path: str, size: int, end: End) -> None:
         """Add a file whose footer bytes are fetched. Raises ValueError: its footer is damaged."""
         check_end(end.body)

@@ -455,7 +455,10 @@ def _decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:
     known = condition.exact is None and condition.columns is not None
     if reading.look_first.matched > FEW_MATCH or not known or condition.predicate is None:
         return None
-    if task.is_fetched or reading.located or reading.first is not None or not reading.names:
+    if reading.located or reading.first is not None or not reading.names:
+        return None
+    # Of other stores, polars' own scans ask for rows while its threads wait for them.
+    if not task.data.on_disk:
         return None
     return decoder_for(task.dataset, reading.schema, reading.names, condition.predicate)
 
