@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+import tablefmt
 from tablefmt.changes.change_schema import CHANGE_COLUMNS
 from tests.changes.histories import Column, History, Test
+from tests.tables import memory, rows
 
 
 def found(table: Any, **asked: Any) -> dict[int, Counter[Any]]:
@@ -70,6 +72,31 @@ def check_window(history: History, a: int, b: int) -> None:
 def test_every_window_of_a_history_has_the_rows_of_the_model(seed: int) -> None:
     """INC-3 .. INC-6: any commits in any order, with compactions and changes of schema between."""
     check(History(seed).run(9))
+
+
+def test_a_restore_that_brings_a_file_back_changes_only_its_rows() -> None:
+    """INC-3: the file is removed and added again; rows that both hold did not change."""
+    table = tablefmt.create(memory().uri, rows().schema)
+    table.append(rows(1, 2, 3, 4))
+    table.delete("id = 1")
+    table.delete("id = 2")
+    table.restore(version=2)
+    for content, expected in (("changes", [("insert", 2)]), ("net", [("insert", 2)])):
+        found = table.changes(after_version=3, content=content).to_arrow()
+        pairs = zip(found["_change_type"].to_pylist(), found["id"].to_pylist(), strict=True)
+        assert sorted(pairs) == expected
+
+
+def test_deleted_rows_in_overflow_files_are_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """INC-3, DEL-3: the rows of a file that is older than the range."""
+    table = tablefmt.create(memory().uri, rows().schema)
+    table.append(rows(1, 2, 3, 4))
+    monkeypatch.setattr("tablefmt.commit.driver.DELETES_ABOVE_BYTES", 0)
+    table.delete("id = 2")
+    assert [one.key for one in table.context.store.list_after("deletes/")]
+    found = tablefmt.open(table.uri).changes(after_version=1).to_arrow()
+    assert found["_change_type"].to_pylist() == ["delete"]
+    assert found["id"].to_pylist() == [2]
 
 
 @pytest.mark.soak

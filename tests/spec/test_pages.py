@@ -16,7 +16,7 @@ SPEC = ROOT / "spec"
 FORMAT_PAGES = sorted(
     p for p in SPEC.glob("*.md") if p.name not in ("README.md", "architecture.md")
 )
-OF_THIS_CODE = {"security", "faults", "claims"}
+OF_THIS_CODE = {"security", "faults", "claims", "mutants"}
 """Pages that name tests of this repository."""
 
 PAGES = [p for kind in ("*.md", "decisions/*.md", "examples/*.md") for p in sorted(SPEC.glob(kind))]
