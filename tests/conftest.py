@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -65,6 +66,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         add_to_the_soak(items)
     leave_to_the_soak(items)
     items.sort(key=lambda item: rank(path_of(item.nodeid)))
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what lives to the end: all tests and modules."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

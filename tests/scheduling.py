@@ -18,6 +18,8 @@ from xdist.scheduler import LoadFileScheduling
 ADDRESS = " at 0x"
 SESSION = "tests/spark/"
 CONNECT = "tests/spark/connect/"
+TOGETHER = (CONNECT, "tests/architecture/")
+"""Folders whose files are one piece: a Connect server, and syntax trees of all modules."""
 LONG = (
     CONNECT,
     "tests/spark/s3/test_leaks.py",
@@ -54,16 +56,15 @@ All other files are so quick that both processes end at about the same time.
 
 
 class OneSession(LoadFileScheduling):  # type: ignore[misc, unused-ignore]
-    """Distributes whole files.
-
-    All that use the session are one piece, and so are those with Connect.
+    """Distributes whole files. All that use the session are one piece, and so is a folder of
+    `TOGETHER`.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         path = path_of(nodeid)
         if rank(path) == 0:
             return SESSION
-        return CONNECT if path.startswith(CONNECT) else path
+        return next((folder for folder in TOGETHER if path.startswith(folder)), path)
 
 
 NO_ORACLE = pytest.StashKey[bool]()

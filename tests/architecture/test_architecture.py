@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import tablefmt
+from tests.architecture.syntax import tree_of
 
 PACKAGE = Path(tablefmt.__file__).parent
 MODULES = {
@@ -24,7 +25,7 @@ MODULES = {
 @cache
 def trees() -> dict[str, ast.Module]:
     """Return the syntax trees of all modules. No process that only collects tests makes them."""
-    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    return {name: tree_of(path) for name, path in MODULES.items()}
 
 
 LINES = [

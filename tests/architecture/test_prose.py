@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.syntax import tree_of
 from tests.places import ROOT
 
 PACKAGES = tuple(
@@ -109,7 +110,7 @@ def module_problems(paths: list[Path]) -> list[str]:
     """Return the rules that the docstrings of modules break, with their places."""
     problems = []
     for path in paths:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         name = path.relative_to(ROOT).as_posix()
         for line, text in docstrings(tree):
             problems += [f"{name}:{line} {problem}" for problem in docstring_problems(text)]
@@ -134,7 +135,7 @@ def test_docstrings_of_programs_are_plain_english(folder: str) -> None:
     problems = [
         f"{path.relative_to(ROOT).as_posix()}:{line} {problem}"
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        for line, text in docstrings(tree_of(path))
         for problem in docstring_problems(text)
     ]
     assert problems == []
@@ -161,7 +162,7 @@ def test_tests_are_written_in_plain_english() -> None:
     problems = []
     for path in sorted((ROOT / "tests").rglob("*.py")):
         source = path.read_text(encoding="utf-8")
-        tree = ast.parse(source)
+        tree = tree_of(path)
         found = [(line, each) for line, text in docstrings(tree) for each in wording_problems(text)]
         names = [*definitions(tree), (1, path.stem.replace("_", " "))]
         # One search over all names is quicker than one for each.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ CALLS = frozenset({"eval", "exec", "compile", "__import__"})
 EXTENSIONS = frozenset({"PyExtensionType", "UnknownExtensionType"})
 """Types of Arrow that unpickle what a file holds (CVE-2023-47248)."""
 
+WORDS = re.compile(rf"\b({'|'.join(MODULES | CALLS | EXTENSIONS)})\b")
+"""A module without one of them need not be parsed."""
+
 TRUSTED = frozenset({"tablefmt/testing/contract.py", "tablefmt/inspection/store_races.py"})
 """Tests of stores for users, which pickle a store of the caller, and the processes of a race, which
 get the store of their parent through a pipe.
@@ -21,7 +25,8 @@ get the store of their parent through a pipe.
 
 def running_code(path: Path) -> Iterator[str]:
     """Yield each place of a module that could run stored code."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    source = path.read_text("utf-8")
+    for node in ast.walk(ast.parse(source if WORDS.search(source) else "")):
         found: set[str] = set()
         if isinstance(node, ast.Import):
             found = {alias.name.partition(".")[0] for alias in node.names} & MODULES

@@ -49,6 +49,23 @@ def blocks(page: Path) -> Iterator[Block]:
         yield Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
 
 
+def uses_spark(page: Path) -> bool:
+    """Return whether a block of a page needs a Spark session."""
+    return any(
+        block.language == "sql" or (block.language == "python" and "spark" in block.text)
+        for block in blocks(page)
+    )
+
+
+def pages_here() -> list[Path]:
+    """Return the pages with code that run in a process of their own or in that of the tests."""
+    return [
+        page
+        for page in pages()
+        if name_of(page) not in ELSEWHERE and any(block.language in RUN for block in blocks(page))
+    ]
+
+
 def checked(text: str) -> str:
     """Return the program with every `expression  # -> answer` as an assertion, on one line."""
     return ANSWER.sub(

@@ -1,6 +1,7 @@
-"""Run the blocks of pages: `python -m tests.documents.run_pages FOLDER PAGE...`.
+"""Run the blocks of a page, in order, as one program in a folder of its own.
 
-Each page is a program of its own, in a folder of its own. All pages share one Spark session.
+`python -m tests.documents.run_pages FOLDER PAGE...` runs pages in a process that has one Spark
+session for all of them.
 """
 
 from __future__ import annotations
@@ -16,9 +17,41 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tablefmt.cli.main import main as tablefmt_command
 from tests.documents.pages import Block, blocks, checked, name_of, sql_as_python
 from tests.places import ROOT
+from tests.s3server import S3Server
+
+
+def environment(folder: Path, server: S3Server) -> dict[str, str]:
+    """Return the variables of a user: the commands of the package, and S3 on a local server."""
+    folder.mkdir(parents=True)
+    for name, module in (("tablefmt", " -m tablefmt"), ("python", "")):
+        command = folder / name
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{module} "$@"\n')
+        command.chmod(0o755)
+    return {
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "AWS_ENDPOINT_URL": server.endpoint,
+        "AWS_ACCESS_KEY_ID": server.key,
+        "AWS_SECRET_ACCESS_KEY": server.secret,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+
+
+@pytest.fixture
+def like_a_user(
+    tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Set the environment of a page up, with an empty bucket. Return a folder to run it in."""
+    for name, value in environment(tmp_path / "bin", s3_server).items():
+        monkeypatch.setenv(name, value)
+    s3_server.client().create_bucket(Bucket="my-bucket")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "page"
 
 
 def run_commands(text: str) -> None:

@@ -20,12 +20,16 @@ from tests.documents.pages import (
     checked,
     name_of,
     pages,
+    pages_here,
     statements,
+    uses_spark,
 )
+from tests.documents.run_pages import environment, like_a_user, run_page
 from tests.places import ROOT
 
-WITH_CODE = [page for page in pages() if any(block.language in RUN for block in blocks(page))]
-HERE = [page for page in WITH_CODE if name_of(page) not in ELSEWHERE]
+__all__ = ["like_a_user"]
+
+HERE = pages_here()
 
 
 def test_an_answer_that_is_not_so_is_noticed() -> None:
@@ -59,38 +63,30 @@ def test_every_block_is_of_a_known_kind_and_every_answer_is_checked(page: Path) 
 
 def test_pages_that_run_elsewhere_exist() -> None:
     for page, test in ELSEWHERE.items():
-        assert (SITE / page) in WITH_CODE
+        assert (SITE / page) in pages()
         assert page in (ROOT / test).read_text(encoding="utf-8")
 
 
-def environment(folder: Path, s3_server: Any) -> dict[str, str]:
-    """Return an environment with the commands of the package, and S3 on a local server."""
-    (folder / "bin").mkdir()
-    for name, module in (("tablefmt", " -m tablefmt"), ("python", "")):
-        command = folder / "bin" / name
-        command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{module} "$@"\n')
-        command.chmod(0o755)
-    return {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "AWS_ENDPOINT_URL": s3_server.endpoint,
-        "AWS_ACCESS_KEY_ID": s3_server.key,
-        "AWS_SECRET_ACCESS_KEY": s3_server.secret,
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-
-
 @pytest.mark.slow
+@pytest.mark.broken_tables
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", [page for page in HERE if not uses_spark(page)], ids=name_of)
+def test_a_page_runs_and_gives_what_it_says(page: Path, like_a_user: Path) -> None:
+    """tests/spark/entry/test_pages.py runs those that use Spark."""
+    run_page(page, like_a_user)
+
+
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_every_page_runs_and_gives_what_it_says(tmp_path: Path, s3_server: Any) -> None:
-    """One process runs all pages, so that Spark starts once. Each page has a folder of its own."""
+def test_every_page_runs_in_a_process_that_starts_with_it(tmp_path: Path, s3_server: Any) -> None:
+    """A program that makes its own session, with Spark's defaults."""
     s3_server.client().create_bucket(Bucket="my-bucket")
+    variables = environment(tmp_path / "bin", s3_server)
     assert len(HERE) > 10
     done = subprocess.run(
         [sys.executable, "-m", "tests.documents.run_pages", str(tmp_path / "pages"), *HERE],
-        cwd=tmp_path, env=environment(tmp_path, s3_server), capture_output=True, text=True,
+        cwd=tmp_path, env={**os.environ, **variables}, capture_output=True, text=True,
         timeout=580,
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
