@@ -92,7 +92,7 @@ def leave_to_the_soak(items: list[pytest.Item]) -> None:
             item.stash[NO_ORACLE] = True
 
 
-FEWER = 3
+FEWER = 4
 
 
 def few(count: int) -> int:
@@ -101,7 +101,7 @@ def few(count: int) -> int:
 
 
 def examples(count: int) -> settings:
-    """Return settings for random examples: `count` in the soak, and a third at each change.
+    """Return settings for random examples: `count` in the soak, a quarter at each change.
 
     A change has the same examples as every other. The soak has new ones in each run.
     """

@@ -187,6 +187,7 @@ def expected(case: Case, test: Callable[[dict[str, Any]], bool]) -> list[str]:
     return sorted(map(repr, rows))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("compacted", [False, True], ids=["", "compacted"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_column_that_was_dropped_then_is_null(name: str, compacted: bool, tmp_path: Path) -> None:

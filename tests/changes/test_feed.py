@@ -67,6 +67,7 @@ def check_window(history: History, a: int, b: int) -> None:
         assert found(history.table, **asked, content="net") == matches(net, columns, test)
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("seed", [0, 1, pytest.param(3, marks=pytest.mark.soak)])
 def test_every_window_of_a_history_has_the_rows_of_the_model(seed: int) -> None:

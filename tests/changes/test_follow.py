@@ -71,6 +71,7 @@ def test_one_request_is_made_when_nothing_is_new() -> None:
     assert logs[entry_key(2)] == 1
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("stop", range(1, 12))
 def test_resuming_from_a_cursor_loses_and_repeats_nothing(stop: int) -> None:
     """INC-8: rows are dealt with up to the cursor, and those beyond it come again."""

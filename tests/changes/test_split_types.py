@@ -263,7 +263,7 @@ def check_parts(history: History, message: str, after: int, ending: int) -> None
     assert at == ending, message
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(16))
 def test_rows_are_exact_or_the_range_is_refused(seed: int) -> None:
     """INC-4, INC-6, RET-3: the parts that the error names have all rows."""

@@ -201,6 +201,7 @@ def test_a_storage_option_that_is_none_is_not_repeated(text: str) -> None:
     assert "hunter22" not in done.err
 
 
+@pytest.mark.slow
 def test_tables_on_s3_are_read_with_storage_options(s3_server: Any, s3_uri: str) -> None:
     table = tablefmt.create(s3_uri, "x BIGINT", storage_options=s3_server.options)
     given = s3_server.arguments

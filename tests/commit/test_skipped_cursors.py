@@ -140,7 +140,7 @@ def appended(warm: Table, data: Any) -> Commit:
         return warm.append(data)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.soak) for n in range(12, 200))]
 )

@@ -44,7 +44,7 @@ def is_explained(history: History, level: Level) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isolation", [WRITES, SERIAL])
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 def test_every_history_has_a_serial_order(granularity: str, isolation: str) -> None:
@@ -75,6 +75,8 @@ def assert_explained(granularity: str, isolation: str, seeds: range) -> None:
     assert committed > 2 * refused > len(seeds) // 2
 
 
+@pytest.mark.slow
+@pytest.mark.share(2)
 @pytest.mark.parametrize("moving", [0.0, 0.8])
 def test_histories_of_many_transactions_are_explained_in_order(moving: float) -> None:
     """CFL-8, CFL-10: Serializable by row; longer than brute force over orders could check."""

@@ -348,6 +348,7 @@ def test_the_first_and_last_days_are_days_like_others(text: str) -> None:
     assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -43,8 +43,9 @@ def outcome(store: MemoryStore, path: str) -> str:
     return f"{found.num_rows} rows"
 
 
+@pytest.mark.slow
 @pytest.mark.broken_tables
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("codec", CODECS)
 def test_pages_with_wrong_headers_are_rows_or_damage(codec: str) -> None:
     """DAT-5: whole scans, scans with a condition, and a deep check, without another error."""

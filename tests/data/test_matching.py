@@ -100,7 +100,7 @@ CONDITIONS: dict[str, Any] = {
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("piece", [1, 6_000, 1 << 30])
 @pytest.mark.parametrize("gone", [None, "id % 13 = 5"])
 def test_rows_of_conditions(

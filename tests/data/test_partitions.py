@@ -284,6 +284,7 @@ def test_an_append_only_table_takes_appends_alone() -> None:
     assert left(table) == [1, 2, 3, 4, 5, 9]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_dynamic_overwrite_finds_partitions_of_every_kind(name: str) -> None:
     """VAL-2, CFL-3: each value replaces its own partition, NULL, NaN and "" included."""

@@ -104,6 +104,7 @@ def test_every_type_comes_back_as_given(name: str, tmp_path: Path) -> None:
         assert same_bits(got["c"], data["c"])
 
 
+@pytest.mark.slow
 def test_all_types_together_come_back_from_s3(s3_uri: str, s3_server: Any) -> None:
     """SCH-5: columns of different lengths are filled up with NULL."""
     longest = max(map(len, EXACT.values()))

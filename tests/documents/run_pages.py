@@ -43,9 +43,7 @@ def environment(folder: Path, server: S3Server) -> dict[str, str]:
 
 
 @pytest.fixture
-def like_a_user(
-    tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def like_a_user(tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Set the environment of a page up, with an empty bucket. Return a folder to run it in."""
     for name, value in environment(tmp_path / "bin", s3_server).items():
         monkeypatch.setenv(name, value)

@@ -53,7 +53,7 @@ def told(row: dict[str, Any]) -> str:
     return json.dumps(row, sort_keys=True)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("name", GOOD)
 def test_every_golden_table_has_its_rows(name: str, tmp_path: Path, connection: Any) -> None:
@@ -98,6 +98,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("at", range(len(CONDITIONS)))
 def test_conditions_mean_what_they_mean_to_us(at: int, tmp_path: Path, connection: Any) -> None:
     """PRN-2, PRN-16: conditions of the grammar agree on NaN, NULL and deleted rows."""

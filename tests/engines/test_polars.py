@@ -47,7 +47,7 @@ def listed(model: list[dict[str, Any]]) -> list[str]:
     return shown([{**row, "m": dict(row["m"])} for row in model])
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("name", GOOD)
 def test_every_golden_table_has_its_rows(name: str, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ CONDITIONS: list[tuple[polars.Expr, Callable[[dict[str, Any]], Any]]] = [
 ]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("at", range(len(CONDITIONS)))
 @pytest.mark.parametrize("where", ["disk", "memory"])
 def test_conditions_over_files_of_several_schemas(at: int, where: str, tmp_path: Path) -> None:

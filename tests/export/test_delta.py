@@ -102,7 +102,7 @@ WIDENED = 2
 
 
 @pytest.mark.slow
-@pytest.mark.share(4)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", list(MAKERS))
 def test_every_version_has_its_rows(
     name: str, shapes: Callable[[str], tablefmt.Table], read: Read
@@ -309,6 +309,7 @@ def test_no_copy_begins_with_such_a_default(tmp_path: Path) -> None:
     assert not (tmp_path / "t" / "_delta_log").exists()
 
 
+@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["head", 3, 9])
 def test_a_copy_may_begin_late(
@@ -797,7 +798,7 @@ REFUSED = {
 
 
 @pytest.mark.slow
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("case", [name for name in golden_tables() if name not in UNREADABLE])
 def test_golden_tables_read_right(case: str, tmp_path: Path, read: Read) -> None:
     """XPT-2: every kept version of every sound table."""

@@ -32,7 +32,7 @@ def history() -> Table:
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("to", ["delta", "iceberg"])
 @pytest.mark.parametrize(
     "fault",

@@ -136,7 +136,7 @@ SOAK = pytest.mark.soak
 
 
 @pytest.mark.slow
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     ("shape", "form"),
     [
@@ -205,7 +205,7 @@ def test_conditions_find_the_same_rows(
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("form", ["2", pytest.param("3", marks=SOAK)])
 def test_many_commits_read_right(made: Callable[[str, str], Table], read: Read, form: str) -> None:
     """XPT-25: manifests are merged, and written again without removed files."""

@@ -46,6 +46,7 @@ def check(readers: list[Any]) -> Callable[..., None]:
     return compare
 
 
+@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_hive_folder_and_the_life_of_its_table(

@@ -178,6 +178,7 @@ def test_conditions_that_mean_something_else_in_another_zone(
         assert depends_on_zone(text, SCHEMA) is depends
 
 
+@pytest.mark.slow
 def test_a_deep_tree_is_walked_without_recursion() -> None:
     """A chain of 5,000 comparisons, which the parser takes."""
     tree = parse_tree(" OR ".join(["i = 1"] * 5_000))

@@ -62,7 +62,7 @@ def _plain(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_words_are_names_where_the_reader_of_constraints_has_them_so(shape: str) -> None:
     """SQL-8: every word of the parser gives the same columns as with backticks."""

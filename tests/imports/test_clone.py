@@ -420,6 +420,7 @@ def test_requests_of_clones() -> None:
     assert_sound(second)
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_clone_replaces_a_table(tmp_path: Path, shallow: bool) -> None:
     """CLN-5: other columns of the same names, and later ones; the history and tags stay."""

@@ -37,6 +37,7 @@ def rows_of(path: Path) -> pa.Table:
     return pa.table(deltalake.DeltaTable(str(path)).to_pyarrow_table())
 
 
+@pytest.mark.slow
 def test_a_partitioned_table_with_odd_values(tmp_path: Path) -> None:
     """KEY-2, VAL-2: text that paths encode twice, NULL, DML, compaction, every version."""
     path = tmp_path / "t"

@@ -19,7 +19,7 @@ from tests.imports.sources import alike, contents, hive, write
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.parametrize("fault", ["kill_before", "kill_after", "lost_answer"])
 def test_an_import_killed_at_any_request_is_finished_by_the_next(

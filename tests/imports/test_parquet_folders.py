@@ -26,6 +26,7 @@ from tablefmt.model.log_entry import OverflowFile
 from tests.imports.sources import alike, contents, hive, write
 
 
+@pytest.mark.slow
 def test_a_hive_folder_is_a_table_before_and_after_every_change(tmp_path: Path) -> None:
     """IMP-1, IMP-4, IMP-5, RET-3: DML, a checkpoint, compaction, restore, vacuum; nothing is
     copied or deleted."""

@@ -344,6 +344,7 @@ def test_the_fault_of_a_race(results: list[Result], kept: str | None, fault: str
     assert (found and found[0]) == fault
 
 
+@pytest.mark.slow
 def test_processes_race_on_a_disk_and_leave_nothing(tmp_path: Path) -> None:
     """Three processes with three connections each; folders that were not there go again."""
     before = tablefmt.create(tmp_path / "t", {"id": [1]})
@@ -362,6 +363,7 @@ def test_processes_race_on_a_disk_and_leave_nothing(tmp_path: Path) -> None:
     assert before.to_arrow().to_pylist() == [{"id": 1}]
 
 
+@pytest.mark.slow
 def test_processes_find_a_store_that_is_honest_in_turn_only(tmp_path: Path) -> None:
     """Each process has a store of its own, so nothing but the folder is common."""
     report = checked(InTurnOnly(LocalStore(tmp_path / "t")), connections=1)
@@ -385,6 +387,7 @@ def test_an_interrupted_check_leaves_nothing(tmp_path: Path) -> None:
         assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_s3_passes_and_keeps_no_upload(s3_server: S3Server, s3_uri: str) -> None:
     """Processes race over HTTP, and the aborted upload of 17 MiB leaves no parts."""
     store = open_store(s3_uri, s3_server.options)

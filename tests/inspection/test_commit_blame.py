@@ -84,6 +84,8 @@ def lived(seed: int, **properties: str) -> tablefmt.Table:
     return table
 
 
+@pytest.mark.slow
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_counts_are_those_of_the_change_feed(seed: int) -> None:
     """INC-3: for conditions that bounds decide, and for others; in the whole log, and in a part."""
@@ -251,6 +253,7 @@ def test_a_changed_partitioning_hides_no_rows() -> None:
         assert events(table.blame(where=where)) == fed(table, where)
 
 
+@pytest.mark.slow
 def test_an_empty_table_and_a_wide_one() -> None:
     empty = tablefmt.create(memory().uri, "id BIGINT")
     report = empty.blame(where="id = 1")

@@ -70,6 +70,7 @@ def condition(chance: random.Random, depth: int = 2) -> str:
     return f"not {text}" if chance.random() < 0.2 else text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_the_reasons_are_the_decision(table: tablefmt.Table, seed: int) -> None:
     """PRN-4: on random conditions. The named part, as a condition of its own, excludes the file."""

@@ -70,6 +70,7 @@ def test_a_checked_file_has_the_same_records() -> None:
     assert (b"deflate" in whole, b"deflate" in checked) == (True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", PACKERS)
 def test_every_codec_is_bounded(codec: str) -> None:
     """A block of many megabytes is refused before it is in memory."""

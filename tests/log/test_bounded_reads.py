@@ -90,6 +90,7 @@ def test_a_log_without_a_gap_is_opened_at_any_length() -> None:
     assert all(asked.count(entry_key(version)) == 1 for version in range(700))
 
 
+@pytest.mark.slow
 def test_a_hint_with_a_far_number_costs_requests_alone() -> None:
     """LOG-6."""
     for number in FAR:

@@ -90,6 +90,7 @@ def test_a_bomb_is_refused(name: str) -> None:
             pass
 
 
+@pytest.mark.slow
 def test_damage_is_an_error_of_arrow() -> None:
     """A flipped bit in each byte of the footer and of the pages."""
     body = parquet({"add": nested([{"path": "x", "values": [("k", "v")], "list": [1]}] * 3)},

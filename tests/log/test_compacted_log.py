@@ -72,6 +72,7 @@ def test_ten_in_the_middle_are_three_objects_at_most(long: Store) -> None:
     assert [key for _, key in counting.requests] == [entry_key(v) for v in (3, 4, 5)]
 
 
+@pytest.mark.slow
 def test_blocks_that_are_not_the_log_are_not_read(long: Store) -> None:
     """HIS-2: damaged, of other entries, of another table, missing."""
     other = with_history(300)

@@ -223,6 +223,7 @@ def test_handles_on_deleted_checkpoints_read_on() -> None:
         assert_reads(late, known)
 
 
+@pytest.mark.slow
 def test_what_is_of_late_stays() -> None:
     """RET-10: a reader that began with it may still use it."""
     store, table, clock, _ = long_table(40)

@@ -234,6 +234,7 @@ def test_a_missing_entry_that_is_kept_is_damage() -> None:
 BAD: dict[str, Any] = {"short": "1 day", "zero": 0, "nearly": 30 * DAY - 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_a_short_retention_is_refused_unless_its_danger_is_named(name: str) -> None:
     """RET-7, RET-9."""
@@ -330,6 +331,7 @@ def stalled(known: int, answer: str) -> tuple[Dated, Table, Clock, list[int]]:
     return store, slept, clock, sound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [3, 8])
 def test_an_attempt_that_stalled_is_rejected_where_its_version_was_given_up(known: int) -> None:
     """RET-9, CMT-1: no row, entry or file of it stays.
@@ -518,6 +520,7 @@ def test_a_file_that_comes_back_was_written_under_columns_of_long_ago() -> None:
     assert_sound(store)
 
 
+@pytest.mark.slow
 def test_a_log_that_was_expired_and_goes_on_with_another_table_shows_what_is_there() -> None:
     """ENT-14, HIS-1: a block of entries has some that were removed; the feature is forgotten."""
     store, table, clock, _ = long_log()

@@ -134,7 +134,7 @@ class History:
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_kept_reads_as_it_was_and_the_rest_is_refused(seed: int) -> None:
     """RET-1, RET-2, RET-5, RET-6, RET-8, RET-9, ENT-13, ENT-14."""

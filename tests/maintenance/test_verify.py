@@ -310,6 +310,8 @@ STRIDES = pytest.mark.parametrize("each", [pytest.param(1, marks=pytest.mark.soa
 """Requests between two stops. The soak stops at every one."""
 
 
+@pytest.mark.slow
+@pytest.mark.share(2)
 @STRIDES
 @pytest.mark.parametrize("name", ["an entry lost in a segment", "a segment", "a root", "a hint"])
 @pytest.mark.parametrize("fault", ["kill_after", "lost_answer"])
@@ -337,6 +339,7 @@ def test_a_repair_that_stops_at_any_request_can_be_repeated(
     assert stopped >= 2
 
 
+@pytest.mark.slow
 @STRIDES
 def test_giving_up_files_stops_at_any_request(each: int, sound: MemoryStore) -> None:
     """VFY-4, CMT-1: the commit is there or not; after a second run the file is given up once."""
@@ -379,6 +382,7 @@ def test_a_repair_beside_a_writer_loses_no_commit(sound: MemoryStore) -> None:
         assert verify(store).ok
 
 
+@pytest.mark.slow
 def test_bounds_that_are_not_true_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """VAL-3, ADD-1: a query would skip rows; only the pages tell."""
     schema = "i INT, s STRING, d DOUBLE, b BINARY, t TIMESTAMP, n DECIMAL(9,2)"

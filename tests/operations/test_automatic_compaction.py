@@ -148,6 +148,7 @@ def test_a_thread_that_cannot_start_is_no_error(error: Exception) -> None:
     assert len(tries) == 11
 
 
+@pytest.mark.slow
 def test_writers_and_compactions_at_once_lose_nothing(tmp_path: Any) -> None:
     """CMP-7, CFL-13, CFL-14: real threads on a disk, deletes among the appends."""
     table = tablefmt.create(tmp_path / "t", "id BIGINT, p STRING", properties={"autoCompact": True})

@@ -170,6 +170,7 @@ def grid(side: int) -> pa.Table:
     return pa.table({"id": points, "x": x, "y": [f"y{v:04}" for v in y], "f": x / 2})
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("curve", "most"), [("zorder", 14), ("hilbert", 16), ("linear", 70)])
 def test_a_query_of_either_column_reads_fewer_files(
     curve: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -122,6 +122,7 @@ SHAPES: dict[str, Any] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("first", SHAPES)
 @pytest.mark.parametrize("second", ["", "random", "few values", "mostly one"])
 def test_a_second_clustering_has_nothing_to_do(first: str, second: str) -> None:

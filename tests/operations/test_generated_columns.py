@@ -242,6 +242,7 @@ def shape(*names: str) -> pa.Schema:
     return pa.schema([field for field in new_table().schema if field.name in names])
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", WRITES)
 def test_every_write_fills_and_checks(name: str) -> None:
     """GEN-3: missing columns are computed, given ones are checked, and nothing is half-written."""

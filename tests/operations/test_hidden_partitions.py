@@ -305,6 +305,7 @@ def test_a_value_without_a_multiple_is_refused(tmp_path: Path) -> None:
     assert table.scan(where=f"i >= {-(2**31)}").count() == 1
 
 
+@pytest.mark.slow
 def test_pruning_loses_no_row(tmp_path: Path) -> None:
     """Random rows and conditions: as a table without partitions."""
     rng = random.Random(7)

@@ -94,7 +94,7 @@ def run(seed: int) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("part", range(4))
 def test_random_merges_do_what_plain_python_does(part: int) -> None:
     """MRG-1, MRG-2, MRG-3, MRG-4: both delete modes, partitioned or not, NULL keys too."""

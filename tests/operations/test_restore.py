@@ -80,6 +80,7 @@ def changed_in_all_ways() -> tuple[Table, list[Content]]:
     return table, [content(table, version) for version in range(table.version + 1)]
 
 
+@pytest.mark.slow
 def test_every_version_comes_back_whatever_was_done_since() -> None:
     """RET-1, RET-3: rows, columns and their names; and no data file is written."""
     table, known = changed_in_all_ways()

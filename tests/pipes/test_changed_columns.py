@@ -297,7 +297,7 @@ def changed(here: Table, there: Table, chance: random.Random, fresh: Any) -> Non
         here.compact()
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "seed", [*range(10), *(pytest.param(n, marks=pytest.mark.soak) for n in range(10, 150))]
 )

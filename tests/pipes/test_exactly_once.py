@@ -100,7 +100,7 @@ def killed_everywhere(run: Run, fault: Any) -> list[list[int]]:
     raise AssertionError("it never ends")
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
 def test_killed_at_any_request_and_run_again(name: str, fault: Any) -> None:
@@ -197,6 +197,7 @@ def test_of_two_runs_at_once_one_commits(name: str) -> None:
     assert ids(handle(target)) == [*after, 6]
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_make_one_target() -> None:
     """PIP-6: both find no table; one of them fills it."""
     for _ in range(3):
@@ -323,7 +324,7 @@ def step(table: Table, chance: random.Random, fresh: Iterator[int]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.soak) for n in range(3, 60))]
 )

@@ -50,6 +50,7 @@ def assert_same(report: CommitReport, error: ConcurrentModificationException) ->
     assert error.reason in str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("granularity", ["row", "file", "transaction"])
 def test_the_verdict_is_the_decision(granularity: str) -> None:
     """CFL-1: on random statements. A report after the commit is that from before it."""

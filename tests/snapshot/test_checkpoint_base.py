@@ -131,6 +131,7 @@ def test_a_log_on_a_base_goes_on() -> None:
     assert asked.isdisjoint(entry_key(version) for version in (0, 1, 2))
 
 
+@pytest.mark.slow
 def test_a_handle_that_follows_a_log_lets_go_of_what_went(monkeypatch: pytest.MonkeyPatch) -> None:
     """RPL-1: older versions are read again from the entries, with the same result."""
     monkeypatch.setattr(folding, "REMOVED_MAX", 5)

@@ -144,6 +144,7 @@ def test_damage_of_a_checkpoint_changes_no_answer() -> None:
     assert said(store) == expected
 
 
+@pytest.mark.slow
 def test_damage_that_shows_while_a_handle_is_in_use_changes_no_answer() -> None:
     """CKP-6: parts are read when they are needed, which may be after they went."""
     store, table = grown(2)
@@ -174,6 +175,7 @@ def where(at: int) -> Any:
     return {"where": f"id > {at}"}
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_log_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """CKP-5, CKP-8: a checkpoint of another table, of other entries, or under a wrong version."""
     store, table = grown(3)
@@ -261,6 +263,7 @@ class Stopping(ForwardingStore):
         return self._write(lambda: super(Stopping, self).put_if_absent(key, body))
 
 
+@pytest.mark.slow
 def test_several_write_at_once() -> None:
     """CKP-7: writers of one version and of several. The hint may name any of them."""
     store, table = grown(8)
@@ -465,6 +468,7 @@ def bad_again(real: Any) -> Any:
     return again
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize(

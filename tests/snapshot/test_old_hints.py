@@ -152,6 +152,7 @@ def test_without_a_sound_checkpoint_an_expired_log_is_refused() -> None:
         handle(store, clock)
 
 
+@pytest.mark.slow
 def test_log_segments_are_written_after_expired_entries() -> None:
     """HIS-3: a block that lacks some of its entries keeps no later one from being written."""
     store, clock, _ = expired(0, 100)

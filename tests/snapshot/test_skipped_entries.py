@@ -185,6 +185,8 @@ def with_an_overflow_file(monkeypatch: pytest.MonkeyPatch) -> Table:
     return table
 
 
+@pytest.mark.slow
+@pytest.mark.share(2)
 @pytest.mark.parametrize("opened", ["before", "after"])
 def test_a_handle_that_only_appends_holds_no_more_for_an_overflow_file(
     opened: str, monkeypatch: pytest.MonkeyPatch

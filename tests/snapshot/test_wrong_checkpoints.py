@@ -166,7 +166,7 @@ def some_of(made: list[Forgery], seed: int, count: int) -> list[Forgery]:
 
 
 @pytest.mark.slow
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize(
     ("kind", "count"), [("rich", 160), ("plain", 60), ("expired", 40), ("reused", 40)]
@@ -198,6 +198,7 @@ def test_no_wrong_content_gives_any_wrong_answer(
             assert_same_or_refused(kind, forgery, name)
 
 
+@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("kind", ["rich", "plain"])
@@ -254,7 +255,8 @@ def test_what_only_all_files_together_show_is_seen_when_they_are_listed(change: 
     assert not verify(store_of({**bodies, **forged}), deep=True).ok
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
+@pytest.mark.share(4)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize(
     "change", ["path[0] is ..", "rows[0] is -1", "size missing", "id as string"]
@@ -272,7 +274,7 @@ def test_the_part_is_named_where_nothing_else_holds_the_state(change: str) -> No
     assert "tablefmt verify" in str(raised.value)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("what", [name for name in PATHS if name != "decomposed"])
 def test_no_engine_reads_a_path_that_is_none(what: str, tmp_path: Path) -> None:

@@ -57,7 +57,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, forked_python: Path) -> Iter
         master=MASTER,
         s3=True,
         **{
-            "spark.driver.memory": "2g",
+            "spark.driver.memory": "3g",
+            # More room for what is short-lived than jvms.py has for a JVM of seconds.
+            "spark.driver.extraJavaOptions": "-Xmn1200m",
             "spark.executor.memory": "1g",
             "spark.executor.extraJavaOptions": jvms.options(),
             # Two clusters that start in one second would share a folder, and the first to end
@@ -67,6 +69,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory, forked_python: Path) -> Iter
             "spark.executorEnv.PYTHONPATH": str(ROOT),
             "spark.sql.session.timeZone": ZONE,
             "spark.sql.shuffle.partitions": "2",
+            # Of tasks that fail, some fail once. The others fail for good, and Spark tries them 4
+            # times.
+            "spark.task.maxFailures": "2",
+            # Botocore would wait for the metadata of a cloud's machine.
+            "spark.executorEnv.AWS_EC2_METADATA_DISABLED": "true",
             "spark.sql.adaptive.enabled": "false",
             # For its user interface, which is off, Spark formats the plan of each query.
             "spark.sql.ui.explainMode": "simple",

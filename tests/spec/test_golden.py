@@ -43,6 +43,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str,
     return str(target), EXPECTED[request.param]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [name for name in GOOD if "remarks" not in EXPECTED[name]], indirect=True
 )
@@ -69,6 +70,7 @@ def test_the_package_reads_a_good_table(case: tuple[str, dict[str, Any]]) -> Non
     assert [shown for _, shown in times] == versions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", GOOD, indirect=True)
 def test_the_log_dump_reads_a_good_table(case: tuple[str, dict[str, Any]]) -> None:
     """No entry is refused, and the files and partition values agree (VAL-1, VAL-2, TIM-4)."""

@@ -78,6 +78,7 @@ for said in re.findall(r"\? (the name of a column of the types? ([a-z_ ]+)) \?",
 GRAMMAR = read_grammar(TEXT, SPECIALS)
 
 
+@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["condition", *(r for r in GRAMMAR.rules if "_test" in r)])
 def test_every_sentence_of_the_grammar_is_understood(rule: str) -> None:

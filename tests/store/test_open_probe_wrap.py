@@ -180,6 +180,7 @@ def test_a_missing_s3fs_names_the_extra(monkeypatch: pytest.MonkeyPatch):
         open_store("s3://bucket/x")
 
 
+@pytest.mark.slow
 def test_the_environment_leads_to_the_endpoint(
     s3_server: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -186,6 +186,7 @@ def test_a_timeout_is_no_answer(serve: Serve):
     assert isinstance(store.put_if_absent("_log/0", b"body"), NoAnswer)
 
 
+@pytest.mark.slow
 def test_a_refused_connection_is_no_answer(serve: Serve):
     """STO-5: no server listens at the address."""
     closed = ScriptedServer(always(Answer(200)))
@@ -195,6 +196,8 @@ def test_a_refused_connection_is_no_answer(serve: Serve):
     assert isinstance(store.put_if_absent("_log/0", b"body"), NoAnswer)
 
 
+@pytest.mark.slow
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("last", "kind"),
     [

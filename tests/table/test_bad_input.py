@@ -242,6 +242,7 @@ def test_a_missing_bucket_is_named(s3_server: S3Server) -> None:
             attempt("s3://no-such-bucket/t", storage_options=s3_server.options)
 
 
+@pytest.mark.slow
 def test_no_secret_gets_into_a_table_or_what_is_said_of_it(
     s3_server: S3Server, s3_uri: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -145,7 +145,7 @@ GROUPS = [NAMES, *([name] for name in SCANNER), [".a"], ["null"], ["a.b"], ["`"]
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("names", "far"), [*((names, False) for names in GROUPS), (NAMES[::5], True), ([".a"], True)]
 )
@@ -202,6 +202,7 @@ def test_every_verb_takes_every_name(names: list[str], far: bool) -> None:
     assert table.verify(deep=True).ok
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "name", [*SCANNER, "_metadata", ".a", "a.b", "null", "`", "a=b", " ", "x "]
 )

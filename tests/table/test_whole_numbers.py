@@ -77,6 +77,7 @@ def test_no_number_is_too_large_to_be_told(name: str, given: int) -> None:
         WHERE[name](table, given)
 
 
+@pytest.mark.slow
 def test_application_versions_and_deadlines_are_numbers_of_any_make() -> None:
     """CFL-7, CMT-8: kept as Python's."""
     table = new_table()

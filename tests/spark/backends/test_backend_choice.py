@@ -24,7 +24,7 @@ def plan_of(frame: Any) -> str:
     return str(frame._jdf.queryExecution().analyzed().toString())
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["native", "NATIVE", "arrow", "auto", None])
 def test_every_way_to_read_goes_by_it(
     spark: Any, uri: str, use_backend: Callable[..., None], name: str | None

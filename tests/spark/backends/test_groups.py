@@ -7,6 +7,7 @@ from typing import Any
 
 import hypothesis
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 
 from tablefmt.expressions.ddl import schema_from
@@ -43,6 +44,7 @@ def read(cell: str, kind: str) -> Any:
     return text
 
 
+@pytest.mark.slow
 @hypothesis.given(st.lists(ROW, min_size=1, max_size=8))
 def test_every_file_finds_its_values_again(rows: list[tuple[Any, ...]]) -> None:
     """VAL-2, DAT-8: exact, NULL is not empty text, floats are left to the files."""

@@ -102,7 +102,7 @@ def files_read(frame: Any, uri: str) -> int:
     return int(scan.metrics().apply("numFiles").value())
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_join_with_a_small_table_leaves_files_out(
     spark: Any, uri: str, execution: str, way: Callable[[Any, str], Any]
@@ -126,7 +126,7 @@ def test_a_join_with_a_small_table_leaves_files_out(
     assert files_read(filtered, uri) == 2
 
 
-@pytest.mark.share(10)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("way", [by_path, by_name])
 def test_partitions_of_every_type_prune_and_give_exact_values(

@@ -41,7 +41,7 @@ def changed(uri: str) -> tablefmt.Table:
     return table
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("backend", "limits"),
     [

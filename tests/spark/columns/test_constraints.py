@@ -36,7 +36,7 @@ WRITES: dict[str, Callable[[Any, Any, str], Any]] = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", WRITES)
 def test_one_bad_row_of_many_stops_every_writer(spark: Any, uri: str, name: str) -> None:
     """DAT-13: the error is ours, names the constraint, shows the row; nothing is visible."""

@@ -188,7 +188,7 @@ def test_expressions_mean_what_they_mean_in_spark(frame: Any) -> None:
     assert different == []
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("text", ERRORS)
 def test_what_is_an_error_in_spark_is_one_here(frame: Any, text: str) -> None:
     """SQL-1: overflow, division by zero, texts that are none of the type."""

@@ -77,7 +77,7 @@ WRITES: dict[str, Callable[[Any, Any, str], Any]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("backend", "name"),
     [

@@ -51,7 +51,7 @@ def new_row(spark: Any, name: str) -> Any:
     return spark.createDataFrame([(name, LONG_BEFORE, 1)], DDL)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("backend", "kind"),
     [

@@ -51,6 +51,7 @@ def connect_address(connect_log: Path, forked_python: Path) -> Iterator[str]:
         "spark.log.level": "ERROR",
         "spark.executor.syncLogLevel.enabled": "true",
         "spark.sql.shuffle.partitions": "2",
+        "spark.task.maxFailures": "2",
         "spark.sql.warehouse.dir": str(connect_log.parent / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.executor.memory": "1g",

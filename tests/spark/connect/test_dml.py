@@ -109,6 +109,7 @@ def test_values_may_be_a_matter_of_chance(connect: Any, table: Any) -> None:
     assert [100 <= v < 101 for i, v in found.items() if i > 8] == [True] * 3
 
 
+@pytest.mark.soak
 def test_parts_of_structs_are_set(connect: Any, tmp_path: Path) -> None:
     """SQL-5, MRG-1: a model in plain Python gives the same rows. New fields are added."""
     place = str(tmp_path / "parts")

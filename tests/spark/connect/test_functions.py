@@ -112,6 +112,7 @@ def test_variants_go_there_and_back_as_arrow_passes_them(connect: Any, uri: str)
         write(rows.selectExpr("id", "'text' as v"), uri)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("how", ["function", "format"])
 def test_a_row_that_breaks_a_constraint_stops_the_write(connect: Any, uri: str, how: str) -> None:
     """DAT-13: Spark's own expressions or Arrow in the workers check it. The error is ours."""
@@ -333,6 +334,7 @@ def test_a_query_of_the_table_itself_is_no_blind_append(connect: Any, uri: str) 
     assert table.refresh().version == before + 1
 
 
+@pytest.mark.soak
 def test_changes_of_every_kind_are_those_of_the_arrow_reader(connect: Any, uri: str) -> None:
     """INC-3, INC-5, INC-6: the method and the format give the same changes."""
     write(connect.range(6), uri)

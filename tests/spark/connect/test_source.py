@@ -206,6 +206,7 @@ def test_errors_have_their_attributes(connect: Any, uri: str) -> None:
         ).collect()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("query", "options", "kind", "names"),
     [

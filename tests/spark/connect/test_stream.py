@@ -75,6 +75,7 @@ def test_bad_input_is_refused_by_name(connect: Any, uri: str, tmp_path: Path) ->
             connect.readStream.format("tablefmt").options(**options).load(uri).printSchema()
 
 
+@pytest.mark.soak
 def test_null_where_none_was_allowed_stops_no_stream(
     connect: Any, uri: str, tmp_path: Path
 ) -> None:

@@ -258,7 +258,7 @@ def test_a_partition_column_that_is_not_there_is_named_in_sql(
 OURS = ["_change_type", "_commit_version", "_commit_timestamp", "_metadata", "__p", "_file_path"]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("write", WRITES)
 def test_columns_named_like_ours_hold_what_the_user_put_there(
     spark: Any, uri: str, write: Write

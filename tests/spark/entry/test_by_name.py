@@ -280,7 +280,7 @@ def in_frames(spark: Any, target: str, uri: str) -> Iterator[Callable[[], Any]]:
 Script = Callable[[Any, str, str], Iterator[Callable[[], Any]]]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("script", [in_sql, in_functions, in_frames])
 @pytest.mark.parametrize("door", ["path", "name"])
 def test_every_door_of_a_write_makes_the_same_versions(

@@ -125,6 +125,7 @@ def test_times_are_in_the_session_zone(spark: Any, src: str) -> None:
     assert spark.table("then").count() == 10
 
 
+@pytest.mark.soak
 def test_streams_read_clones(spark: Any, src: str, tmp_path: Path) -> None:
     """CLN-1, STR: rows that the source had deleted do not appear."""
     for shallow in (False, True):

@@ -29,7 +29,7 @@ def found(frame: Any) -> dict[int, Counter[Any]]:
     return rows
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("seed", "backend"),
     [
@@ -62,7 +62,7 @@ def test_windows_of_a_history_have_the_rows_of_the_model(
         history.net(a, b).check(found(new).get(b, Counter()), only="insert")
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("backend", ["native", "arrow"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_column_that_was_dropped_then_is_null(
@@ -123,7 +123,7 @@ FORMATS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 CHOSEN = [("native", *each) for each in FORMATS] + [("arrow", *each) for each in FORMATS[1:3]]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("backend", "options", "asked"), CHOSEN, ids=str)
 def test_the_format_reads_changes_by_options(
     spark: Any, uri: str, options: Any, asked: Any, backend: str, use_backend: Any

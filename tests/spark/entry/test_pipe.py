@@ -49,6 +49,7 @@ def shown(table: tablefmt.Table | str) -> list[Row]:
     return sorted((tuple(r.values()) for r in opened.to_arrow().to_pylist()), key=repr)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("content", ["append", "changes", "net"])
 def test_spark_brings_what_arrow_brings(
     spark: Any, uri: str, source: tablefmt.Table, content: str

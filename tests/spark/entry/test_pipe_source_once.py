@@ -61,6 +61,7 @@ def test_rows_lost_after_their_keys_were_compared_are_read_again_as_a_whole(
     assert done.rows == KEYS + 1
 
 
+@pytest.mark.soak
 def test_rows_lost_in_every_attempt_leave_target_and_cursor(
     spark: Any, uri: str, run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

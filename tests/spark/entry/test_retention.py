@@ -116,6 +116,7 @@ def left_over(uri: str) -> list[str]:
     return sorted({str(path) for path in Path(uri).rglob("*.parquet")} - live)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["native", "arrow"])
 def test_a_version_that_was_vacuumed_is_told_as_that(
     spark: Any, tmp_path: Path, backend: str

@@ -109,6 +109,7 @@ class InDeltasNames(InMethods):
         self.delta.delete()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("door", ["path", "name"])
 @pytest.mark.parametrize("way", [InSql, InMethods, InDeltasNames])
 def test_every_door_keeps_a_table_up_alike(

@@ -141,6 +141,7 @@ def test_the_codec_is_zstd_unless_another_is_asked_for(
     assert ids(uri) == list(range(1000))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("by", ["option", "property"])
 def test_optimized_writes_make_a_file_a_partition_not_a_file_a_task(
     spark: Any, uri: str, by: str
@@ -204,7 +205,7 @@ def test_a_partition_column_that_is_not_there_is_named(spark: Any, uri: str) -> 
 OURS = ["_change_type", "_commit_version", "_commit_timestamp", "_metadata", "__p"]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", OURS)
 def test_columns_named_like_ours_hold_what_the_user_put_there(
     spark: Any, uri: str, name: str

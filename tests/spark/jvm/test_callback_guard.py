@@ -120,6 +120,7 @@ def test_an_endless_line_takes_no_memory(server: Any) -> None:
     assert call(server, TOKEN) == b"!ysanswer\n"
 
 
+@pytest.mark.slow
 def test_many_that_say_nothing_keep_no_client_out(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ def test_wrapping_does_no_harm(kind: type[TablefmtError]) -> None:
     assert same(recovered(indented), error)
 
 
+@pytest.mark.slow
 @given(
     st.text(),
     st.lists(st.text()),

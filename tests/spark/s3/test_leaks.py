@@ -1,6 +1,7 @@
 """Spark shows credentials from options nowhere. There is a process for each backend.
 
-Before the job registers its session, it tries what needs a registration.
+Before the job registers its session, it tries what needs a registration. At each change,
+test_native.py and test_workers_credentials.py look at plans, settings and logs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from tests.spark.s3 import leaks_job
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("jars", ["native", pytest.param("arrow", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("jars", ["native", "arrow"])
 def test_credentials_show_nowhere(jars: str, tmp_path: Path) -> None:
     """Plans, SQL's descriptions, logs of both languages, entries, errors, the UI's REST answers."""
     done = subprocess.run(

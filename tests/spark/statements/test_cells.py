@@ -217,7 +217,7 @@ def everyday() -> Iterator[Any]:
 _names = itertools.count()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("scene", list(everyday()))
 def test_a_cell_with_an_update_of_sparks(scene: Scene, sessions: list[Any], tmp_path: Path) -> None:
     """CFL-2, CFL-3: the exception or none, the rows of every version, no data file touched."""

@@ -54,7 +54,7 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(11)
 @pytest.mark.parametrize("where", CONDITIONS)
 def test_a_delete_takes_the_rows_that_a_query_finds(spark: Any, t: str, where: str) -> None:
     """Spark's own query of the condition has its numbers in the code."""
@@ -86,7 +86,7 @@ def compilations(spark: Any) -> Callable[[], int]:
     return lambda: int(metrics.METRIC_COMPILATION_TIME().getCount())
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "statement",
     [

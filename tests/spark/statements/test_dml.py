@@ -82,6 +82,7 @@ def source(spark: Any, rows: list[Row]) -> Any:
     return spark.createDataFrame(rows, "id long, p string, v double")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("listed", [row_level_operations.LISTED_MAX, 1])
 def test_delete_takes_out_the_rows_for_which_the_condition_is_true(
     table: SparkTable, monkeypatch: pytest.MonkeyPatch, listed: int
@@ -94,6 +95,8 @@ def test_delete_takes_out_the_rows_for_which_the_condition_is_true(
     assert done.metrics["numDeletedRows"] == len(gone)
 
 
+@pytest.mark.share(2)
+@pytest.mark.share(2)
 @pytest.mark.share(2)
 def test_filter_tuples_are_conditions_too(spark: Any, table: SparkTable) -> None:
     """They mean the same as in `Table`, and the entry has the same text.
@@ -352,7 +355,7 @@ def flaky_delete(spark: Any, table: SparkTable) -> list[Row]:
     return live(lambda r: (r[0] + 1000) % 3 != 0)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("statement", "mode"),
     [

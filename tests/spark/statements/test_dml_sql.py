@@ -46,7 +46,7 @@ def told(spark: Any, text: str) -> dict[str, int]:
     return dict(row.asDict())
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("where", "gone"),
     [

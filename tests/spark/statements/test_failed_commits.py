@@ -109,7 +109,7 @@ def there(spark: Any, uri: str) -> Iterator[str]:
     execution._views.clear()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", READING)
 def test_a_statement_with_unknown_reads_leaves_no_file(
     spark: Any, there: str, backend: str, monkeypatch: pytest.MonkeyPatch, name: str
@@ -126,7 +126,7 @@ def test_a_statement_with_unknown_reads_leaves_no_file(
     assert everything(there) == before
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", BLIND)
 def test_a_statement_that_loses_a_race_leaves_nothing(
     spark: Any, there: str, backend: str, monkeypatch: pytest.MonkeyPatch, name: str
@@ -147,7 +147,7 @@ def test_a_statement_that_loses_a_race_leaves_nothing(
     assert everything(there) == sorted([*before, *after])
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", [name for name in BLIND if name != "REPLACE AS"])
 def test_a_statement_whose_outcome_is_unknown_keeps_all(
     spark: Any, there: str, backend: str, monkeypatch: pytest.MonkeyPatch, name: str

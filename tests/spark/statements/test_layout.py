@@ -75,6 +75,7 @@ def in_order(uri: str) -> list[str]:
     return [repr(tuple(row.items())) for part in parts for row in part.to_pylist()]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", ["minor", "major"])
 def test_a_compaction_by_spark_is_the_one_by_arrow(spark: Any, uri: str, kind: str) -> None:
     """CMP-1, CMP-2, LIN-1, TIM-2: the same groups, the same rows in the same order."""

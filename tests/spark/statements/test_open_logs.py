@@ -139,6 +139,7 @@ def test_few_logs_are_kept_and_those_used_last(tmp_path: Path) -> None:
     assert open_context(open_store(places[2])).view is first
 
 
+@pytest.mark.slow
 def test_other_credentials_are_another_reader(s3_server: S3Server, s3_uri: str) -> None:
     """One of them may see objects that the other may not."""
     options = s3_server.options

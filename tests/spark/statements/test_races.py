@@ -190,7 +190,7 @@ def test_any_two_on_other_rows_of_one_file_both_commit(
 EVERYDAY = [("MERGE", "MERGE"), ("DELETE", "UPDATE"), ("UPDATE", "DELETE")]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "names", [pytest.param(p, marks=() if p in EVERYDAY else pytest.mark.soak) for p in PAIRS]
 )
@@ -204,7 +204,7 @@ def test_of_one_row_that_both_change_the_later_statement_of_sql_is_told(
     check_later_was_refused(table, names, ended, before)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("backend", ["native", "arrow"])
 @pytest.mark.parametrize("names", [("UPDATE", "MERGE"), ("MERGE", "UPDATE")])
 def test_of_one_row_that_both_change_the_later_verb_is_told(

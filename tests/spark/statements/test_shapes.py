@@ -24,7 +24,7 @@ def cases() -> Iterator[Any]:
             yield pytest.param(by, history, shape, settings, id=name, marks=marks)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("partition_by", "history", "shape", "settings"), list(cases()))
 def test_a_shape_of_plan_gives_the_rows_of_the_model(
     spark: Any,

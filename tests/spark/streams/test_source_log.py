@@ -95,7 +95,7 @@ def by_version(found: Counter[Any]) -> dict[int, Counter[Any]]:
     return versions
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("limits", [{"maxFilesPerTrigger": 1}, {"maxBytesPerTrigger": "3kb"}])
 def test_a_feed_of_a_random_history_is_that_of_the_model(seed: int, limits: Any) -> None:

@@ -378,7 +378,7 @@ def run_as(form: str, feed: Feed, uri: str, frame: Any = None) -> None:
     ended(lambda: writer.option("checkpointLocation", str(feed.checkpoint)).start())
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_another_batch_under_a_used_number_is_refused(
     feed: Feed, uri: str, tmp_path: Path, form: str
@@ -402,7 +402,7 @@ def test_another_batch_under_a_used_number_is_refused(
     assert_no_other_files(uri)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_batch_that_is_repeated_is_applied_already(feed: Feed, uri: str, form: str) -> None:
     """STR-11, STR-12: Spark was killed between our commit and its note; the source has grown."""

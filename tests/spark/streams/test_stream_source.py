@@ -61,7 +61,7 @@ def test_a_stream_gives_what_is_there_and_then_what_comes(
     assert nothing == []
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -58,7 +58,7 @@ def assert_whole(store: Store, work: Work) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", WORKS)
 @pytest.mark.parametrize(
     "fault", ["kill_after", pytest.param("kill_before", marks=pytest.mark.soak)]

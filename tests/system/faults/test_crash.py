@@ -145,7 +145,7 @@ class SelfKiller(FaultyStore):
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_sigkill_at_any_request_on_a_local_disk_leaves_all_or_nothing(

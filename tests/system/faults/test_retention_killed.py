@@ -170,7 +170,7 @@ def finish(store: Store, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", WORKS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_stopped_at_any_request_it_harms_nothing(name: str, fault: Any) -> None:
@@ -226,7 +226,7 @@ def test_sigkill_at_any_request_harms_nothing(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", WORKS)
 def test_a_disk_that_fills_up_harms_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -109,6 +109,7 @@ def test_processes_that_append_at_once_lose_nothing(tmp_path: Path) -> None:
     assert_sound(store)
 
 
+@pytest.mark.slow
 def test_appends_beside_overwrites_end_as_their_order_says(tmp_path: Path) -> None:
     """CFL-3: the rows equal a replay in the order of the acknowledged versions."""
     uri = str(tmp_path / "t")
@@ -142,6 +143,7 @@ def test_of_processes_that_create_at_once_one_makes_the_table(tmp_path: Path) ->
     assert_sound(LocalStore(uri))
 
 
+@pytest.mark.slow
 def test_processes_that_change_different_rows_of_one_file_all_commit(tmp_path: Path) -> None:
     """CFL-10, CFL-17, CFL-18: MERGEs whose keys interleave, UPDATEs and DELETEs."""
     table = tablefmt.create(tmp_path / "t", "id BIGINT, p STRING")

@@ -103,7 +103,7 @@ def test_writers_at_once_lose_nothing(server: RealServer) -> None:
     assert (report.findings, report.unnamed) == ((), ())
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_lost_answer_is_neither_lost_nor_doubled(server: RealServer) -> None:
     """CMT-1, STO-4, STO-5: every sixth answer of the server never comes."""
     uri = server.new_root()

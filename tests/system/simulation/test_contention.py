@@ -110,6 +110,7 @@ def test_of_32_writers_hardly_anyone_puts_more_than_64_times() -> None:
     assert percentile(world.puts, 0.5) <= 4
 
 
+@pytest.mark.slow
 def test_waiting_saves_most_puts_and_costs_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """CMT-10: the known-bad protocol goes on at once after every lost race."""
     waiting = contend(32, 40)

@@ -212,7 +212,7 @@ PAIRS = tuple(pair for pair in combinations(STATEMENTS, 2) if pair != ("minor", 
 
 
 @pytest.mark.slow
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("names", PAIRS, ids=" + ".join)
 def test_any_two_statements_under_any_two_faults(names: tuple[str, str]) -> None:
     """CMT-6, CFL-3, CFL-6, CFL-13 .. CFL-15."""

@@ -163,7 +163,7 @@ def everyday(cell: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("cell", CELLS, ids=name_of)
 def test_a_cell_of_granularities_file_and_row(cell: dict[str, Any]) -> None:
     """CFL-3, CFL-8 .. CFL-15: the exception or none, the rows of every version, no data read."""
@@ -183,7 +183,7 @@ def test_every_way_into_a_cell_of_granularities_file_and_row(cell: dict[str, Any
 
 
 @pytest.mark.slow
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("earlier", EARLIER)
 def test_an_overwrite_that_commits_later_replaces_what_is_there_then(

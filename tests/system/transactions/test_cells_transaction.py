@@ -75,7 +75,7 @@ MODES = {
 
 
 @pytest.mark.slow
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("scopes", [ONE, DISJOINT, TABLE])
 @pytest.mark.parametrize(("earlier", "later", "delete_mode"), sorted(MODES))
 def test_a_cell_of_granularity_transaction(

@@ -145,7 +145,7 @@ def play(seed: int, **properties: Any) -> World:
 
 
 @pytest.mark.slow
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("granularity", ["row", "file", "transaction"])
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_no_row_comes_back_and_none_is_lost(granularity: str, mode: str) -> None:

@@ -59,7 +59,7 @@ def check_both(granularity: str, level: str, seeds: Sequence[int]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("level", [SERIAL, WRITES])
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 def test_random_histories_are_explained(granularity: str, level: str) -> None:
@@ -82,7 +82,8 @@ def test_thousands_of_histories_are_explained(
 QUIET = ("append", "delete", "delete", "update", "update", "copy", "minor", "minor", "major")
 
 
-@pytest.mark.share(2)
+@pytest.mark.slow
+@pytest.mark.share(4)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("level", [SERIAL, WRITES])
 def test_histories_of_many_transactions_are_explained(level: str, mode: str) -> None:

@@ -124,7 +124,7 @@ def rival(table: Table, number: int, compacting: bool) -> Callable[[], Any]:
     return commit
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [*LATE, *COMPACTIONS])
 def test_rounds_of_rivals_cost_their_entries_and_no_data_file(name: str) -> None:
     """CMT-4, CMT-6, CFL-13, CFL-14: each of 20 rounds has one concurrent commit, each read once."""

@@ -131,6 +131,7 @@ def by_day(store: MemoryStore, **properties: Any) -> Table:
     return table
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 @pytest.mark.parametrize("granularity", [*GRANULARITIES, "transaction"])
 @pytest.mark.parametrize("level", LEVELS)
