@@ -16,7 +16,7 @@ import pyarrow as pa
 from tablefmt.cli.output import Json, plain_column, progress
 from tablefmt.errors import VersionNotFoundError
 from tablefmt.expressions.generated_columns import check_conditions, generated_expressions
-from tablefmt.log.entry_json import cursors_to_json, derived_to_json
+from tablefmt.log.entry_json import cursors_to_json, derived_to_json, scope_to_json
 from tablefmt.log.log_reader import kept_from, read_each
 from tablefmt.log.metadata_json import schema_to_json
 from tablefmt.log.overflow_metadata import read_deletes, read_overflow
@@ -25,9 +25,6 @@ from tablefmt.model.log_entry import (
     Lineage,
     Metadata,
     OverflowFile,
-    PartitionScope,
-    PredicateScope,
-    Scope,
 )
 from tablefmt.model.positions import decode_positions, delete_columns, marks_of
 from tablefmt.model.times import show_time
@@ -62,7 +59,7 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
             "isolation": basis.isolation,
             "granularity": basis.granularity,
             "blind": basis.blind,
-            "scope": _scope(basis.scope),
+            "scope": scope_to_json(basis.scope),
             **({} if basis.predicate is None else {"predicate": basis.predicate}),
         },
         "added": added_files(store, entry, metadata),
@@ -223,14 +220,6 @@ def _spread(rows: list[Json], group: str, name: str, values: list[Any]) -> None:
     for row, value in zip(rows, values, strict=True):
         if group == "partition" or value is not None:
             row.setdefault(group, {})[name] = value
-
-
-def _scope(scope: Scope) -> Json | None:
-    if isinstance(scope, PartitionScope):
-        return {"partitions": [list(values) for values in scope.values]}
-    if isinstance(scope, PredicateScope):
-        return {"predicate": scope.predicate}
-    return None
 
 
 def checked_entries(store: Store) -> Iterator[tuple[Entry, Metadata]]:

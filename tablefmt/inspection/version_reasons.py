@@ -25,8 +25,6 @@ from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.file_history import FileHistory
 
-CAUSES = ("readable", "not_committed", "given_up", "missing_files", "damaged")
-
 MISSING_MAX = 10
 """Missing files that a report names."""
 

@@ -234,7 +234,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             "granularity": entry.basis.granularity,
             "isolation": entry.basis.isolation,
             "read_version": entry.basis.read_version,
-            "scope": _scope_to_json(entry.basis.scope),
+            "scope": scope_to_json(entry.basis.scope),
         },
         totals=totals_to_json(entry.totals),
     )
@@ -290,7 +290,8 @@ def totals_to_json(totals: Totals) -> dict[str, int]:
     return document
 
 
-def _scope_to_json(scope: Scope) -> dict[str, Any] | None:
+def scope_to_json(scope: Scope) -> dict[str, Any] | None:
+    """Return what an entry says of the rows that a statement replaced. None: of no rows."""
     if isinstance(scope, PartitionScope):
         return {"partitions": [list(values) for values in scope.values]}
     if isinstance(scope, PredicateScope):

@@ -22,8 +22,6 @@ from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.staging import plan_of_staged
 from tablefmt.session.table_context import TableContext
 
-VERDICTS = ("may_follow", "conflict", "already_applied", "overtaken", "committed", "not_judged")
-
 CONCURRENT = pa.schema(
     [
         pa.field("version", pa.int64(), nullable=False),

@@ -52,7 +52,6 @@ _ONE_PUT_BYTES = 2 * ENTRY_BYTES_MAX
 """Every entry is one request: two requests of a create would not be one condition."""
 _ONE_GET_BYTES = 64 << 20
 _MAX_CODE_CHARACTERS = 60
-_ENDPOINT = re.compile(r"https?://[^@?#]+", re.IGNORECASE)
 
 
 class AzureStore(CloudStore):

@@ -89,8 +89,6 @@ try:
 except ImportError:
     s3fs = None
 
-_OF_ONE_OBJECT = frozenset({"read", "delete"})
-"""Verbs of requests that an absent object may answer."""
 _MISTAKES = (TypeError, AttributeError, NameError, LookupError, AssertionError, MemoryError)
 """Errors of reading a body that a second request would not mend."""
 _PARALLEL_GETS = 64

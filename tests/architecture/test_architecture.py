@@ -420,3 +420,29 @@ def test_names_are_folded_in_one_place() -> None:
         if isinstance(node, ast.Attribute) and node.attr == "casefold"
     ]
     assert {place.split(":")[0] for place in bare} == {"tablefmt.model.name_matching"}, bare
+
+
+def undocumented(node: ast.AST, owner: str = "") -> Iterator[tuple[int, str]]:
+    """Yield each public class, function and method without a docstring, except overloads."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        marks = {ast.unparse(mark).rpartition(".")[2] for mark in child.decorator_list}
+        if child.name.startswith("_") or marks & {"overload", "setter"}:
+            continue
+        name = f"{owner}{child.name}"
+        if ast.get_docstring(child) is None:
+            yield child.lineno, name
+        if isinstance(child, ast.ClassDef):
+            yield from undocumented(child, f"{name}.")
+
+
+def test_everything_public_has_a_docstring() -> None:
+    probe = "class A:\n  'A.'\n  def b(self): 0\n  @overload\n  def c(self): 0\ndef d(): 0"
+    assert [*undocumented(ast.parse(probe))] == [(3, "A.b"), (6, "d")]
+    found = [
+        f"{name}:{line} {what}"
+        for name, tree in trees().items()
+        for line, what in undocumented(tree)
+    ]
+    assert found == []

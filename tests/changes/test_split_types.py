@@ -263,6 +263,7 @@ def check_parts(history: History, message: str, after: int, ending: int) -> None
     assert at == ending, message
 
 
+@pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(16))
 def test_rows_are_exact_or_the_range_is_refused(seed: int) -> None:

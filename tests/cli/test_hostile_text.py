@@ -165,6 +165,7 @@ def test_json_holds_the_text_as_it_is(uri: str) -> None:
     assert record["added"][0]["partition"] == {"p": TEXT}
 
 
+@pytest.mark.slow
 @pytest.mark.broken_tables
 def test_the_second_reader_prints_none_either(uri: str) -> None:
     """SEC-1: tools/logdump.py, as text and as JSON."""

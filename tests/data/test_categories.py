@@ -17,7 +17,6 @@ from tablefmt.errors import SchemaMismatchError
 
 WORDS = ["a", None, "b", "a"]
 ID = [1, 2, 3, 4]
-VIEWS = pa.dictionary(pa.uint8(), pa.string_view())
 
 
 def _views(words: list[str | None]) -> pa.Array:

@@ -217,6 +217,7 @@ def test_the_checksum_is_of_the_last_bytes_and_of_the_whole_footer() -> None:
     ] * 5
 
 
+@pytest.mark.slow
 def test_a_footer_longer_than_one_read_is_checked_too(tmp_path: Path) -> None:
     """ADD-7: thousands of columns have a footer of hundreds of kB."""
     wide = pa.table({f"column {i}": [i] for i in range(1_500)})

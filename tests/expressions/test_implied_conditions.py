@@ -160,6 +160,7 @@ def _leaf(name: str, op: str, value: Any) -> Any:
     return Comparison(field, op, value)
 
 
+@pytest.mark.slow
 @examples(20)
 @given(rows=ROWS, predicate=TREES)
 def test_it_selects_the_same_rows_that_writers_make(rows: list[Any], predicate: Any) -> None:

@@ -82,6 +82,7 @@ def test_a_clone_has_the_rows_and_the_definition_of_its_source(
     assert alike(old.to_arrow()) == alike(source.to_arrow(version=2))
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_clone_and_its_source_change_apart(tmp_path: Path, shallow: bool) -> None:
     """CLN-1, CLN-2: DML, compaction, restore, vacuum, checkpoint and drop of the clone."""

@@ -49,6 +49,7 @@ def rows_without_control_characters() -> pa.Table:
     return rows.filter(pc.fill_null(pc.not_equal(rows["region"], "x\ny"), True))
 
 
+@pytest.mark.slow
 def test_renamed_and_dropped_columns_and_a_name_used_again(tmp_path: Path) -> None:
     """IMP-4, IMP-5: columns are found by field id, at every depth and version."""
     from pyiceberg.expressions import LessThan

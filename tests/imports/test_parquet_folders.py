@@ -69,6 +69,7 @@ def test_a_hive_folder_is_a_table_before_and_after_every_change(tmp_path: Path) 
     assert alike(reopened.to_arrow()) == alike(rows)
 
 
+@pytest.mark.slow
 def test_conditions_and_columns_are_read_as_of_any_table(tmp_path: Path) -> None:
     """DAT-4, DAT-8: by partition, by bounds, by rows; count, limit, changed columns."""
     rows = hive(tmp_path / "t")

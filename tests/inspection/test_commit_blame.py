@@ -111,6 +111,7 @@ def test_counts_are_those_of_the_change_feed(seed: int) -> None:
             assert row[mine] == of[theirs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 5])
 def test_rows_of_files_add_up(seed: int) -> None:
     """LIN-1: rows that came less rows that went, of a file and its inputs, are its live rows."""

@@ -160,6 +160,7 @@ def test_a_table_without_rows_has_a_page() -> None:
     assert "No commit met a concurrent one." in read.text
 
 
+@pytest.mark.slow
 def test_two_thousand_columns_are_listed() -> None:
     names = [f"c{number}" for number in range(2000)]
     table = tablefmt.create(memory().uri, ", ".join(f"{name} INT" for name in names))

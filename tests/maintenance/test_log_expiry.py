@@ -218,6 +218,7 @@ def test_without_any_checkpoint_it_is_refused() -> None:
         assert not table.verify().ok
 
 
+@pytest.mark.slow
 def test_a_missing_entry_that_is_kept_is_damage() -> None:
     """LOG-2, LOG-8."""
     store, table, clock, _ = long_log()
@@ -349,6 +350,7 @@ def test_an_attempt_that_stalled_is_rejected_where_its_version_was_given_up(know
     assert ids(fresh) == sorted([*sound, 99])
 
 
+@pytest.mark.slow
 @pytest.mark.broken_tables
 def test_an_attempt_of_which_an_answer_was_lost_stays_unknown() -> None:
     """RET-9, CMT-1: the first put may have been accepted before its version was given up."""
@@ -485,6 +487,7 @@ def test_two_expirers_at_once_do_no_more_than_one() -> None:
     assert_sound(store)
 
 
+@pytest.mark.slow
 def test_a_spark_table_does_the_same_on_the_driver() -> None:
     """RET-1, RET-5, RET-9: no session is asked."""
     from tablefmt.spark.entry.spark_table import SparkTable

@@ -365,6 +365,7 @@ def test_giving_up_files_stops_at_any_request(each: int, sound: MemoryStore) -> 
     assert stopped >= 2
 
 
+@pytest.mark.slow
 def test_a_repair_beside_a_writer_loses_no_commit(sound: MemoryStore) -> None:
     """VFY-4, CFL-11: another commit before every request; one that needs the file is refused."""
     damaged = copy_to(sound, memory())

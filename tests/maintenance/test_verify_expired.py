@@ -115,6 +115,7 @@ def test_rows_of_a_file_from_before_that_are_live_are_found() -> None:
         assert found == ([] if sound else [(entry_key(entry.version), "LIN-2")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(None, marks=pytest.mark.soak)])
 def test_any_history_is_verified_after_it_was_expired(seed: int | None) -> None:
     """LOG-8, RET-9: `verify` finds nothing, and only errors of the package are raised."""

@@ -85,6 +85,7 @@ def test_no_reader_sees_the_fields(table: tablefmt.Table) -> None:
             table.to_arrow(where=f"{word} IS NULL")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpointed", [False, True])
 def test_conditions_on_columns_skip_partitions(table: tablefmt.Table, checkpointed: bool) -> None:
     """HID-4."""

@@ -100,6 +100,7 @@ def killed_everywhere(run: Run, fault: Any) -> list[list[int]]:
     raise AssertionError("it never ends")
 
 
+@pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
@@ -286,6 +287,7 @@ def cursor_first(source: Store, target: Store) -> None:
         there.append(taken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "wrong"),
     [(cursor_apart, [1, 2, 3, 4, 4, 5, 5]), (cursor_first, [1, 2, 3])],

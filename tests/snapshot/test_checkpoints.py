@@ -203,6 +203,7 @@ def test_a_checkpoint_of_another_log_is_not_used(monkeypatch: pytest.MonkeyPatch
     assert ids(handle(store)) == sorted([*expected[1], 77])
 
 
+@pytest.mark.slow
 def test_a_lost_hint_costs_requests_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """CKP-8, LOG-6: checkpoints of long logs are found by a listing; the hint is written again."""
     monkeypatch.setattr(log_opening, "LONG_LOG", 10)

@@ -208,6 +208,7 @@ def test_a_handle_that_only_appends_holds_no_more_for_an_overflow_file(
     assert ids(table) == ids(handle(table.context.store)) == [1, 2, 3, *range(100, 140)]
 
 
+@pytest.mark.slow
 def test_a_reader_of_a_log_with_an_overflow_file_gets_entries_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

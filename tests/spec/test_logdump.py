@@ -70,6 +70,7 @@ def test_it_runs_where_there_is_no_package(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_commands_are_one() -> None:
     """`python tools/logdump` and `python tools/logdump.py`, which the public contract names."""
     one = run(golden("appends"), "--json")

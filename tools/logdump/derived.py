@@ -31,7 +31,6 @@ PART = {
     "footer_sha256": HEX64,
     "files": positive,
 }
-BOUNDS = {"lower?": object, "upper?": object, "nulls?": natural, "nans?": natural}
 SEGMENT = {
     **PART,
     "gone": (None, str),

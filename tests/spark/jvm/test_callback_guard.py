@@ -77,6 +77,7 @@ def call(server: Any, token: str, pause: float = 0) -> bytes:
         return connection.recv(100)
 
 
+@pytest.mark.slow
 def test_who_has_the_token_is_answered_at_any_time(server: Any) -> None:
     assert call(server, TOKEN, pause=0.7) == b"!ysanswer\n"
     assert server.served.calls == 1

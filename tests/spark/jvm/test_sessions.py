@@ -61,6 +61,7 @@ def test_values_are_made_once_a_session_and_the_last_used_stay() -> None:
     assert made == ["one a", "two a", "one b", "two a"]
 
 
+@pytest.mark.slow
 def test_a_context_that_stops_or_goes_takes_its_values_along() -> None:
     cache: SessionCache[str] = SessionCache(9)
     contexts = [Context() for _ in range(3)]

@@ -309,6 +309,7 @@ def goes_wrong(wrong: Wrong, seed: int) -> bool:
     return fault(history, wrong.level == SERIAL or wrong.granularity == "transaction") is not None
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.broken_tables
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
