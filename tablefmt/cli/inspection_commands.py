@@ -44,7 +44,7 @@ def report(uri: str, as_json: bool, options: Json, path: str) -> None:
 @click.option("--since", type=STATE, help="The first version, inclusive. Default: all in the log.")
 @click.option("--until", type=STATE, help="The last version, inclusive. Default: the newest.")
 def conflicts_command(uri: str, as_json: bool, options: Json, since: Point, until: Point) -> None:
-    """Print which commits met concurrent ones, rebased or refused, by pair of operations."""
+    """Print which commits met concurrent ones, rebased or refused."""
     table = open_table(uri, options)
     first, last = (None if each is None else version_of(table, each) for each in (since, until))
     found = table.conflicts(starting_version=first, ending_version=last)

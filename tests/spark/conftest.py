@@ -58,7 +58,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, forked_python: Path) -> Iter
         s3=True,
         **{
             "spark.driver.memory": "3g",
-            # More room for what is short-lived than jvms.py has for a JVM of seconds.
+            # More for short-lived objects than jvms.py has for a JVM of seconds.
             "spark.driver.extraJavaOptions": "-Xmn1200m",
             "spark.executor.memory": "1g",
             "spark.executor.extraJavaOptions": jvms.options(),

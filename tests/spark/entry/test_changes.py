@@ -58,7 +58,7 @@ def test_changes_by_time_equal_those_of_the_arrow_backend(table: tablefmt.spark.
 def test_chained_windows_turn_one_snapshot_into_the_next(
     table: tablefmt.spark.SparkTable,
 ) -> None:
-    """INC-1, INC-3: of one commit, and up to the last one."""
+    """INC-1, INC-3: windows of one commit, and those up to the last one."""
     states = [[repr(tuple(r)) for r in table.to_df(version=v).collect()] for v in range(7)]
     for low in range(6):
         for high in {low + 1, 6}:
