@@ -6,7 +6,7 @@ too; the partitions of both may be disjoint. Spec: CFL-8, CFL-10, CFL-11, CFL-17
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -49,7 +49,7 @@ from tablefmt.model.log_entry import (
     Scope,
 )
 from tablefmt.model.scalar_values import decode, encode
-from tablefmt.model.schema import Primitive, Schema
+from tablefmt.model.schema import Primitive, Schema, with_hidden_columns
 
 
 @dataclass(slots=True)
@@ -319,7 +319,7 @@ def _listed(scope: PartitionScope, metadata: Metadata | None) -> Partitions:
 def _condition(text: str, schema: Schema) -> Predicate:
     # A transaction compares its own scope with every concurrent commit, so cache the parsed text.
     # A scope names hidden partition fields like columns (HID-4).
-    return parse_predicate(text, replace(schema, fields=schema.with_hidden, hidden=()))
+    return parse_predicate(text, with_hidden_columns(schema))
 
 
 def _inside(scope: PartitionScope, condition: Predicate, metadata: Metadata) -> Partitions | None:

@@ -1,34 +1,36 @@
-"""Comparison of a file's rows with the bounds and counts that the log has of them. Pure.
+"""Comparison of a file's rows with the bounds, counts and partition that the log has of them. Pure.
 
-Spec: VAL-2, VAL-3, ADD-1, ADD-4.
+Spec: VAL-2, VAL-3, ADD-1, ADD-4, HID-3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.errors import ConstraintViolationError
 from tablefmt.model.arrow_types import arrow_type
-from tablefmt.model.schema import Field, is_nested
+from tablefmt.model.partition_transforms import declared, transform_of
+from tablefmt.model.schema import Field, Schema, is_nested
 
 
 class BoundCheck:
     """Bounds and counts of one file, and the rows seen so far."""
 
-    def __init__(self, file: pa.Table, fields: Iterable[Field]) -> None:
-        """Take the log's columns of the file, in the types of the fields (`typed_bounds`)."""
+    def __init__(self, file: pa.Table, schema: Schema) -> None:
+        """Take the log's columns of the file, in the types of the schema (`typed_bounds`)."""
         names = set(file.column_names)
         self._file = file
         self._names = names
         self._rows = self._known("rows").as_py()
         self._fields = [
             field
-            for field in fields
+            for field in schema.fields
             if not is_nested(field.type)
             and any(f"{group}.{field.id}" in names for group in ("lower", "upper", "nulls", "nans"))
         ]
+        self._schema = schema
+        self._hidden = [field for field in schema.hidden if f"partition.{field.id}" in names]
         self._nulls: dict[int, int] = {}
         self._nans: dict[int, int] = {}
         self.problem = ""
@@ -56,6 +58,8 @@ class BoundCheck:
                 nans = pc.sum(pc.is_nan(values)).as_py() or 0
                 self._nans[field.id] = self._nans.get(field.id, 0) + nans
             self._compare(field, values)
+        for field in self._hidden:
+            self._compare_partition(field, batch)
 
     def _compare(self, field: Field, values: pa.Array) -> None:
         lower, upper = (self._known(f"{group}.{field.id}") for group in ("lower", "upper"))
@@ -68,6 +72,23 @@ class BoundCheck:
             self.problem = f"it has a value of {field.name!r} below the lower bound in the log"
         elif upper.is_valid and high.is_valid and pc.greater(high, upper).as_py():
             self.problem = f"it has a value of {field.name!r} above the upper bound in the log"
+
+    def _compare_partition(self, field: Field, batch: pa.RecordBatch) -> None:
+        made = transform_of(field, self._schema)
+        at = batch.schema.get_field_index(made.column.physical)
+        if at < 0 or self.problem:
+            return
+        try:
+            values = made.values(batch.column(at).cast(arrow_type(made.column.type)))
+        except (pa.ArrowException, ConstraintViolationError):
+            return
+        known = self._known(f"partition.{field.id}")
+        same = pc.equal(values, known) if known.is_valid else pc.is_null(values)
+        if not pc.all(pc.fill_null(same, False), min_count=0).as_py():
+            self.problem = (
+                f"it has a row of another partition: {declared(field, self._schema)} is "
+                f"{known.as_py()} in the log (HID-3)"
+            )
 
     def finish(self) -> str:
         """Return the first contradiction, after all rows were seen; "" if there is none."""

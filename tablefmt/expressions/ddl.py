@@ -24,6 +24,7 @@ from tablefmt.expressions.sql_parser import ddl_problem, misplaced_comma, tokens
 from tablefmt.expressions.sql_vocabulary import as_quoted, is_typed_name, is_word
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.identity_columns import read_identity, shown_identity
+from tablefmt.model.name_matching import folded
 from tablefmt.model.scalar_values import decode_value
 from tablefmt.model.schema import (
     DEPTH_MAX,
@@ -46,6 +47,9 @@ DDL_MAX = 1_000_000
 
 _SPARK = Dialect.get_or_raise("spark")
 _CHARACTERS = re.compile(r"(?:var)?char\(\d+\)")
+_BY_BYTES = "spark.UTF8_BINARY"
+"""The collation that all text of a table has. SHOW CREATE TABLE writes it out."""
+_BY_BYTES_TYPE = re.compile(" collate UTF8_BINARY$", re.IGNORECASE)
 _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 """Key in Spark's column metadata for the declared type of a STRING."""
 EXPRESSION = "delta.generationExpression"
@@ -185,6 +189,7 @@ def _type_from_json(value: Any, path: str, depth: int) -> Type:
     if depth > DEPTH_MAX:
         raise SchemaMismatchError(f"the schema nests deeper than {DEPTH_MAX} levels", [path])
     if isinstance(value, str):
+        value = _BY_BYTES_TYPE.sub("", value)
         if _CHARACTERS.fullmatch(value):
             raise _no_length(path, value)
         try:
@@ -210,10 +215,12 @@ def _field_from_json(value: Mapping[str, Any], path: str, depth: int) -> Field:
     name = value["name"]
     where = f"{path}.{name}" if path else name
     metadata = value.get("metadata") or {}
-    if metadata.get("__COLLATIONS"):
+    if set((metadata.get("__COLLATIONS") or {}).values()) - {_BY_BYTES}:
         # Text would silently compare differently from the declared collation.
         raise _refused(where, "STRING with a collation")
     kind, text = value["type"], None
+    if isinstance(kind, str):
+        kind = _BY_BYTES_TYPE.sub("", kind)
     if not path and is_length(kind):
         kind, text = "string", kind
     elif not path and kind == "string" and is_length(metadata.get(_RAW_TYPE)):
@@ -393,6 +400,8 @@ def _ddl_field(node: exp.Expression, path: str) -> Field:
             nullable = False
         elif isinstance(kind, exp.CommentColumnConstraint):
             comment = kind.this.name or None
+        elif isinstance(kind, exp.CollateColumnConstraint) and _is_by_bytes(kind):
+            continue
         else:
             raise SchemaMismatchError(
                 f"column {where!r}: {constraint.sql('spark')} is not supported in a schema; leave "
@@ -404,6 +413,11 @@ def _ddl_field(node: exp.Expression, path: str) -> Field:
     if not path and is_length(text):
         return Field(0, name, name, Primitive("string"), nullable, text=text, comment=comment)
     return Field(0, name, name, _ddl_type(given, where), nullable, comment=comment)
+
+
+def _is_by_bytes(kind: exp.CollateColumnConstraint) -> bool:
+    """Return whether the collation is the order that all text has."""
+    return folded(str(kind.this.name)) == "utf8_binary"
 
 
 def _ddl_type(node: exp.DataType, path: str) -> Type:

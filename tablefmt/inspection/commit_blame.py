@@ -45,7 +45,7 @@ from tablefmt.log.log_reader import kept_from
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.log_entry import NOT_LOGICAL, Entry, Lineage, Metadata
 from tablefmt.model.name_matching import there_are
-from tablefmt.model.schema import Schema
+from tablefmt.model.schema import Schema, with_hidden_columns
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
 
@@ -72,6 +72,11 @@ class Target:
         predicate = None if self.selection is None else self.selection.predicate
         if predicate is None:
             return np.ones(len(ids), np.bool_)
+        if set(fields(predicate)) - {field.id for field in schema.fields} - parts:
+            raise InvalidArgumentError(
+                f"the partitioning changed in these versions, so {self.text} is not known for all "
+                "files; give `where`, or later versions"
+            )
         known = [n for n in files.column_names if "." in n
                  and int(n.partition(".")[2]) in fields(predicate)]  # fmt: skip
         columns = of_partitioning(files.select(["rows", *known]), parts)
@@ -431,15 +436,18 @@ def _target(
     if partition is None:
         text = where if isinstance(where, str) else repr(where)
         return Target(f"condition {text:.300}", None, select_rows(where, metadata.schema))
-    names = [field.name for field in metadata.partition_fields if field.transform is None]
+    names = [field.name for field in metadata.partition_fields]
     unknown = [name for name in partition if name not in names] if partition else ["{}"]
     if unknown:
         raise InvalidArgumentError(
             f"{unknown[0]!r:.200} is not a partition column; {there_are(unknown[0], names)}"
         )
-    parts = [_is_value(name, value, metadata.schema) for name, value in partition.items()]
-    predicate = all_of(parts)
-    selection = RowSelection(predicate, filter_of(predicate, metadata.schema))
+    columns = with_hidden_columns(metadata.schema)
+    predicate = all_of([_is_value(name, value, columns) for name, value in partition.items()])
+    # No row has the value of a hidden field, so files are chosen as a whole.
+    hidden = {field.id for field in metadata.schema.hidden} & set(fields(predicate))
+    rows = None if hidden else filter_of(predicate, metadata.schema)
+    selection = RowSelection(predicate, rows)
     shown = ", ".join(f"{name} = {value}" for name, value in partition.items())
     return Target(f"partition {shown:.300}", None, selection)
 

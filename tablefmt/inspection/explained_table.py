@@ -67,7 +67,8 @@ class ExplainedTable(ReadableTable):
 
         Args:
             file: path or id of a file, also of one that is no longer live.
-            partition: values by partition column; None is NULL, and text is cast to the column.
+            partition: values by partition column, or by hidden field such as `ts_day`. None is
+                NULL, and text is cast to the column.
             where: condition of `scan`.
             starting_version: first version to search, or a tag. Default: all that the log has.
             ending_version: last version to search, or a tag. Default: the newest.

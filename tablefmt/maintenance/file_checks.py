@@ -21,7 +21,7 @@ from tablefmt.data.file_verification import MISSING, check_file
 from tablefmt.data.imported_files import missing_in
 from tablefmt.errors import TablefmtError
 from tablefmt.model.import_layouts import LAYOUT, NUMBER, layout_of
-from tablefmt.model.schema import Field
+from tablefmt.model.schema import Schema
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import NEVER
 from tablefmt.store.import_roots import folder_of
@@ -59,7 +59,7 @@ class FileProblem:
 def live_problems(
     store: Store,
     files: pa.Table,
-    fields: tuple[Field, ...],
+    schema: Schema,
     *,
     deep: bool,
     progress: Callable[[int, int], None] | None = None,
@@ -69,7 +69,7 @@ def live_problems(
     Args:
         store: the table's root.
         files: the live files of a snapshot.
-        fields: the columns of the table.
+        schema: the schema of the table.
         deep: read every page, and compare the rows with the bounds.
         progress: called with files done, and their total.
     """
@@ -81,7 +81,7 @@ def live_problems(
     done = 0
 
     def check(group: pa.Table) -> list[FileProblem]:
-        return _deep_problems(store, group, fields) if deep else _problems(store, group)
+        return _deep_problems(store, group, schema) if deep else _problems(store, group)
 
     with ThreadPoolExecutor(THREADS) as pool:
         # Groups in flight are bounded, and so is the memory of their footers.
@@ -116,11 +116,11 @@ def _problems(store: Store, group: pa.Table) -> list[FileProblem]:
     return [problem for problem in found if problem is not None]
 
 
-def _deep_problems(store: Store, group: pa.Table, fields: tuple[Field, ...]) -> list[FileProblem]:
+def _deep_problems(store: Store, group: pa.Table, schema: Schema) -> list[FileProblem]:
     found = []
     for at, row in enumerate(zip(*(group[name].to_pylist() for name, _ in _COLUMNS), strict=True)):
         own_names = row[4] is not None
-        bounds = None if own_names else BoundCheck(group.slice(at, 1), fields)
+        bounds = None if own_names else BoundCheck(group.slice(at, 1), schema)
         found.append(_problem(store, row, bounds, deep=True))
     return [problem for problem in found if problem is not None]
 

@@ -182,8 +182,8 @@ def verify(
     listing = listed(store, ["data/"])
     unnamed = () if log is not None else unnamed_files(view, listing)
     snapshot = view.snapshot()
-    fields = tuple(snapshot.schema.fields)
-    problems = [*live_problems(store, snapshot.files, fields, deep=deep, progress=progress)]
+    schema = snapshot.schema
+    problems = [*live_problems(store, snapshot.files, schema, deep=deep, progress=progress)]
     problems += _accepted(old_problems(view, listing), entries)
     findings += map(_of_file, problems)
     oldest = view.timeline.oldest if log is None else log.oldest

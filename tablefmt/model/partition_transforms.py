@@ -184,6 +184,12 @@ def _arguments(text: str, inner: str, rule: Rule, schema: Schema) -> tuple[int, 
         )
     parts = parts_of(names[0])
     column = schema.find(parts[0]) if len(parts) == 1 else None
+    if column is None and len(parts) > 1 and schema.find(parts[0]) is not None:
+        raise SchemaMismatchError(
+            f"cannot partition by {text!r:.200}: {names[0]} is inside a column; add a generated "
+            "column with its value, and partition by that",
+            [names[0]],
+        )
     if column is None:
         raise SchemaMismatchError(
             f"cannot partition by {text!r:.200}: no such column; "

@@ -218,6 +218,11 @@ class Schema:
         raise KeyError(field_id)
 
 
+def with_hidden_columns(schema: Schema) -> Schema:
+    """Return the schema of conditions that name hidden partition fields like columns (HID-4)."""
+    return replace(schema, fields=schema.with_hidden, hidden=())
+
+
 def walk(kind: Type) -> Iterator[Type]:
     """Yield every type in `kind`, itself first."""
     yield kind

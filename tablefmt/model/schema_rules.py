@@ -299,8 +299,18 @@ def check_hidden_names(schema: Schema) -> None:
     """
     if not schema.hidden:
         return
-    check_names(schema.hidden)
     taken = {folded(field.name): field.name for field in schema.fields}
+    known: dict[str, str] = {}
+    for hidden in schema.hidden:
+        text = declared(hidden, schema)
+        earlier = known.setdefault(folded(hidden.name), text)
+        if earlier != text:
+            raise SchemaMismatchError(
+                f"{earlier} and {text} would both have the partition field {hidden.name!r}; leave "
+                "one of them out",
+                [hidden.name],
+            )
+    check_names(schema.hidden)
     for hidden in schema.hidden:
         text = declared(hidden, schema)
         for other in (hidden.name, text):

@@ -9,7 +9,8 @@ Spec: CFL-3, MRG-6.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Union
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,7 +44,7 @@ from tablefmt.model.log_entry import (
     PredicateScope,
     Scope,
 )
-from tablefmt.model.schema import Schema
+from tablefmt.model.schema import Schema, with_hidden_columns
 from tablefmt.operations.alter import add_features
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
@@ -64,13 +65,30 @@ from tablefmt.session.transaction_snapshot import TransactionSnapshot, check_may
 from tablefmt.snapshot.file_columns import added_table
 
 
-def needs_rows(where: Condition, metadata: Metadata) -> bool:
+@dataclass(frozen=True, slots=True)
+class PartitionValues:
+    """A condition as SQL text, in which hidden partition fields are columns (HID-4)."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def predicate(self, schema: Schema) -> Predicate:
+        """Return the condition as a predicate."""
+        return parse_predicate(self.text, with_hidden_columns(schema))
+
+
+Partitions = Union[Condition, PartitionValues]  # noqa: UP007 - evaluated at run time in 3.10
+
+
+def needs_rows(where: Partitions, metadata: Metadata) -> bool:
     """Return whether the condition depends on more than partition values.
 
     Raises:
         InvalidPredicateError, UnsupportedFeatureError: as `analyzed_condition`.
     """
-    if where is None:
+    if where is None or isinstance(where, PartitionValues):
         return False
     return not analyzed_condition(where, metadata.schema).decided_by_partitions(metadata)
 
@@ -240,12 +258,12 @@ def overwrite(
         return autocommit(context, statement(rows.rows()), options)
 
 
-def truncate(context: TableContext, options: CommitOptions, *, where: Condition = None) -> Commit:
+def truncate(context: TableContext, options: CommitOptions, *, where: Partitions = None) -> Commit:
     """Remove rows without adding new ones. Arguments and errors as in `overwrite`."""
     return autocommit(context, truncate_statement(where), options)
 
 
-def truncate_statement(where: Condition = None) -> Statement:
+def truncate_statement(where: Partitions = None) -> Statement:
     """Return the statement of a truncate."""
     return _statement(TRUNCATE, None, where=where)
 
@@ -281,7 +299,7 @@ def _statement(
     name: str,
     data: Any,
     *,
-    where: Condition,
+    where: Partitions,
     dynamic_partitions: bool = False,
     overwrite_schema: bool = False,
     partition_by: str | Sequence[str] | None = None,
@@ -292,7 +310,7 @@ def _statement(
         return not dynamic_partitions and needs_rows(where, metadata)
 
     def text(metadata: Metadata) -> tuple[str, ...]:
-        if by_rows(metadata):
+        if not isinstance(where, PartitionValues) and by_rows(metadata):
             check_may_remove(metadata)
             return (analyzed_condition(where, metadata.schema).text,)
         if dynamic_partitions and where is None and replaces_by_rows(metadata):
@@ -304,7 +322,7 @@ def _statement(
         return str(condition_text), str(dynamic_partitions)
 
     def stage(txn: TransactionSnapshot, rows: pa.RecordBatchReader | None) -> Staged:
-        if by_rows(txn.metadata):
+        if not isinstance(where, PartitionValues) and by_rows(txn.metadata):
             return stage_replace(txn, rows, where, name)
         if dynamic_partitions and where is None and replaces_by_rows(txn.metadata):
             return stage_replace_partitions(
@@ -339,7 +357,7 @@ def overwrite_files(
     read_under: Metadata,
     *,
     read_version: int,
-    where: Condition = None,
+    where: Partitions = None,
     dynamic_partitions: bool = False,
     name: str = OVERWRITE,
     evolved: Metadata | None = None,
@@ -406,7 +424,7 @@ def _check_replaces_all(
 
 
 def check_overwritable(
-    metadata: Metadata, where: Condition, dynamic_partitions: bool
+    metadata: Metadata, where: Partitions, dynamic_partitions: bool
 ) -> Predicate | None:
     """Return the condition as a predicate over partition values; None for the whole table.
 
@@ -445,8 +463,10 @@ def _aligned(metadata: Metadata) -> str:
     return " that selects whole partitions, such as whole days" if hidden else ""
 
 
-def _predicate_of(where: Condition, schema: Schema) -> Predicate:
+def _predicate_of(where: Partitions, schema: Schema) -> Predicate:
     """Return the exact predicate of the condition. Spec: PRN-3, PRN-15."""
+    if isinstance(where, PartitionValues):
+        return where.predicate(schema)
     if isinstance(where, str):
         return parse_predicate(where, schema)
     if is_filters(where):

@@ -391,7 +391,26 @@ def pop_partition_by(options: dict[str, Any]) -> list[str]:
     """
     columns, option = options.pop(PARTITION_COLUMNS, None), pop_option(options, "partitionBy")
     names: list[str] = json.loads(columns) if columns else []
-    return names or [name.strip() for name in (option or "").split(",") if name.strip()]
+    if names:
+        return [call_in(name) or name for name in names]
+    return [name.strip() for name in _COMMA.split(option or "") if name.strip()]
+
+
+_COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)(?![^()]*\))")
+"""A comma between names: not inside backticks, and not inside parentheses."""
+
+_QUOTED_CALL = re.compile(r"`(\w+\(.*\))`", re.DOTALL)
+
+
+def quoted_call(name: str) -> str:
+    """Return a transform such as `days(ts)` as one word, as Spark takes the name of a column."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def call_in(name: str) -> str | None:
+    """Return the transform in a word of `quoted_call`; None if it is another name."""
+    match = _QUOTED_CALL.fullmatch(name)
+    return None if match is None else match[1].replace("``", "`")
 
 
 def _files(values: Mapping[str, Any]) -> FileOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import random
 from collections.abc import Iterator
 from decimal import Decimal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyiceberg import transforms, types
 
@@ -17,10 +19,13 @@ import tablefmt
 from tablefmt.errors import (
     ConcurrentModificationException,
     ConstraintViolationError,
+    InvalidArgumentError,
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from tablefmt.model.partition_transforms import PartitionTransform
 from tablefmt.operations.create import create
+from tablefmt.spark.spark_options import pop_partition_by, quoted_call
 from tablefmt.store.store_wrappers import CountingStore
 from tests.oracle import assert_agrees
 from tests.tables import memory
@@ -218,7 +223,11 @@ def test_widening_where_no_value_changes(tmp_path: Path) -> None:
         (["bucket(4)"], "expected a number and a column"),
         (["weeks(ts)"], "there is no transform 'weeks'"),
         (["days(ts)", "day(ts)"], "twice"),
-        (["bucket(2, id)", "bucket(4, id)"], "id_bucket"),
+        (["bucket(2, id)", "bucket(4, id)"], r"bucket\(2, id\) and bucket\(4, id\) would both"),
+        (["bucket(-1, id)"], "-1 is not a number from 1"),
+        (["bucket(9, id.x)"], "id.x is inside a column"),
+        (["days(now())"], "no such column"),
+        (["identity(id)"], "there is no transform 'identity'"),
         (["days(other)"], "no such column"),
     ],
 )
@@ -378,3 +387,76 @@ def test_deletes_of_whole_partitions_read_no_file(where: str, kept: set[int | No
     assert (commit.operation, commit.metrics["numDeletedRows"]) == ("DELETE", 9 - len(left))
     assert set(table.scan().files().column("path").to_pylist()) < set(files)
     assert commit.metrics["numAddedFiles"] == 0
+
+
+def test_blame_of_hidden_partitions(table: tablefmt.Table) -> None:
+    """HID-2: each commit that brought or took rows of the partition, by the name of the field."""
+    table.delete(f"ts >= {DAY_2} AND ts < {DAY_3}")
+    table.append([row(50, 2)])
+    table.update({"ts": DAY_2}, "id = 3")
+    day = dt.date(2026, 1, 2)
+    want = [(1, "insert", 4), (2, "delete", 4), (3, "insert", 1), (4, "update_postimage", 1)]
+    names = ("version", "change", "rows")
+    for value in (day, "2026-01-02"):
+        found = table.blame(partition={"ts_day": value}).to_arrow().to_pylist()
+        assert [tuple(each[name] for name in names) for each in found] == want
+    found = table.blame(partition={"ts_day": day, "id_bucket": None}).to_arrow()
+    assert found.num_rows == 0
+    with pytest.raises(InvalidArgumentError, match="'ts' is not a partition column"):
+        table.blame(partition={"ts": day})
+    table.overwrite(pa.Table.from_pylist(ROWS), overwrite_schema=True, partition_by=["days(ts)"])
+    with pytest.raises(InvalidArgumentError, match="the partitioning changed"):
+        table.blame(partition={"ts_day": day})
+
+
+def test_verify_compares_rows_with_their_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HID-3: a writer put rows into the files of other partitions."""
+    table = tablefmt.create(
+        str(tmp_path / "t"), COLUMNS, partition_by=["days(ts)", "bucket(4, id)"]
+    )
+    table.append([row(1, 1), row(None)])
+    right = PartitionTransform.values
+
+    def next_day(made: PartitionTransform, column: pa.Array) -> pa.Array:
+        found = right(made, column)
+        if made.kind != "days":
+            return found
+        return pc.add(found.view(pa.int32()), pa.scalar(1, pa.int32())).cast(pa.date32())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionTransform, "values", next_day)
+        table.append([row(2, 5)])
+    assert table.verify().ok
+    (found,) = table.verify(deep=True).findings
+    (path,) = set(table.scan(version=2).files()["path"].to_pylist()) - set(
+        table.scan(version=1).files()["path"].to_pylist()
+    )
+    assert (found.object, found.kind, found.severity) == (path, "wrong-bounds", "error")
+    assert "row of another partition: days(ts) is 2026-01-06 in the log" in found.problem
+
+
+def test_text_has_the_order_of_its_bytes(tmp_path: Path) -> None:
+    """SCH-3: accept the words that SHOW CREATE TABLE of Spark adds, and no other collation."""
+    plain = tablefmt.create(str(tmp_path / "t"), "s STRING COLLATE UTF8_BINARY NOT NULL, n INT")
+    assert plain.schema == pa.schema(
+        [pa.field("s", pa.string(), nullable=False), ("n", pa.int32())]
+    )
+    with pytest.raises(SchemaMismatchError, match="UTF8_LCASE"):
+        tablefmt.create(str(tmp_path / "u"), "s STRING COLLATE UTF8_LCASE")
+
+
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        ("days(ts), bucket(4, id),region", ["days(ts)", "bucket(4, id)", "region"]),
+        ("a,`b,c`", ["a", "`b,c`"]),
+        ("", []),
+    ],
+)
+def test_names_in_an_option(option: str, names: list[str]) -> None:
+    assert pop_partition_by({"partitionBy": option}) == names
+    assert pop_partition_by({"__partition_columns": json.dumps(names)}) == names
+    quoted = [quoted_call(name) if "(" in name else name for name in names]
+    assert pop_partition_by({"__partition_columns": json.dumps(quoted)}) == names

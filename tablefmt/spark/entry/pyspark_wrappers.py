@@ -16,7 +16,8 @@ from __future__ import annotations
 import functools
 import importlib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
@@ -27,7 +28,13 @@ from tablefmt.spark.entry.catalog_locations import check_inspection
 from tablefmt.spark.entry.java_arguments import catalog_table
 from tablefmt.spark.entry.spark_session import is_connect
 from tablefmt.spark.pyspark_objects import Session, java_reader, java_writer
-from tablefmt.spark.spark_options import CLUSTERING_COLUMNS, PARTITION_COLUMNS, TIMES, option_key
+from tablefmt.spark.spark_options import (
+    CLUSTERING_COLUMNS,
+    PARTITION_COLUMNS,
+    TIMES,
+    option_key,
+    quoted_call,
+)
 
 _FORMAT_SET = "_tablefmt_format_set"
 
@@ -40,8 +47,15 @@ def install_table_formats() -> None:
     for writer in (DataFrameWriter, DataStreamWriter):
         _wrap_for_format(writer, "format", _noting_format)
     _wrap_for_format(DataFrameWriter, "insertInto", _inserting)
+    _wrap(DataFrameWriter, "save", _to_path)
+    _wrap(DataStreamWriter, "start", _to_partitioned_stream)
+    # These see the format that the next ones set.
+    _wrap(DataFrameWriter, "saveAsTable", _to_partitioned_table)
+    _wrap(DataStreamWriter, "toTable", _to_partitioned_table)
     _wrap_for_format(DataFrameWriter, "saveAsTable", _to_named_table)
     _wrap_for_format(DataStreamWriter, "toTable", _to_named_table)
+    for writer in (DataFrameWriter, DataStreamWriter):
+        _wrap_for_format(writer, "partitionBy", _noting_partitions)
 
 
 def _wrap_for_format(kind: type, name: str, wrapped: Callable[[Any], Any]) -> None:
@@ -82,6 +96,95 @@ def _to_named_table(original: Any) -> Any:
     return to_table
 
 
+_PARTITIONS = "_tablefmt_partitions"
+_CALL = re.compile(r"\s*\w+\s*\(.*\)\s*", re.DOTALL)
+
+
+def _noting_partitions(original: Any) -> Any:
+    def partition_by(self: Any, *cols: Any) -> Any:
+        setattr(self, _PARTITIONS, _names_in(cols))
+        return original(self, *cols)
+
+    return partition_by
+
+
+def _names_in(cols: Sequence[Any]) -> list[Any]:
+    one = len(cols) == 1 and isinstance(cols[0], list | tuple)
+    return list(cols[0] if one else cols)
+
+
+def _transforms(writer: Any, format: Any, given: Any) -> list[str]:
+    """Return the partitioning of a write in our format, if it has transforms such as `days(ts)`.
+
+    Spark takes each argument of `partitionBy` as the name of a column.
+    """
+    names = _names_in([given]) if given else getattr(writer, _PARTITIONS, [])
+    hidden = any(isinstance(name, str) and _CALL.fullmatch(name) for name in names)
+    return names if hidden and _is_our_format(format or _format_of_writer(writer)) else []
+
+
+def _format_of_writer(writer: Any) -> Any:
+    java = java_writer(writer)
+    described = getattr(writer, "_write", None) or getattr(writer, "_write_proto", None)
+    known = getattr(described, "source", None) or getattr(described, "format", None)
+    return known if java is None else java.source()
+
+
+def _to_path(original: Any) -> Any:
+    def save(
+        self: Any,
+        path: Any = None,
+        format: Any = None,
+        mode: Any = None,
+        partitionBy: Any = None,
+        **named: Any,
+    ) -> Any:
+        names = _transforms(self, format, partitionBy)
+        if names and java_writer(self) is None:
+            partitionBy = None
+            self.partitionBy().option(PARTITION_COLUMNS, json.dumps(names))
+        elif names:
+            partitionBy = [quoted_call(name) for name in names]
+        return original(self, path, format, mode, partitionBy, **named)
+
+    return save
+
+
+def _to_partitioned_stream(original: Any) -> Any:
+    def start(
+        self: Any,
+        path: Any = None,
+        format: Any = None,
+        outputMode: Any = None,
+        partitionBy: Any = None,
+        **named: Any,
+    ) -> Any:
+        names = _transforms(self, format, partitionBy)
+        if names:
+            partitionBy = None
+            self.partitionBy().option(PARTITION_COLUMNS, json.dumps(names))
+        return original(self, path, format, outputMode, partitionBy, **named)
+
+    return start
+
+
+def _to_partitioned_table(original: Any) -> Any:
+    def to_table(self: Any, *given: Any, **named: Any) -> Any:
+        format = given[1] if len(given) > 1 else named.get("format")
+        names = _transforms(self, format, given[3] if len(given) > 3 else named.get("partitionBy"))
+        if names:
+            listed = ", ".join(names)
+            raise UnsupportedFeatureError(
+                f"partitionBy({listed!r}): Spark takes the words as names of columns if the table "
+                f"has a name. Create the table with CREATE TABLE … PARTITIONED BY ({listed}), or "
+                "with df.writeTo(name).partitionedBy(…), and leave partitionBy out here",
+                ["spark:partitionBy"],
+            )
+        return original(self, *given, **named)
+
+    return to_table
+
+
 def _has_options(writer: Any) -> bool:
     options = getattr(java_writer(writer), "extraOptions", None)
     return options is not None and not options().isEmpty()
@@ -115,6 +218,8 @@ def install_stream_hints(spark: Session) -> None:
     batches = importlib.import_module(f"{of_kind}.readwriter")
     streams = importlib.import_module(f"{of_kind}.streaming.readwriter")
     _wrap(batches.DataFrameReader, "load", _zoned)
+    _wrap_for_format(batches.DataFrameWriter, "partitionBy", _noting_partitions)
+    _wrap(batches.DataFrameWriter, "save", _to_path)
     _wrap(streams.DataStreamReader, "load", _loading)
     _wrap(streams.DataStreamWriter, "partitionBy", _passing_columns(PARTITION_COLUMNS))
     _wrap(streams.DataStreamWriter, "clusterBy", _passing_columns(CLUSTERING_COLUMNS))

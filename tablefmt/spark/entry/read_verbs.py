@@ -171,7 +171,13 @@ def _described(metadata: Metadata) -> dict[str, Any]:
     generated = {**generated_expressions(metadata), **identity_texts(metadata)}
     comment = {} if metadata.comment is None else {"comment": metadata.comment}
     properties = {**plain_properties(metadata), **comment}
-    return {"properties": properties, "constraints": checks, "generated": generated}
+    return {
+        "properties": properties,
+        "constraints": checks,
+        "generated": generated,
+        "partitions": {f.name: str(f.type) for f in metadata.partition_fields},
+        "lengths": {f.name: f.text for f in metadata.schema.fields if f.text is not None},
+    }
 
 
 def _partitions(session: JavaObject, uri: str, storage: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.name_matching import folded
-from tablefmt.operations.overwrite import truncate
+from tablefmt.operations.overwrite import PartitionValues, truncate
 from tablefmt.operations.save_modes import Mode, known_mode
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.spark.entry.dataframe_io import write
@@ -173,9 +173,10 @@ def _is_true(options: Mapping[str, Any]) -> bool:
     return folded(str(pop_option(dict(options), "overwriteSchema"))) == "true"
 
 
-def _truncate(session: JavaObject, uri: str, storage: str, where: str | None) -> None:
-    context = context_of(uri, storage)
-    truncate(context, CommitOptions(), where=where)
+def _truncate(session: JavaObject, uri: str, storage: str, partitions: str | None) -> None:
+    """Remove the rows of partitions, which SQL text over partition values selects; None: all."""
+    where = None if partitions is None else PartitionValues(partitions)
+    truncate(context_of(uri, storage), CommitOptions(), where=where)
 
 
 def _change(ansi: JavaObject, session: JavaObject, command: JavaObject) -> str:

@@ -50,6 +50,8 @@ GOOD: dict[str, Any] = {
         "properties": {},
         "constraints": {"positive": "id > 0"},
         "generated": {"day": "CAST(ts AS DATE)"},
+        "partitions": {"ts_day": "date"},
+        "lengths": {"code": "varchar(5)"},
     },
     "chosen": [{"name": "a", "source": "b", "type": "long", "metadata": {}}, {"name": "c"}],
     "command": {

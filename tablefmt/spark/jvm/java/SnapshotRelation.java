@@ -8,6 +8,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.sources.InsertableRelation;
+import org.apache.spark.sql.types.MetadataBuilder;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -25,6 +27,7 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
   private final String[] partitionBy;
   private final StructType written;
   private volatile String described;
+  private volatile Map lengths;
   private volatile Dataset rows;
 
   /**
@@ -59,6 +62,26 @@ public class SnapshotRelation extends HadoopFsRelation implements InsertableRela
   public void describe(String described) {
     Messages.step("SnapshotRelation.describe", described);
     this.described = described;
+    this.lengths = said("lengths");
+  }
+
+  /** Returns the columns as SHOW CREATE TABLE prints them, such as VARCHAR(5). */
+  StructType shown() {
+    StructField[] fields = (StructField[]) written.fields().clone();
+    for (int i = 0; i < fields.length; i++) {
+      Object type = lengths == null ? null : lengths.get(fields[i].name());
+      if (type != null) {
+        fields[i] = new StructField(fields[i].name(), fields[i].dataType(), fields[i].nullable(),
+            new MetadataBuilder().withMetadata(fields[i].metadata())
+                .putString("__CHAR_VARCHAR_TYPE_STRING", (String) type).build());
+      }
+    }
+    return new StructType(fields);
+  }
+
+  /** Returns whether `shown` differs from the columns. */
+  boolean hasLengths() {
+    return lengths != null && !lengths.isEmpty();
   }
 
   public String described() {

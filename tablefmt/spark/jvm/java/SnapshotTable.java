@@ -86,9 +86,11 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   public StructType schema() {
-    // Differs only for generated columns that are NOT NULL, which INSERT may leave out.
-    boolean other = relation != null && !wider && schema != relation.written();
-    return other && SparkCallers.showsConstraints() ? relation.written() : schema;
+    // Differs only for columns with a length, and for generated columns that are NOT NULL, which
+    // INSERT may leave out.
+    boolean other = relation != null && !wider
+        && (schema != relation.written() || relation.hasLengths());
+    return other && SparkCallers.showsConstraints() ? relation.shown() : schema;
   }
 
   public Transform[] partitioning() {
@@ -208,27 +210,23 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
 
   // --- Partitions: each exists as long as it has rows.
 
-  /** Returns the partition columns. Hidden partition fields, such as days(ts), are none. */
+  /** Returns the partition columns, and hidden partition fields such as days(ts) by their names. */
   public StructType partitionSchema() {
-    String[] names = partitionNames();
     StructType result = new StructType();
-    for (int i = 0; i < names.length; i++) {
-      if (schema.getFieldIndex(names[i]).isDefined()) {
-        result = result.add(schema.apply(names[i]));
-      }
+    if (relation == null || relation.described() == null) {
+      return result;
+    }
+    Map fields = relation.said("partitions");
+    Iterator names = fields.keySet().iterator();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      result = schema.getFieldIndex(name).isDefined() ? result.add(schema.apply(name))
+          : result.add(name, DataType.fromDDL((String) fields.get(name)));
     }
     return result;
   }
 
-  private void onlyColumns(String what, String instead) {
-    if (partitionSchema().size() < partitionNames().length) {
-      refuse(what + " of a table that is partitioned by " + String.join(", ", partitionNames()),
-          instead);
-    }
-  }
-
   public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow wanted) {
-    onlyColumns("SHOW PARTITIONS", "read the metadata table partitions instead");
     StructType by = partitionSchema();
     String text = (String) Bridge.call("partitions", new Object[] {
         SparkQueries.active(), uri, storage});
@@ -259,7 +257,6 @@ public class SnapshotTable implements SupportsRead, SupportsWrite, TruncatableTa
   }
 
   public boolean truncatePartitions(InternalRow[] partitions) {
-    onlyColumns("a partition as a target", "use DELETE with a condition on the column");
     if (partitions.length > 0) {
       Bridge.call("truncate", new Object[] {
           SparkQueries.active(), uri, storage, condition(partitions)});
