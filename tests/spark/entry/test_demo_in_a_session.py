@@ -1,4 +1,7 @@
-"""The demo with some of its flights, in a session that runs already."""
+"""The demo with some of its flights, in a session that runs already.
+
+At each change, README and the guides run the same statements: test_pages.py.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ def settings(spark: Any) -> Iterator[None]:
     spark.sparkContext.setLogLevel("OFF")
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("settings")
 def test_some_flights_go_through_a_table_and_back(spark: Any, tmp_path: Path) -> None:
     """Every comparison with pandas holds, both tables have the rows, and the session goes on."""

@@ -73,16 +73,16 @@ spark.stop()
 RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("kind", "gone", "named"),
     [
         ("name", "hintResolutionRules", "analysis.Analyzer#hintResolutionRulesIsGone;"),
-        pytest.param("class", RELATION, f"{RELATION}IsGone;", marks=pytest.mark.soak),
-        pytest.param(
+        ("class", RELATION, f"{RELATION}IsGone;"),
+        (
             "version",
             "4.4.1",
             "not tested with Spark 4.4.1, only with 4.1, 4.2, 4.3; install a tested",
-            marks=pytest.mark.soak,
         ),
     ],
 )
