@@ -39,10 +39,10 @@ class Campaign:
         starts = [table_of(writer, tuple(start_of(writer).values())) for writer in range(writers)]
         self.table.append(pa.concat_tables(starts))
 
-    def world(self, proxy: FaultProxy, read_timeout: float, goal: int) -> World:
+    def world(self, proxy: FaultProxy, read_timeout: float, goal: int, **retries: Any) -> World:
         """Return what a writer is told."""
         options = {**self.options, "endpoint_url": proxy.endpoint}
-        options["config_kwargs"] = {"connect_timeout": 5, "read_timeout": read_timeout}
+        options["config_kwargs"] = {"connect_timeout": 5, "read_timeout": read_timeout, **retries}
         return World(self.folder, self.uri, options, self.seed, 0, goal, self.writers, 1)
 
     def noted(self) -> Counter[str]:
@@ -77,7 +77,7 @@ def test_each_kind_of_fault_of_a_proxy_is_survived(
     proxy = FaultProxy(s3_server.endpoint, 1, 0.25, 0.8, scale=0.1, without=[waits])
     try:
         for goal in range(2, 40):
-            world = campaign.world(proxy, 10, goal)
+            world = campaign.world(proxy, 10, goal, retries={"total_max_attempts": 1})
             with ThreadPoolExecutor(writers) as pool:
                 notes = [Notes(world.events(number)) for number in range(writers)]
                 list(pool.map(write, [world] * writers, range(writers), notes))
