@@ -59,7 +59,8 @@ def prepared() -> MemoryStore:
 
 def merge(table: Table) -> None:
     source = table.merge(rows(1, 9), "s.id = t.id")
-    source.when_matched_update({"n": "s.n + 50"}).when_not_matched_insert_all().execute()
+    named = {name: f"s.{name}" for name in ("id", "p", "n", "v")}
+    source.when_matched_update({"n": "s.n + 50"}).when_not_matched_insert(named).execute()
 
 
 def several(table: Table) -> None:
