@@ -1,0 +1,51 @@
+"""Limits of the next entry: no version after the last one, no file removed twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import tablefmt
+from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
+from tablefmt.log.codec import encode
+from tablefmt.log.object_names import VERSION_MAX, entry_key
+from tablefmt.model.log_entry import OperationClass
+from tablefmt.model.times import next_time
+from tablefmt.snapshot.head import check_writable
+from tests.tables import memory, rows
+
+
+def test_no_version_follows_the_last_one() -> None:
+    """KEY-1."""
+    head = tablefmt.create(memory().uri, rows().schema).context.view.head
+    check_writable(replace(head, version=VERSION_MAX - 1))
+    with pytest.raises(UnsupportedFeatureError, match="the last possible one"):
+        check_writable(replace(head, version=VERSION_MAX))
+
+
+@pytest.mark.broken_tables
+def test_a_file_that_was_removed_is_not_removed_again() -> None:
+    """RPL-2: the sums follow, so only the file's own history tells."""
+    table = tablefmt.create(memory().uri, rows().schema)
+    table.append(rows(1))
+    table.append(rows(2))
+    table.delete("id = 1")
+    view = table.context.view
+    last, head = view.entries_after(2)[0].entry, view.head
+    assert list(last.remove) == [1]
+    at = next_time(head.timestamp)
+    totals = replace(head.totals, files=0, rows=0, bytes=0)
+    again = replace(
+        last,
+        version=4,
+        previous=head.digest,
+        timestamp=at,
+        time_version=at,
+        transaction="f" * 32,
+        totals=totals,
+        operation=replace(last.operation, cls=OperationClass.UPDATE),
+    )
+    table.context.store.put(entry_key(4), encode(again))
+    with pytest.raises(CorruptTableError, match="RPL-2"):
+        tablefmt.open(table.uri).to_arrow()
