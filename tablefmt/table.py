@@ -16,7 +16,7 @@ from tablefmt.data.clustering_order import Curve
 from tablefmt.data.selection import Condition
 from tablefmt.data.sql_evaluation import MEMORY_BYTES
 from tablefmt.export.table_export import ExportReport, Start, TargetName, export_table
-from tablefmt.expressions.ddl import is_schema
+from tablefmt.expressions.ddl import is_schema, schema_from
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import Expression
 from tablefmt.imports.clone import clone, clone_store
@@ -956,6 +956,7 @@ def import_table(
     *,
     into: Uri | None = None,
     adopt: bool = False,
+    partition_schema: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
     """Import the files of an existing table as a new table. Copy nothing.
@@ -971,12 +972,14 @@ def import_table(
             the source's folder. Later, open the table with the storage option `import_roots`.
         adopt: vacuum and drop may remove the files once the table does not need them. By default,
             they never touch files of the source.
+        partition_schema: the columns of hive folders with their types, as `create` takes them or
+            as text such as "day INT"; None: long, date or string, by the values.
         storage_options: as in `create`, for both places.
 
     Raises:
         TableNotFoundError: there is no table of this format.
         TableExistsError: there is a tablefmt table already.
-        InvalidArgumentError: an unknown format, or `adopt` with `into`.
+        InvalidArgumentError: an unknown format, `adopt` with `into`, or other partition columns.
         UnsupportedFeatureError, SchemaMismatchError: IMP-7, the source has something that a table
             cannot have.
         CorruptDataError: a file of the source is missing, is not Parquet, or is damaged.
@@ -989,7 +992,18 @@ def import_table(
         roots = {**(storage_options or {}), "import_roots": [source.uri]}
         target = open_store(into, roots)
     above = (open_store(one, storage_options) for one in folders_above(source.uri))
-    return Table(import_source(source, target, format, adopt=adopt, above=above, metadata=metadata))
+    partitions = None if partition_schema is None else schema_from(partition_schema)
+    return Table(
+        import_source(
+            source,
+            target,
+            format,
+            adopt=adopt,
+            above=above,
+            metadata=metadata,
+            partition_schema=partitions,
+        )
+    )
 
 
 @check_names

@@ -81,6 +81,15 @@ def relation(
     return _over(connection, query, live.deleted)
 
 
+def connect() -> Any:
+    """Return a new connection to an empty database.
+
+    Raises:
+        UnsupportedFeatureError: DuckDB is not installed.
+    """
+    return _duckdb().connect()
+
+
 def _over(connection: Any, query: str, tablefmt_deleted: pa.Table) -> Any:
     # DuckDB finds the deleted rows by the name of the argument, and keeps them alive.
     if tablefmt_deleted.num_rows:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 
 import orjson
@@ -48,6 +49,7 @@ from tablefmt.model.log_entry import (
     ProtocolFeatures,
 )
 from tablefmt.model.positions import Marks
+from tablefmt.model.schema import Schema
 from tablefmt.operations.create import create_as, is_there, open_if_exists, prepare
 from tablefmt.printable import printable
 from tablefmt.session.commit_options import CommitOptions
@@ -77,6 +79,7 @@ def import_source(
     adopt: bool = False,
     above: Iterable[Store] = (),
     metadata: str | None = None,
+    partition_schema: Schema | None = None,
 ) -> TableContext:
     """Make a table of the files of another format's table.
 
@@ -87,9 +90,10 @@ def import_source(
         adopt: vacuum and drop may remove the files once the table does not need them.
         above: of the folders above the source, to find a table that it is a part of.
         metadata: name of the metadata file of an Iceberg table; None: the newest one.
+        partition_schema: the types of the columns of hive folders; None: by their values.
 
     Raises:
-        InvalidArgumentError: an unknown format; `adopt` with another folder.
+        InvalidArgumentError: an unknown format; `adopt` with another folder; wrong partitions.
         TableNotFoundError: there is no source of this format.
         TableExistsError: there is a table already.
         UnsupportedFeatureError, SchemaMismatchError: IMP-7.
@@ -105,7 +109,8 @@ def import_source(
     place = target or source_store
     begun = _begun(place)
     resumes = begun is not None and target is None
-    source = source_of(source_store, format, resumes=resumes, metadata=metadata)
+    found = source_of(source_store, format, resumes=resumes, metadata=metadata)
+    source = _with_types(found, partition_schema)
     _check_files(source, source_store.uri)
     described = describe_source(source_store, source)
     _say_left_out(source_store.uri, described)
@@ -144,6 +149,18 @@ def _say_left_out(uri: str, described: Described) -> None:
     for transform, reason in described.left_out.items():
         said = map(printable, (uri, transform, reason))
         logger.warning("%s: the new table is not partitioned by the %s: %s", *said)
+
+
+def _with_types(source: Source, given: Schema | None) -> Source:
+    """Return a source whose partition columns have the given types."""
+    if given is None:
+        return source
+    if source.schema is not None or sorted(given.names) != sorted(source.partition_names):
+        raise InvalidArgumentError(
+            f"the partition columns are {', '.join(source.partition_names) or 'none'}, not "
+            f"{', '.join(given.names)}; leave them out, or name those of the folders"
+        )
+    return replace(source, partition_types={f.name: f.type for f in given.fields})
 
 
 def _check_files(source: Source, uri: str) -> None:

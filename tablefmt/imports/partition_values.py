@@ -74,15 +74,17 @@ def _decoded(text: str, path: str) -> str:
 
 
 def typed_partitions(
-    names: Sequence[str], texts: Mapping[str, Sequence[str | None]]
+    names: Sequence[str],
+    texts: Mapping[str, Sequence[str | None]],
+    given: Mapping[str, Type],
 ) -> list[tuple[str, Type, list[Any]]]:
     """Return name, type and encoded values of partition columns.
 
-    All values are whole numbers, or all are dates, or the column is text.
+    Without a given type, all values are whole numbers, or all are dates, or the column is text.
     """
     typed = []
     for name in names:
-        kind = guessed_type(texts[name])
+        kind = given.get(name) or guessed_type(texts[name])
         typed.append((name, kind, encoded(texts[name], kind, name)))
     return typed
 

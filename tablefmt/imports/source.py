@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from pyroaring import BitMap64
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.model.schema import Schema
+from tablefmt.model.schema import Schema, Type
 
 Format = Literal["parquet", "delta", "iceberg"]
 FORMATS = get_args(Format)
@@ -40,6 +40,8 @@ class Source:
     """Names of the partition columns, if there is none."""
     partitions: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     """Partition values as text, by partition name, if there is no schema."""
+    partition_types: Mapping[str, Type] = field(default_factory=dict)
+    """Types that the caller gave for partition columns; others follow from the values."""
     values: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     """Partition values encoded by VAL-1, by field id, if there is a schema."""
     left_out: Mapping[str, str] = field(default_factory=dict)

@@ -331,7 +331,7 @@ class _Columns:
             return source.schema, self._partition_by, source.values
         if self._schema is None:
             raise refused("it has no Parquet file", "import:empty")
-        known = typed_partitions(source.partition_names, source.partitions)
+        known = typed_partitions(source.partition_names, source.partitions, source.partition_types)
         fields = [Field(0, name, name, kind) for name, kind, _ in known]
         numbered = number_fields(fields, self._schema.last_id + 1) if fields else None
         more = () if numbered is None else numbered.fields

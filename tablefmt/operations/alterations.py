@@ -13,7 +13,11 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from tablefmt.errors import ConstraintViolationError, SchemaMismatchError
+from tablefmt.errors import (
+    ConstraintViolationError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from tablefmt.expressions.check_constraints import (
     broken,
     shown,
@@ -103,6 +107,30 @@ class Alteration:
                 f"expected Unicode text in {self.parameters!r:.200} (rule SCH-11); use other names"
             ) from None
         return self.name, text
+
+
+def combined(parts: Sequence[Alteration]) -> Alteration:
+    """Return several changes as one, which is one commit.
+
+    Raises:
+        UnsupportedFeatureError: one of several changes depends on every row, or sets a tag.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    if any(part.adds_constraints or part.tag is not None for part in parts):
+        raise UnsupportedFeatureError(
+            "one ALTER TABLE statement cannot set NOT NULL, add a constraint or set a tag together "
+            "with other changes; use a separate statement for it",
+            ["sql:ALTER TABLE"],
+        )
+
+    def change(metadata: Metadata) -> Metadata:
+        for part in parts:
+            metadata = part.change(metadata)
+        return metadata
+
+    described = [{"operation": part.name, **part.parameters} for part in parts]
+    return Alteration(parts[0].name, change, {"changes": described})
 
 
 def set_properties(properties: Mapping[str, Any]) -> Alteration:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.model.name_matching import folded
@@ -51,6 +52,29 @@ def snapshots(context: TableContext) -> pa.Table:
     return snapshot_rows(history(context))
 
 
+REFS_SCHEMA = pa.schema(
+    [
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("snapshot_id", pa.int64(), nullable=False),
+        pa.field("max_reference_age_in_ms", pa.int64()),
+        pa.field("min_snapshots_to_keep", pa.int32()),
+        pa.field("max_snapshot_age_in_ms", pa.int64()),
+    ]
+)
+"""Columns of Iceberg's table of references. Ages are NULL: see `retain_until` of `tags`."""
+
+
+def refs(context: TableContext) -> pa.Table:
+    """Return the newest version as the branch `main`, and the tags, with Iceberg's columns."""
+    context.view.refresh()
+    head = context.view.head
+    named = [("main", "BRANCH", head.version)]
+    named += [(name, "TAG", tag.version) for name, tag in tags_of(head.metadata).items()]
+    rows = [{"name": n, "type": kind, "snapshot_id": version} for n, kind, version in named]
+    return pa.Table.from_pylist(rows, REFS_SCHEMA)
+
+
 def _files(snapshot: Snapshot) -> pa.Table:
     return file_listing(snapshot.files_with(("path", "size", "rows")), snapshot)
 
@@ -59,10 +83,26 @@ def _partitions(snapshot: Snapshot) -> pa.Table:
     return partition_listing(snapshot.files_with(("size", "rows")), snapshot)
 
 
+def _history(context: TableContext) -> pa.Table:
+    """Return the history, with Iceberg's columns after its own."""
+    rows = history(context)
+    version = rows["version"]
+    made = {
+        "made_current_at": rows["timestamp"],
+        "snapshot_id": version,
+        "parent_id": pc.if_else(pc.equal(version, 0), None, pc.subtract(version, 1)),
+        "is_current_ancestor": pc.fill_null(pc.is_valid(version), True),
+    }
+    for name, column in made.items():
+        rows = rows.append_column(name, column)
+    return rows
+
+
 OF_A_TABLE: Mapping[str, Callable[[TableContext], pa.Table]] = {
-    "history": history,
+    "history": _history,
     "snapshots": snapshots,
     "tags": tags,
+    "refs": refs,
 }
 """Metadata tables about all versions."""
 
@@ -76,7 +116,6 @@ NAMES = (*OF_A_TABLE, *OF_A_VERSION)
 """Names of the metadata tables."""
 
 REFUSED: Mapping[str, str] = {
-    "refs": "use tags, or snapshots for the versions",
     "data_files": "use files",
     "all_files": "use files, with VERSION AS OF for older versions",
     "all_data_files": "use files, with VERSION AS OF for older versions",

@@ -14,6 +14,7 @@ from tablefmt.errors import InvalidArgumentError, InvalidRangeError, Unsupported
 from tablefmt.expressions.literals import in_session
 from tablefmt.model.argument_checks import number_in_text
 from tablefmt.model.delta_properties import DELTA
+from tablefmt.model.iceberg_options import with_icebergs
 from tablefmt.model.name_matching import did_you_mean, folded
 from tablefmt.model.times import Time, from_micros, to_micros
 from tablefmt.session.commit_options import CommitOptions
@@ -108,6 +109,7 @@ CHANGE_OPTIONS = {
     "changeContent": "changes, net or append",
     "changeSchema": "end or start: the version with the columns of the rows",
     "changeExpired": "error or snapshot: what to do if the start of the range has expired",
+    "changeColumns": "false: leave out the columns about changes and commits",
 }
 """Options of a range of changes. They need readChangeFeed."""
 
@@ -218,6 +220,8 @@ class ReadOptions:
     timestamp: str | None = None
     changes: RangeKeywords | None = None
     """Row changes to read. None: read the rows of a version."""
+    change_columns: bool = True
+    """False: the rows of changes have the columns of the table alone."""
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -233,7 +237,7 @@ def parse_read_options(given: Mapping[str, Any], zone: str | None) -> ReadOption
             the session's time zone is unknown.
         InvalidRangeError: both a version and a timestamp, or an invalid value.
     """
-    for written in given:
+    for written in with_icebergs(given):
         later = _LATER.get(option_key(written))
         if later is not None:
             raise UnsupportedFeatureError(
@@ -251,6 +255,7 @@ def parse_read_options(given: Mapping[str, Any], zone: str | None) -> ReadOption
         version=_version(values, "versionAsOf"),
         timestamp=values.get("timestampAsOf"),
         changes=_changes(values),
+        change_columns=flag(values, "changeColumns") is not False,
         storage_options={**storage, **storage_given(values)},
     )
 
@@ -322,7 +327,7 @@ def by_name(
     """
     values: dict[str, Any] = {}
     storage: dict[str, Any] = {}
-    for written, value in given.items():
+    for written, value in with_icebergs(given).items():
         if folded(written).startswith(_PREFIX):
             key = written[len(_PREFIX) :]
             add_text_option(storage, _HADOOPS_NAMES.get(folded(key), key), value)

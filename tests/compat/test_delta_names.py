@@ -16,6 +16,7 @@ from tablefmt.compat import delta
 from tablefmt.compat.delta import exceptions
 from tablefmt.compat.delta.delta_builders import DeltaMergeBuilder
 from tablefmt.compat.delta.delta_names import NAMES, ROWS
+from tablefmt.compat.delta.delta_session import DELTAS, configure_spark_with_delta_pip
 from tests.compat.delta_signatures import SIGNATURES
 
 
@@ -60,6 +61,34 @@ def test_every_argument_is_used_or_its_row_says_otherwise() -> None:
         ]
     # A place is looked at without Spark.
     assert unread == ["DeltaTable.isDeltaTable(sparkSession)"]
+
+
+def test_a_session_is_built_without_deltas_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered: list[Any] = []
+    monkeypatch.setattr("tablefmt.spark.register", registered.append)
+
+    class Builder:
+        """Takes the place of Spark's builder."""
+
+        def __init__(self) -> None:
+            self._options: dict[str, str] = {}
+
+        def config(self, name: str, value: str) -> Builder:
+            self._options[name] = value
+            return self
+
+        def getOrCreate(self) -> dict[str, str]:
+            return self._options
+
+    builder = Builder().config("spark.app.name", "shop")
+    for name, value in DELTAS.items():
+        builder.config(name, value)
+    made = configure_spark_with_delta_pip(builder, ["a:b:1"]).config("x", "y").getOrCreate()
+    assert made == {"spark.app.name": "shop", "spark.jars.packages": "a:b:1", "x": "y"}
+    assert registered == [made]
+    own = Builder().config("spark.sql.extensions", "mine.Extension")
+    assert configure_spark_with_delta_pip(own).getOrCreate() == own._options
+    assert own._options == {"spark.sql.extensions": "mine.Extension"}
 
 
 def test_errors_have_deltas_names() -> None:

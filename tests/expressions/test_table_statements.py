@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tablefmt.expressions.table_statements import CloneRequest, TableStatement, read_statement
+from tablefmt.expressions.table_statements import (
+    CloneRequest,
+    LayoutStatement,
+    TableStatement,
+    TagStatement,
+    read_statement,
+)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +195,7 @@ def test_what_a_statement_says(text: str, expected: TableStatement) -> None:
         "VACUUM r'/path'", "VACUUM ''", "VACUUM '/a' '/b'", "VACUUM default.'/a'",
         "VACUUM '/a\\UFFFFFFFF'", "OPTIMIZE TABLE t", "DESCRIBE DETAIL TABLE t",
         "CONVERT TO DELTA parquet.`/a`", "CONVERT TO tablefmt `/a`", "CONVERT TO tablefmt orc.`/a`",
-        "CONVERT TO tablefmt parquet.`/a` PARTITIONED BY (p INT)", "CONVERT TO tablefmt parquet.a",
+        "CONVERT TO tablefmt parquet.`/a` PARTITIONED BY ()", "CONVERT TO tablefmt parquet.a",
         "CREATE TABLE a AS SELECT clone FROM b", "CREATE OR REPLACE TABLE IF NOT EXISTS a CLONE b",
         "REPLACE TABLE IF NOT EXISTS a CLONE b", "CREATE TABLE a SHALLOW DEEP CLONE b",
         "CREATE TABLE a CLONE b TBLPROPERTIES (x)", "CREATE TABLE a CLONE b TBLPROPERTIES (x = 1,)",
@@ -196,7 +204,7 @@ def test_what_a_statement_says(text: str, expected: TableStatement) -> None:
         "CREATE TABLE '/a' CLONE b", "CREATE TABLE a CLONE b; DROP TABLE b", "CLONE a b",
         "ALTER TABLE t ALTER COLUMN a.b SYNC IDENTITY", "ALTER TABLE t ALTER idSYNC IDENTITY",
         "RESTORE t", "RESTORE t TO VERSION AS OF -1", "RESTORE t TO VERSION AS OF x",
-        "RESTORE t TO TIMESTAMP AS OF now()", "RESTORE t TO TIMESTAMP AS OF '1' || (SELECT 1)",
+        "RESTORE t TO TIMESTAMP AS OF now", "RESTORE t TO TIMESTAMP AS OF '1' || (SELECT 1)",
         "/* OPTIMIZE t", "OPTIMIZE t; DROP TABLE t", "VACUUM a..b", "OPTIMIZE t ZORDER BY ( )",
         "OPTIMIZE t WHERE p = 1; DROP TABLE t", "OPTIMIZE t WHERE p = 'a", "OPTIMIZE t WHERE (p",
         "OPTIMIZE t WHERE p) ZORDER BY (a", "OPTIMIZE t WHERE /* p = 1 */", "OPTIMIZE t /* all",
@@ -207,4 +215,104 @@ def test_what_a_statement_says(text: str, expected: TableStatement) -> None:
 )  # fmt: skip
 def test_every_other_text_is_left_to_spark(text: str) -> None:
     """An incomplete statement is not executed in part."""
+    assert read_statement(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("VACUUM t LITE", {"verb": "VACUUM"}),
+        ("VACUUM t FULL RETAIN 1 HOURS DRY RUN", {"verb": "VACUUM", "hours": 1.0, "dry_run": True}),
+        (
+            "CONVERT TO tablefmt parquet.`t` NO STATISTICS PARTITIONED BY (p INT, q STRING)",
+            {
+                "verb": "CONVERT",
+                "table": "`t`",
+                "format": "parquet",
+                "partition_schema": "p INT, q STRING",
+            },
+        ),
+        ("OPTIMIZE t FULL", {"verb": "OPTIMIZE", "full": True}),
+        ("REORG TABLE t APPLY (PURGE)", {"verb": "REORG"}),
+        ("REORG TABLE t WHERE d > '1' APPLY(PURGE)", {"verb": "REORG", "where": "d > '1'"}),
+        (
+            "RESTORE t TO TIMESTAMP AS OF current_timestamp() - INTERVAL '1' DAY",
+            {"verb": "RESTORE", "timestamp": "current_timestamp() - INTERVAL '1' DAY"},
+        ),
+        (
+            "ALTER TABLE t CREATE TAG `q-1`",
+            {"verb": "TAG", "by": ("q-1",), "tag_request": TagStatement(create=True)},
+        ),
+        (
+            "ALTER TABLE t CREATE OR REPLACE TAG q AS OF VERSION 2 RETAIN 60 DAYS",
+            {
+                "verb": "TAG",
+                "by": ("q",),
+                "version": 2,
+                "tag_request": TagStatement(create=True, replace=True, retain="60 DAYS"),
+            },
+        ),
+        (
+            "ALTER TABLE t REPLACE TAG `q`AS OF VERSION 1",
+            {"verb": "TAG", "by": ("q",), "version": 1, "tag_request": TagStatement(replace=True)},
+        ),
+        (
+            "ALTER TABLE t DROP TAG IF EXISTS q",
+            {"verb": "TAG", "by": ("q",), "tag_request": TagStatement(drop=True, quiet=True)},
+        ),
+        (
+            "ALTER TABLE t WRITE ORDERED BY a, b",
+            {"verb": "WRITE", "layout": LayoutStatement(by=("a", "b"))},
+        ),
+        ("ALTER TABLE t WRITE UNORDERED", {"verb": "WRITE", "layout": LayoutStatement(by=())}),
+        (
+            "ALTER TABLE t WRITE DISTRIBUTED BY PARTITION LOCALLY ORDERED BY a",
+            {"verb": "WRITE", "layout": LayoutStatement(by=("a",), by_partition=True)},
+        ),
+    ],
+)
+def test_statements_of_both_peers_on_a_table(text: str, expected: dict[str, Any]) -> None:
+    assert read_statement(text) == TableStatement(**{"table": "t", **expected})
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "feature"),
+    [
+        ("ALTER TABLE a.b CREATE BRANCH `x` RETAIN 7 DAYS", "a.b", "BRANCH"),
+        ("ALTER TABLE t DROP BRANCH x", "t", "BRANCH"),
+        ("ALTER TABLE t SET IDENTIFIER FIELDS id, x", "t", "IDENTIFIER FIELDS"),
+        ("ALTER TABLE `t`DROP FEATURE 'x' TRUNCATE HISTORY", "`t`", "DROP FEATURE"),
+        (
+            "GENERATE symlink_format_manifest FOR TABLE tablefmt.`/a`",
+            "tablefmt.`/a`",
+            "GENERATE",
+        ),
+        ("VACUUM t USING INVENTORY (select 1)", "t", "USING INVENTORY"),
+        (
+            "REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))",
+            "t",
+            "REORG APPLY (UPGRADE UNIFORM)",
+        ),
+    ],
+)
+def test_statements_without_a_counterpart_are_read_to_refuse_them(
+    text: str, table: str, feature: str
+) -> None:
+    found = read_statement(text)
+    assert found is not None
+    assert found.refused is not None
+    assert (found.table, found.refused[0]) == (table, feature)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t WRITE",
+        "ALTER TABLE t WRITE x",
+        "ALTER TABLE t CREATE TAG",
+        "REORG TABLE t",
+        "GENERATE x FOR t",
+    ],
+)
+def test_incomplete_statements_of_the_peers_are_sparks(text: str) -> None:
     assert read_statement(text) is None

@@ -15,6 +15,7 @@ from tablefmt.operations.metadata_tables import (
     KNOWN_NAMES,
     NAMES,
     OF_A_TABLE,
+    REFS_SCHEMA,
     REFUSED,
     MetadataName,
     metadata_name,
@@ -78,10 +79,34 @@ def test_snapshots_are_the_versions_that_can_be_read(table: tablefmt.Table) -> N
     assert table.oldest_version > 5
 
 
+def with_icebergs(history: pa.Table) -> pa.Table:
+    """Rows of `Table.history` with the columns of Iceberg's history."""
+    versions = history["version"].to_pylist()
+    more = {
+        "made_current_at": history["timestamp"],
+        "snapshot_id": pa.chunked_array([versions], pa.int64()),
+        "parent_id": pa.chunked_array([[v - 1 if v else None for v in versions]], pa.int64()),
+        "is_current_ancestor": pa.chunked_array([[True] * len(versions)], pa.bool_()),
+    }
+    for name, column in more.items():
+        history = history.append_column(name, column)
+    return history
+
+
+def references(table: tablefmt.Table) -> pa.Table:
+    """The newest version and the tags, in the form of Iceberg's references."""
+    tags = table.tags().to_pylist()
+    rows = [("main", "BRANCH", table.refresh().version)]
+    rows += [(tag["name"], "TAG", tag["version"]) for tag in tags]
+    given = [dict(zip(REFS_SCHEMA.names[:3], row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(given, REFS_SCHEMA)
+
+
 def test_rows_are_those_of_the_methods(table: tablefmt.Table) -> None:
     context = table.context
     expected = {
-        "history": table.history(),
+        "history": with_icebergs(table.history()),
+        "refs": references(table),
         "snapshots": table.snapshots(),
         "tags": table.tags(),
         "files": table.scan().files(),

@@ -15,6 +15,7 @@ from tablefmt.compat.delta.delta_builders import (
     IdentityGenerator,
 )
 from tablefmt.compat.delta.delta_names import NAMES
+from tablefmt.compat.delta.delta_session import configure_spark_with_delta_pip
 from tablefmt.compat.delta.delta_table import DeltaTable
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "DeltaTable",
     "DeltaTableBuilder",
     "IdentityGenerator",
+    "configure_spark_with_delta_pip",
 ]
 
 

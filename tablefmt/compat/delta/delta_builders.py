@@ -17,8 +17,8 @@ from tablefmt.expressions.ddl import (
     schema_from,
     to_spark_json,
 )
-from tablefmt.model.delta_properties import translate_properties
 from tablefmt.model.identity_columns import checked_identity, shown_identity
+from tablefmt.model.peer_properties import translate_properties
 from tablefmt.model.schema import Identity
 from tablefmt.operations.merge_builder import Pending
 from tablefmt.spark import SparkTable

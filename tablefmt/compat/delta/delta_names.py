@@ -9,7 +9,6 @@ _TABLE = (
     same("DeltaTable.forName", "tablefmt.spark.open(spark, name)", "in a classic session"),
     same("DeltaTable.isDeltaTable", "tablefmt.exists(uri)"),
     same("DeltaTable.convertToDelta", 'tablefmt.import_table(uri, "parquet")'),
-    unused("DeltaTable.convertToDelta(partitionSchema)", "the columns come from the folder names"),
     same("DeltaTable.create", "tablefmt.spark.create(spark, path, schema)"),
     same("DeltaTable.createIfNotExists", "create(..., exist_ok=True)", "of the same definition"),
     same("DeltaTable.replace", "REPLACE TABLE", "needs tableName"),
@@ -77,11 +76,7 @@ _BUILDERS = (
     same("DeltaOptimizeBuilder.executeCompaction", "SparkTable.compact()"),
     same("DeltaOptimizeBuilder.executeZOrderBy", "SparkTable.cluster(by)"),
     same("IdentityGenerator", "AS IDENTITY (START WITH … INCREMENT BY …)"),
-    refused(
-        "configure_spark_with_delta_pip",
-        "create the session without Delta's extension and catalog, and call "
-        "tablefmt.spark.register(spark)",
-    ),
+    same("configure_spark_with_delta_pip", "tablefmt.spark.register(spark)", "no jar is needed"),
 )
 
 ROWS: tuple[Row, ...] = (*_TABLE, *_BUILDERS)

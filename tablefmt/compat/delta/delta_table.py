@@ -22,7 +22,8 @@ from tablefmt.errors import InvalidArgumentError, TableNotFoundError, Unsupporte
 from tablefmt.expressions.literals import in_session
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.argument_checks import check_flags, whole_number
-from tablefmt.model.delta_properties import DELTA_FEATURES, translate_properties
+from tablefmt.model.delta_properties import DELTA_FEATURES
+from tablefmt.model.peer_properties import translate_properties
 from tablefmt.operations.describe import detail
 from tablefmt.spark import SparkTable
 from tablefmt.spark.columns.row_conditions import session_zone
@@ -126,7 +127,8 @@ class DeltaTable(Translated):
                 f"the identifier is {identifier!r}; expected parquet.`/path`, the place of the "
                 "files"
             )
-        return cls(sparkSession, SparkTable(sparkSession, import_table(place, "parquet")))
+        table = import_table(place, "parquet", partition_schema=partitionSchema)
+        return cls(sparkSession, SparkTable(sparkSession, table))
 
     @classmethod
     def create(cls, sparkSession: Session | None = None) -> DeltaTableBuilder:

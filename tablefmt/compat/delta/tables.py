@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from tablefmt.compat.delta.delta_builders import (
-    DeltaMergeBuilder,
-    DeltaOptimizeBuilder,
-    DeltaTableBuilder,
-    IdentityGenerator,
-)
-from tablefmt.compat.delta.delta_table import DeltaTable
+from tablefmt.compat import delta
+from tablefmt.compat.delta import *  # noqa: F403 - the list is in one place
 
-__all__ = [
-    "DeltaMergeBuilder",
-    "DeltaOptimizeBuilder",
-    "DeltaTable",
-    "DeltaTableBuilder",
-    "IdentityGenerator",
-]
+__all__ = delta.__all__

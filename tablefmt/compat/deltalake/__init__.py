@@ -25,6 +25,7 @@ from tablefmt.compat.deltalake.deltalake_arguments import (
 )
 from tablefmt.compat.deltalake.deltalake_names import NAMES
 from tablefmt.compat.deltalake.deltalake_table import DeltaTable, Metadata, definition
+from tablefmt.compat.deltalake.query import QueryBuilder
 from tablefmt.compat.deltalake.schema import DataType, Field, Schema
 from tablefmt.compat.translation import translated
 from tablefmt.errors import InvalidArgumentError
@@ -40,6 +41,7 @@ __all__ = [
     "Field",
     "Metadata",
     "PostCommitHookProperties",
+    "QueryBuilder",
     "Schema",
     "Transaction",
     "WriterProperties",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tablefmt.compat.deltalake.deltalake_arguments import (
@@ -16,7 +16,7 @@ from tablefmt.compat.deltalake.schema import Field
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.predicate import quoted_path
-from tablefmt.model.delta_properties import translate_properties
+from tablefmt.model.peer_properties import translate_properties
 from tablefmt.operations.merge_builder import MergeBuilder
 from tablefmt.session.commit_options import CommitKeywords
 from tablefmt.session.commit_result import Commit
@@ -28,8 +28,12 @@ class TableMerger(Translated):
 
     _names, _called = NAMES, "TableMerger"
 
-    def __init__(self, builder: MergeBuilder[Commit], commit: CommitKeywords) -> None:
+    def __init__(
+        self, builder: MergeBuilder[Commit], commit: CommitKeywords, columns: dict[str, str]
+    ) -> None:
         self._builder, self._commit = builder, commit
+        self._columns = columns
+        """The source's column for each column of the table, as SQL."""
 
     @translated(NAMES, "TableMerger.when_matched_update")
     def when_matched_update(
@@ -42,7 +46,10 @@ class TableMerger(Translated):
     def when_matched_update_all(
         self, predicate: str | None = None, except_cols: list[str] | None = None
     ) -> TableMerger:
-        """Update all columns of matched rows."""
+        """Update all columns of matched rows, or all but some."""
+        if except_cols:
+            chosen = self._source_columns(except_cols)
+            return self._with(self._builder.when_matched_update(chosen, predicate))
         return self._with(self._builder.when_matched_update_all(predicate))
 
     @translated(NAMES, "TableMerger.when_matched_delete")
@@ -61,7 +68,10 @@ class TableMerger(Translated):
     def when_not_matched_insert_all(
         self, predicate: str | None = None, except_cols: list[str] | None = None
     ) -> TableMerger:
-        """Insert all columns of source rows without a match."""
+        """Insert all columns of source rows without a match, or all but some."""
+        if except_cols:
+            chosen = self._source_columns(except_cols)
+            return self._with(self._builder.when_not_matched_insert(chosen, predicate))
         return self._with(self._builder.when_not_matched_insert_all(predicate))
 
     @translated(NAMES, "TableMerger.when_not_matched_by_source_update")
@@ -79,6 +89,9 @@ class TableMerger(Translated):
     def execute(self) -> dict[str, Any]:
         """Run the MERGE. Return its metrics under delta-rs' names."""
         return metrics_of("merge", self._builder.execute(**self._commit).metrics)
+
+    def _source_columns(self, without: Sequence[str]) -> dict[str, str]:
+        return {name: text for name, text in self._columns.items() if name not in without}
 
     def _with(self, builder: MergeBuilder[Commit]) -> TableMerger:
         # delta-rs changes the object, so code that ignores the result works too.
@@ -219,6 +232,18 @@ class TableAlterer(Translated):
         ours = translate_properties(properties)
         if ours:
             self._table.alter.set_properties(ours, **commit_keywords(commit_properties))
+
+    @translated(NAMES, "TableAlterer.set_table_name")
+    def set_table_name(
+        self,
+        name: str,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: Any = None,
+    ) -> None:
+        """Set the name of the table, which is the property `user.name`."""
+        given = {"user.name": name}
+        self._table.alter.set_properties(given, **commit_keywords(commit_properties))
 
     @translated(NAMES, "TableAlterer.set_table_description")
     def set_table_description(

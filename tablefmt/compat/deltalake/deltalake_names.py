@@ -37,7 +37,11 @@ _FUNCTIONS = (
     refused(
         "convert_to_deltalake(configuration)", "set properties with alter.set_table_properties"
     ),
-    refused("QueryBuilder", "use tablefmt.duckdb.relation(uri) for SQL over a table"),
+    same("QueryBuilder", "tablefmt.duckdb.attach(connection, name, uri)", "the SQL is DuckDB's"),
+    unused("QueryBuilder(session_config)", "DuckDB has settings of its own"),
+    same("QueryBuilder.register", "tablefmt.duckdb.attach(connection, name, uri)"),
+    same("QueryBuilder.execute", "connection.execute(sql)", "a reader of record batches"),
+    refused("TableFeatures", "features are enabled as they are needed; leave add_feature out"),
     refused("init_tracing", "use Python's logging, with the logger tablefmt"),
     refused("rust_core_version", "use tablefmt.__version__"),
     refused("enable_nanosecond_timestamps", "times have microseconds; cast them before the write"),
@@ -115,10 +119,6 @@ _BUILDERS = (
         "TableMerger.when_not_matched_by_source_delete",
         "when_not_matched_by_source_delete(condition)",
     ),
-    *(
-        refused(f"TableMerger.{name}(except_cols)", "name the columns in the dict of updates")
-        for name in ("when_matched_update_all", "when_not_matched_insert_all")
-    ),
     same("TableOptimizer.compact", "Table.compact(where=, target_file_size=)"),
     same("TableOptimizer.z_order", "Table.cluster(by, where=, target_file_size=)"),
     *(
@@ -141,7 +141,7 @@ _BUILDERS = (
         "unknown properties are always refused",
     ),
     same("TableAlterer.set_column_metadata", "alter.set_comment(text, column=)", "only `comment`"),
-    refused("TableAlterer.set_table_name", "set the property user.name"),
+    same("TableAlterer.set_table_name", "the property user.name"),
     refused("TableAlterer.add_feature", "features are enabled as they are needed"),
 )
 

@@ -27,8 +27,9 @@ from tablefmt.compat.deltalake.deltalake_names import NAMES
 from tablefmt.compat.deltalake.schema import Schema
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError
+from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.argument_checks import whole_number
-from tablefmt.model.delta_properties import translate_properties
+from tablefmt.model.peer_properties import translate_properties
 from tablefmt.session.table_scan import Scan
 from tablefmt.store.location import Uri
 
@@ -391,7 +392,9 @@ class DeltaTable(Translated):
             target_alias=target_alias or "target",
             merge_schema=merge_schema,
         )
-        return TableMerger(builder, commit_keywords(commit_properties))
+        alias = quote_name(source_alias or "source")
+        columns = {name: f"{alias}.{quote_name(name)}" for name in self.table.schema.names}
+        return TableMerger(builder, commit_keywords(commit_properties), columns)
 
     @property
     def optimize(self) -> TableOptimizer:

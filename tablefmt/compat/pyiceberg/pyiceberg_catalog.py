@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
-from tablefmt.compat.pyiceberg.pyiceberg_table import Table, arrow_schema
+from tablefmt.compat.pyiceberg.pyiceberg_table import IDENTIFIERS, Table
+from tablefmt.compat.pyiceberg.pyiceberg_updates import CreateTransaction, arrow_schema
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.predicate import quote_name
+from tablefmt.model.peer_properties import translate_properties
+from tablefmt.model.properties import listed
+from tablefmt.store.location import open_store
 from tablefmt.table import create, drop, exists, open
 
 Identifier = str | tuple[str, ...]
@@ -24,12 +28,6 @@ STORAGE = {
 
 UNNEEDED = frozenset({"type", "uri", "py-io-impl", "py-catalog-impl"})
 """Properties of a catalog's service, which a folder does not need."""
-
-PROPERTIES = {
-    "write.target-file-size-bytes": "targetFileSize",
-    "write.delete.mode": "deleteMode",
-}
-"""Our table property by Iceberg's."""
 
 
 @translated(NAMES, "load_catalog")
@@ -95,7 +93,8 @@ class Catalog(Translated):
             TableExistsError: there is one.
             UnsupportedFeatureError: another place, or a partition transform.
         """
-        return self._create(identifier, schema, location, partition_spec, properties, False)
+        asked = (partition_spec, sort_order, properties)
+        return self._create(identifier, schema, location, asked, False)
 
     @translated(NAMES, "Catalog.create_table_if_not_exists")
     def create_table_if_not_exists(
@@ -110,17 +109,36 @@ class Catalog(Translated):
         """Create an empty table, or open the one that is there."""
         if self.table_exists(identifier):
             return self.load_table(identifier)
-        return self._create(identifier, schema, location, partition_spec, properties, True)
+        asked = (partition_spec, sort_order, properties)
+        return self._create(identifier, schema, location, asked, True)
+
+    @translated(NAMES, "Catalog.create_table_transaction")
+    def create_table_transaction(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> CreateTransaction:
+        """Begin to create a table with rows."""
+
+        def make(more: Mapping[str, Any]) -> Table:
+            asked = (partition_spec, sort_order, {**(properties or {}), **more})
+            return self._create(identifier, schema, location, asked, False)
+
+        return CreateTransaction(make)
 
     def _create(
         self,
         identifier: Identifier,
         schema: Any,
         location: str | None,
-        spec: Any,
-        properties: Mapping[str, Any] | None,
+        asked: tuple[Any, Any, Mapping[str, Any] | None],
         exist_ok: bool,
     ) -> Table:
+        spec, sort_order, properties = asked
         place = self._place(identifier)
         if location is not None and location.rstrip("/") != place:
             raise UnsupportedFeatureError(
@@ -132,7 +150,8 @@ class Catalog(Translated):
             place,
             arrow_schema(schema),
             partition_by=_partition_columns(spec, schema),
-            properties={PROPERTIES.get(key, key): v for key, v in (properties or {}).items()},
+            properties=translate_properties({**(properties or {}), **_identifiers(schema)}),
+            cluster_by=_order_columns(sort_order, schema),
             storage_options=self._storage,
             exist_ok=exist_ok,
         )
@@ -159,6 +178,57 @@ class Catalog(Translated):
         """Drop a table and delete its data files."""
         drop(self._place(identifier), delete_data=True, storage_options=self._storage)
 
+    @translated(NAMES, "Catalog.list_tables")
+    def list_tables(self, namespace: Identifier) -> list[tuple[str, ...]]:
+        """Return the tables of a namespace: one listing for each folder in it."""
+        parts = tuple(namespace.split(".") if isinstance(namespace, str) else namespace)
+        names = self._folders("/".join((self._warehouse, *parts)))
+        return [(*parts, name) for name in names if self.table_exists((*parts, name))]
+
+    @translated(NAMES, "Catalog.list_namespaces")
+    def list_namespaces(self, namespace: Identifier = ()) -> list[tuple[str, ...]]:
+        """Return the folders of the warehouse, or of a namespace, that have tables.
+
+        A namespace without a table has no folder, and is not listed.
+        """
+        parts = tuple(namespace.split(".") if isinstance(namespace, str) else namespace)
+        names = self._folders("/".join((self._warehouse, *parts)))
+        return [(*parts, name) for name in names if self.list_tables((*parts, name))]
+
+    @translated(NAMES, "Catalog.namespace_exists")
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        """Return whether a namespace has tables."""
+        return bool(self.list_tables(namespace))
+
+    @translated(NAMES, "Catalog.drop_namespace")
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """Do nothing for a namespace without tables.
+
+        Raises:
+            InvalidArgumentError: it has tables.
+        """
+        found = self.list_tables(namespace)
+        if found:
+            raise InvalidArgumentError(
+                f"pyiceberg: the namespace has {len(found)} tables, such as {'.'.join(found[0])}; "
+                "drop them first"
+            )
+
+    def _folders(self, place: str) -> list[str]:
+        """Return the names of the folders in a folder, by one listing for each."""
+        store = open_store(place, self._storage)
+        found: list[str] = []
+        after: str | None = None
+        while True:
+            first = next(iter(store.list_after("", after)), None)
+            if first is None:
+                return found
+            name, slash, _ = first.key.partition("/")
+            if slash:
+                found.append(name)
+            # The character after the slash: what is in the folder is skipped.
+            after = f"{name}0" if slash else first.key
+
     @translated(NAMES, "Catalog.create_namespace")
     def create_namespace(
         self, namespace: Identifier, properties: Mapping[str, str] | None = None
@@ -175,6 +245,31 @@ class Catalog(Translated):
 
     def close(self) -> None:
         """Do nothing: a folder has no connection."""
+
+
+def _identifiers(schema: Any) -> dict[str, str]:
+    """Return the property that keeps the identifier fields of a schema of PyIceberg."""
+    ids = getattr(schema, "identifier_field_ids", ())
+    names = [schema.find_column_name(each) for each in ids]
+    return {IDENTIFIERS: listed(names)} if names else {}
+
+
+def _order_columns(order: Any, schema: Any) -> list[str]:
+    """Return the columns of a sort order of PyIceberg.
+
+    Raises:
+        UnsupportedFeatureError: another order than upwards by columns.
+    """
+    names = []
+    for each in getattr(order, "fields", ()):
+        if str(each.transform) != "identity" or "desc" in str(each.direction).lower():
+            raise UnsupportedFeatureError(
+                f"pyiceberg: the sort order {each} is not supported; rows are sorted upwards by "
+                "columns",
+                ["compat:Catalog.create_table(sort_order)"],
+            )
+        names.append(schema.find_column_name(each.source_id))
+    return names
 
 
 _TRANSFORMS = frozenset({"identity", "year", "month", "day", "hour", "bucket", "truncate"})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +11,21 @@ import pyarrow as pa
 
 from tablefmt.compat.pyiceberg.pyiceberg_conditions import where_of
 from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
+from tablefmt.compat.pyiceberg.pyiceberg_updates import (
+    MaintenanceTable,
+    ManageSnapshots,
+    Transaction,
+    UpdateSchema,
+    UpdateSortOrder,
+)
 from tablefmt.compat.translation import Translated, translated
+from tablefmt.engines.duckdb_tables import connect
 from tablefmt.errors import InvalidArgumentError
-from tablefmt.expressions.predicate import quote_name, quoted_path
+from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.argument_checks import whole_number
+from tablefmt.model.properties import USER_PREFIX, split_names
 from tablefmt.model.times import from_micros
+from tablefmt.operations.metadata_tables import refs
 from tablefmt.session.commit_options import CommitKeywords
 from tablefmt.session.table_scan import Scan
 from tablefmt.table import Table as OurTable
@@ -92,6 +103,27 @@ class DataScan(Translated):
         """Return the rows as a polars DataFrame."""
         return self._scan().to_polars()
 
+    def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
+        """Register the rows in DuckDB under a name. Return the connection."""
+        connection = connect() if connection is None else connection
+        connection.register(table_name, self._scan().to_arrow())
+        return connection
+
+    def plan_files(self) -> Iterator[FileScanTask]:
+        """Yield the files that may have rows of the scan."""
+        uri = self._table.uri.rstrip("/")
+        found = self._scan().files().select(["path", "rows", "size"])
+        for batch in found.to_batches():
+            for path, rows, size in zip(*(column.to_pylist() for column in batch), strict=True):
+                place = path if "://" in path or path.startswith("/") else f"{uri}/{path}"
+                yield FileScanTask(DataFile(place, rows, size))
+
+    @translated(NAMES, "DataScan.use_ref")
+    def use_ref(self, name: str) -> DataScan:
+        """Return a scan of the version of a tag; `main` is the newest one."""
+        version = None if name == "main" else name
+        return DataScan(self._table, {**self._asked, "version": version}, self._wheres)
+
     def count(self) -> int:
         """Return the number of rows."""
         return self._scan().count()
@@ -144,6 +176,10 @@ class InspectTable(Translated):
             }
         )
 
+    def refs(self) -> pa.Table:
+        """Return the newest version as the branch `main`, and the tags."""
+        return refs(self._table.context)
+
     @translated(NAMES, "InspectTable.files")
     def files(self, snapshot_id: int | None = None) -> pa.Table:
         """Return the files of a version, with tablefmt's columns."""
@@ -171,48 +207,69 @@ class InspectTable(Translated):
         return self._table.refresh().scan(version=snapshot_id, where=where).partitions()
 
 
-class UpdateSchema:
-    """Changes of columns, made when the `with` block ends, each by a commit."""
+@dataclass(frozen=True)
+class SnapshotRef:
+    """What a name stands for: the newest version, as the branch `main`, or a tag."""
 
-    def __init__(self, table: OurTable) -> None:
-        self._table = table
-        self._changes: list[tuple[str, tuple[Any, ...]]] = []
+    snapshot_id: int
+    snapshot_ref_type: str
+    max_ref_age_ms: int | None = None
 
-    def __enter__(self) -> UpdateSchema:
-        return self
 
-    def __exit__(self, kind: object, value: object, traceback: object) -> None:
-        if kind is None:
-            self.commit()
+@dataclass(frozen=True)
+class DataFile:
+    """A file of a plan."""
 
-    def add_column(self, path: str, field_type: Any) -> UpdateSchema:
-        """Add a column. Its type is Arrow's, PyIceberg's, or text."""
-        self._changes.append(("add_column", (path, _type(field_type))))
-        return self
+    file_path: str
+    record_count: int
+    file_size_in_bytes: int
 
-    def rename_column(self, path_from: str, new_name: str) -> UpdateSchema:
-        """Rename a column."""
-        self._changes.append(("rename_column", (path_from, new_name)))
-        return self
 
-    def delete_column(self, path: str) -> UpdateSchema:
-        """Drop a column."""
-        self._changes.append(("drop_column", (path,)))
-        return self
+@dataclass(frozen=True)
+class FileScanTask:
+    """A file that a scan reads."""
 
-    def union_by_name(self, new_schema: Any) -> UpdateSchema:
-        """Add the columns of a schema that the table lacks."""
-        known = self._table.refresh().schema.names
-        for each in arrow_schema(new_schema):
-            if each.name not in known:
-                self._changes.append(("add_column", (quoted_path(each.name), each.type)))
-        return self
+    file: DataFile
 
-    def commit(self) -> None:
-        """Make the changes."""
-        for name, arguments in self._changes:
-            getattr(self._table.alter, name)(*arguments)
-        self._changes = []
+
+class TableSchema:
+    """The columns of a table: an Arrow schema that also has PyIceberg's names."""
+
+    def __init__(self, columns: pa.Schema) -> None:
+        self._columns = columns
+
+    def as_arrow(self) -> pa.Schema:
+        """Return the Arrow schema."""
+        return self._columns
+
+    @property
+    def column_names(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self._columns.names)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_columns":
+            raise AttributeError(name)
+        return getattr(self._columns, name)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self._columns.__arrow_c_schema__()
+
+    def __iter__(self) -> Iterator[pa.Field]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __eq__(self, other: object) -> bool:
+        columns = other.as_arrow() if isinstance(other, TableSchema) else other
+        return bool(self._columns == columns)
+
+    def __hash__(self) -> int:
+        return hash(self._columns)
+
+    def __repr__(self) -> str:
+        return repr(self._columns)
 
 
 class Table(Translated):
@@ -234,14 +291,15 @@ class Table(Translated):
         """Return the place of the table."""
         return self.table.uri
 
-    def schema(self) -> pa.Schema:
-        """Return the columns as Arrow types."""
-        return self.table.schema
+    def schema(self) -> TableSchema:
+        """Return the columns as Arrow types. Also has PyIceberg's `as_arrow`."""
+        return TableSchema(self.table.schema)
 
     @property
     def properties(self) -> dict[str, str]:
-        """Return the properties."""
-        return self.table.properties
+        """Return the properties. A name of the user's own has no prefix."""
+        given = self.table.refresh().properties.items()
+        return {name.removeprefix(USER_PREFIX): text for name, text in given}
 
     @property
     def inspect(self) -> InspectTable:
@@ -332,9 +390,11 @@ class Table(Translated):
         Raises:
             InvalidArgumentError: no keys, or nothing to do.
         """
+        join_cols = join_cols or _identifier_columns(self.table)
         if not join_cols or not (when_matched_update_all or when_not_matched_insert_all):
             raise InvalidArgumentError(
-                "pyiceberg: upsert needs join_cols, the key columns, and at least one of "
+                "pyiceberg: upsert needs join_cols, the key columns, or a table that was created "
+                "with identifier fields, and at least one of "
                 "when_matched_update_all and when_not_matched_insert_all"
             )
         keys = [quote_name(name) for name in join_cols]
@@ -355,7 +415,36 @@ class Table(Translated):
         self, allow_incompatible_changes: bool = False, case_sensitive: bool = True
     ) -> UpdateSchema:
         """Begin to change columns."""
-        return UpdateSchema(self.table)
+        return UpdateSchema(self.table, allow_incompatible_changes, None)
+
+    def manage_snapshots(self) -> ManageSnapshots:
+        """Begin to set and drop tags, or to go back to a version."""
+        return ManageSnapshots(self.table)
+
+    @translated(NAMES, "Table.update_sort_order")
+    def update_sort_order(self, case_sensitive: bool = True) -> UpdateSortOrder:
+        """Begin to set the order of rows in new files."""
+        return UpdateSortOrder(self.table)
+
+    def transaction(self) -> Transaction:
+        """Begin several changes that are one commit."""
+        return Transaction(self)
+
+    @property
+    def maintenance(self) -> MaintenanceTable:
+        """Return the object that expires snapshots."""
+        return MaintenanceTable(self.table)
+
+    def refs(self) -> dict[str, SnapshotRef]:
+        """Return the newest version as `main`, and the tags."""
+        rows = refs(self.table.context).to_pylist()
+        return {row["name"]: SnapshotRef(row["snapshot_id"], row["type"].lower()) for row in rows}
+
+    @translated(NAMES, "Table.snapshot_by_name")
+    def snapshot_by_name(self, name: str) -> Snapshot | None:
+        """Return the version of a tag, or the newest one for `main`; None if there is none."""
+        found = self.refs().get(name)
+        return None if found is None else self.snapshot_by_id(found.snapshot_id)
 
     def history(self) -> list[SnapshotLogEntry]:
         """Return the versions but 0 with their times, oldest first."""
@@ -392,9 +481,12 @@ def check_snapshot(snapshot_id: Any) -> None:
         )
 
 
-def arrow_schema(given: Any) -> pa.Schema:
-    """Return an Arrow schema of an Arrow or PyIceberg schema."""
-    return given.as_arrow() if hasattr(given, "as_arrow") else pa.schema(given)
+IDENTIFIERS = f"{USER_PREFIX}identifier-fields"
+"""Property that keeps the names of PyIceberg's identifier fields."""
+
+
+def _identifier_columns(table: OurTable) -> list[str]:
+    return split_names(table.refresh().properties.get(IDENTIFIERS, ""))
 
 
 def _columns(names: tuple[str, ...]) -> dict[str, Any]:
@@ -405,20 +497,16 @@ def _commit(given: Mapping[str, str] | None) -> CommitKeywords:
     return {"user_metadata": dict(given)} if given else {}
 
 
-def _type(given: Any) -> Any:
-    if isinstance(given, pa.DataType):
-        return given
-    names = {"timestamptz": "TIMESTAMP", "timestamp": "TIMESTAMP_NTZ"}
-    return names.get(str(given), str(given))
-
-
 def _snapshots(table: OurTable) -> dict[int, Snapshot]:
-    rows = table.history().select(["version", "timestamp", "operation", "operationMetrics"])
+    names = ["version", "timestamp", "operation", "operationMetrics", "userMetadata"]
+    rows = table.history().select(names)
     found = {}
     for row in reversed(rows.to_pylist()):
         number = row["version"]
         if number > 0:
+            given = json.loads(row["userMetadata"] or "{}")
             summary = {"operation": row["operation"], **dict(row["operationMetrics"] or ())}
+            summary |= {key: str(value) for key, value in given.items()}
             when = int(row["timestamp"].timestamp() * 1000)
             found[number] = Snapshot(number, number - 1 or None, when, summary)
     return found

@@ -16,7 +16,7 @@ from tablefmt.errors import TableExistsError, TableNotFoundError, UnsupportedFea
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.table_statements import CloneRequest, TableStatement, read_statement
 from tablefmt.imports.clone import clone, clone_roots
-from tablefmt.model.delta_properties import translate_properties
+from tablefmt.model.peer_properties import translate_properties
 from tablefmt.model.times import from_micros
 from tablefmt.session.table_context import TableContext
 from tablefmt.spark.entry.java_arguments import (

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
-from tablefmt.model.delta_properties import DELTA, translate_properties
+from tablefmt.model.delta_properties import DELTA
 from tablefmt.model.name_matching import did_you_mean, folded
+from tablefmt.model.peer_properties import translate_properties
 from tablefmt.model.properties import PROPERTIES
 from tablefmt.spark.pyspark_objects import Session, java_conf
 from tablefmt.spark.spark_options import flag, option_key
@@ -34,8 +35,8 @@ class Setting:
     """Returns whether a value is rejected. None: the setting is applied."""
 
 
-def _given(value: str) -> bool:
-    return value != ""
+def _true(value: str) -> bool:
+    return folded(value) == "true"
 
 
 def _false(value: str) -> bool:
@@ -50,9 +51,12 @@ SETTINGS: Mapping[str, Setting] = {
         "false: VACUUM may remove files that transactions under way may need"
     ),
     DEFAULTS: Setting("before the name of a property: every new table has it"),
-    "write.txnAppId": Setting("give each write the options txnAppId and txnVersion", _given),
-    "write.txnVersion": Setting("give each write the options txnAppId and txnVersion", _given),
-    "commitInfo.userMetadata": Setting("give each write the option userMetadata", _given),
+    "write.txnAppId": Setting("with write.txnVersion: every write has both options, no stream"),
+    "write.txnVersion": Setting("with write.txnAppId: every write has both options, no stream"),
+    "write.txnVersion.autoReset.enabled": Setting(
+        "set write.txnVersion anew before each write: a write does not change a setting", _true
+    ),
+    "commitInfo.userMetadata": Setting("every write has the option userMetadata"),
     "replaceWhere.constraintCheck.enabled": Setting(
         "delete the rows, then append: new rows always have to match replaceWhere", _false
     ),
@@ -130,8 +134,11 @@ def _names_set(spark: Session) -> list[str]:
     return _NAME.findall(keys)
 
 
-def check_settings(spark: Session) -> None:
+def check_settings(spark: Session) -> list[str]:
     """Check that no setting would change the result of a write, and log those without an effect.
+
+    Returns:
+        The names of Delta's settings in the session.
 
     Raises:
         UnsupportedFeatureError: a setting would change it.
@@ -148,15 +155,48 @@ def check_settings(spark: Session) -> None:
                 f"{setting.means}",
                 [f"setting:{PREFIX}{name}"],
             )
+    return names
 
 
-def with_settings(spark: Session, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a write, with the option that the session's settings add.
+COMMIT_SETTINGS = {
+    "commitInfo.userMetadata": "userMetadata",
+    "write.txnAppId": "txnAppId",
+    "write.txnVersion": "txnVersion",
+}
+"""The option of a write by the setting that every write obeys."""
+
+
+def with_commit_settings(
+    spark: Session, options: Mapping[str, Any], *, stream: bool = False
+) -> dict[str, Any]:
+    """Return the options of a write, with those of its commit that the session's settings add.
+
+    A batch of a stream has a number of its own, so only a write has that of the settings.
 
     Raises:
         UnsupportedFeatureError: as `check_settings`.
     """
-    check_settings(spark)
+    names = check_settings(spark)
+    given = {option_key(name) for name in options}
+    if "application" in given or stream:
+        given |= {"txnappid", "txnversion"}
+    found = dict(options)
+    for name, option in COMMIT_SETTINGS.items():
+        value = spark.conf.get(PREFIX + name, None) if name in names else None
+        if value and option_key(option) not in given:
+            found[option] = value
+    return found
+
+
+def with_settings(
+    spark: Session, options: Mapping[str, Any], *, stream: bool = False
+) -> dict[str, Any]:
+    """Return the options of a write, with the options that the session's settings add.
+
+    Raises:
+        UnsupportedFeatureError: as `check_settings`.
+    """
+    options = with_commit_settings(spark, options, stream=stream)
     given = {option_key(name) for name in options}
     if given & {"mergeschema", "overwriteschema"} or not merges_schemas(spark):
         return dict(options)

@@ -34,10 +34,12 @@ from tablefmt.spark.entry.java_arguments import (
     version_or_tag,
 )
 from tablefmt.spark.entry.metadata_frames import metadata_at, metadata_frame
+from tablefmt.spark.entry.spark_table import SparkTable
 from tablefmt.spark.pyspark_objects import JavaObject, Session, java_rows
 from tablefmt.spark.spark_options import parse_read_options
-from tablefmt.spark.statements.execution import open_context_if_exists
+from tablefmt.spark.statements.execution import open_context, open_context_if_exists
 from tablefmt.store.location import open_store
+from tablefmt.table import Table
 
 _BY_PATH = "table_changes_by_path"
 
@@ -61,6 +63,14 @@ def _metadata(
         micros: the time of TIMESTAMP AS OF.
     """
     spark, words = session_of(session), tuple(json.loads(parts))
+    reference = _reference(spark, words, json.loads(within))
+    if reference is not None:
+        table, tag = reference
+        if version is not None or micros is not None or json.loads(given):
+            raise InvalidRangeError(
+                f"{words[-1]} names a version already; leave VERSION AS OF and options out"
+            )
+        return java_rows(SparkTable(spark, table).to_df(tag))
     asked = metadata_name(words)
     found = None if asked is None else _table_of(spark, words, asked, json.loads(within))
     if asked is None or found is None:
@@ -82,6 +92,29 @@ def _metadata(
         )
     options = replace(options, storage_options=found.storage_options)
     return java_rows(metadata_frame(spark, found.uri, asked.kind, options))
+
+
+def _reference(
+    spark: Session, words: tuple[str, ...], within: Sequence[str]
+) -> tuple[Table, str] | None:
+    """Return the table and the tag of a name such as t.tag_q1. None: it is no such name.
+
+    Raises:
+        UnsupportedFeatureError: a branch of a tablefmt table.
+    """
+    kind, mark, name = words[-1].partition("_")
+    if folded(kind) not in ("tag", "branch") or not mark or len(words) < 2:
+        return None
+    found = None if is_taken(spark, words) else _named(spark, words[:-1], within)
+    if found is None:
+        return None
+    if folded(kind) == "branch":
+        raise UnsupportedFeatureError(
+            f"{found.quoted} has no branch {name!r}: a table has one line of versions; for a "
+            "trial, use CREATE TABLE … SHALLOW CLONE",
+            ["sql:branch"],
+        )
+    return Table(open_context(open_store(found.uri, found.storage_options))), name
 
 
 def _table_of(

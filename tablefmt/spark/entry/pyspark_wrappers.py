@@ -327,6 +327,11 @@ CALLS: Mapping[str, str] = {
     "SYNC": "tablefmt.spark.open(spark, uri).alter.sync_identity(column)",
     "PARTITION": "tablefmt.spark.open(spark, uri).alter.set_partitioning(fields)",
     "RESTORE": "tablefmt.spark.open(spark, uri).restore(version=…), or timestamp=…",
+    "REORG": 'tablefmt.spark.open(spark, uri).compact("major")',
+    "CALL": "the method of tablefmt.spark.open(spark, uri) that does the same: restore, vacuum, "
+    "compact, cluster, changes or clone",
+    "TAG": "tablefmt.spark.open(spark, uri).alter.set_tag(name, version=…), or drop_tag(name)",
+    "WRITE": "tablefmt.spark.open(spark, uri).alter.set_clustering(columns)",
 }
 """Method to call instead of a statement, by verb of a `TableStatement`."""
 
@@ -352,6 +357,8 @@ def install_statement_hints(spark: Session) -> None:
                 raise
         if asked is None:
             check_inspection(original, problem)
+            raise problem
+        if asked.refused is not None:
             raise problem
         raise UnsupportedFeatureError(
             f"this session's Spark cannot run {asked.verb} on a table; for a tablefmt table, "

@@ -410,6 +410,12 @@ class TablefmtDataSource(DataSource):
         asked = options.changes
         if asked is None:
             return None
+        if not options.change_columns:
+            raise UnsupportedFeatureError(
+                "changeColumns=false needs a registered classic session; leave it out, and select "
+                "the columns of the table",
+                ["option:changeColumns"],
+            )
         if self.schema_version is not None:
             asked = {**asked, "ending_version": self.schema_version, "ending_timestamp": None}
             if asked.get("starting_version") == self.schema_version + 1:

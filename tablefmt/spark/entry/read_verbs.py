@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.changes.change_schema import CHANGE_COLUMNS
+from tablefmt.errors import (
+    InvalidArgumentError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.generated_columns import check_conditions, generated_expressions
 from tablefmt.expressions.predicate import quote_name
@@ -17,7 +23,11 @@ from tablefmt.model.identity_columns import identity_texts
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.plain_properties import plain_properties
+from tablefmt.model.properties import USER_PREFIX
 from tablefmt.model.times import Time, from_micros, show_time, to_micros
+from tablefmt.operations.metadata_tables import metadata_name
+from tablefmt.session.table_context import TableContext
+from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.spark.backends.backend_choice import spark_reads_files
 from tablefmt.spark.backends.query_plans import live_partitions, sql_relation
 from tablefmt.spark.columns.catalog_columns import changed_here, declared, different, shown
@@ -65,6 +75,11 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
     options = parse_read_options(asked, session_zone(session_of(session)))
     uri = path_of(options.path)
     metadata = metadata_at(uri, options.storage_options)
+    found = None if metadata else _in_catalog(session_of(session), uri)
+    if found is not None:
+        uri, storage, kind = found
+        options = replace(options, storage_options=storage)
+        metadata = None if kind is None else (uri, kind)
     if metadata is not None:
         rows = metadata_frame(session_of(session), *metadata, options)
         return _query(session_of(session), rows, columns)
@@ -85,6 +100,29 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
     return relation
 
 
+def _in_catalog(spark: Session, path: str) -> tuple[str, Mapping[str, Any], str | None] | None:
+    """Return the table that a name stands for in place of a path, as in Iceberg's `load`.
+
+    A table at the path is read instead. The last item is the kind of a metadata table.
+    """
+    from pyspark.errors import ParseException
+
+    if "/" in path or "#" in path or _exists(path):
+        return None
+    try:
+        words = tuple(name_parts(path))
+    except ParseException:
+        return None
+    table = catalog_table(spark, ".".join(map(quote_name, words)))
+    if table is not None:
+        return table.uri, table.storage_options, None
+    asked = metadata_name(words)
+    if asked is None:
+        return None
+    table = catalog_table(spark, ".".join(map(quote_name, asked.table)))
+    return None if table is None else (table.uri, table.storage_options, asked.kind)
+
+
 def _row_changes(
     session: JavaObject, uri: str, options: ReadOptions, columns: str | None
 ) -> JavaObject:
@@ -92,7 +130,10 @@ def _row_changes(
     spark = session_of(session)
     table = Table(open_context(open_store(uri, options.storage_options)))
     assert options.changes is not None
-    return _query(spark, changes_frame(spark, table.changes(**options.changes)), columns)
+    frame = changes_frame(spark, table.changes(**options.changes))
+    if not options.change_columns:
+        frame = frame.drop(*CHANGE_COLUMNS.names)
+    return _query(spark, frame, columns)
 
 
 def _query(spark: Session, frame: DataFrame, columns: str | None) -> JavaObject:
@@ -155,6 +196,8 @@ def _relation(
     context = open_context(open_store(uri, storage))
     point = context.resolve_point(version, at)
     snapshot = context.view.snapshot(point)
+    if version == 0:
+        _check_creation(context, snapshot)
     asked = version is not None or at is not None
     texts = storage_texts(storage)
     relation = sql_relation(spark, context.store, snapshot, uri, texts, asked=asked)
@@ -164,13 +207,29 @@ def _relation(
     return relation
 
 
+def _check_creation(context: TableContext, snapshot: Snapshot) -> None:
+    """Refuse to read a creation without rows: Delta's version 0 may have the first rows.
+
+    Raises:
+        InvalidArgumentError: later versions have rows.
+    """
+    if context.view.head.version > 0 and not snapshot.totals[0]:
+        raise InvalidArgumentError(
+            "version 0 of this table is its creation, and has no rows; the first write is version "
+            "1. Version n of a Delta table that a DataFrame created is version n + 1 here. To read "
+            "the empty version, call tablefmt.spark.read(spark, uri, version=0)"
+        )
+
+
 def _described(metadata: Metadata) -> dict[str, Any]:
     """Return what SHOW and DESCRIBE show of a table besides its columns."""
     checks = check_conditions(metadata)
     # INSERT may leave out both kinds of columns.
     generated = {**generated_expressions(metadata), **identity_texts(metadata)}
     comment = {} if metadata.comment is None else {"comment": metadata.comment}
-    properties = {**plain_properties(metadata), **comment}
+    given = plain_properties(metadata).items()
+    # In SQL, a name of the user's own has no prefix.
+    properties = {**{name.removeprefix(USER_PREFIX): text for name, text in given}, **comment}
     return {
         "properties": properties,
         "constraints": checks,

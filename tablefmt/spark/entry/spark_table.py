@@ -49,9 +49,9 @@ from tablefmt.spark.columns.store_assignment import new_column
 from tablefmt.spark.entry.catalog_locations import catalog_table_or_none
 from tablefmt.spark.entry.dataframe_io import append_rows, overwrite_rows
 from tablefmt.spark.entry.delta_settings import (
-    check_settings,
     default_properties,
     merges_schemas,
+    with_commit_settings,
     with_settings,
 )
 from tablefmt.spark.entry.java_arguments import check_no_folder
@@ -264,11 +264,9 @@ class SparkTable:
             InvalidPredicateError: Spark rejects the condition, or it is not deterministic.
             ConstraintViolationError: the table is append-only. IdempotenceError: CFL-7.
         """
-        check_settings(self.spark)
+        parsed = parse_options(with_commit_settings(self.spark, options))
         with statement_errors():
-            return delete_rows(
-                self.table.context, self.spark, self._where(where), parse_options(options)
-            )
+            return delete_rows(self.table.context, self.spark, self._where(where), parsed)
 
     def update(
         self,
@@ -289,7 +287,7 @@ class SparkTable:
                 fit. UnsupportedFeatureError: a value inside an array or a map.
             ConstraintViolationError: DAT-3, DAT-13. Other errors as `delete`.
         """
-        check_settings(self.spark)
+        parsed = parse_options(with_commit_settings(self.spark, options))
         check_set(set, UPDATE_CALL)
         context = self.table.context
         schema = newest(context).metadata.schema
@@ -304,7 +302,7 @@ class SparkTable:
                 self.spark,
                 self._where(where),
                 values,
-                parse_options(options),
+                parsed,
                 set_fingerprint({n: _text(value, schema) for n, value in set.items()}),
                 by_row=all(map(is_plain, set.values())),
             )
@@ -333,8 +331,8 @@ class SparkTable:
         merge_schema = merge_schema or merges_schemas(self.spark)
 
         def run(asked: MergeStatement, commit: CommitKeywords) -> Commit:
-            check_settings(self.spark)
-            parsed = parse_options({**options, **commit})
+            given = {**options, **commit}
+            parsed = parse_options(with_commit_settings(self.spark, given))
             statement_of = merge_of(self.spark, asked, source)
             with statement_errors():
                 return merge_rows(self.table.context, self.spark, statement_of, parsed)
@@ -582,11 +580,19 @@ def import_table(
     *,
     into: str | None = None,
     adopt: bool = False,
+    partition_schema: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> SparkTable:
     """Import the files of an existing table as a new table, without a Spark job.
 
     Arguments and errors as `tablefmt.import_table`.
     """
-    table = import_files(uri, format, into=into, adopt=adopt, storage_options=storage_options)
+    table = import_files(
+        uri,
+        format,
+        into=into,
+        adopt=adopt,
+        partition_schema=partition_schema,
+        storage_options=storage_options,
+    )
     return SparkTable(spark, table)

@@ -9,9 +9,12 @@ from typing import Any, cast
 import pyarrow as pa
 
 from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
+from tablefmt.expressions.procedure_calls import WITHOUT_OURS
 from tablefmt.expressions.table_statements import TableStatement, read_statement
 from tablefmt.imports.source import Format
 from tablefmt.maintenance.removal_plan import CANDIDATES
+from tablefmt.model.name_matching import folded
+from tablefmt.model.tags import tags_of
 from tablefmt.operations import alterations, describe
 from tablefmt.operations.alter import alter
 from tablefmt.session.commit_options import CommitOptions
@@ -26,6 +29,7 @@ from tablefmt.spark.entry.java_arguments import (
     place,
     session_of,
 )
+from tablefmt.spark.entry.procedure_verbs import call, refusal, result_of
 from tablefmt.spark.entry.spark_table import SparkTable
 from tablefmt.spark.pyspark_objects import JavaObject, Session, java_rows, java_session
 from tablefmt.spark.statements.execution import open_context, open_context_if_exists
@@ -114,6 +118,48 @@ def _partition_field(spark: Session, table: SparkTable, asked: TableStatement) -
     return _committed(table, alter(table.table.context, alteration, CommitOptions()))
 
 
+def _purge(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
+    return _committed(table, table.compact("major", where=asked.where))
+
+
+def _tag(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
+    """Set or drop a tag, as Iceberg does: CREATE of a tag that is there is an error."""
+    request, (name,) = asked.tag_request, asked.by
+    assert request is not None
+    there = name in tags_of(table.table.context.view.head.metadata)
+    if request.quiet and there != request.drop:
+        return _COMMIT.empty_table()
+    if request.drop:
+        return _committed(table, table.alter.drop_tag(name))
+    if there and not request.replace:
+        raise InvalidArgumentError(
+            f"the table has a tag {name!r}; write CREATE OR REPLACE TAG to move it"
+        )
+    if not there and not request.create:
+        raise InvalidArgumentError(
+            f"the table has no tag {name!r}; write CREATE OR REPLACE TAG to set it"
+        )
+    retain = None if request.retain is None else folded(request.retain)
+    return _committed(table, table.alter.set_tag(name, version=asked.version, retain=retain))
+
+
+def _layout(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
+    """Set the order of new files, or that writes bring the rows of a partition together."""
+    assert asked.layout is not None
+    parts = []
+    if asked.layout.by is not None:
+        parts.append(alterations.set_clustering(asked.layout.by))
+    if asked.layout.by_partition:
+        parts.append(alterations.set_properties({"optimizeWrite": True}))
+    done = alter(table.table.context, alterations.combined(parts), CommitOptions())
+    return _committed(table, done)
+
+
+def _call(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
+    assert asked.call is not None
+    return call(spark, table, asked.call)
+
+
 def _committed(table: SparkTable, commit: Commit) -> pa.Table:
     row = {
         "path": table.table.uri,
@@ -133,12 +179,16 @@ _STATEMENTS: Mapping[
     "RESTORE": (_COMMIT, _restore),
     "SYNC": (_COMMIT, _sync),
     "PARTITION": (_COMMIT, _partition_field),
+    "REORG": (_COMMIT, _purge),
+    "TAG": (_COMMIT, _tag),
+    "WRITE": (_COMMIT, _layout),
 }
 """Result schema and function of each statement."""
 
 
-def _convert(uri: str, format: str | None) -> pa.Table:
-    table = import_table(uri, cast(Format | None, format))
+def _convert(uri: str, asked: TableStatement) -> pa.Table:
+    format = cast(Format | None, asked.format)
+    table = import_table(uri, format, partition_schema=asked.partition_schema)
     files = table.context.view.snapshot().totals[0]
     row = {"path": table.uri, "version": table.version, "numFiles": files}
     return pa.Table.from_pylist([row], _CONVERTED)
@@ -146,6 +196,8 @@ def _convert(uri: str, format: str | None) -> pa.Table:
 
 def _named(spark: Session, asked: TableStatement) -> CatalogTable | None:
     """Return the table of a statement if it is ours; of CONVERT, the place of the source."""
+    if asked.call is not None and asked.call.name in WITHOUT_OURS:
+        return None if _has_procedures(spark) else CatalogTable("", {}, asked.table)
     if asked.format is not None:
         (path,) = name_parts(asked.table)
         return CatalogTable(place(path), {}, f"tablefmt.{asked.table}")
@@ -163,7 +215,9 @@ def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
     asked = read_statement(text)
     table = None if asked is None else _named(session_of(session), asked)
     if asked is None or table is None:
+        _check_clone_source(session_of(session), asked)
         return None
+    _check(asked)
     if parameters:
         raise UnsupportedFeatureError(
             f"{asked.verb} does not take parameters; write the values into the statement's text",
@@ -181,8 +235,46 @@ def _statement(session: JavaObject, text: str, parameters: bool) -> str | None:
     return json.dumps(described)
 
 
+def _check_clone_source(spark: Session, asked: TableStatement | None) -> None:
+    """Refuse a clone of files of another format, unless Delta's parser reads the statement.
+
+    Raises:
+        UnsupportedFeatureError: the source is a path of another format.
+    """
+    if asked is None or asked.clone is None:
+        return
+    format, _, path = asked.table.partition(".")
+    if folded(format.strip()) not in ("parquet", "iceberg", "delta") or "/" not in path:
+        return
+    if "io.delta" not in str(spark.conf.get("spark.sql.extensions", "")):
+        raise UnsupportedFeatureError(
+            f"CLONE of {asked.table} is not supported; use CONVERT TO tablefmt {asked.table}, or "
+            "CREATE TABLE … AS SELECT to copy the rows",
+            ["sql:CLONE"],
+        )
+
+
+def _check(asked: TableStatement) -> None:
+    """Raise UnsupportedFeatureError for a statement without a counterpart."""
+    problem = None if asked.call is None else refusal(asked.call.name)
+    if asked.refused is not None:
+        feature, instead = asked.refused
+        problem = UnsupportedFeatureError(
+            f"{feature} is not supported on tablefmt tables; {instead}", [f"sql:{feature}"]
+        )
+    if problem is not None:
+        raise problem
+
+
+def _has_procedures(spark: Session) -> bool:
+    """Return whether the catalog of the session is Iceberg's, which has procedures of its own."""
+    return "iceberg" in folded(str(spark.conf.get("spark.sql.catalog.spark_catalog", "")))
+
+
 def _columns(asked: TableStatement) -> pa.Schema:
     """Return the columns of a statement's result."""
+    if asked.call is not None:
+        return result_of(asked.call.name)
     if asked.clone is not None:
         return RESULT
     return _CONVERTED if asked.format else _STATEMENTS[asked.verb][0]
@@ -206,17 +298,18 @@ def _maintain(session: JavaObject, described: str) -> JavaObject:
     asked = read_statement(given["text"])
     assert asked is not None
     if asked.format is not None:
-        return java_rows(spark.createDataFrame(_convert(given["uri"], asked.format)))
+        return java_rows(spark.createDataFrame(_convert(given["uri"], asked)))
     if asked.clone is not None:
         return java_rows(spark.createDataFrame(clone_result(spark, given, asked)))
     context = open_context(open_store(given["uri"], given["storage"]))
     before = context.view.head.metadata.schema
-    _, carry_out = _STATEMENTS[asked.verb]
+    carry_out = _call if asked.call else _STATEMENTS[asked.verb][1]
     answer = carry_out(spark, SparkTable(spark, Table(context)), asked)
     after = context.view.head.metadata.schema
     if after != before:
         follow(spark, given["name"], after)
-    if asked.verb == "RESTORE" and not java_session(spark).sharedState().cacheManager().isEmpty():
+    restores = asked.verb == "RESTORE" or asked.call is not None
+    if restores and not java_session(spark).sharedState().cacheManager().isEmpty():
         spark.catalog.refreshTable(given["name"])
     return java_rows(spark.createDataFrame(answer))
 

@@ -181,7 +181,9 @@ def _start(session: JavaObject, mode: str, given: str, partition_by: str) -> str
 
 
 def _sink(spark: Session, mode: str, given: str, partition_by: str) -> tuple[Sink, Store]:
-    sink = sink_of(mode, with_settings(spark, json.loads(given)), json.loads(partition_by))
+    sink = sink_of(
+        mode, with_settings(spark, json.loads(given), stream=True), json.loads(partition_by)
+    )
     return sink, open_store(place(sink.uri), sink.options.storage_options)
 
 

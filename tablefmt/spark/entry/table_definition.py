@@ -18,11 +18,11 @@ from tablefmt.expressions.check_constraints import GENERATED_PREFIX, with_constr
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.generated_columns import check_conditions, generated_expressions
 from tablefmt.model.clustering_columns import with_cluster_by
-from tablefmt.model.delta_properties import translate_properties
 from tablefmt.model.identity_columns import identity_texts, is_identity
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.partition_fields import same_partitioning
+from tablefmt.model.peer_properties import translate_properties
 from tablefmt.model.plain_properties import plain_properties
 from tablefmt.model.schema import Schema, nullable
 from tablefmt.operations.alter import add_features

@@ -13,7 +13,7 @@ from tablefmt.operations.overwrite import PartitionValues, truncate
 from tablefmt.operations.save_modes import Mode, known_mode
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.spark.entry.dataframe_io import write
-from tablefmt.spark.entry.delta_settings import check_settings, default_properties
+from tablefmt.spark.entry.delta_settings import default_properties, with_commit_settings
 from tablefmt.spark.entry.java_arguments import (
     context_of,
     follow,
@@ -162,8 +162,7 @@ def _rows(
             given.update(_overwrite_mode(spark, uri, given))
         write(frame, uri, mode="overwrite", partition_by=by, **given)
         return
-    check_settings(spark)
-    parsed = parse_options(given)
+    parsed = parse_options(with_commit_settings(spark, given))
     store = open_store(uri, parsed.storage_options)
     (create_rows if verb == "create" else replace_rows)(frame, store, statement, parsed)
 
@@ -189,10 +188,11 @@ def _change(ansi: JavaObject, session: JavaObject, command: JavaObject) -> str:
     """
     described = json.loads(command.described())
     spark = session_of(session)
-    check_settings(spark)
+    commit = with_commit_settings(spark, {})
     same = ansi.sessionUUID() == session.sessionUUID()
     # A copied session is not remembered: it ends with its statement.
-    done = change_rows(spark if same else wrapped(ansi), command, place(described["uri"]))
+    place_of = place(described["uri"])
+    done = change_rows(spark if same else wrapped(ansi), command, place_of, commit)
     if done.columns is not None:
         follow(spark, described["name"], done.columns)
     return counts(done.commit, described["verb"])

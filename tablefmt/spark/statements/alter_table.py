@@ -11,9 +11,9 @@ from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import CURRENT_DEFAULT, to_spark_json
 from tablefmt.expressions.generated_columns import declared_schema
 from tablefmt.expressions.predicate import quoted_path
-from tablefmt.model.delta_properties import translate_properties
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
+from tablefmt.model.peer_properties import our_name, translate_properties
 from tablefmt.model.schema import Field, Schema, Type, nullable
 from tablefmt.model.schema_rules import number_fields
 from tablefmt.operations import alter, alterations
@@ -47,8 +47,8 @@ def alter_table(spark: Session, context: TableContext, changes: Sequence[Change]
     if any(change["kind"] == "AddConstraint" for change in changes):
         # Spark checks the existing rows, because the condition may use any SQL of Spark.
         find = partial(find_row, spark, context)
-        return alter.alter(context, _combined(parts), CommitOptions(), find)
-    return alter.alter(context, _combined(parts), CommitOptions())
+        return alter.alter(context, alterations.combined(parts), CommitOptions(), find)
+    return alter.alter(context, alterations.combined(parts), CommitOptions())
 
 
 def _replaces_all(metadata: Metadata, changes: Sequence[Change]) -> bool:
@@ -103,25 +103,6 @@ def _same_type(one: Field, other: Field) -> bool:
     """Return whether two columns have the same type and length. Nullability inside is ignored."""
     shapes = [to_spark_json(nullable(number_fields([replace(f, name="c")]))) for f in (one, other)]
     return shapes[0] == shapes[1] and one.text == other.text
-
-
-def _combined(parts: Sequence[Alteration]) -> Alteration:
-    if len(parts) == 1:
-        return parts[0]
-    if any(part.adds_constraints for part in parts):
-        raise UnsupportedFeatureError(
-            "one ALTER TABLE statement cannot set NOT NULL or add a constraint together with "
-            "other changes; use a separate statement for it",
-            ["sql:ALTER TABLE"],
-        )
-
-    def change(metadata: Metadata) -> Metadata:
-        for part in parts:
-            metadata = part.change(metadata)
-        return metadata
-
-    described = [{"operation": part.name, **part.parameters} for part in parts]
-    return Alteration(parts[0].name, change, {"changes": described})
 
 
 def _alteration(spark: Session, metadata: Metadata, change: Change) -> Alteration:
@@ -233,10 +214,11 @@ def _property(spark: Session, metadata: Metadata, change: Change) -> Alteration:
             [f"sql:{name}"],
         )
     if change["value"] is None:
-        return alterations.unset_properties([change["name"]])
+        name = our_name(change["name"])
+        return alterations.unset_properties([] if name is None else [name])
     ours = translate_properties({change["name"]: change["value"]})
     if not ours:
-        # One of Delta's properties for a feature that every table has.
+        # A property of Delta's or Iceberg's that needs no property here.
         asked = {"properties": change["name"]}
         return Alteration("SET TBLPROPERTIES", lambda metadata: metadata, asked)
     return alterations.set_properties(ours)

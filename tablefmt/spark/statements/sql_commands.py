@@ -54,20 +54,21 @@ class Done:
     """Columns of the table afterwards, if the statement may have changed them."""
 
 
-def change_rows(spark: Session, command: JavaObject, uri: str) -> Done:
+def change_rows(spark: Session, command: JavaObject, uri: str, commit: Mapping[str, Any]) -> Done:
     """Run a RowCommand.
 
     Args:
         spark: the session, classic.
         command: the Java object.
         uri: the location of the table.
+        commit: options of the commit.
 
     Raises:
         InvalidPredicateError: a condition that is not deterministic.
         Other errors as `delete_rows`, `update_rows`, `merge_rows`.
     """
     described = json.loads(command.described())
-    options = parse_options(described["storage"])
+    options = parse_options({**described["storage"], **commit})
     context = open_context(open_store(uri, options.storage_options))
     schema = context.view.head.metadata.schema
     statement = _Statement(spark, command, described, schema)
@@ -77,10 +78,10 @@ def change_rows(spark: Session, command: JavaObject, uri: str) -> Done:
         where = statement.where(described["condition"])
         values = statement.values(described["set"])
         return Done(update_rows(context, spark, where, values, options))
-    commit = merge_rows(context, spark, statement.merge, options)
-    if commit.no_op or not statement.evolves:
-        return Done(commit)
-    return Done(commit, newest(context).metadata.schema)
+    merged_rows = merge_rows(context, spark, statement.merge, options)
+    if merged_rows.no_op or not statement.evolves:
+        return Done(merged_rows)
+    return Done(merged_rows, newest(context).metadata.schema)
 
 
 def counts(commit: Commit, verb: str) -> str:

@@ -22,6 +22,7 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.operations.metadata_tables import OF_A_TABLE, metadata_rows
+from tests.operations.test_metadata_tables import references, with_icebergs
 from tests.spark.conftest import ZONE
 from tests.spark.looking import rows_of, scanned_files, selected
 
@@ -54,7 +55,8 @@ NAMED = ["inspected.t", "SPARK_CATALOG.`inspected`.`t`", "tablefmt.`{uri}`"]
 def test_metadata_tables_have_the_rows_of_the_python_api(spark: Any, t: tablefmt.Table) -> None:
     """By name, and by path in three forms; rows and types agree."""
     expected = {
-        "history": t.history(),
+        "history": with_icebergs(t.history()),
+        "refs": references(t),
         "snapshots": t.snapshots(),
         "tags": t.tags(),
         "files": t.scan().files(),

@@ -138,8 +138,8 @@ WRITES: list[Callable[[Any, str], Any]] = [
 def test_a_setting_that_would_change_a_write_is_refused_by_name(
     spark: Any, t: str, conf: Any, name: str
 ) -> None:
-    conf(name, "1" if name.startswith("write.") else "false")
-    for write in WRITES[:2] if name.startswith("write.txnV") else WRITES:
+    conf(name, "true" if name.startswith("write.") else "false")
+    for write in WRITES:
         with pytest.raises(UnsupportedFeatureError, match=name):
             write(spark, t)
     assert tablefmt.open(t).version == 1

@@ -74,11 +74,20 @@ public class MetadataReads extends org.apache.spark.sql.catalyst.rules.Rule {
     }
     UnresolvedRelation read = (UnresolvedRelation) node;
     int count = read.multipartIdentifier().size();
-    if (count < 2 || read.isStreaming()
-        || read.options().containsKey(UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES())) {
+    if (count < 2 || read.isStreaming()) {
       return false;
     }
     String last = word(read.multipartIdentifier().apply(count - 1));
+    if (last.startsWith("branch_")) {
+      // Python refuses it, for reads and for writes.
+      return true;
+    }
+    if (read.options().containsKey(UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES())) {
+      return false;
+    }
+    if (last.startsWith("tag_")) {
+      return true;
+    }
     return kinds.contains(last) || count == 2 && kinds.contains(last.substring(last.lastIndexOf('#') + 1));
   }
 

@@ -13,9 +13,9 @@ import org.apache.spark.sql.internal.VariableSubstitution;
 import scala.Product;
 
 /**
- * Wraps the parser of a session. It turns DESCRIBE HISTORY and DETAIL, OPTIMIZE, VACUUM, RESTORE,
- * SYNC IDENTITY, PARTITION FIELD and CREATE TABLE … CLONE of our tables, and CONVERT TO tablefmt, into commands. The
- * previous parser reads every other text, and these statements on other tables.
+ * Wraps the parser of a session. It turns statements of Delta and Iceberg on our tables that Spark's
+ * grammar lacks into commands: see table_statements.py. The previous parser reads every other text,
+ * and these statements on other tables.
  *
  * A proxy, because the methods of a parser differ between releases of Spark.
  *
@@ -24,8 +24,9 @@ import scala.Product;
 public class StatementParser implements InvocationHandler {
   // Python parses the text. This pattern avoids the call for nearly all texts.
   private static final Pattern OURS = Pattern.compile(
-      "(?:DESC(?:RIBE)?\\b.*\\b(?:HISTORY|DETAIL)|OPTIMIZE|VACUUM|RESTORE|CONVERT"
-          + "|(?:CREATE|REPLACE)\\b.*\\bCLONE|ALTER\\b.*\\b(?:SYNC|PARTITION\\s+FIELD))\\b.*",
+      "(?:DESC(?:RIBE)?\\b.*\\b(?:HISTORY|DETAIL)|OPTIMIZE|VACUUM|RESTORE|CONVERT|REORG"
+          + "|GENERATE|CALL|(?:CREATE|REPLACE)\\b.*\\bCLONE"
+          + "|ALTER\\b.*\\b(?:SYNC|TAG|BRANCH|WRITE|IDENTIFIER|FEATURE|PARTITION\\s+FIELD))\\b.*",
       Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
 
   private final VariableSubstitution variables = new VariableSubstitution();

@@ -1,0 +1,142 @@
+"""Operations that the documentation of another library describes, and what they give here.
+
+The words and the tables are ours. Each text is written for the other library. The runner makes one
+change: it replaces the name of the format, or of the import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Language = Literal["sql", "python"]
+
+ORDERS = [(1, "EU", 10.0), (2, "US", 20.0), (3, "EU", 30.0), (4, "US", 40.0)]
+"""Rows of `orders` and `sales`: the first three are those of version 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The operation is refused by an error of tablefmt."""
+
+    words: str
+    """What the error says to do instead."""
+    absent: bool = False
+    """True if tablefmt does not have the feature at all, such as branches."""
+
+
+@dataclass(frozen=True, slots=True)
+class SameError:
+    """The operation is an error there and here."""
+
+    words: str
+    """What the error says."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkError:
+    """The operation is an error of Spark, which does not name tablefmt."""
+
+    words: str
+    """What the error says."""
+    absent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of a page."""
+
+    feature: str
+    language: Language
+    text: str
+    gives: Any
+    """Sorted rows, or another value, of the last statement. Or `Refused`, or `SameError`."""
+    page: str = ""
+
+    @property
+    def runs(self) -> bool:
+        """Return whether it runs after the change."""
+        return not isinstance(self.gives, Refused | SparkError)
+
+
+def sql(feature: str, text: str, gives: Any = ()) -> Operation:
+    """Return an operation in SQL: statements with a semicolon between them."""
+    return Operation(feature, "sql", text, gives)
+
+
+def python(feature: str, text: str, gives: Any = None) -> Operation:
+    """Return an operation in Python, of which the last line has the value."""
+    return Operation(feature, "python", text, gives)
+
+
+@dataclass(frozen=True, slots=True)
+class Documentation:
+    """The operations of one documentation, and the change."""
+
+    name: str
+    change: Sequence[tuple[str, str]]
+    """Texts to replace: theirs, ours."""
+    pages: dict[str, Sequence[Operation]] = field(default_factory=dict)
+
+    def changed(self, text: str) -> str:
+        """Return a text with the name of the format, or of the import, replaced."""
+        for theirs, ours in self.change:
+            text = text.replace(theirs, ours)
+        return text
+
+    @property
+    def operations(self) -> list[Operation]:
+        """Return all operations, with their pages."""
+        return [
+            Operation(one.feature, one.language, one.text, one.gives, page)
+            for page, operations in self.pages.items()
+            for one in operations
+        ]
+
+    def ratio(self) -> str:
+        """Return how many run, and which are refused: of all, and of those of features here."""
+        refused = [one for one in self.operations if not one.runs]
+        absent = [one for one in refused if one.gives.absent]
+        every, runs = len(self.operations), len(self.operations) - len(refused)
+        here = every - len(absent)
+        lines = [
+            f"{self.name}: {runs} of {every} run ({runs / every:.1%}); without features that "
+            f"tablefmt does not have, {runs} of {here} ({runs / here:.1%})"
+        ]
+        for title, rows in (
+            ("refused", [r for r in refused if r not in absent]),
+            ("no such feature", absent),
+        ):
+            lines.append(f"  {title}: " + "; ".join(f"{one.page}: {one.feature}" for one in rows))
+        return "\n".join(lines)
+
+
+def ids_of(documentation: Documentation) -> dict[str, Operation]:
+    """Return the operations by page and feature."""
+    found = {f"{one.page}: {one.feature}": one for one in documentation.operations}
+    assert len(found) == len(documentation.operations), "a feature of a page has two operations"
+    return found
+
+
+def report(
+    documentations: Sequence[Documentation],
+    problem: Callable[[Documentation, Operation], str | None],
+    parts: Sequence[str] = (),
+) -> int:
+    """Run operations whose names have one of the parts, and print the ratios. 1 if one differs."""
+    count = 0
+    for documentation in documentations:
+        for one in documentation.operations:
+            name = f"{documentation.name}: {one.page}: {one.feature}"
+            found = problem(documentation, one) if _chosen(name, parts) else None
+            if found is not None:
+                count += 1
+                print(f"{name}: {found}", flush=True)
+        print(documentation.ratio(), flush=True)
+    print(f"{count} differ", flush=True)
+    return 1 if count else 0
+
+
+def _chosen(name: str, parts: Sequence[str]) -> bool:
+    return not parts or any(part in name for part in parts)

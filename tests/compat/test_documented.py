@@ -1,0 +1,36 @@
+"""Documented operations of Delta, Iceberg, delta-rs and PyIceberg run after one change.
+
+All of them run in the soak, and a share at each change. To run them and print the ratios:
+`python -m tests.compat.documented.on_arrow` and `python -m tests.compat.documented.on_spark`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.compat.documented.delta_rs import DELTA_RS
+from tests.compat.documented.delta_spark import DELTA
+from tests.compat.documented.iceberg_spark import ICEBERG
+from tests.compat.documented.on_arrow import problem
+from tests.compat.documented.operation import Documentation, ids_of
+from tests.compat.documented.py_iceberg import PY_ICEBERG
+
+ALL = (DELTA, ICEBERG, DELTA_RS, PY_ICEBERG)
+LEAST = 0.95
+PYTHON = {
+    f"{each.name}: {name}": (each, operation)
+    for each in (DELTA_RS, PY_ICEBERG)
+    for name, operation in ids_of(each).items()
+}
+
+
+@pytest.mark.parametrize("documentation", ALL, ids=lambda each: each.name)
+def test_nearly_all_operations_of_features_that_are_here_run(documentation: Documentation) -> None:
+    here = [one for one in documentation.operations if one.runs or not one.gives.absent]
+    assert sum(one.runs for one in here) / len(here) >= LEAST, documentation.ratio()
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("name", sorted(PYTHON))
+def test_an_operation_gives_what_it_should(name: str) -> None:
+    assert problem(*PYTHON[name]) is None
