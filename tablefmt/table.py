@@ -16,7 +16,7 @@ from tablefmt.data.clustering_order import Curve
 from tablefmt.data.selection import Condition
 from tablefmt.data.sql_evaluation import MEMORY_BYTES
 from tablefmt.export.table_export import ExportReport, Start, TargetName, export_table
-from tablefmt.expressions.ddl import is_schema, schema_from
+from tablefmt.expressions.ddl import is_schema
 from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.expressions.set_assignments import Expression
 from tablefmt.imports.clone import clone, clone_store
@@ -992,18 +992,8 @@ def import_table(
         roots = {**(storage_options or {}), "import_roots": [source.uri]}
         target = open_store(into, roots)
     above = (open_store(one, storage_options) for one in folders_above(source.uri))
-    partitions = None if partition_schema is None else schema_from(partition_schema)
-    return Table(
-        import_source(
-            source,
-            target,
-            format,
-            adopt=adopt,
-            above=above,
-            metadata=metadata,
-            partition_schema=partitions,
-        )
-    )
+    given = (format, partition_schema)
+    return Table(import_source(source, target, *given, adopt=adopt, above=above, metadata=metadata))
 
 
 @check_names

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 
 import orjson
 from pyroaring import BitMap64
@@ -30,6 +31,7 @@ from tablefmt.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from tablefmt.expressions.ddl import schema_from
 from tablefmt.imports.delta_source import delta_source
 from tablefmt.imports.iceberg_source import iceberg_source
 from tablefmt.imports.parquet_source import parquet_source, refuse_inside
@@ -49,7 +51,6 @@ from tablefmt.model.log_entry import (
     ProtocolFeatures,
 )
 from tablefmt.model.positions import Marks
-from tablefmt.model.schema import Schema
 from tablefmt.operations.create import create_as, is_there, open_if_exists, prepare
 from tablefmt.printable import printable
 from tablefmt.session.commit_options import CommitOptions
@@ -75,11 +76,11 @@ def import_source(
     source_store: Store,
     target: Store | None,
     format: str | None = None,
+    partition_schema: Any = None,
     *,
     adopt: bool = False,
     above: Iterable[Store] = (),
     metadata: str | None = None,
-    partition_schema: Schema | None = None,
 ) -> TableContext:
     """Make a table of the files of another format's table.
 
@@ -118,13 +119,12 @@ def import_source(
     plain = Metadata(described.schema, described.partition_by, imports=imports)
     made = with_last_values(defined_identities(plain, None), source.last_values)
     _check_metadata(made, source_store.uri)
-    change = source.changed()
-    if change is not None:
+    if (change := source.changed()) is not None:
         raise CommitRejectedError(
             f"the source at {source_store.uri} changed while it was imported: {change}; import it "
             "again when nobody writes to it"
         )
-    context = None
+    context = begun
     if begun is None:
         if target is None:
             ensure_safe(place, SYSTEM.nonce(), SYSTEM.sleep)
@@ -134,10 +134,9 @@ def import_source(
             context = create_as(place, made, checked=True, protocol=_FEATURES)
         except (ProtocolChangedException, TableExistsError):
             # Another importer was faster, and may stop before it commits the files.
-            begun = _begun(place)
+            context = begun = _begun(place)
     if begun is not None:
         _check_same(begun, made, described)
-        context = begun
     assert context is not None
     if described.add is not None:
         _commit_files(context, source, described)
@@ -151,10 +150,11 @@ def _say_left_out(uri: str, described: Described) -> None:
         logger.warning("%s: the new table is not partitioned by the %s: %s", *said)
 
 
-def _with_types(source: Source, given: Schema | None) -> Source:
+def _with_types(source: Source, asked: Any) -> Source:
     """Return a source whose partition columns have the given types."""
-    if given is None:
+    if asked is None:
         return source
+    given = schema_from(asked)
     if source.schema is not None or sorted(given.names) != sorted(source.partition_names):
         raise InvalidArgumentError(
             f"the partition columns are {', '.join(source.partition_names) or 'none'}, not "

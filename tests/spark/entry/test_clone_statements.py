@@ -147,7 +147,7 @@ def test_what_is_refused(spark: Any, src: str, tmp_path: Path) -> None:
         "CREATE TABLE there CLONE src": TableExistsError,
         "CREATE TABLE new CLONE src VERSION AS OF 99": VersionNotFoundError,
         "CREATE TABLE new CLONE src VERSION AS OF 'none'": VersionNotFoundError,
-        "CREATE TABLE new CLONE src TBLPROPERTIES ('nope' = '1')": SchemaMismatchError,
+        "CREATE TABLE new CLONE src TBLPROPERTIES ('apendOnly' = '1')": SchemaMismatchError,
         f"CREATE TABLE new CLONE src LOCATION '{tmp_path}/there'": TableExistsError,
         "REPLACE TABLE new CLONE src": TableNotFoundError,
         "CREATE TABLE plain CLONE src": UnsupportedFeatureError,
