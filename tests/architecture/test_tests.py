@@ -65,7 +65,7 @@ TESTED_THROUGH_OTHERS = {
         "background_work commit_result identity_claims input_rows metadata_changes "
         "statement_scope table_context"
     ),
-    "snapshot": "earlier_versions file_columns head head_freshness",
+    "snapshot": "earlier_versions file_columns head_freshness",
     "spark/backends": "distributed_compaction query_plans",
     "spark/backends/native": "hadoop_root native_writer s3a",
     "spark/columns": "catalog_columns projection store_assignment",
