@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import shlex
 import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +45,20 @@ def environment(folder: Path, server: S3Server) -> dict[str, str]:
 
 
 @pytest.fixture
-def like_a_user(tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set the environment of a page up, with an empty bucket. Return a folder to run it in."""
+def like_a_user(
+    tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """Set the environment of a page up, with an empty bucket. Yield a folder to run it in."""
     for name, value in environment(tmp_path / "bin", s3_server).items():
         monkeypatch.setenv(name, value)
     s3_server.client().create_bucket(Bucket="my-bucket")
     monkeypatch.chdir(tmp_path)
-    return tmp_path / "page"
+    logger = logging.getLogger("tablefmt")
+    handlers, level = list(logger.handlers), logger.level
+    yield tmp_path / "page"
+    # A page shows how to configure the log, and other tests of this process expect it silent.
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
 
 
 def run_commands(text: str) -> None:
