@@ -88,7 +88,7 @@ OPERATIONS: Final[dict[str, Callable[[Table], Any]]] = {
     "restore": lambda t: t.restore(2),
     "vacuum": lambda t: t.vacuum(dry_run=False),
     "expire_log": lambda t: t.expire_log(dry_run=False),
-    "alter.add_column": lambda t: t.alter.add_column("new", "INT", default="7"),
+    "alter.add_column": lambda t: t.alter.add_column("new", "INT", default=7),
     "alter.rename_column": lambda t: t.alter.rename_column("v", "w"),
     "alter.drop_column": lambda t: t.alter.drop_column("old"),
     "alter.move_column": lambda t: t.alter.move_column("v", after="id"),
@@ -104,7 +104,7 @@ OPERATIONS: Final[dict[str, Callable[[Table], Any]]] = {
     "alter.set_not_null": lambda t: t.alter.set_not_null("p"),
     "alter.drop_not_null": lambda t: t.alter.drop_not_null("id"),
     "alter.set_comment": lambda t: t.alter.set_comment("text", column="v"),
-    "alter.set_default": lambda t: t.alter.set_default("n", "5"),
+    "alter.set_default": lambda t: t.alter.set_default("n", 5),
     "alter.set_partitioning": set_partitioning,
 }
 """Each operation that changes a table, on the prepared one."""
