@@ -4,13 +4,16 @@
     OPTIMIZE t [FULL] [WHERE …] [ZORDER BY (…)]
     VACUUM t [FULL | LITE] [RETAIN n HOURS] [DRY RUN]
     RESTORE [TABLE] t TO VERSION AS OF n    RESTORE [TABLE] t TO TIMESTAMP AS OF '…'
+
     REORG TABLE t [WHERE …] APPLY (PURGE)
     ALTER TABLE t ALTER [COLUMN] c SYNC IDENTITY
     ALTER TABLE t ADD | DROP PARTITION FIELD f
     ALTER TABLE t REPLACE PARTITION FIELD f WITH g
+
     CONVERT TO tablefmt delta.`/path` [NO STATISTICS] [PARTITIONED BY (…)]
     CREATE [OR REPLACE] TABLE [IF NOT EXISTS] n [SHALLOW | DEEP] CLONE t
         [VERSION AS OF n | TIMESTAMP AS OF '…'] [TBLPROPERTIES (…)] [LOCATION '…']
+
     CALL [catalog.]system.procedure(…)
     ALTER TABLE t CREATE [OR REPLACE] TAG [IF NOT EXISTS] n [AS OF VERSION v] [RETAIN d DAYS]
     ALTER TABLE t DROP TAG [IF EXISTS] n
@@ -176,7 +179,7 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagStatement:
-    """What ALTER TABLE does with a tag."""
+    """Change of a tag by ALTER TABLE."""
 
     create: bool = False
     replace: bool = False
@@ -189,7 +192,7 @@ class TagStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutStatement:
-    """What ALTER TABLE … WRITE says of the order and the distribution of rows."""
+    """Order and distribution of rows in ALTER TABLE … WRITE."""
 
     by: tuple[str, ...] | None
     """Columns; empty to remove the order. None: the order stays."""

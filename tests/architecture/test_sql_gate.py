@@ -13,6 +13,8 @@ USERS_OWN = {
     # The text of DEFAULT, and of a time: the user's, which SQL has read before.
     ("tablefmt.spark.statements.alter_table", "sql"),
     ("tablefmt.spark.entry.clone_verbs", "sql"),
+    # The names that a user gives to CALL system.snapshot.
+    ("tablefmt.spark.entry.procedure_verbs", "sql"),
 }
 """Calls of a session's parser that are allowed, with the reason."""
 

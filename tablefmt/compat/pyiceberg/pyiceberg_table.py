@@ -209,7 +209,7 @@ class InspectTable(Translated):
 
 @dataclass(frozen=True)
 class SnapshotRef:
-    """What a name stands for: the newest version, as the branch `main`, or a tag."""
+    """Target of a name: the newest version, as the branch `main`, or a tag."""
 
     snapshot_id: int
     snapshot_ref_type: str

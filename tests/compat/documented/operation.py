@@ -21,7 +21,7 @@ class Refused:
     """The operation is refused by an error of tablefmt."""
 
     words: str
-    """What the error says to do instead."""
+    """Words of the error, which say what to do instead."""
     absent: bool = False
     """True if tablefmt does not have the feature at all, such as branches."""
 
@@ -31,7 +31,7 @@ class SameError:
     """The operation is an error there and here."""
 
     words: str
-    """What the error says."""
+    """Words of the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class SparkError:
     """The operation is an error of Spark, which does not name tablefmt."""
 
     words: str
-    """What the error says."""
+    """Words of the error."""
     absent: bool = True
 
 

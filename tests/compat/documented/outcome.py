@@ -1,4 +1,4 @@
-"""What a documented operation does, beside what it should do."""
+"""Outcome of a documented operation, beside the expected one."""
 
 from __future__ import annotations
 
