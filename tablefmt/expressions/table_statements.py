@@ -17,6 +17,7 @@
     CALL [catalog.]system.procedure(…)
     ALTER TABLE t CREATE [OR REPLACE] TAG [IF NOT EXISTS] n [AS OF VERSION v] [RETAIN d DAYS]
     ALTER TABLE t DROP TAG [IF EXISTS] n
+
     ALTER TABLE t WRITE {[LOCALLY] ORDERED BY … | UNORDERED | DISTRIBUTED BY PARTITION …}
 
 The statements are those of Delta Lake, and from CALL on of Iceberg. `t` is a name, or a path as a
