@@ -58,6 +58,9 @@ UNPACKED_MOST = 256 << 20
 LISTED_MOST = 16
 """Most values of an IN condition."""
 
+COMPARED_MOST = 32
+"""Most comparisons of a condition. polars needs much longer for deep expressions than Arrow."""
+
 _ROW = "\0row"
 """Name of the column with row numbers. No table column can have it (SCH-2)."""
 
@@ -86,7 +89,8 @@ class _Library:
         self.lost = "polars" in sys.modules
 
     def is_loaded(self) -> bool:
-        return "polars" in sys.modules and not self.lost
+        # Programs that test what happens without polars put None there.
+        return sys.modules.get("polars") is not None and not self.lost
 
 
 _LIBRARY = _Library()
@@ -114,10 +118,17 @@ def decoder_for(
     """
     if not is_loaded():
         return None
-    condition = _expression(normalise(predicate), schema)
+    wanted = normalise(predicate)
+    looked = frozenset(schema.by_id(i).physical for i in fields(predicate))
+    if _comparisons(wanted) > COMPARED_MOST or any(map(_is_pattern, {*names, *looked})):
+        return None
+    try:
+        condition = _expression(wanted, schema)
+    except AttributeError:
+        # This polars is too old, or no polars.
+        return None
     if condition is None:
         return None
-    looked = frozenset(schema.by_id(i).physical for i in fields(predicate))
     decoder = PolarsDecoder(files, tuple(names), condition, looked)
     try:
         suited = all(decoder.stored(each) is not None for each in files.get_fragments())
@@ -294,6 +305,19 @@ def _live(some: Sequence[_File], masks: Sequence[NDArray[np.bool_] | None]) -> N
             else:
                 found.append(mask[first : first + count])
     return np.concatenate(found)
+
+
+def _is_pattern(name: str) -> bool:
+    """Return whether polars reads a name as a pattern of several names."""
+    return name == "*" or name.startswith("^")
+
+
+def _comparisons(predicate: Predicate) -> int:
+    """Return the number of comparisons in a normal predicate."""
+    if isinstance(predicate, And | Or):
+        return sum(map(_comparisons, predicate.items))
+    leaf = predicate.item if isinstance(predicate, Not) else predicate
+    return len(leaf.values) if isinstance(leaf, In) else 1
 
 
 def _expression(predicate: Predicate, schema: Schema) -> Any:

@@ -121,6 +121,8 @@ def read_call(name: str, arguments: str) -> ProcedureCall | None:
                 f"{name} has no argument {key}; its arguments are {', '.join(names)}"
                 f"{did_you_mean(key, names)}"
             )
+        if key in found:
+            raise InvalidArgumentError(f"{name} has its argument {key} twice")
         found[key] = _constant(value, f"{name}({key})")
     return ProcedureCall(name, {key: value for key, value in found.items() if value is not None})
 
@@ -132,10 +134,11 @@ def _constant(given: exp.Expression, place: str) -> Any:
         return bool(given.this)
     if isinstance(given, exp.Null):
         return None
-    if isinstance(given, exp.Neg):
-        return -_constant(given.this, place)
+    if isinstance(given, exp.Neg) and given.this.is_number:
+        return -_number(given.this.this)
     if isinstance(given, exp.Cast) and isinstance(given.this, exp.Literal):
-        return given.this.this
+        # `5L` is a cast of a number, TIMESTAMP '…' one of a text.
+        return _constant(given.this, place)
     if isinstance(given, exp.Array):
         return [_constant(each, place) for each in given.expressions]
     if isinstance(given, exp.VarMap | exp.Map):

@@ -24,6 +24,7 @@ from tablefmt.model.features import IMPORTED
 from tablefmt.model.identity_columns import with_counters
 from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.log_entry import (
+    OWN,
     AddedFiles,
     Import,
     Metadata,
@@ -117,11 +118,13 @@ def shallow_imports(source: CloneSource) -> tuple[dict[int, Import], pa.ChunkedA
 def _check_zeros(source: CloneSource, numbers: pa.ChunkedArray) -> None:
     """Refuse files of a partition with a zero of FLOAT or DOUBLE: its rows may have -0.0."""
     schema = source.metadata.schema
-    for i in source.metadata.partition_by:
+    for i in sorted(source.metadata.all_partition_ids):
         if not is_float(schema.by_id(i).type):
             continue
-        own = source.files.filter(pc.is_null(numbers))
-        if pc.any(pc.equal(own[f"partition.{i}"], 0.0)).as_py():
+        copied = source.files.filter(pc.is_null(numbers))
+        # Some files may have another partitioning, under which a clone may fall back (EVO-3).
+        names = {f"partition.{i}", f"{OWN}{i}"}.intersection(copied.column_names)
+        if any(pc.any(pc.equal(copied[name], 0.0)).as_py() for name in names):
             name = schema.by_id(i).name
             raise UnsupportedFeatureError(
                 f"a shallow clone cannot tell 0.0 and -0.0 of the partition column {name!r:.200} "

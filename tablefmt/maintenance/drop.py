@@ -13,6 +13,7 @@ from tablefmt.commit.environment import SYSTEM, Environment
 from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.errors import StoreError
 from tablefmt.export.copy_removal import removable_copies
+from tablefmt.log.log_reader import has_entry
 from tablefmt.maintenance.removal_plan import (
     FOLDERS,
     RetentionLimits,
@@ -104,6 +105,9 @@ def _delete_data(context: TableContext) -> None:
     _remove(store, files["path"].to_pylist())
     for copy in copies:
         for step in copy.steps:
+            # Another drop may have ended before this one, and a new table may have copies now.
+            if has_entry(store, head.version + 1):
+                return
             _remove(store, step)
         store.remove_empty(copy.folder)
 

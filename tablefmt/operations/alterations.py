@@ -167,6 +167,11 @@ def set_partitioning(by: str | Sequence[str] | None) -> Alteration:
     return _partitioning(lambda metadata: names, {"partitionBy": names})
 
 
+def forget_partitionings() -> Alteration:
+    """Return the change that drops the partitionings that no file has; the current one stays."""
+    return _partitioning(lambda metadata: metadata.partition_names, {})
+
+
 def add_partition_field(text: str) -> Alteration:
     """Return the change that adds a field to the partitioning."""
     return _partitioning(lambda metadata: with_field(metadata, text), {"add": text})

@@ -102,8 +102,7 @@ def repartition(
         )
     metadata = context.view.head.metadata
     if metadata.is_evolved and context.view.snapshot().partitionings() <= {metadata.partitioning}:
-        forgotten = alterations.set_partitioning(metadata.partition_names)
-        last = alter(context, forgotten, CommitOptions())
+        last = alter(context, alterations.forget_partitionings(), CommitOptions())
         return done if last.no_op or not done.no_op else last
     return done
 

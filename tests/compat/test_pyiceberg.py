@@ -254,3 +254,15 @@ def test_refusals(catalog: Any, table: Any) -> None:
     with pytest.raises(errors.UnsupportedFeatureError, match="credential"):
         load_catalog("default", warehouse="x", credential="y")
     assert table.current_snapshot().snapshot_id == 1
+
+
+def test_schema_updates_that_would_differ_are_refused(table: Any) -> None:
+    with pytest.raises(errors.UnsupportedFeatureError, match="widen it with update_column"):
+        table.update_schema().union_by_name(pa.schema([("city", pa.int64())]))
+    moved = table.update_schema().move_before("city", "id")
+    with pytest.raises(errors.UnsupportedFeatureError, match="comes first"):
+        moved.move_before("id", "city")
+    moved.commit()
+    assert table.scan().to_arrow().column_names == ["city", "id"]
+    table.update_schema().union_by_name(pa.schema([("city", pa.large_string())])).commit()
+    assert table.scan().to_arrow().column_names == ["city", "id"]

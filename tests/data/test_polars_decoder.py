@@ -142,6 +142,27 @@ def test_rows_are_those_of_arrow(tmp_path: Path, decoded: list[bool]) -> None:
     assert {*decoded} == {True}
 
 
+def test_conditions_and_names_that_polars_reads_otherwise_are_left_to_arrow(
+    tmp_path: Path, decoded: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name such as ^a.*$ is a pattern of names there. A deep expression takes it seconds."""
+    numbers = range(2000)
+    rows = pa.table({"^a.*$": numbers, "ab": [1999 - n for n in numbers], "*": numbers})
+    table = tablefmt.create(tmp_path / "t", rows.schema)
+    table.append(rows)
+    assert same_rows(table, "`^a.*$` > 1800", ["ab"]) == 199
+    assert same_rows(table, "ab > 1800", ["^a.*$", "ab"]) == 199
+    assert same_rows(table, "`*` > 1800", ["ab"]) == 199
+    assert decoded == []
+    assert same_rows(table, " OR ".join(f"ab = {n}" for n in range(32)), ["ab"]) == 32
+    assert decoded == [True]
+    assert same_rows(table, " OR ".join(f"ab = {n} AND ab <> 0" for n in range(32)), ["ab"]) == 31
+    assert decoded == [True]
+    monkeypatch.setitem(sys.modules, "polars", None)
+    assert table.to_arrow(where="ab > 1800", columns=["ab"]).num_rows == 199
+    assert decoded == [True]
+
+
 def test_a_scan_chooses_polars_where_few_rows_match(
     tmp_path: Path, decoded: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from tablefmt import Table
 from tablefmt.errors import ExportBlockedError, ForeignTableError, TablefmtError
 from tablefmt.export import delta_target
 from tablefmt.export.table_export import TARGETS, target_of
+from tablefmt.maintenance import drop as drop_module
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.store.location_checks import COPY_STARTS
@@ -144,3 +145,34 @@ def test_sources_and_their_metadata_stay(tmp_path: Path) -> None:
 def test_the_check_of_a_place_knows_the_start_of_each_copy() -> None:
     """XPT-4, STO-23."""
     assert set(COPY_STARTS.values()) == {target_of(name).start_key for name in TARGETS}
+
+
+def test_a_late_drop_leaves_the_copies_of_the_next_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, real, calls = str(tmp_path / "t"), drop_module._remove, []
+
+    def made(number: int) -> Table:
+        table = tablefmt.create(uri, "id BIGINT")
+        table.append([{"id": number}])
+        for target in ("delta", "iceberg"):
+            table.export(target)
+        return table
+
+    made(1)
+    kept = []
+
+    def late(store: Store, keys: list[str]) -> None:
+        real(store, keys)
+        calls.append(len(keys))
+        if len(calls) == 1:
+            tablefmt.drop(uri, delete_data=True)
+            made(2)
+            kept.append(keys_of(store))
+
+    monkeypatch.setattr(drop_module, "_remove", late)
+    tablefmt.drop(uri, delete_data=True)
+    table = tablefmt.open(uri)
+    assert keys_of(table.context.store) == kept[0]
+    assert table.to_arrow().to_pylist() == [{"id": 2}]
+    assert table.export("delta").version == table.version

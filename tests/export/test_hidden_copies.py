@@ -6,9 +6,12 @@ import datetime as dt
 from pathlib import Path
 
 import orjson
+import pytest
 from pyiceberg.table import StaticTable
 
 import tablefmt
+from tests.export.foreign_readers import DuckDBDelta, delta_rs
+from tests.export.iceberg_readers import DuckDBIceberg, Polars, PyIceberg
 
 UTC = dt.timezone.utc
 BY = ["days(ts)", "bucket(4, id)", "truncate(2, s)", "region", "months(ts)"]
@@ -56,3 +59,57 @@ def test_copies_state_what_their_format_can_say(tmp_path: Path) -> None:
     assert stated[-1] == ["region"]
     values = [each["add"]["partitionValues"] for each in actions if "add" in each]
     assert all(set(each) == {"region"} for each in values)
+
+
+def _written(uri: str) -> list[list[dict[str, object]]]:
+    """Write and export a table with all that a column can have. Return the rows of each version."""
+    columns = (
+        "id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5 INCREMENT BY 2), s VARCHAR(9), "
+        "ts TIMESTAMP, region STRING, twice INT GENERATED ALWAYS AS (n * 2), n INT"
+    )
+    by = ["truncate(1, s)", "region", "days(ts)"]
+    table = tablefmt.create(uri, columns, partition_by=by)
+    table.alter.set_properties({"export": "delta,iceberg"})
+    at = dt.datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
+    for region in ("", "a=b/c", None):
+        some = [{"s": f"{x}y", "ts": at, "region": region, "n": n} for n, x in enumerate("abc")]
+        table.append(some)
+        at += dt.timedelta(minutes=1)
+    table.alter.set_tag("2026 Q1", version=table.version)
+    table.update({"n": "n + 10"}, "s = 'by'")
+    table.delete("region IS NULL AND n = 2")
+    table.alter.rename_column("ts", "at")
+    table.alter.add_column("added", "DOUBLE")
+    table.append([{"s": None, "at": None, "region": "z", "n": 7, "added": 0.5}])
+    table.compact("major")
+    return [
+        table.scan(version=version).to_arrow().sort_by("id").to_pylist()
+        for version in range(table.version + 1)
+    ]
+
+
+@pytest.mark.slow
+def test_every_reader_reads_every_kind_of_column_at_every_version(tmp_path: Path) -> None:
+    """XPT-7, XPT-23: identity, generated and hidden columns, tags, renamed and added columns."""
+    path = str(tmp_path / "t")
+    expected = _written(path)
+    homes = [tmp_path / "delta", tmp_path / "iceberg"]
+    for home in homes:
+        home.mkdir()
+    delta = DuckDBDelta(homes[0], "delta")
+    iceberg = DuckDBIceberg(homes[1], "avro", "iceberg")
+    try:
+        readers = {
+            "delta in DuckDB": delta.read,
+            "delta in delta-rs": delta_rs,
+            "iceberg in DuckDB": iceberg.read,
+            "iceberg in PyIceberg": PyIceberg().read,
+            "iceberg in polars": Polars().read,
+        }
+        for name, read in readers.items():
+            for version in range(2, len(expected)):
+                found = sorted(read(path, version).to_pylist(), key=lambda row: row["id"])
+                assert found == expected[version], (name, version)
+    finally:
+        delta.close()
+        iceberg.close()

@@ -74,12 +74,25 @@ def test_other_calls_are_sparks(text: str) -> None:
         ("'t', snapshot => 1", "did you mean 'snapshot_id'"),
         ("'t', 1, 2", "has the arguments table, snapshot_id"),
         ("'t', 1 + 1", "expected a constant"),
+        ("'t', -'a'", "expected a constant"),
+        ("'t', table => 'u'", "table twice"),
+        ("snapshot_id => 1, snapshot_id => 2", "snapshot_id twice"),
         ("'t', (SELECT 1)", "expected a constant"),
     ],
 )
 def test_wrong_arguments_are_named(arguments: str, says: str) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         read_call("rollback_to_snapshot", arguments)
+
+
+def test_numbers_are_numbers_and_times_are_texts() -> None:
+    found = read_call("rollback_to_snapshot", "'t', 5L")
+    assert found is not None
+    assert found.arguments == {"table": "t", "snapshot_id": 5}
+    found = read_call("expire_snapshots", "'t', TIMESTAMP '2026-01-01 00:00:00', -2")
+    assert found is not None
+    assert found.arguments["older_than"] == "2026-01-01 00:00:00"
+    assert found.arguments["retain_last"] == -2
 
 
 def test_an_order_is_upwards_by_columns() -> None:

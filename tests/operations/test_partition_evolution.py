@@ -19,6 +19,8 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from tablefmt.operations import repartition
+from tablefmt.operations.alter import alter
 
 UTC = dt.timezone.utc
 COLUMNS = "id BIGINT, region STRING, ts TIMESTAMP, x DOUBLE"
@@ -426,6 +428,45 @@ def test_imported_files_keep_the_columns_of_their_folders(tmp_path: Path) -> Non
     table.compact(kind="major")
     table.alter.set_partitioning(["bucket(2, id)"])
     assert ids(table, where="region = 'EU'") == [1, 3]
+
+
+def test_a_repartition_keeps_a_partitioning_that_came_meanwhile(
+    evolved: tablefmt.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last commit drops what no file has, and sets nothing."""
+    real = alter
+
+    def late(*given: Any, **options: Any) -> Any:
+        tablefmt.open(evolved.uri).alter.set_partitioning(["bucket(4, id)"])
+        return real(*given, **options)
+
+    monkeypatch.setattr(repartition, "alter", late)
+    before = ids(evolved)
+    evolved.repartition()
+    after = tablefmt.open(evolved.uri)
+    assert after.partition_by == ["bucket(4, id)"]
+    assert ids(after) == before
+    assert after.verify(deep=True).ok
+
+
+@pytest.mark.parametrize("first", [["x"], ["region"]])
+def test_a_shallow_clone_finds_zeros_of_every_partitioning(
+    tmp_path: Path, first: list[str]
+) -> None:
+    """IMP-4: 0.0 and -0.0 are one partition, and a clone must not show one for the other."""
+    table = tablefmt.create(str(tmp_path / "t"), COLUMNS, partition_by=first)
+    table.append([{**each, "x": -0.0} for each in plain(range(1))])
+    table.alter.set_partitioning(["region" if first == ["x"] else "x"])
+    table.append([{**each, "x": 2.0} for each in plain(range(1, 3))])
+    if first == ["x"]:
+        with pytest.raises(UnsupportedFeatureError, match="IMP-4"):
+            table.clone(str(tmp_path / "c"), shallow=True)
+        return
+    table.clone(str(tmp_path / "c"), shallow=True)
+    opened = tablefmt.open(
+        str(tmp_path / "c"), storage_options={"import_roots": [str(tmp_path / "t")]}
+    )
+    assert ids(opened) == [0, 1, 2]
 
 
 def test_two_transactions_end_as_one_after_the_other() -> None:

@@ -12,6 +12,7 @@ from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.predicate import quoted_path
+from tablefmt.model.arrow_types import from_arrow_field
 from tablefmt.model.peer_properties import our_name, translate_properties
 from tablefmt.model.times import from_micros
 from tablefmt.operations import alterations
@@ -168,6 +169,12 @@ class UpdateSchema(_Update):
             UnsupportedFeatureError: a field of a struct.
         """
         name = _last(before_path)
+        if self._changes:
+            raise UnsupportedFeatureError(
+                "pyiceberg: move_before counts from the columns as they are, so it comes first in "
+                "an update; use move_after or move_first, or an update of its own",
+                ["compat:UpdateSchema.move_before"],
+            )
         names = self._table.refresh().schema.names
         if name not in names or (isinstance(before_path, tuple) and len(before_path) > 1):
             raise UnsupportedFeatureError(
@@ -185,11 +192,22 @@ class UpdateSchema(_Update):
 
     @translated(NAMES, "UpdateSchema.union_by_name")
     def union_by_name(self, new_schema: Any, format_version: int = 2) -> Self:
-        """Add the columns of a schema that the table lacks."""
-        known = self._table.refresh().schema.names
+        """Add the columns of a schema that the table lacks.
+
+        Raises:
+            UnsupportedFeatureError: a column of the table has another type there.
+        """
+        known = self._table.refresh().schema
         for each in arrow_schema(new_schema):
-            if each.name not in known:
+            if each.name not in known.names:
                 self._with(alterations.add_column(quoted_path(each.name), each.type))
+            elif _kind(each) != _kind(known.field(each.name)):
+                raise UnsupportedFeatureError(
+                    f"pyiceberg: union_by_name only adds columns, and {each.name!r:.200} is "
+                    f"{known.field(each.name).type} here and {each.type} in the schema; widen it "
+                    "with update_column, or add fields of a struct with add_column",
+                    ["compat:UpdateSchema.union_by_name"],
+                )
         return self
 
     def commit(self) -> None:
@@ -199,6 +217,11 @@ class UpdateSchema(_Update):
         else:
             self._into += self._changes
         self._changes = []
+
+
+def _kind(field: pa.Field) -> str:
+    """Return a column's type as text, which is the same for Arrow's forms of one type."""
+    return str(from_arrow_field(pa.field(field.name, field.type)).type)
 
 
 def _last(path: Path) -> str:

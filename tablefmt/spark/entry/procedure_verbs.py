@@ -189,7 +189,17 @@ def _orphans(spark: Session, table: SparkTable, given: Given) -> pa.Table:
             "file_list_view": "the folder is listed once; leave it out",
         },
     )
-    found = _vacuumed(spark, table, given, dry_run=bool(given.get("dry_run")))
+    found = _vacuumed(spark, table, given, dry_run=True)
+    before = table.table.context.view.head.totals.oldest
+    if found.oldest > before:
+        raise UnsupportedFeatureError(
+            f"a vacuum removes orphans together with versions past retention, here {before} to "
+            f"{found.oldest - 1}. Call expire_snapshots first, which gives these versions up and "
+            "removes the orphans too",
+            ["procedure:remove_orphan_files"],
+        )
+    if not given.get("dry_run"):
+        found = _vacuumed(spark, table, given, dry_run=False)
     uri = table.table.uri.rstrip("/")
     paths = pc.binary_join_element_wise(uri, found.files["path"].cast(pa.string()), "/")
     return pa.table({"orphan_file_location": paths}, schema=_ORPHANS)
