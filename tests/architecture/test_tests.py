@@ -59,7 +59,7 @@ TESTED_THROUGH_OTHERS = {
         "identity_columns import_layouts partition_fields partitionings plain_properties "
         "scalar_values tags times"
     ),
-    "operations": "alterations describe merge merge_matches prepared_merge repartition",
+    "operations": "alterations describe merge merge_matches prepared_merge",
     "pipes": "keyed_merge replication_lag",
     "session": (
         "background_work commit_result identity_claims input_rows metadata_changes "

@@ -140,7 +140,7 @@ def test_a_column_comes_first() -> None:
         ("days(t, n)", "expected one column"),
         ("days()", "no such column"),
         ("days(nothing)", "no such column"),
-        ("days(a.y)", "no such column"),
+        ("days(a.y)", "a.y is inside a column"),
     ],
 )
 def test_wrong_transforms_are_refused(text: str, words: str) -> None:

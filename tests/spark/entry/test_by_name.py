@@ -206,6 +206,7 @@ WITH_FEED = {
     "changeContent": ["net", "append", "x"],
     "changeSchema": ["start", "x"],
     "changeExpired": ["snapshot", "x"],
+    "changeColumns": ["false", "x"],
 }
 
 

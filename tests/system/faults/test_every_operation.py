@@ -85,6 +85,7 @@ OPERATIONS: Final[dict[str, Callable[[Table], Any]]] = {
     "cluster": lambda t: t.cluster(["n"]),
     "checkpoint": lambda t: t.checkpoint(),
     "maintain": lambda t: t.maintain(),
+    "repartition": lambda t: t.repartition(),
     "restore": lambda t: t.restore(2),
     "vacuum": lambda t: t.vacuum(dry_run=False),
     "expire_log": lambda t: t.expire_log(dry_run=False),
@@ -201,13 +202,16 @@ def test_a_fault_at_any_request_leaves_all_or_nothing(
 ) -> None:
     """CMT-1, CMT-7, IDN-2: and the operation can be run again if it was not done."""
     work = OPERATIONS[name]
-    before = picture(prepared)
-    done = copy_to(prepared, memory())
+    start = copy_to(prepared, memory())
+    if name == "repartition":
+        set_partitioning(handle(start))
+    before = picture(start)
+    done = copy_to(start, memory())
     work(handle(done))
     after = picture(done)
     outcomes = []
     for at in range(400):
-        store = copy_to(prepared, memory())
+        store = copy_to(start, memory())
         faulty = FaultyStore(store, lambda i, verb, key, at=at: fault if i == at else None)
         ended = stopped(work, faulty)
         if not faulty.fired[fault]:
