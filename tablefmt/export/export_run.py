@@ -200,16 +200,21 @@ class Exporter:
     def _prepare(self, objects: Sequence[tuple[str, bytes]], progress: Progress) -> None:
         """Create what a foreign commit needs. An object of a taken name must say the same."""
         for key, body in objects:
-            if not self._count(key, body, progress):
-                self._check_taken(key, body)
+            # A store may answer that a free name is taken. The second create finds it free.
+            if not any(
+                self._count(key, body, progress) or self._is_taken(key, body) for _ in range(2)
+            ):
+                raise self._blocked(key, "it vanished while this export ran")
 
-    def _check_taken(self, key: str, body: bytes) -> None:
+    def _is_taken(self, key: str, body: bytes) -> bool:
+        """Return whether the object is there, and says the same. Raises ExportBlockedError."""
         try:
             agrees = self.target.agrees(key, body, self.store.get)
         except KeyNotFoundError:
-            raise self._blocked(key, "it vanished while this export ran") from None
+            return False
         if not agrees:
             raise self._blocked(key, "another program wrote it")
+        return True
 
     def _found(self, stored: StoredEntry, made: ForeignCommit) -> Mark:
         """Return the mark of the commit that took the version. Another exporter may have made

@@ -285,7 +285,11 @@ class IcebergTarget:
         return len(body)
 
     def agrees(self, key: str, body: bytes, fetch: Fetch) -> bool:
-        """Return True: a name has the digest of the object (XPT-20)."""
+        """Return True if the object is there: its name has the digest (XPT-20).
+
+        A store may answer that a name is taken, and have nothing there.
+        """
+        fetch(key)
         return True
 
     def lacks_hint(self, mark: Mark) -> bool:

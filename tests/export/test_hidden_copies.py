@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 from pyiceberg.table import StaticTable
 
 import tablefmt
+from tablefmt.export.export_check import copy_problems
+from tablefmt.operations.create import create
+from tablefmt.store.location import open_store
+from tablefmt.store.object_store import Exists, PutReply, Store
+from tablefmt.store.store_wrappers import ForwardingStore
+from tablefmt.table import Table
 from tests.export.foreign_readers import DuckDBDelta, delta_rs
 from tests.export.iceberg_readers import DuckDBIceberg, Polars, PyIceberg
 
@@ -59,6 +67,36 @@ def test_copies_state_what_their_format_can_say(tmp_path: Path) -> None:
     assert stated[-1] == ["region"]
     values = [each["add"]["partitionValues"] for each in actions if "add" in each]
     assert all(set(each) == {"region"} for each in values)
+
+
+class _Wrong(ForwardingStore):
+    """A store that says once of each object of a copy that its name is taken."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.told: set[str] = set()
+
+    def put_if_absent(self, key: str, body: Any) -> PutReply:
+        """Create an object, at the second time."""
+        if re.match(r"metadata/(data|deletes|snap)-|deletion_vector", key) and key not in self.told:
+            self.told.add(key)
+            return Exists()
+        return super().put_if_absent(key, body)
+
+
+def test_an_object_whose_name_is_not_taken_is_written(tmp_path: Path) -> None:
+    """XPT-20: the answer 412 for a name that is free leaves no copy without its objects."""
+    store = _Wrong(open_store(str(tmp_path / "t")))
+    table = Table(create(store, "id BIGINT", properties={"deleteMode": "merge-on-read"}))
+    table.append([{"id": 1}, {"id": 2}])
+    table.append([{"id": 3}])
+    table.delete("id = 2")
+    table.export("delta")
+    table.export("iceberg")
+    assert len(store.told) >= 4
+    assert copy_problems(table.context.view) == []
+    newest = PyIceberg().read(str(tmp_path / "t"), table.version)
+    assert sorted(newest["id"].to_pylist()) == [1, 3]
 
 
 def _written(uri: str) -> list[list[dict[str, object]]]:
