@@ -177,8 +177,9 @@ def renumbered(files: pa.Table, then: Metadata, now: Metadata) -> pa.Table:
     numbers = {frozenset(ids): number for number, ids in now.numbered.items()}
     current = np.full(files.num_rows, then.partitioning, np.int64)
     known = numbers_of(files) if PARTITIONING in files.column_names else current
-    places = {number: numbers[frozenset(ids)] for number, ids in then.numbered.items()}
-    changed = pa.array([places[number] for number in known.tolist()], pa.int64())
+    before = np.array(sorted(then.numbered), np.int64)
+    after = np.array([numbers[frozenset(then.numbered[n])] for n in before.tolist()], np.int64)
+    changed = pa.array(after[np.searchsorted(before, known)])
     if PARTITIONING in files.column_names:
         files = files.drop_columns([PARTITIONING])
     return files.append_column(PARTITIONING, changed)
@@ -208,7 +209,7 @@ def added_again(files: pa.Table, metadata: Metadata) -> AddedFiles:
 def _partitionings_of(files: pa.Table, metadata: Metadata) -> set[int]:
     if PARTITIONING not in files.column_names:
         return {metadata.partitioning}
-    return set(files[PARTITIONING].to_pylist())
+    return set(pc.unique(files[PARTITIONING]).to_pylist())
 
 
 def _belongs_to_table(name: str, files: pa.Table, metadata: Metadata) -> bool:

@@ -130,7 +130,13 @@ def combined(parts: Sequence[Alteration]) -> Alteration:
         return metadata
 
     described = [{"operation": part.name, **part.parameters} for part in parts]
-    return Alteration(parts[0].name, change, {"changes": described})
+    return Alteration(
+        parts[0].name,
+        change,
+        {"changes": described},
+        force=any(part.force for part in parts),
+        repartitions=any(part.repartitions for part in parts),
+    )
 
 
 def set_properties(properties: Mapping[str, Any]) -> Alteration:

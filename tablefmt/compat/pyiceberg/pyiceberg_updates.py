@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,15 @@ def change_at_once(table: OurTable, changes: Sequence[Alteration]) -> None:
         alter(table.context, alterations.combined(changes), CommitOptions())
 
 
-class _Update(Translated):
+def _append_together(table: OurTable, rows: Sequence[Any]) -> None:
+    """Append several inputs in one commit, if there are any."""
+    if rows:
+        with table.transaction() as ours:
+            for each in rows:
+                ours.append(each)
+
+
+class _Update(Translated, ABC):
     """Changes that are made when the `with` block ends, or by `commit`."""
 
     _names = NAMES
@@ -64,9 +73,9 @@ class _Update(Translated):
         if kind is None:
             self.commit()
 
+    @abstractmethod
     def commit(self) -> Any:
         """Make the changes."""
-        raise NotImplementedError
 
 
 class UpdateSchema(_Update):
@@ -429,10 +438,7 @@ class Transaction(_Update):
                 ["compat:Transaction"],
             )
         change_at_once(self._table, self._changes)
-        if self._writes:
-            with self._table.transaction() as ours:
-                for rows in self._writes:
-                    ours.append(rows)
+        _append_together(self._table, self._writes)
         self._changes, self._writes = [], []
 
 
@@ -458,10 +464,7 @@ class CreateTransaction(_Update):
     def commit_transaction(self) -> Any:
         """Create the table, and append the rows in one commit. Return the table."""
         made = self._create(self._properties)
-        if self._rows:
-            with made.table.transaction() as ours:
-                for rows in self._rows:
-                    ours.append(rows)
+        _append_together(made.table, self._rows)
         self._rows = []
         return made
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tablefmt.changes.change_schema import CHANGE_COLUMNS
 from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
 from tablefmt.expressions.literals import in_session
 from tablefmt.expressions.predicate import quote_name
@@ -344,7 +345,7 @@ def _as_icebergs(frame: DataFrame, first: int, keys: list[str]) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    ours = [name for name in frame.columns if not name.startswith("_c")]
+    ours = [name for name in frame.columns if name not in CHANGE_COLUMNS.names]
     kinds = f.create_map(*(f.lit(text) for pair in _CHANGE_TYPES.items() for text in pair))
     kind = kinds[f.col("_change_type")]
     version = f.col("_commit_version")
