@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ def make(folder: Path, namespace: str = "") -> tablefmt.Table:
         place.parent.mkdir(exist_ok=True)
         table = tablefmt.create(str(place), SCHEMA, partition_by=partition_by)
         table.append(rows_of(ORDERS[:3]))
+        # A time in milliseconds, rounded up, must be before the next version.
+        time.sleep(0.002)
         table.append(rows_of(ORDERS[3:]))
         made.append(table)
     for name, rows in FILES.items():
