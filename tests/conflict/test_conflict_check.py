@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
-from tablefmt.conflict.conflict_check import check
+from tablefmt.conflict.conflict_check import _may_have_seen, check
 from tablefmt.conflict.read_write_sets import ConcurrentCommit, Marks, PendingCommit, Read
 from tablefmt.conflict.rebase import rebase_onto
 from tablefmt.conflict.verdict import AlreadyApplied, Conflict, RebasedOver, Verdict
@@ -621,3 +621,19 @@ def test_one_row_taken_out_by_a_range_that_moved_is_taken_out_once() -> None:
     assert after.deletes == {4: Marks(BitMap64([1]), BitMap64())}
     assert [r.files.tolist() for r in after.reads] == [[3, 4], [3, 4]]
     assert after.reads[0].rows == {4: BitMap64([1])}
+
+
+def test_an_overwrite_of_a_part_keeps_no_file_outside_of_it() -> None:
+    """CFL-9: only a restore, which selects by no scope, keeps files that the insert added."""
+    on = world()
+    first = looking(on, 2)
+    part, whole = on.overwrite({1}, []), on.overwrite(None, BASE[0])
+    assert on.commit(on.insert([(9, 0, 2, 0)])) is None
+    assert on.follow(first) is None
+    assert first.mine.skipped == 3
+    for staged in (part, whole):
+        concurrent = on.entry_of(staged)
+        known = replace(concurrent, entry=replace(concurrent.entry, remove=(1,)))
+        assert not _may_have_seen(known, first.mine, 3)
+        seen = replace(known, entry=replace(known.entry, remove=(first.mine.next_id,)))
+        assert _may_have_seen(seen, first.mine, 3)

@@ -10,6 +10,7 @@ import pytest
 from tablefmt.log.object_names import (
     PATH_BYTES_MAX,
     VERSION_MAX,
+    _are_plain,
     block_key,
     block_range,
     entry_key,
@@ -125,3 +126,14 @@ def test_paths_of_imported_files(path: str) -> None:
 
 def test_a_path_that_is_no_text_is_refused() -> None:
     assert path_problem(7) == imported_path_problem(7) == "it is not text"
+
+
+def test_plain_names_are_checked_together() -> None:
+    """KEY-2: a check of each name by itself is left to arrays with an odd one."""
+    plain = pa.array([OWN] * 3 + ["data/a b", "data/a~"], pa.string())
+    assert _are_plain(plain)
+    assert _are_plain(plain.slice(3))
+    for odd in ("data/é", "data/a\x7fb", "data/a\x1fb", "data/.a", "data/a/", "a", "", None):
+        assert not _are_plain(pa.array([OWN, odd], pa.string())), odd
+    assert not _are_plain(pa.array([], pa.string()))
+    assert not _are_plain(pa.array(["data/" + "x" * 1020], pa.string()))

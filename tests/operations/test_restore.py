@@ -24,6 +24,7 @@ from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import Horizon, Operation, OperationClass, PartitionScope
 from tablefmt.operations.restore import restore_statement
 from tablefmt.snapshot.log_view import LogView
+from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
@@ -407,3 +408,29 @@ def test_a_restore_of_nothing_encodes_no_file(monkeypatch: pytest.MonkeyPatch) -
     assert table.restore(version=table.version).no_op
     with pytest.raises(AssertionError, match="an entry is made"):
         table.restore(version=2)
+
+
+def test_positions_are_compared_only_where_ids_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RST-1: for one id, equal counts of deleted rows are the same rows."""
+    table = new_table(deleteMode="merge-on-read")
+    table.append(rows(*range(9)))
+    table.delete("id = 1")
+    table.append(rows(20))
+    compared: list[int] = []
+    right = Snapshot.positions
+
+    def positions(self: Snapshot, file: int) -> Any:
+        compared.append(file)
+        return right(self, file)
+
+    monkeypatch.setattr(Snapshot, "positions", positions)
+    table.restore(2)
+    assert compared == []
+    # Now the file comes back with fewer deleted rows, as another one.
+    table.delete("id = 2")
+    table.restore(2)
+    assert content(table) == content(table, 2)
+    table.delete("id = 3")
+    compared.clear()
+    table.restore(4)
+    assert content(table) == content(table, 4)

@@ -20,6 +20,7 @@ from tablefmt.errors import CorruptTableError, TableNotFoundError, TableReplaced
 from tablefmt.log.log_reader import FIRST_WINDOW, Hint, write_hint
 from tablefmt.log.object_names import CHECKPOINTS, HINT, entry_key
 from tablefmt.maintenance.manual_checkpoint import verified
+from tablefmt.operations.create import create
 from tablefmt.session.checkpoint_writing import checkpoint_at, checkpoint_of
 from tablefmt.snapshot import checkpoint_writer, log_opening, segment_reuse
 from tablefmt.snapshot.checkpoint_writer import Checkpoint, Known, State, write_checkpoint
@@ -523,3 +524,56 @@ def test_some_columns_and_ids_are_those_of_all_files(
     fresh = handle(counting).context.view.snapshot()
     fresh.files_with(("path",))
     assert fresh.files_with(()).num_rows == fresh.sums.files
+
+
+def test_a_kept_segment_has_bounds_in_the_types_of_now() -> None:
+    """CKP-4: none of a column that was dropped, and counts alone of one that was widened."""
+    store = memory()
+    table = Table(create(store, "id INT, n INT, gone INT"))
+    schema = table.schema
+    for first in range(0, 30, 10):
+        table.append(pa.table([pa.array([first, None], pa.int32())] * 3, schema.names))
+    before = written(store)
+    assert {*before.known.root.segments[0].bounds} == {"1", "2", "3"}
+    table.alter.drop_column("gone")
+    table.alter.widen_column("n", "BIGINT")
+    table.alter.add_column("new", "INT")
+    after = written(store, before.known)
+    (older,), (kept,) = before.known.root.segments, after.known.root.segments
+    assert kept.path == older.path
+    assert kept.bounds == {"1": older.bounds["1"], "2": {"nulls": older.bounds["2"]["nulls"]}}
+    same = written(store, after.known).known.root.segments
+    assert [part.bounds for part in same] == [kept.bounds]
+
+
+def test_own_paths_are_not_compared_with_those_of_a_checkpoint() -> None:
+    """ADD-1: a path with its own transaction is new; that of a restore may be a known one."""
+    store = memory()
+    table = new_table(store)
+    table.append(rows(1, 2))
+    table.append(rows(3))
+    table.checkpoint()
+    reader = handle(store)
+    table.append(rows(4))
+    reader.refresh()
+    assert not reader.context.view.snapshot().history.is_held
+    assert not reader.context.view.snapshot().history.readded
+    table.truncate("id = 3")
+    table.restore(2)
+    reader.refresh()
+    assert reader.context.view.snapshot().history.readded
+    assert sorted(ids(reader)) == [1, 2, 3]
+
+
+def test_runs_of_deleted_rows_are_merged_like_a_counter() -> None:
+    """RPL-3: a run is merged with the one before it, unless that is more than twice as long."""
+    store = memory()
+    table = new_table(store, deleteMode="merge-on-read")
+    table.append(rows(*range(20)))
+    reader, lengths = handle(store), []
+    for value in range(9):
+        table.delete(f"id = {value}")
+        reader.refresh()
+        history = reader.context.view.snapshot().history
+        lengths.append([len(one) for one in history.deltas])
+    assert lengths == [[1], [2], [3], [3, 1], [5], [5, 1], [5, 2], [8], [8, 1]]

@@ -10,10 +10,10 @@ import tablefmt
 from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
 from tablefmt.log.codec import encode
 from tablefmt.log.object_names import VERSION_MAX, entry_key
-from tablefmt.model.log_entry import OperationClass
+from tablefmt.model.log_entry import AddedFiles, OperationClass
 from tablefmt.model.times import next_time
 from tablefmt.snapshot.head import check_writable
-from tests.tables import memory, rows
+from tests.tables import memory, next_entry, rows
 
 
 def test_no_version_follows_the_last_one() -> None:
@@ -49,3 +49,22 @@ def test_a_file_that_was_removed_is_not_removed_again() -> None:
     table.context.store.put(entry_key(4), encode(again))
     with pytest.raises(CorruptTableError, match="RPL-2"):
         tablefmt.open(table.uri).to_arrow()
+
+
+@pytest.mark.broken_tables
+def test_a_file_of_an_unknown_import_needs_the_feature() -> None:
+    """VER-4, IMP-1: metadata without imports does not hide what a file says."""
+    table = tablefmt.create(memory().uri, rows().schema)
+    table.append(rows(1))
+    view = table.context.view
+    head, last = view.head, view.entries_after(0)[0].entry
+    assert isinstance(last.add, AddedFiles)
+    path = f"data/{2:032x}/0-0.parquet"
+    of_import = AddedFiles({**last.add.columns, "path": [path], "import": [7]})
+    sums = {name: 2 * getattr(head.totals, name) for name in ("files", "rows", "bytes")}
+    totals = replace(head.totals, next_id=head.totals.next_id + 1, **sums)
+    entry = next_entry(view, add=of_import, totals=totals)
+    table.context.store.put(entry_key(2), encode(entry))
+    with pytest.raises(CorruptTableError, match="VER-4") as caught:
+        tablefmt.open(table.uri).to_arrow()
+    assert "it has imports" in str(caught.value)
