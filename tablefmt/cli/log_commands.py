@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -23,11 +23,17 @@ from tablefmt.cli.command_options import (
     until_stopped,
     version_of,
 )
-from tablefmt.cli.log_records import change_sums, checked_entries, entry_record, whole_entry
+from tablefmt.cli.log_records import (
+    Read,
+    change_sums,
+    checked_entries,
+    entry_records,
+    whole_entry,
+)
 from tablefmt.cli.output import Json, print_document, print_lines, print_pairs, print_table, records
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.errors import CorruptTableError, InvalidRangeError, VersionNotFoundError
-from tablefmt.model.log_entry import Entry, Metadata
+from tablefmt.model.log_entry import Entry
 from tablefmt.model.times import show_time, to_micros
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
@@ -86,40 +92,49 @@ def dump(
 
     Raises:
         InvalidRangeError: the range ends before it begins.
-        VersionNotFoundError: a bound is a version that is not in the log.
+        VersionNotFoundError: a bound is a version that is not in the log. Records of a longer log
+            are printed before it.
         CorruptTableError: raised after the entries before the damage are printed.
     """
     _check_order(since, until)
-    # Entries wait as lines. Only with a limit they wait as entries: a line may need a request.
-    shown: deque[Any] = deque(maxlen=limit)
-    lined = limit is None and not as_json
-    damage: CorruptTableError | None = None
     newest = -1
-    try:
-        for entry, metadata in checked_entries(store):
+
+    def chosen(shows: bool) -> Iterator[Read]:
+        nonlocal newest
+        for entry, metadata in checked_entries(store, shows=shows):
             newest = entry.version
             if _is_at_or_after(entry, since) and _is_at_or_before(entry, until):
-                shown.append(_line(store, entry) if lined else (entry, metadata))
+                yield entry, metadata
+
+    # Records are printed at once, so that a long log is not in memory. Columns of a table are as
+    # wide as the widest line, so lines wait. With a limit entries wait: a line may need a request.
+    shown: deque[Any] = deque(maxlen=limit)
+    damage: CorruptTableError | None = None
+    try:
+        if limit is not None:
+            shown.extend(chosen(shows=True))
+        elif as_json:
+            print_lines(entry_records(store, chosen(shows=False)))
+        else:
+            shown.extend(_line(store, entry) for entry, _ in chosen(shows=True))
     except CorruptTableError as error:
         damage = error
     if damage is None:
         for point in (since, until):
             if isinstance(point, int) and point > newest:
                 raise VersionNotFoundError(f"version {point}", 0, newest)
-    if lined:
-        print_table(LOG_COLUMNS, shown)
-    else:
+    if limit is not None:
         _print(store, shown, as_json)
+    elif not as_json:
+        print_table(LOG_COLUMNS, shown)
     if damage is not None:
         raise damage
     return newest
 
 
-def _print(
-    store: Store, entries: Iterable[tuple[Entry, Metadata]], as_json: bool, *, head: bool = True
-) -> None:
+def _print(store: Store, entries: Iterable[Read], as_json: bool, *, head: bool = True) -> None:
     if as_json:
-        print_lines(entry_record(store, entry, metadata) for entry, metadata in entries)
+        print_lines(entry_records(store, entries))
     else:
         print_table(LOG_COLUMNS, [_line(store, entry) for entry, _ in entries], head=head)
 

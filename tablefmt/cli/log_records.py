@@ -5,7 +5,8 @@ Entries are read one by one, each checked against the entry before it, as far as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -14,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from tablefmt.cli.output import Json, plain_column, progress
-from tablefmt.errors import VersionNotFoundError
+from tablefmt.errors import CorruptTableError, VersionNotFoundError
 from tablefmt.expressions.generated_columns import check_conditions, generated_expressions
 from tablefmt.log.entry_json import cursors_to_json, derived_to_json, scope_to_json
 from tablefmt.log.log_reader import kept_from, read_each
 from tablefmt.log.metadata_json import schema_to_json
 from tablefmt.log.overflow_metadata import read_deletes, read_overflow
 from tablefmt.model.log_entry import (
+    AddedFiles,
     Entry,
     Lineage,
     Metadata,
@@ -33,18 +35,83 @@ from tablefmt.snapshot.head import advance, first_head
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 
+WINDOW_ENTRIES = 256
+WINDOW_FILES = 4096
+"""Entries, or added files, that are converted together."""
 
-def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
-    """Return one entry as a record.
+Read = tuple[Entry, Metadata]
+"""An entry, and the metadata in force at its version."""
+
+
+def entry_records(store: Store, entries: Iterable[Read]) -> Iterator[Json]:
+    """Yield entries as records. A window of them is in memory at a time.
 
     Args:
-        store: store to read the overflow metadata file from, if the entry has one.
-        entry: the entry.
-        metadata: the metadata in force at its version.
+        store: store to read the overflow metadata files from, if entries have any.
+        entries: in any order. If reading them raises, the records of those before come first.
 
     Raises:
         CorruptTableError: ADD-6, KEY-2, VAL-1.
     """
+    for window in _windows(entries):
+        files = _added_together(window)
+        for at, (entry, metadata) in enumerate(window):
+            # An entry alone tells whether its own values are wrong.
+            added = files[at] if at in files else added_files(store, entry, metadata)
+            yield _record(store, entry, metadata, added)
+
+
+def _windows(entries: Iterable[Read]) -> Iterator[list[Read]]:
+    """Yield entries in lists of few entries and files. After an error, yield what was read."""
+    window: list[Read] = []
+    files = 0
+    try:
+        for read in entries:
+            window.append(read)
+            files += 0 if read[0].add is None else len(read[0].add)
+            if len(window) >= WINDOW_ENTRIES or files >= WINDOW_FILES:
+                yield window
+                window, files = [], 0
+    except CorruptTableError:
+        yield window
+        raise
+    yield window
+
+
+def _added_together(window: Sequence[Read]) -> dict[int, list[Json]]:
+    """Return the records of added files by the place of their entry.
+
+    Entries with values that do not fit, and those with an overflow metadata file, are left out.
+    """
+    alike: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+    for at, (entry, metadata) in enumerate(window):
+        if isinstance(entry.add, AddedFiles):
+            alike.setdefault((id(metadata), tuple(entry.add.columns)), []).append(at)
+    found: dict[int, list[Json]] = {}
+    for (_, names), places in alike.items():
+        added = [a for at in places if isinstance(a := window[at][0].add, AddedFiles)]
+        columns = {name: [v for one in added for v in one.columns[name]] for name in names}
+        next_ids = [window[at][0].totals.next_id for at in places]
+        ids = [
+            i for one, end in zip(added, next_ids, strict=True) for i in range(end - len(one), end)
+        ]
+        metadata = window[places[0]][1]
+        with suppress(CorruptTableError):
+            table = added_table(AddedFiles(columns), metadata)
+            table = table.append_column("id", pa.array(ids, pa.int64()))
+            records = iter(file_records(table, metadata, bounds=True))
+            for at, one in zip(places, added, strict=True):
+                found[at] = list(islice(records, len(one)))
+    return found
+
+
+def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
+    """Return one entry as a record. Arguments and errors are those of `entry_records`."""
+    (record,) = entry_records(store, [(entry, metadata)])
+    return record
+
+
+def _record(store: Store, entry: Entry, metadata: Metadata, added: list[Json]) -> Json:
     operation, basis = entry.operation, entry.basis
     record: Json = {
         "version": entry.version,
@@ -62,7 +129,7 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
             "scope": scope_to_json(basis.scope),
             **({} if basis.predicate is None else {"predicate": basis.predicate}),
         },
-        "added": added_files(store, entry, metadata),
+        "added": added,
         "removed_ids": list(entry.remove),
         "deletes": row_deletes(store, entry),
         "totals": {
@@ -222,17 +289,21 @@ def _spread(rows: list[Json], group: str, name: str, values: list[Any]) -> None:
             row.setdefault(group, {})[name] = value
 
 
-def checked_entries(store: Store) -> Iterator[tuple[Entry, Metadata]]:
+def checked_entries(store: Store, *, shows: bool = True) -> Iterator[Read]:
     """Yield every entry with the metadata in force.
 
     For an expired log: the first entry, and the entries that are kept (RET-9).
+
+    Args:
+        store: of the log.
+        shows: show a progress bar. It would be in the way of lines that are printed meanwhile.
 
     Raises:
         TableNotFoundError, CorruptTableError, UnsupportedFeatureError: at the entry concerned.
     """
     head = None
     try:
-        with progress("reading the log") as show:
+        with progress("reading the log") if shows else nullcontext() as show:
             for stored in read_each(store, show):
                 head = first_head(stored) if head is None else advance(head, stored)
                 yield stored.entry, head.metadata

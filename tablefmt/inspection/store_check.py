@@ -312,7 +312,8 @@ class _Check:
         for pause in (*LATER_SECONDS, None):
             reply = self.store.put_if_absent(key, body)
             if isinstance(reply, Refused):
-                raise _Fault("no-rights-to-write", f"the store refuses to create: {reply.reason}")
+                name = reply.cause or "no-rights-to-write"
+                raise _Fault(name, f"the store refuses to create: {reply.reason}")
             if not isinstance(reply, NoAnswer):
                 return key
             if pause is None:

@@ -56,6 +56,31 @@ _CONDITION = (
 _CACHE = "Bypass caches and proxies, and use a strongly consistent store, endpoint or mount."
 
 FAULTS: dict[str, Fault] = {
+    "wrong-credentials": Fault(
+        "write",
+        "refused",
+        "the store does not know who asks, so nothing can be read or written",
+        "Check the key, the secret, the region and the endpoint, and that they belong together.",
+    ),
+    "expired-credentials": Fault(
+        "write",
+        "refused",
+        "running jobs fail at their next request, and a commit without an answer stays unknown",
+        "Renew the credentials. For long jobs, configure a provider that renews them by itself, "
+        "not a fixed session token.",
+    ),
+    "no-place": Fault(
+        "write",
+        "refused",
+        "no table can be created here",
+        "Create the bucket or container, or check its name and the endpoint.",
+    ),
+    "wrong-clock": Fault(
+        "write",
+        "refused",
+        "the store takes no request that this machine signs",
+        "Synchronize the clock of this machine with a time server (NTP).",
+    ),
     "no-rights-to-write": Fault(
         "write",
         "refused",

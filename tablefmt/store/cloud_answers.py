@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tablefmt.store.object_store import Exists, NoAnswer, PutReply, Refused
+from tablefmt.store.object_store import Cause, Exists, NoAnswer, PutReply, Refused
 from tablefmt.store.request_failures import Failure, explain_status
 
 
@@ -29,12 +29,19 @@ class Dialect:
         """Return the reply for a conditional create that did not end in 2xx. Pure."""
         reason = self.explain(failure, bucket)
         if failure.never_sent:
-            return Refused(reason)
+            return Refused(reason, "wrong-credentials")
         if failure.status == 412 or failure.code in self.taken:
             return Exists()
         if _is_final(failure) and not failure.resent:
-            return Refused(reason)
+            return Refused(reason, self._cause(failure))
         return NoAnswer(reason)
+
+    def _cause(self, failure: Failure) -> Cause:
+        if failure.status == 404:
+            return "no-place"
+        if failure.code in self.wrong_credentials or failure.status == 401:
+            return "wrong-credentials"
+        return ""
 
     def is_retryable(self, failure: Failure) -> bool:
         """Return whether the same request may succeed later without any change."""

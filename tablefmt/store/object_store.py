@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import IO, Any, Protocol, TypeAlias, Union
+from typing import IO, Any, Literal, Protocol, TypeAlias, Union
 
 import pyarrow as pa
 
@@ -198,11 +198,20 @@ class NoAnswer:
     reason: str
 
 
+Cause = Literal["", "wrong-credentials", "expired-credentials", "no-place", "wrong-clock"]
+"""Kind of reason for a refusal: "" if it is another one, such as missing rights.
+
+`no-place`: the bucket or container does not exist.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The store refused. No part of this request was or will be applied (STO-6)."""
 
     reason: str
+    cause: Cause = ""
+    """Kind of reason, where the answer tells it."""
 
 
 # This union is evaluated at run time, so it uses the form that Python 3.10 accepts.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tablefmt.store.object_store import Exists, NoAnswer, PutReply, Refused, TooLong
+from tablefmt.store.object_store import Cause, Exists, NoAnswer, PutReply, Refused, TooLong
 from tablefmt.store.request_failures import Failure, explain_status
 
 # Errors that are raised before anything is sent.
@@ -25,9 +25,18 @@ _NEVER_SENT = {
     "ParamValidationError": "the installed botocore cannot send this request; check the bucket's "
     "name, and update botocore to 1.36 or later",
 }
+_NEVER_SENT_CAUSE: dict[str, Cause] = {
+    "NoCredentialsError": "wrong-credentials",
+    "PartialCredentialsError": "wrong-credentials",
+    "CredentialRetrievalError": "wrong-credentials",
+    "ProfileNotFound": "wrong-credentials",
+    "TokenRetrievalError": "expired-credentials",
+    "UnauthorizedSSOTokenError": "expired-credentials",
+}
 _WRONG_CREDENTIALS = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
 )
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
 _WRONG_CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"})
 # Errors of an answer that arrived but cannot be used as the object.
 _BAD_ANSWER = {
@@ -98,13 +107,25 @@ def put_reply(failure: Failure, bucket: str) -> PutReply:
     """Return the reply for a conditional create that did not end in 2xx. Pure."""
     reason = explain(failure, bucket)
     if failure.never_sent:
-        return Refused(reason)
+        return Refused(reason, _NEVER_SENT_CAUSE.get(failure.code, ""))
     if failure.status == 412:
         return Exists()
     # A refusal of the last attempt proves nothing about earlier attempts of the SDK.
     if _is_final(failure) and not failure.resent:
-        return Refused(reason)
+        return Refused(reason, _cause(failure))
     return NoAnswer(reason)
+
+
+def _cause(failure: Failure) -> Cause:
+    if failure.code in _NO_PLACE:
+        return "no-place"
+    if failure.code in _EXPIRED:
+        return "expired-credentials"
+    if failure.code in _WRONG_CLOCK:
+        return "wrong-clock"
+    if failure.code in _WRONG_CREDENTIALS or failure.status == 401:
+        return "wrong-credentials"
+    return ""
 
 
 def _is_final(failure: Failure) -> bool:
@@ -143,10 +164,10 @@ def explain(failure: Failure, bucket: str) -> str:
         return f"the upload no longer exists; write the object again ({shown})"
     if code == "NoSuchBucket":
         return f"the bucket {bucket!r} does not exist; create it or check its name ({shown})"
+    if code in _EXPIRED:
+        return f"the credentials have expired; renew them ({shown})"
     if code in _WRONG_CREDENTIALS or status == 401:
         return f"the credentials are wrong; check key, secret and region ({shown})"
-    if code == "ExpiredToken":
-        return f"the credentials have expired; renew them ({shown})"
     if code in _WRONG_CLOCK:
         return (
             "this machine's clock and the store's differ too much for a valid signature; "

@@ -130,8 +130,13 @@ def test_a_whole_file_is_no_set_of_positions() -> None:
 
 @pytest.mark.parametrize(
     ("most", "expected"),
-    [(1, [[0], [1], [2], [3]]), (3, [[0], [1, 2], [3]]), (4, [[0, 1], [2, 3]]), (5, [[0, 1, 2], [3]])],
-)  # fmt: skip
+    [
+        (1, [[0], [1], [2], [3]]),
+        (3, [[0], [1, 2], [3]]),
+        (4, [[0, 1], [2, 3]]),
+        (5, [[0, 1, 2], [3]]),
+    ],
+)
 def test_small_commits_are_read_together(
     most: int, expected: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from tablefmt.store.local_store import LocalStore
 from tablefmt.store.location import open_store
 from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.object_store import (
+    Cause,
     Exists,
     NoAnswer,
     PutReply,
@@ -212,6 +213,25 @@ class NoCreates(ForwardingStore):
         return Refused("access is denied")
 
 
+class Refusing(ForwardingStore):
+    cause: Cause = "wrong-credentials"
+
+    def put_if_absent(self, key: str, body: bytes) -> PutReply:
+        return Refused("it says why", self.cause)
+
+
+class Expired(Refusing):
+    cause = "expired-credentials"
+
+
+class NoPlace(Refusing):
+    cause = "no-place"
+
+
+class OtherClock(Refusing):
+    cause = "wrong-clock"
+
+
 class NoReads(ForwardingStore):
     def get(self, key: str) -> bytes:
         raise refused("read")
@@ -255,6 +275,10 @@ BAD: list[tuple[type[ForwardingStore], set[str]]] = [
     (TellsAnotherTime, {"skewed-clock"}),
     (Slow, {"slow-creates"}),
     (NoCreates, {"no-rights-to-write"}),
+    (Refusing, {"wrong-credentials"}),
+    (Expired, {"expired-credentials"}),
+    (NoPlace, {"no-place"}),
+    (OtherClock, {"wrong-clock"}),
     (NoReads, {"no-rights-to-read"}),
     (NoLists, {"no-rights-to-list"}),
     (NoDeletes, {"no-rights-to-delete"}),
@@ -424,6 +448,37 @@ def test_without_rights_the_command_says_so(tmp_path: Path) -> None:
     done = run("check-store", "/proc/self/t")
     assert (done.code, done.err) == (1, "")
     assert "fault (no-rights-to-write)" in done.out
+
+
+WRONG = "the credentials are wrong; check key, secret and region"
+ANSWERS = [
+    (403, "SignatureDoesNotMatch", "wrong-credentials", WRONG),
+    (403, "InvalidAccessKeyId", "wrong-credentials", WRONG),
+    (400, "ExpiredToken", "expired-credentials", "the credentials have expired; renew them"),
+    (404, "NoSuchBucket", "no-place", "the bucket 'bucket' does not exist; create it or check"),
+    (403, "RequestTimeTooSkewed", "wrong-clock", "this machine's clock and the store's differ"),
+    (403, "AccessDenied", "no-rights-to-write", "access is denied; grant it to these credentials"),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "fault", "reason"), ANSWERS)
+def test_refused_credentials_are_told_apart(
+    status: int, code: str, fault: str, reason: str
+) -> None:
+    """STO-28: by what an S3 server answers to the first create."""
+    server = ScriptedServer(lambda index, request: s3_error(status, code))
+    try:
+        options = {"key": "a", "secret": "b", "endpoint_url": server.endpoint}
+        report = checked(open_store("s3://bucket/t", options))
+    finally:
+        server.close()
+    first, *rest = report.findings
+    assert (report.verdict, first.fault) == ("refused", fault)
+    assert first.finding.startswith(f"the store refuses to create: {reason}")
+    assert f"(HTTP {status}, {code})" in first.finding
+    assert {one.status for one in rest} == {"skipped"}
+    text = str(report)
+    assert f"    so {FAULTS[fault].meaning}. {FAULTS[fault].advice}" in text.splitlines()
 
 
 def test_the_command_prints_a_verdict_and_an_exit_code() -> None:
