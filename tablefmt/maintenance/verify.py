@@ -166,14 +166,18 @@ def verify(
     """
     log: DamagedLog | None = None
     entries: list[StoredEntry] = []
+    damage: Finding | None = None
     try:
         view, entries = _opened(store, deep)
         findings = list(_log_findings(view, entries, deep))
     except CorruptTableError as error:
+        # The error itself holds what its reader had decoded, which may be much.
+        damage = Finding(error.key or store.uri, error.rule, error.detail, "damaged-entry")
+    if damage is not None:
         log = inspect_log(store)
         findings = [Finding(d.key, d.rule, d.detail, d.kind, d.version) for d in log.damage]
         if not log.damage:
-            findings = [Finding(error.key or store.uri, error.rule, error.detail, "damaged-entry")]
+            findings = [damage]
         if not log.runs:
             first = _first_of(log, findings)
             return Report(store.uri, None, 0, deep, tuple(findings), first_damaged=first)

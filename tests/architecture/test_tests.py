@@ -24,7 +24,7 @@ OF_NO_PACKAGE = {
     "table": "what holds for every verb",
 }
 TESTED_THROUGH_OTHERS = {
-    "cli": "log_commands log_records maintenance_commands store_commands table_commands",
+    "cli": "log_commands maintenance_commands store_commands table_commands",
     "commit": "concurrent_commits environment restore_plan",
     "compat/delta": "delta_table tables",
     "compat/deltalake": "deltalake_arguments deltalake_table",

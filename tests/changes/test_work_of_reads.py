@@ -1,4 +1,4 @@
-"""How much a reader of changes does: files and rows that it reads, requests, and what it keeps."""
+"""Reads of changes: their requests, the files and rows that they read, and what they keep."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_rows_that_were_there_only_between_are_not_read() -> None:
 
 
 def test_net_files_have_each_row_once() -> None:
-    """INC-6: of files in several changes, those rows that one end has and the other has not."""
+    """INC-6: a row of a file in several changes is in the result if one end alone has it."""
     changes = [
         change(4, INSERT, {7: [0, 1, 2], 9: None}),
         change(4, DELETE, {1: [0, 1], 2: [5]}),

@@ -66,7 +66,7 @@ def test_a_window_is_in_memory_at_a_time(store: Store, monkeypatch: pytest.Monke
 
 
 def test_entries_before_damage_come_first(store: Store) -> None:
-    """Those of the same window too; and of wrong values, those of the entries before."""
+    """Entries of the same window too, and entries before one with wrong values."""
     known = list(checked_entries(store))
 
     def damaged() -> Iterator[Read]:

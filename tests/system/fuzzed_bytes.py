@@ -243,6 +243,11 @@ def chained(objects: Objects, version: int, document: dict[str, Any]) -> None:
         previous = digest(objects[entry_key(version - 1)])
         document = orjson.loads(objects[entry_key(version)])
         document["previous"] = previous
+    drop_derived(objects)
+
+
+def drop_derived(objects: Objects) -> None:
+    """Leave the entries alone, so that a reader needs them."""
     for key in list(objects):
         if key.startswith(("_log/checkpoints/", "_log/history/", "_log/hint")):
             del objects[key]
@@ -461,6 +466,7 @@ def json_bomb(objects: Objects, chance: random.Random) -> None:
     item = chance.choice((b"[],", b'{"":0},', b'"ab",', b"0,", b"1e1,"))
     body = b'{"x_":[' + item * (60 * MIB // len(item)) + b"0]"
     objects[entry_key(3)] = body + b',"checksum":"' + digest(body).encode() + b'"}'
+    drop_derived(objects)
 
 
 def long(objects: Objects, chance: random.Random) -> None:

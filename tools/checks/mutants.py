@@ -285,6 +285,8 @@ def _install(mutant: Mutant) -> None:
         and mutant.line in _lines_of(c)
     )  # fmt: skip
     count = 0
+    # Tests freeze what they import, and frozen objects are not listed.
+    gc.unfreeze()
     for each in gc.get_objects():
         if isinstance(each, FunctionType):
             code = each.__code__
@@ -423,17 +425,23 @@ def judge(
     if not chosen:
         return Result(mutant, "untested")
 
-    def work() -> str | None:
-        _install(mutant)
+    def work() -> tuple[bool, str | None]:
+        try:
+            _install(mutant)
+        except (AssertionError, ValueError) as error:
+            return False, str(error)
         runner.failed = False
-        return runner.run(chosen)
+        return True, runner.run(chosen)
 
     try:
-        by = forked(work, limit)
+        installed, by = forked(work, limit)
     except TimeoutError:
         return Result(mutant, "timeout")
     except EOFError:
         return Result(mutant, "killed", "the process ended")
+    if not installed:
+        # A mutant that never ran was not noticed by anybody.
+        raise RuntimeError(f"{mutant} was not installed: {by}")
     return Result(mutant, "survived", f"{len(chosen)} of {len(tests)} tests") if by is None else (
         Result(mutant, "killed", by)
     )  # fmt: skip
