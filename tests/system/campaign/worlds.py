@@ -355,6 +355,11 @@ def _verbs(table: Table, chance: random.Random) -> dict[str, Callable[[], Any]]:
         "set a property": lambda: table.alter.set_properties({"user.x": str(chance.random())}),
         "verify": lambda: _sound(table),
     }
+    if "iceberg" not in table.properties.get("export", ""):
+        # A copy of a changed partitioning may be held back, and a round compares copies.
+        wanted = chance.choice([[], ["w"], ["bucket(3, k)"], ["t"]])
+        verbs["change the partitioning"] = lambda: table.alter.set_partitioning(wanted)
+        verbs["repartition"] = table.repartition
     if len(tags) < 3:
         verbs["set a tag"] = lambda: table.alter.set_tag(f"tag {chance.random()}")
     else:
