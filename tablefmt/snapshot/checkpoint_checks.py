@@ -8,7 +8,7 @@ Spec: CKP-3, CKP-9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -268,7 +268,7 @@ def sums_problem(columns: pa.Table, segment: SegmentPart, limits: CheckpointLimi
         if known is None or field is None:
             continue
         found = summary(columns, field.id, field.id in limits.partition_ids)
-        for column, value in summary_of(known, field).items():
+        for column, value in summaries_of([known], field).items():
             if column in found and _is_beyond(column, found[column], value):
                 return f"it has a value in {column!r} outside the bounds in the root"
     return None
@@ -280,23 +280,25 @@ def _is_beyond(column: str, found: Any, said: pa.Array) -> bool:
     return bool(pc.any(beyond(found, said)).as_py())
 
 
-def summary_of(known: Mapping[str, Any], field: Field) -> dict[str, pa.Array]:
-    """Return a root's summary of a column, as Arrow arrays of one element.
+_SUMMARIES = ("lower", "upper", "nulls", "nans")
+
+
+def summaries_of(known: Sequence[Mapping[str, Any]], field: Field) -> dict[str, pa.Array]:
+    """Return a root's summaries of a column in some segments, as Arrow arrays of one element each.
+
+    A value that no segment has is absent. One that some segments have is null for the others.
 
     Raises:
         CorruptEntryError, pyarrow.ArrowException: a value does not have the column's type.
     """
-    arrays = {
-        f"{side}.{field.id}": decode([known[side]], field.type)
-        for side in ("lower", "upper")
-        if known.get(side) is not None
+    values = {name: [each.get(name) for each in known] for name in _SUMMARIES}
+    there = [name for name in _SUMMARIES if any(value is not None for value in values[name])]
+    return {
+        f"{name}.{field.id}": decode(values[name], field.type)
+        if name in ("lower", "upper")
+        else pa.array(values[name], pa.int64())
+        for name in there
     }
-    counts = {
-        f"{name}.{field.id}": pa.array([known[name]], pa.int64())
-        for name in ("nulls", "nans")
-        if known.get(name) is not None
-    }
-    return arrays | counts
 
 
 def delta_problem(columns: pa.Table, limits: CheckpointLimits) -> str | None:

@@ -12,7 +12,7 @@ import io
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError, LostCheckpointError
+from tablefmt.expressions.file_pruning import may_match
+from tablefmt.expressions.predicate import Predicate, fields
 from tablefmt.log.bounded_parquet import footer_of, read_bounded, rows_are
 from tablefmt.log.codec import digest
 from tablefmt.log.object_names import part_key
@@ -35,7 +37,7 @@ from tablefmt.snapshot.checkpoint_checks import (
     delta_problem,
     lines_problem,
     numbers_problem,
-    summary_of,
+    summaries_of,
     sums_problem,
 )
 from tablefmt.snapshot.checkpoint_root import Part, SegmentPart, live_files
@@ -46,6 +48,9 @@ from tablefmt.snapshot.segments import FileColumns, Mask, Places
 from tablefmt.store.buffers import lent
 from tablefmt.store.object_store import KeyNotFoundError, Range, Store
 from tablefmt.store.positioned_reader import PositionedReader
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 ROW_GROUP = 1 << 13
 """Lines per row group. A reader of all columns of few files reads this many lines."""
@@ -420,7 +425,7 @@ class StoredColumns(FileColumns):
         if field is None or not known:
             return {}
         with self._readable():
-            table = pa.table(summary_of(known, field))
+            table = pa.table(summaries_of([known], field))
         table = typed_bounds(table, [self._later[field_id]])
         return {name: table[name] for name in table.column_names if not table[name].null_count}
 
@@ -428,6 +433,44 @@ class StoredColumns(FileColumns):
     def total_rows(self) -> int | None:
         """Return the number of rows, as the base class."""
         return self.segment.rows
+
+    @classmethod
+    def each_may_match(
+        cls, files: Sequence[Self], predicate: Predicate, partition_ids: frozenset[int]
+    ) -> Mask:
+        """Return the mask, as the base class. Segments with the same types are checked at once."""
+        ids = sorted(fields(predicate))
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for at, file in enumerate(files):
+            alike.setdefault(file._types(ids), []).append(at)
+        mask = np.zeros(len(files), bool)
+        for places in alike.values():
+            some = [files[at] for at in places]
+            try:
+                columns = cls._summaries(some, ids)
+            except (CorruptEntryError, pa.ArrowException, OverflowError):
+                # The check of each segment names the one whose summary is damaged.
+                mask[places] = super().each_may_match(some, predicate, partition_ids)
+                continue
+            mask[places] = may_match(predicate, columns, frozenset())
+        return mask
+
+    def _types(self, ids: Iterable[int]) -> tuple[int, ...]:
+        """Return the identities of columns, as the root has them and as they are now."""
+        return tuple(id(known.get(i)) for i in ids for known in (self._limits.fields, self._later))
+
+    @classmethod
+    def _summaries(cls, files: Sequence[Self], ids: Iterable[int]) -> pa.Table:
+        """Return `rows` and the summaries of some columns of segments with the same types, one
+        line for each segment.
+        """
+        arrays: dict[str, Any] = {"rows": pa.array([f.total_rows for f in files], pa.int64())}
+        limits, later = files[0]._limits, files[0]._later
+        for field in (limits.fields[i] for i in ids if i in limits.fields):
+            known = [file.segment.bounds.get(str(field.id), {}) for file in files]
+            table = typed_bounds(pa.table(summaries_of(known, field)), [later[field.id]])
+            arrays.update(zip(table.column_names, table.columns, strict=True))
+        return pa.table(arrays)
 
 
 class StoredDeletes:

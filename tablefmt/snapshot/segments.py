@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from tablefmt.model.cached_property import cached_property
 from tablefmt.model.schema import Field
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_columns import exact_sum, typed_bounds
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 NEVER = np.iinfo(np.int64).max
 """`removed` of a live file."""
@@ -124,6 +127,13 @@ class FileColumns(ABC):
         for field_id in fields(predicate):
             columns.update(self.summary(field_id, field_id in partition_ids))
         return bool(may_match(predicate, pa.table(columns), frozenset())[0])
+
+    @classmethod
+    def each_may_match(
+        cls, files: Sequence[Self], predicate: Predicate, partition_ids: frozenset[int]
+    ) -> Mask:
+        """Return `may_match` of each segment."""
+        return np.array([each.may_match(predicate, partition_ids) for each in files], bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,6 +356,22 @@ class Segment:
         columns = self.files.take(at, ["id", "added", *names])
         ids, added = (columns[name].to_numpy() for name in ("id", "added"))
         return HeldColumns(ids, added, columns.drop_columns(["id", "added"]))
+
+
+def passing(
+    segments: Sequence[Segment], predicate: Predicate, partition_ids: frozenset[int]
+) -> Iterator[Segment]:
+    """Yield the segments whose summaries allow a row for which the predicate is TRUE, in order.
+
+    Spec: PRN-4.
+    """
+    mask = np.zeros(len(segments), bool)
+    kinds = [type(segment.files) for segment in segments]
+    for kind in dict.fromkeys(kinds):
+        at = [place for place, each in enumerate(kinds) if each is kind]
+        files = [segments[place].files for place in at]
+        mask[at] = kind.each_may_match(files, predicate, partition_ids)
+    return (segment for segment, passes in zip(segments, mask, strict=True) if passes)
 
 
 def joined(

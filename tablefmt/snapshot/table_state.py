@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -32,7 +32,7 @@ from tablefmt.snapshot.file_columns import (
     with_partitions,
 )
 from tablefmt.snapshot.file_history import FileHistory
-from tablefmt.snapshot.segments import HeldColumns, Mask, Segment
+from tablefmt.snapshot.segments import HeldColumns, Mask, Segment, passing
 
 logger = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ class Snapshot:
 
         wanted = implied(predicate, self.metadata)
         chosen = None if names is None else frozenset(names)
-        return self._select(lambda segment: self.survivors(segment, wanted), chosen)
+        return self._select(lambda segment: self._passes(segment, wanted), chosen, wanted)
 
     def ids_matching(self, predicate: Predicate) -> NDArray[np.int64]:
         """Return the ids of these files, ascending. This reads only the columns that decide."""
@@ -165,8 +165,8 @@ class Snapshot:
 
         def ids() -> NDArray[np.int64]:
             chosen = [np.zeros(0, np.int64)]
-            for segment in self.history.segments:
-                mask = self.survivors(segment, wanted)
+            for segment in self._hopeful(wanted):
+                mask = self._passes(segment, wanted)
                 if mask.any():
                     chosen.append(segment.files.ids[mask])
             return np.sort(np.concatenate(chosen))
@@ -177,6 +177,14 @@ class Snapshot:
         """Return a mask of the segment's live files that may hold a matching row."""
         if not segment.files.may_match(predicate, self.partition_ids):
             return np.zeros(len(segment), bool)
+        return self._passes(segment, predicate)
+
+    def _hopeful(self, predicate: Predicate | None) -> Iterable[Segment]:
+        """Return the segments whose summaries do not exclude a matching row."""
+        segments = self.history.segments
+        return segments if predicate is None else passing(segments, predicate, self.partition_ids)
+
+    def _passes(self, segment: Segment, predicate: Predicate) -> Mask:
         columns = self.deciding(segment, predicate)
         return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
 
@@ -253,13 +261,24 @@ class Snapshot:
         return self._healed(complete)
 
     def _select(
-        self, choose: Callable[[Segment], Mask], names: frozenset[str] | None = None
+        self,
+        choose: Callable[[Segment], Mask],
+        names: frozenset[str] | None = None,
+        predicate: Predicate | None = None,
     ) -> pa.Table:
-        """Return the files that `choose` selects. It is called per manifest segment, in order."""
-        return self._healed(lambda: self._chosen(choose, names))
+        """Return the files that `choose` selects. It is called per manifest segment, in order.
 
-    def _chosen(self, choose: Callable[[Segment], Mask], names: frozenset[str] | None) -> pa.Table:
-        marked = [(segment, choose(segment)) for segment in self.history.segments]
+        Segments whose summaries exclude a row for which `predicate` is true are left out.
+        """
+        return self._healed(lambda: self._chosen(choose, names, predicate))
+
+    def _chosen(
+        self,
+        choose: Callable[[Segment], Mask],
+        names: frozenset[str] | None,
+        predicate: Predicate | None = None,
+    ) -> pa.Table:
+        marked = [(segment, choose(segment)) for segment in self._hopeful(predicate)]
         chosen = [
             segment.only(mask, self._known(segment, names))
             for segment, mask in marked
@@ -267,7 +286,8 @@ class Snapshot:
         ]
         if not chosen:
             # No file is selected, but the result needs the columns that files have.
-            chosen = [segment.only(mask) for segment, mask in marked[:1] if segment.is_held]
+            first = [segment for segment in self.history.segments[:1] if segment.is_held]
+            chosen = [segment.only(np.zeros(len(segment), bool)) for segment in first]
         if not chosen:
             chosen = [_no_files(self.history)]
         tables = [self._columns(segment, names) for segment in chosen]

@@ -5,6 +5,7 @@ Spec: CKP-3, CKP-6, CKP-9.
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -17,7 +18,10 @@ import pytest
 from pyroaring import BitMap64
 
 from tablefmt.errors import LostCheckpointError
+from tablefmt.expressions.predicate import And, Comparison
+from tablefmt.expressions.sql_to_predicate import parse_conjuncts
 from tablefmt.log.codec import digest
+from tablefmt.model.schema import Decimal, Field, Schema
 from tablefmt.snapshot import checkpoint_parts
 from tablefmt.snapshot.checkpoint_parts import (
     PartFile,
@@ -323,3 +327,64 @@ def test_each_check_of_deleted_rows_is_made_where_they_are_read(
             with lost(written, reason):
                 assert deletes.columns
         store.delete(written.path)
+
+
+SUMMARIES: list[dict[str, Any]] = [
+    {"1": {"lower": 1, "upper": 9, "nulls": 1}, "3": {"lower": 0.5, "upper": 2.5, "nulls": 0}},
+    {"1": {"lower": 20, "upper": 29, "nulls": 0}, "3": {"lower": 0, "upper": 1, "nans": 0}},
+    {"1": {"upper": 4}, "2": {"lower": "a", "upper": "c", "nulls": 0}},
+    {"1": {"lower": 9, "upper": 1, "nulls": 12}, "2": {"lower": "x", "upper": "z"}},
+    {"1": {"nulls": 12}},
+    {},
+]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "n = 5",
+        "NOT (n <= 9 OR p <> 'b')",
+        "n IS NULL",
+        "n IS NOT NULL",
+        "n <> 3",
+        "n IN (1, 25)",
+        "p LIKE 'x%'",
+        "p NOT LIKE 'x%'",
+        "x > 2",
+        "x = double('nan')",
+        "x < 0.5 OR n = 3",
+    ],
+)
+def test_segments_checked_at_once_pass_as_one_by_one(condition: str) -> None:
+    """PRN-4: a summary that lacks a value is unknown, whatever the summaries beside it have."""
+    schema = Schema(tuple(LIMITS.fields.values()), 5)
+    conjuncts, _ = parse_conjuncts(condition, schema, "UTC")
+    predicate = And(tuple(conjuncts))
+    whole = part()
+    files = [
+        stored(whole, bounds=bounds, rows=rows)[0] for bounds in SUMMARIES for rows in (12, None)
+    ]
+    single = [file.may_match(predicate, frozenset({2})) for file in files]
+    together = StoredColumns.each_may_match(files, predicate, frozenset({2}))
+    assert together.tolist() == single
+    assert together[-2:].all()
+
+
+def test_a_segment_of_a_wider_type_is_checked_in_its_type() -> None:
+    """SCH-9: segments of two types, each with its own."""
+    whole, wide = part(), Field(id=1, name="n", physical="n", type=Decimal(20, 0))
+    files = [stored(whole)[0], stored(whole)[0].retyped(wide)]
+    assert isinstance(files[1], StoredColumns)
+    for value, matches in ((5, True), (50, False)):
+        predicate = Comparison(wide, "=", decimal.Decimal(value))
+        found = StoredColumns.each_may_match(files, predicate, frozenset())  # type: ignore[arg-type]
+        # The other segment's bounds have another type, so they say nothing.
+        assert found.tolist() == [True, matches]
+
+
+def test_a_damaged_summary_among_sound_ones_is_named() -> None:
+    """CKP-6: the error names the segment, though all are checked at once."""
+    (predicate,), _ = parse_conjuncts("n = 5", Schema(tuple(LIMITS.fields.values()), 5), "UTC")
+    sound, (damaged, written) = stored(part())[0], stored(part(), bounds={"1": {"lower": "x"}})
+    with lost(written, "does not fit its type"):
+        StoredColumns.each_may_match([sound, damaged], predicate, frozenset())
