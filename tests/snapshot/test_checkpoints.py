@@ -25,7 +25,7 @@ from tablefmt.session.checkpoint_writing import checkpoint_at, checkpoint_of
 from tablefmt.snapshot import checkpoint_writer, log_opening, segment_reuse
 from tablefmt.snapshot.checkpoint_writer import Checkpoint, Known, State, write_checkpoint
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.snapshot.segments import HeldColumns
+from tablefmt.snapshot.segments import HeldColumns, Segment
 from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
@@ -577,3 +577,58 @@ def test_runs_of_deleted_rows_are_merged_like_a_counter() -> None:
         history = reader.context.view.snapshot().history
         lengths.append([len(one) for one in history.deltas])
     assert lengths == [[1], [2], [3], [3, 1], [5], [5, 1], [5, 2], [8], [8, 1]]
+
+
+def test_removed_files_are_counted() -> None:
+    """RPL-3: a view tells how many of its files only older versions have."""
+    table = new_table(memory())
+    counts = []
+    for value in range(3):
+        table.append(rows(value))
+    for condition in ("id = 0", "id = 2"):
+        table.truncate(condition)
+        history = handle(table.context.store).context.view.snapshot().history
+        counts.append((history.live, history.gone))
+    assert counts == [(2, 1), (1, 2)]
+
+
+def test_a_segment_is_copied_once_a_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RPL-3: a fold writes to its own segments, and copies those that others may hold."""
+    store = memory()
+    table = new_table(store)
+    for value in range(8):
+        table.append(rows(value))
+    copied: list[int] = []
+    right = Segment.writable
+
+    def writable(self: Segment, *given: Any) -> Segment:
+        copied.append(len(self))
+        return right(self, *given)
+
+    monkeypatch.setattr(Segment, "writable", writable)
+    reader = handle(store)
+    assert ids(reader) == list(range(8))
+    for value in range(3):
+        table.truncate(f"id = {value}")
+    copied.clear()
+    assert ids(handle(store)) == list(range(3, 8))
+    assert copied == []
+    assert ids(reader.refresh()) == list(range(3, 8))
+    assert copied == [8]
+
+
+def test_only_a_whole_view_keeps_all_removed_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RPL-3: another one reads them again when an older version asks for them."""
+    monkeypatch.setattr("tablefmt.snapshot.folding.REMOVED_MAX", 0)
+    store = memory()
+    table = new_table(store)
+    for value in range(6):
+        table.append(rows(value))
+    table.truncate("id < 5")
+    gone = {}
+    for whole in (True, False):
+        view = LogView.open(store, whole=whole)
+        assert view.snapshot().history.live == 1
+        gone[whole] = view.snapshot().history.gone
+    assert (gone[True], gone[False] < 5) == (5, True)
+    assert ids(handle(store), 6) == list(range(6))

@@ -68,3 +68,39 @@ def test_a_file_of_an_unknown_import_needs_the_feature() -> None:
     with pytest.raises(CorruptTableError, match="VER-4") as caught:
         tablefmt.open(table.uri).to_arrow()
     assert "it has imports" in str(caught.value)
+
+
+@pytest.mark.broken_tables
+def test_wrong_values_are_blamed_on_their_entry() -> None:
+    """VAL-1: values of several entries are converted together."""
+    table = tablefmt.create(memory().uri, rows().schema)
+    table.append(rows(1))
+    table.append(rows(2))
+    view = table.context.view
+    head, last = view.head, view.entries_after(1)[0].entry
+    assert isinstance(last.add, AddedFiles)
+    wrong = {**last.add.columns, "path": [f"data/{3:032x}/0-0.parquet"], "lower.1": ["no number"]}
+    sums = {name: getattr(head.totals, name) * 3 // 2 for name in ("files", "rows", "bytes")}
+    totals = replace(head.totals, next_id=head.totals.next_id + 1, **sums)
+    entry = next_entry(view, add=AddedFiles(wrong), totals=totals)
+    table.context.store.put(entry_key(3), encode(entry))
+    with pytest.raises(CorruptTableError, match="VAL-1") as caught:
+        tablefmt.open(table.uri).to_arrow()
+    assert caught.value.key == entry_key(3)
+
+
+@pytest.mark.broken_tables
+def test_the_first_entry_needs_the_feature_for_numbered_partitionings() -> None:
+    """VER-4, EVO-1."""
+    table = tablefmt.create(memory().uri, rows().schema, partition_by=["p"])
+    table.append(rows(1))
+    table.alter.set_partitioning([])
+    view, store = table.context.view, table.context.store
+    first = view.entries_after(-1, 0)[0].entry
+    evolved = view.metadata_at(view.head.version)
+    assert evolved.partitionings
+    other = memory()
+    other.put(entry_key(0), encode(replace(first, metadata=evolved)))
+    with pytest.raises(CorruptTableError, match="VER-4"):
+        tablefmt.open(other.uri)
+    assert store.size(entry_key(0)) > 0
