@@ -20,6 +20,8 @@ from tablefmt.errors import (
 )
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,1000}")
+_SIZE = re.compile(r"\s*([0-9]{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def whole_number(given: Any) -> int | None:
@@ -49,6 +51,13 @@ def whole_from_0(given: Any) -> int | None:
     """Return the number as an int; None for any other value and for negative numbers."""
     number = whole_number(given)
     return None if number is None or number < 0 else number
+
+
+def bytes_in_text(text: str) -> int | None:
+    """Return the number of bytes of a text such as `1024`, `64mb` or `1 GiB`. None: it has none."""
+    match = _SIZE.fullmatch(text)
+    size = int(match[1]) << _UNITS[(match[2] or "").lower()] if match else 0
+    return size if 0 < size < 1 << 50 else None
 
 
 def number_in_text(given: Any) -> int | None:

@@ -27,6 +27,8 @@ class PeerProperty:
     their value is used as it is."""
     instead: str | None = None
     """The alternative to a property that is refused, or to a value that is not in `values`."""
+    is_size: bool = False
+    """Their value may be text such as `64mb`. Ours is the number of bytes."""
 
 
 def _same(ours: str) -> PeerProperty:
@@ -55,7 +57,7 @@ DELTA_PROPERTIES: Mapping[str, PeerProperty] = {
     "logRetentionDuration": _same("logRetentionDuration"),
     "setTransactionRetentionDuration": _same("applicationRetentionDuration"),
     "dataSkippingStatsColumns": _same("statsColumns"),
-    "targetFileSize": _same("targetFileSize"),
+    "targetFileSize": PeerProperty("targetFileSize", is_size=True),
     "autoOptimize": PeerProperty("optimizeWrite", {"true": "true", "false": "false"}),
     "autoOptimize.optimizeWrite": PeerProperty("optimizeWrite", {"true": "true", "false": "false"}),
     "autoOptimize.autoCompact": PeerProperty(

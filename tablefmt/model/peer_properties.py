@@ -10,6 +10,7 @@ from typing import Any
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model import delta_properties, iceberg_properties
+from tablefmt.model.argument_checks import bytes_in_text
 from tablefmt.model.delta_properties import DELTA, PeerProperty, delta_row
 from tablefmt.model.iceberg_properties import iceberg_row, iceberg_value, is_icebergs
 from tablefmt.model.name_matching import did_you_mean, folded
@@ -74,6 +75,8 @@ def _translated(name: str, value: Any) -> tuple[str, Any] | None:
 def _by_row(row: PeerProperty, name: str, value: Any, error_of: Any) -> tuple[str, Any] | None:
     if row.instead is not None and not row.values:
         raise error_of(name, row.instead)
+    if row.ours is not None and row.is_size:
+        return row.ours, str(bytes_in_text(str(value)) or value)
     if not row.values:
         return None if row.ours is None else (row.ours, value)
     text = folded(str(value))

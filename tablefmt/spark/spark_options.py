@@ -12,7 +12,7 @@ from tablefmt.changes.feed_plan import Contents
 from tablefmt.data.selection import Condition
 from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
 from tablefmt.expressions.literals import in_session
-from tablefmt.model.argument_checks import number_in_text
+from tablefmt.model.argument_checks import bytes_in_text, number_in_text
 from tablefmt.model.delta_properties import DELTA
 from tablefmt.model.iceberg_options import with_icebergs
 from tablefmt.model.name_matching import did_you_mean, folded
@@ -140,8 +140,6 @@ COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4_raw", "none", "uncompressed")
 _PREFIX = "storage."
 _HADOOPS_NAMES = {"access.key": "key", "secret.key": "secret", "session.token": "token"}
 """Hadoop's names for credentials. Plans of CREATE TABLE hide options with such names only."""
-_SIZE = re.compile(r"\s*(\d{1,15})\s*(?:([kmgt])i?)?b?\s*", re.IGNORECASE)
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _NAMES = {folded(name): name for name in OPTIONS}
 _READ_NAMES = {folded(name): name for name in READ_OPTIONS}
 _LATER = {folded(name): name for name in OF_STREAMS}
@@ -448,9 +446,8 @@ def size_of(values: Mapping[str, Any], name: str) -> int | None:
     """Return a number of bytes. None if the option is missing. Raises InvalidArgumentError."""
     if name not in values:
         return None
-    match = _SIZE.fullmatch(str(values[name]))
-    size = int(match[1]) << _UNITS[(match[2] or "").lower()] if match else 0
-    if not 0 < size < 1 << 50:
+    size = bytes_in_text(str(values[name]))
+    if size is None:
         raise InvalidArgumentError(
             f"{name} is {values[name]!r}; expected a number of bytes from 1, or text such as "
             "'128mb'"

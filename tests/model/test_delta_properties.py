@@ -60,6 +60,21 @@ def test_others_are_refused_by_name(name: str, value: str, says: str) -> None:
     assert name in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [("1000", "1000"), ("64mb", "67108864"), ("2 GiB", "2147483648"), ("3K", "3072"), (7, "7")],
+)
+def test_a_size_has_a_unit(size: object, count: str) -> None:
+    given = {"delta.targetFileSize": size}
+    assert check_properties(translate_properties(given)) == {"targetFileSize": count}
+
+
+@pytest.mark.parametrize("size", ["0", "64xb", "-1mb", "1.5g", "9999t"])
+def test_a_size_that_is_none_is_refused(size: str) -> None:
+    with pytest.raises(SchemaMismatchError, match="a whole number of bytes"):
+        check_properties(translate_properties({"delta.targetFileSize": size}))
+
+
 def test_two_properties_that_become_one_must_agree() -> None:
     with pytest.raises(SchemaMismatchError, match="appendOnly"):
         translate_properties({"appendOnly": "false", "delta.appendOnly": "true"})
