@@ -54,7 +54,10 @@ def whole_from_0(given: Any) -> int | None:
 
 
 def bytes_in_text(text: str) -> int | None:
-    """Return the number of bytes of a text such as `1024`, `64mb` or `1 GiB`. None: it has none."""
+    """Return the bytes that a text such as `1024`, `64mb` or `1 GiB` means, from 1 to below 2^50.
+
+    None for any other text. A unit is a power of 1,024.
+    """
     match = _SIZE.fullmatch(text)
     size = int(match[1]) << _UNITS[(match[2] or "").lower()] if match else 0
     return size if 0 < size < 1 << 50 else None

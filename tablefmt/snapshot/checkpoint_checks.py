@@ -284,7 +284,7 @@ _SUMMARIES = ("lower", "upper", "nulls", "nans")
 
 
 def summaries_of(known: Sequence[Mapping[str, Any]], field: Field) -> dict[str, pa.Array]:
-    """Return a root's summaries of a column in some segments, as Arrow arrays of one element each.
+    """Return a root's summaries of a column as Arrow arrays, with an element for each segment.
 
     A value that no segment has is absent. One that some segments have is null for the others.
 

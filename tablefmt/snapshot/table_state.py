@@ -165,7 +165,7 @@ class Snapshot:
 
         def ids() -> NDArray[np.int64]:
             chosen = [np.zeros(0, np.int64)]
-            for segment in self._hopeful(wanted):
+            for segment in self._candidates(wanted):
                 mask = self._passes(segment, wanted)
                 if mask.any():
                     chosen.append(segment.files.ids[mask])
@@ -179,12 +179,13 @@ class Snapshot:
             return np.zeros(len(segment), bool)
         return self._passes(segment, predicate)
 
-    def _hopeful(self, predicate: Predicate | None) -> Iterable[Segment]:
+    def _candidates(self, predicate: Predicate | None) -> Iterable[Segment]:
         """Return the segments whose summaries do not exclude a matching row."""
         segments = self.history.segments
         return segments if predicate is None else passing(segments, predicate, self.partition_ids)
 
     def _passes(self, segment: Segment, predicate: Predicate) -> Mask:
+        """Return the mask of `survivors`, for a segment whose summary excludes nothing."""
         columns = self.deciding(segment, predicate)
         return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
 
@@ -278,7 +279,7 @@ class Snapshot:
         names: frozenset[str] | None,
         predicate: Predicate | None = None,
     ) -> pa.Table:
-        marked = [(segment, choose(segment)) for segment in self._hopeful(predicate)]
+        marked = [(segment, choose(segment)) for segment in self._candidates(predicate)]
         chosen = [
             segment.only(mask, self._known(segment, names))
             for segment, mask in marked
