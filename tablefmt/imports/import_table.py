@@ -58,9 +58,9 @@ from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
+from tablefmt.store.local_folders import unlisted_names
 from tablefmt.store.location_checks import ensure_safe
 from tablefmt.store.object_store import Store
-from tablefmt.store.unlisted_names import unlisted_names
 
 logger = logging.getLogger(__name__)
 

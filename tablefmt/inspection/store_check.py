@@ -21,6 +21,7 @@ from tablefmt.errors import StoreError, TablefmtError
 from tablefmt.inspection.store_faults import CHECKS, FAULTS, WORDS, CheckName, Verdict, verdict_of
 from tablefmt.inspection.store_races import Races, Result, name_of, races
 from tablefmt.printable import number_of, printable_lines
+from tablefmt.store.local_folders import root_restored
 from tablefmt.store.location import Uri, open_store
 from tablefmt.store.object_store import (
     Exists,
@@ -30,7 +31,6 @@ from tablefmt.store.object_store import (
     Store,
     StoredObject,
 )
-from tablefmt.store.restored_root import root_restored
 
 PROCESSES = 3
 CONNECTIONS = 3

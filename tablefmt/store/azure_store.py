@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
-from tablefmt.store.cloud_answers import AZURE
+from tablefmt.store.cloud_answers import AZURE, Failure
 from tablefmt.store.cloud_options import AZURE_OPTIONS, completed, given_options, public_options
 from tablefmt.store.cloud_store import (
     PARALLEL,
@@ -23,7 +23,6 @@ from tablefmt.store.cloud_store import (
     Parts,
 )
 from tablefmt.store.object_store import ENTRY_BYTES_MAX, TooLong
-from tablefmt.store.request_failures import Failure
 
 try:
     import requests

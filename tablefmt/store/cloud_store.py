@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 from tablefmt.errors import StoreError
+from tablefmt.store.cloud_answers import Failure
 from tablefmt.store.forks import ForkedLock, renew_after_fork
 from tablefmt.store.listing_order import start_after
 from tablefmt.store.object_store import (
@@ -30,7 +31,6 @@ from tablefmt.store.object_store import (
     most_of,
 )
 from tablefmt.store.remote_store import RemoteStore
-from tablefmt.store.request_failures import Failure
 from tablefmt.store.store_traits import CloudAccess, Scheme
 
 _Result = TypeVar("_Result")

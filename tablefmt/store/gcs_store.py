@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
-from tablefmt.store.cloud_answers import GOOGLE
+from tablefmt.store.cloud_answers import GOOGLE, Failure
 from tablefmt.store.cloud_options import GOOGLE_OPTIONS, completed, given_options, public_options
 from tablefmt.store.cloud_store import (
     OUTPUT_PART_BYTES,
@@ -26,7 +26,6 @@ from tablefmt.store.cloud_store import (
     Parts,
 )
 from tablefmt.store.object_store import Request, TooLong
-from tablefmt.store.request_failures import Failure
 
 try:
     import requests

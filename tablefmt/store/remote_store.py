@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tablefmt.errors import StoreError
 from tablefmt.store.clocks import elapsed, wall_us
+from tablefmt.store.cloud_answers import Failure, date_to_us
 from tablefmt.store.listing_order import in_order
 from tablefmt.store.object_store import (
     KeyNotFoundError,
@@ -28,7 +29,6 @@ from tablefmt.store.object_store import (
     check_key,
     check_prefix,
 )
-from tablefmt.store.request_failures import Failure, date_to_us
 from tablefmt.store.shared_commit_queue import shared_queue_turn
 from tablefmt.store.store_traits import Scheme, Traits
 

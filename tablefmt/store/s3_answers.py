@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tablefmt.store.cloud_answers import Failure, explain_status
 from tablefmt.store.object_store import Cause, Exists, NoAnswer, PutReply, Refused, TooLong
-from tablefmt.store.request_failures import Failure, explain_status
 
 # Errors that are raised before anything is sent.
 _NEVER_SENT = {
