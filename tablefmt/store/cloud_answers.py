@@ -40,6 +40,12 @@ def date_to_us(date: str | None) -> int | None:
         return None
 
 
+def shown_status(failure: Failure) -> str:
+    """Return the status and the code of an answer, for a message."""
+    status, code = failure.status, failure.code
+    return f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
+
+
 def explain_status(status: int, shown: str) -> str:
     """Return the clause for a status that has one meaning on every store."""
     if status == 501:
@@ -101,7 +107,7 @@ class Dialect:
             return f"no usable credentials were found ({code}); {self.remedy}"
         if status == 0:
             return f"no answer came ({code}); check the endpoint and the network"
-        shown = f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
+        shown = shown_status(failure)
         if status == 404:
             return (
                 f"the {self.place} {bucket!r} does not exist; create it or check its name ({shown})"

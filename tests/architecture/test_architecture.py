@@ -176,7 +176,7 @@ BACKENDS = ("tablefmt.spark.backends.native", "tablefmt.spark.backends.arrow")
 KNOWS_A_BACKEND = {
     ("tablefmt.spark.entry.spark_session", "native.s3a"),  # for s3=True
     ("tablefmt.spark.entry.python_source", "arrow.arrow_tasks"),  # Spark asks for Arrow batches
-    ("tablefmt.spark.entry.metadata_frames", "arrow.arrow_tasks"),
+    ("tablefmt.spark.entry.metadata_source", "arrow.arrow_tasks"),
     ("tablefmt.spark.entry.python_writer", "arrow.arrow_tasks"),
 }
 """Modules that need something of one backend alone, and what."""

@@ -71,7 +71,7 @@ TESTED_THROUGH_OTHERS = {
     "spark/columns": "catalog_columns projection store_assignment",
     "spark/entry": (
         "catalog_locations clone_verbs dataframe_io inspection_verbs java_arguments "
-        "metadata_frames read_verbs spark_table statement_verbs stream_verbs "
+        "metadata_frames metadata_source read_verbs spark_table statement_verbs stream_verbs "
         "write_verbs"
     ),
     "spark": "pyspark_objects spark_options",

@@ -51,12 +51,8 @@ from tablefmt.spark.backends.arrow.arrow_tasks import (
 )
 from tablefmt.spark.backends.python_workers import for_workers
 from tablefmt.spark.entry import pyspark_wrappers
-from tablefmt.spark.entry.metadata_frames import (
-    MetadataReader,
-    metadata_at,
-    read_metadata,
-    spark_schema,
-)
+from tablefmt.spark.entry.metadata_frames import metadata_at, read_metadata, spark_schema
+from tablefmt.spark.entry.metadata_source import MetadataReader
 from tablefmt.spark.entry.pyspark_wrappers import READ_STREAM, SESSION_ZONE
 from tablefmt.spark.entry.python_writer import (
     TablefmtStreamWriter,
