@@ -38,6 +38,7 @@ from tablefmt.maintenance.drop import drop_at
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.log_entry import Import
 from tablefmt.model.properties import check_properties
+from tablefmt.model.tags import HOLD
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import alter
 from tablefmt.operations.alterations import drop_tag, set_tag
@@ -54,9 +55,6 @@ from tablefmt.store.location import Uri, open_store, scheme_of
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 Progress: TypeAlias = Callable[[int, int], None]
-
-HOLD = "clone-"
-"""Prefix of the name of a tag that keeps a source's version for its clone."""
 
 
 class CloneKeywords(TypedDict, total=False):
