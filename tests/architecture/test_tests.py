@@ -31,7 +31,7 @@ TESTED_THROUGH_OTHERS = {
     "compat/pyiceberg": "pyiceberg_catalog pyiceberg_table",
     "compat": "translation",
     "data": (
-        "arrow_results assigned_values bound_checks clustering_order column_cast data_writer "
+        "arrow_results assigned_values clustering_order column_cast data_writer "
         "file_prefetch file_rewrite generated_values identity_values imported_files "
         "partition_membership"
     ),

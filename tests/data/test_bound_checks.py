@@ -46,7 +46,7 @@ def log_of(values: dict[str, Any]) -> pa.Table:
 
 
 def said(values: dict[str, Any], batches: Any = BATCHES) -> str:
-    """What a check finds in all rows."""
+    """Return the problem that a check finds in all rows."""
     check = BoundCheck(log_of(values), SCHEMA)
     for batch in batches:
         check.see(pa.RecordBatch.from_pydict(dict(batch)))
@@ -90,6 +90,14 @@ def test_the_first_contradiction_is_named(lie: dict[str, Any], expected: str) ->
         if name.startswith(side):
             one_side.pop(name.replace(side, other))
     assert said(one_side | lie) == expected
+
+
+def test_a_column_may_have_a_count_alone() -> None:
+    """ADD-1: NULL is not NaN, also in a batch of NULLs alone."""
+    assert said({"rows": 4, "nans.3": 0}) == "2 of its values of 'd' are NaN, but the log says 0"
+    assert said({"rows": 4, "nulls.1": 0}) == "1 of its values of 'i' are NULL, but the log says 0"
+    nulls = [{"c3": pa.nulls(2, pa.float64())}, {"c3": [NAN]}]
+    assert said({"rows": 3, "nans.3": 1, "nulls.3": 2}, nulls) == ""
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,8 @@ def bounds(array: pa.Array, kind: Type, *, metadata: dict[bytes, bytes] | None =
     schema = one(kind)
     found = file_bounds(pq.ParquetFile(out).metadata, schema, schema.fields)
     orjson.dumps(found)
+    several = FooterBounds(schema.fields)
+    assert [several.of(pq.ParquetFile(out).metadata) for _ in range(2)] == [found] * 2
     return {name.removesuffix(".7"): value for name, value in found.items()}
 
 
@@ -95,6 +97,8 @@ def bounds(array: pa.Array, kind: Type, *, metadata: dict[bytes, bytes] | None =
          {"lower": -1000, "upper": 1000, "nulls": 0}),
         (pa.array([-1, 1001], pa.timestamp("ns")), Primitive("timestamp_ntz"),
          {"lower": -1, "upper": 2, "nulls": 0}),
+        (pa.array([-1_000_000_001, 1_000_000_001], pa.timestamp("ns")),
+         Primitive("timestamp_ntz"), {"lower": -1_000_001, "upper": 1_000_001, "nulls": 0}),
         (pa.array(["b", "a" * 40, "b" * 32 + "\U0010ffff"]), Primitive("string"),
          {"lower": "a" * 32, "upper": "b" * 31 + "c", "nulls": 0}),
         (pa.array(["\U0010ffff" * 33]), Primitive("string"),

@@ -70,7 +70,7 @@ def test_a_hold_whose_entry_has_expired_is_named_without_its_clone(tmp_path: Pat
     )
 
 
-def test_a_clone_whose_hold_is_gone_says_so(tables: tuple[Table, Table]) -> None:
+def test_a_clone_without_its_hold_says_so(tables: tuple[Table, Table]) -> None:
     source, clone = tables
     (tag,) = source.tags()["name"].to_pylist()
     source.alter.drop_tag(tag)
@@ -81,7 +81,7 @@ def test_a_clone_whose_hold_is_gone_says_so(tables: tuple[Table, Table]) -> None
     assert found(clone) == [], "no live file is the source's"
 
 
-def test_a_clone_of_a_table_that_is_gone_says_so(tables: tuple[Table, Table]) -> None:
+def test_a_clone_whose_source_was_removed_says_so(tables: tuple[Table, Table]) -> None:
     source, clone = tables
     shutil.rmtree(source.uri)
     kinds = [kind for kind, _, _ in found(clone)]

@@ -30,6 +30,7 @@ from tablefmt.snapshot.checkpoint_parts import (
     StoredColumns,
     StoredDeletes,
     _merged,
+    _Ranges,
     encode_part,
     write_part,
 )
@@ -259,6 +260,18 @@ def test_near_ranges_are_requested_as_one() -> None:
         (far + 10 + gap, far + 11 + gap),
     ]
     assert _merged([(0, 100), (5, 50), (60, 120)]) == [(0, 120)]
+
+
+def test_ranges_are_read_like_a_file() -> None:
+    """CKP-3: up to the end of a range, and nothing outside them."""
+    file = _Ranges(100, [("k", 10, 5), ("k", 40, 3)], [b"abcde", b"xyz"])
+    found = []
+    for at, size in ((10, -1), (12, 2), (12, 99), (14, 1), (15, 1), (9, 4), (42, 5), (43, 1)):
+        file.seek(at)
+        found.append(file.read(size))
+    assert found == [b"abcde", b"cd", b"cde", b"e", b"", b"", b"z", b""]
+    file.seek(40)
+    assert [file.read(1), file.read(), file.tell()] == [b"x", b"yz", 43]
 
 
 def test_a_root_has_every_bound_of_a_column() -> None:

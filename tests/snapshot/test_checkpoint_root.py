@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyroaring import BitMap64
 
 import tablefmt
-from tablefmt.errors import CorruptTableError
+from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
 from tablefmt.log.object_names import entry_key
+from tablefmt.model.positions import encode_positions
 from tablefmt.snapshot.checkpoint_reader import sound_root
-from tablefmt.snapshot.checkpoint_root import SEGMENT_LINES_MAX, decode_root
+from tablefmt.snapshot.checkpoint_root import (
+    LINES_MAX,
+    SEGMENT_LINES_MAX,
+    decode_root,
+    encode_root,
+)
 from tablefmt.store.object_store import PARQUET_BYTES_MAX
 from tests.snapshot.forged import objects, signed_root
 from tests.tables import memory, rows
@@ -95,6 +103,45 @@ def test_a_missing_field_is_refused(root: tuple[str, dict[str, Any]], name: str)
         decode_root(signed_root(document | {"segments": [left]}), key)
 
 
+def test_lines_without_a_live_file_exist(root: tuple[str, dict[str, Any]]) -> None:
+    """CKP-3: some lines of the part, and at least one line stays."""
+
+    def part(files: int, *places: int) -> dict[str, Any]:
+        return {"files": files, "gone": encode_positions(BitMap64(places))}
+
+    (found,) = decode_root(*changed(root, part(3, 0, 2))).segments
+    assert (found.files, list(found.gone or ())) == (3, [0, 2])
+    for wrong in (part(1), part(2, 2), part(3, 0, 3), part(1, 0), part(2, 0, 1)):
+        with pytest.raises(CorruptTableError):
+            decode_root(*changed(root, wrong))
+    for wrong in ({"files": 2, "gone": "x"}, {"files": 2, "gone": 1}, {"files": 2, "gone": ""}):
+        with pytest.raises(CorruptTableError):
+            decode_root(*changed(root, wrong))
+
+
+@pytest.mark.parametrize(
+    ("files", "times", "said"),
+    [
+        (SEGMENT_LINES_MAX, 1, None),
+        (SEGMENT_LINES_MAX + 1, 1, "a segment has more than 1048576 lines"),
+        (SEGMENT_LINES_MAX, LINES_MAX // SEGMENT_LINES_MAX, None),
+        (SEGMENT_LINES_MAX, LINES_MAX // SEGMENT_LINES_MAX + 1, "134217728 lines together"),
+    ],
+)
+def test_no_root_is_written_that_a_reader_refuses(
+    root: tuple[str, dict[str, Any]], files: int, times: int, said: str | None
+) -> None:
+    """CKP-2, CKP-3: too many lines in one segment, or in all together."""
+    known = decode_root(*changed(root, {}))
+    (segment,) = known.segments
+    whole = replace(known, segments=(replace(segment, files=files),) * times)
+    if said is None:
+        assert encode_root(whole)
+        return
+    with pytest.raises(UnsupportedFeatureError, match=said):
+        encode_root(whole)
+
+
 def test_a_part_of_deletes_has_lines(root: tuple[str, dict[str, Any]]) -> None:
     """CKP-3: at least one, under a name of its own."""
     key, document = root
@@ -122,6 +169,7 @@ ENDS: dict[str, dict[str, Any]] = {
     "cursors in another order": {"cursors": [CURSOR | {"name": "b"}, CURSOR | {"name": "a"}]},
     "a cursor twice": {"cursors": [CURSOR, CURSOR]},
     "a later description": {"described": 2},
+    "a description before version 0": {"described": -1},
     "a later creation": {"created": 1 << 60},
     "another format": {"format": 2},
     "no table": {"table": "x"},
