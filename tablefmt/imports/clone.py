@@ -167,8 +167,9 @@ def _check_hold(described: CloneSource, *, shallow: bool) -> None:
     others = described.roots()[1:]
     if others:
         raise InvalidArgumentError(
-            f"hold=True keeps files of the table at {described.uri} alone, but some of its files "
-            f"are in {others[0]!r:.300}. Clone that table, or make a deep clone: shallow=False."
+            f"hold=True sets a tag on the table at {described.uri}, but that keeps no file of "
+            f"{others[0]!r:.300}, where some of its rows are. Clone the table there, or make a "
+            "deep clone: shallow=False."
         )
 
 

@@ -332,8 +332,8 @@ def refuse_unlisted(store: Store, below: tuple[str, ...] = ()) -> None:
         first = f"/{name}"
         if name.split("/")[0] in below or not (below or "/_" in first or "/." in first):
             raise refused(
-                f"{name!r:.300} in {store.uri} is a link or no regular file, or its name is not "
-                "UTF-8 or has a backslash (rules STO-2, IMP-7); its rows would be left out",
+                f"{name!r:.300} in {store.uri} is a link or another special file, or its name is "
+                "not UTF-8 or has a backslash (rules STO-2, IMP-7). Its rows would be missing",
                 "import:link",
                 advice="Put a regular file in its place, or move it away.",
             )

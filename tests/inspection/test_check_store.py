@@ -322,7 +322,7 @@ def test_the_schema_names_every_check_and_fault() -> None:
 def test_late_objects_are_told_with_their_delay() -> None:
     report = checked(ListsLate(memory(), 0.005), rounds=1)
     (late,) = (one for one in report.findings if one.fault)
-    assert late.finding.startswith("a new object was not listed; it was right 0.0 s later")
+    assert late.finding.startswith("a new object was not listed; the answer was right 0.0 s later")
 
 
 def outcome(*pairs: str, found: str = "", listed: bool | None = None) -> list[Result]:
