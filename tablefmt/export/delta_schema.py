@@ -69,6 +69,24 @@ def stated_partitions(metadata: Metadata) -> list[Field]:
     return [column for column in columns if str(column.type) in exact]
 
 
+def partitioning_problem(metadata: Metadata) -> str:
+    """Return why a copy with one partitioning cannot show a version; "" if it can.
+
+    Partitionings whose stated columns are the same are one for Delta. Spec: XPT-7.
+    """
+    stated = [
+        [column.name for column in stated_partitions(metadata.partitioned_as(number))]
+        for number in metadata.numbered
+    ]
+    if len({frozenset(names) for names in stated}) < 2:
+        return ""
+    listed = ", ".join(repr(name) for name in sorted({n for names in stated for n in names}))
+    return (
+        f"a Delta table has one partitioning, and some files are not partitioned by {listed}. "
+        "Rewrite the older files with Table.repartition()"
+    )
+
+
 def names_alike(schema: Schema) -> tuple[str, str] | None:
     """Return two names of siblings that Delta takes for one, because they differ only in case.
 

@@ -33,6 +33,7 @@ from tablefmt.export.delta_schema import (
     features_of,
     metadata_action,
     names_alike,
+    partitioning_problem,
     protocol_action,
     stated_partitions,
     type_changes,
@@ -54,7 +55,7 @@ from tablefmt.export.export_target import (
     started,
 )
 from tablefmt.export.version_difference import NOTHING, Difference, difference
-from tablefmt.export.written_columns import WrittenColumns, live_imports, partitioning_problem
+from tablefmt.export.written_columns import WrittenColumns, live_imports
 from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.import_layouts import LAYOUT, has_own_names
 from tablefmt.model.log_entry import NOT_LOGICAL, Metadata
@@ -155,7 +156,7 @@ class DeltaTarget:
         NULL there (SCH-7). Spec: XPT-11.
         """
         metadata = view.metadata_at(version)
-        if reason := partitioning_problem(view, version):
+        if reason := partitioning_problem(metadata):
             return reason
         schema = metadata.schema
         if metadata.imports and (reason := _imported_problem(view.snapshot(version), metadata)):

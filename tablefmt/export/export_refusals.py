@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.export.delta_schema import partitioning_problem
 from tablefmt.export.iceberg_schema import ambiguous_names, refused_promotions, variant_columns
 from tablefmt.export.table_export import target_of
 from tablefmt.model.log_entry import Metadata
@@ -61,7 +62,9 @@ def _variants(before: Metadata, after: Metadata) -> list[str]:
 
 def _partitionings(before: Metadata, after: Metadata) -> list[str]:
     added = after.partitionings.keys() - before.numbered.keys()
-    return after.partition_names or ["no partitioning"] if added else []
+    if not added or not partitioning_problem(after):
+        return []
+    return after.partition_names or ["no partitioning"]
 
 
 RULES = (
@@ -69,13 +72,8 @@ RULES = (
         "delta",
         _partitionings,
         "a Delta table has one partitioning, and older files have another one",
-        "Pass overwrite_schema=True and partition_by to an overwrite of the whole table",
-    ),
-    Rule(
-        "iceberg",
-        _partitionings,
-        "copies for Iceberg have one partitioning, and older files have another one",
-        "Pass overwrite_schema=True and partition_by to an overwrite of the whole table",
+        "Overwrite the whole table with overwrite_schema=True and partition_by, or change the "
+        "partitioning with force=True and rewrite the older files with Table.repartition()",
     ),
     Rule(
         "delta",

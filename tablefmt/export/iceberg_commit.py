@@ -31,6 +31,7 @@ from tablefmt.export.iceberg_manifests import (
     Entries,
     Manifest,
     NewObject,
+    PartitionSpec,
     TableForm,
     chunks,
     data_manifest,
@@ -43,7 +44,8 @@ from tablefmt.export.iceberg_metadata import Numbers, document, numbered
 from tablefmt.export.iceberg_schema import Json
 from tablefmt.export.version_difference import Difference, Ids, from_nothing
 from tablefmt.model.log_entry import Metadata
-from tablefmt.snapshot.file_columns import typed_bounds
+from tablefmt.model.schema import Type
+from tablefmt.snapshot.file_columns import numbers_of, own_values, typed_bounds
 from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.store.object_store import KeyNotFoundError
 
@@ -169,12 +171,36 @@ def make_snapshot(
 
 
 def _partitions_again(difference: Difference) -> bool:
-    """Return True if partition values have another form than before, in the same partitioning."""
+    """Return True if partition values have another form than before, in a partitioning that both
+    versions have.
+    """
     was, now = difference.before, difference.after
-    if was is None or set(was.partition_by) != set(now.partition_by):
+    if was is None:
         return False
-    kinds = [[m.schema.by_id(i).type for i in now.partition_by] for m in (was, now)]
-    return was.partition_by != now.partition_by or kinds[0] != kinds[1]
+    same = {frozenset(ids): ids for ids in now.numbered.values()}
+    return any(
+        _typed(was, ids) != _typed(now, same[frozenset(ids)])
+        for ids in was.numbered.values()
+        if frozenset(ids) in same
+    )
+
+
+def _typed(metadata: Metadata, ids: Iterable[int]) -> list[tuple[int, Type]]:
+    """Return the fields of a partitioning in order, with the types of their values."""
+    return [(i, metadata.schema.by_id(i).type) for i in ids]
+
+
+def _by_spec(files: pa.Table, specs: Mapping[int, PartitionSpec]) -> dict[int, pa.Table]:
+    """Return the files of each partition spec, by the number of the spec.
+
+    Args:
+        files: with the number of their partitioning, if there are several.
+        specs: the spec of each partitioning, by the number of the partitioning.
+    """
+    if len(specs) < 2:
+        return {spec.number: files for spec in specs.values()}
+    numbers = numbers_of(files)
+    return {spec.number: files.filter(pa.array(numbers == n)) for n, spec in specs.items()}
 
 
 _Listed = tuple[Manifest, NewObject | None]
@@ -195,54 +221,69 @@ class _Snapshot:
     ) -> None:
         self._difference, self._table, self._numbers = difference, table, numbers
         self._now, self._come, self._fetch = now, come, fetch
-        old = [] if before is None else before.manifests
-        self._old_data = [manifest for manifest in old if manifest.is_data]
-        self._old_deletes = [manifest for manifest in old if not manifest.is_data]
+        self._old: Sequence[Manifest] = [] if before is None else before.manifests
+        self._forms = {s.number: replace(table, spec=s) for s in numbers.live.values()}
+        was = difference.before
+        self._former = {} if was is None else numbers.specs_of(was)
+        self._live_files: dict[int, pa.Table] = {}
+        """Live files with a few columns, by the number of their partition spec."""
         self.objects: list[NewObject] = []
         """Delete files."""
 
     def data(self) -> list[_Listed]:
         """Return the manifests of data files; a new one with its object."""
-        added, removed = self._difference.added, self._difference.removed
+        added = _by_spec(self._difference.added, self._numbers.live)
+        removed = _by_spec(self._difference.removed, self._former)
+        made: list[_Listed] = []
+        for number in sorted({*added, *removed}):
+            come = added.get(number, self._difference.added.slice(0, 0))
+            go = removed.get(number, self._difference.removed.slice(0, 0))
+            made += self._data_of(number, come, go)
+        return sorted(made, key=lambda each: each[0].low)
+
+    def _data_of(self, number: int, added: pa.Table, removed: pa.Table) -> Iterable[_Listed]:
+        """Yield the manifests of data files of a partition spec."""
         come, go = added["id"].to_numpy(), removed["id"].to_numpy()
-        plan = plan_data(self._old_data, come, go)
-        made: list[_Listed] = [(manifest, None) for manifest in plan.kept]
+        old = [each for each in self._old if each.is_data and each.spec == number]
+        plan = plan_data(old, come, go)
+        yield from ((manifest, None) for manifest in plan.kept)
         live = _NO_IDS
         if plan.ranges and plan.ranges != [_span(come)]:
-            live = self._live_ids()
+            live = self._live_ids(number)
         for low, high in plan.ranges:
             if (low, high) == _span(come) and not _between(go, low, high).size:
                 files = added
             else:
-                files = self._now.of_ids(_between(live, low, high))
+                files = own_values(self._now.of_ids(_between(live, low, high)))
             dead = removed.filter(pa.array((go >= low) & (go <= high)))
-            made += self._written(files, dead)
-        return sorted(made, key=lambda each: each[0].low)
+            yield from self._written(number, files, dead)
 
-    def _live_ids(self) -> Ids:
-        ids: Ids = self._now.files_with(["path"])["id"].to_numpy()
+    def _live_ids(self, number: int) -> Ids:
+        """Return the ids of the live files of a partition spec, ascending."""
+        if not self._live_files:
+            self._live_files = _by_spec(self._now.files_with(["path"]), self._numbers.live)
+        ids: Ids = (
+            self._live_files[number]["id"].to_numpy() if number in self._live_files else _NO_IDS
+        )
         return ids
 
-    def _written(self, files: pa.Table, dead: pa.Table) -> list[_Listed]:
-        """Return manifests of the files of one range of ids."""
-        was = self._former_partitioning()
-        if was is not None:
-            # The entry removes all files of the other partitioning.
-            found = self._chunked(files, dead.slice(0, 0), self._table)
-            if not {field.id for field in self._table.schema.fields}.issuperset(was.partition_by):
-                # Readers fail at a partition column that the snapshot's schema lacks.
-                return found
-            other = replace(self._table, schema=was.schema, spec=self._numbers.spec_of(was))
-            return [*found, *self._chunked(files.slice(0, 0), dead, other)]
-        fields = self._table.schema.fields
-        return self._chunked(typed_bounds(files, fields), typed_bounds(dead, fields), self._table)
-
-    def _former_partitioning(self) -> Metadata | None:
-        """Return the metadata of removed files, if they have another partitioning."""
+    def _written(self, number: int, files: pa.Table, dead: pa.Table) -> Iterable[_Listed]:
+        """Yield manifests of the files of one range of ids and one partition spec."""
+        table, schema = self._forms.get(number), self._table.schema
+        former = next((s for s in self._former.values() if s.number == number), None)
+        if table is not None and (former is None or former.ids == table.spec.ids):
+            fields = schema.fields
+            yield from self._chunked(typed_bounds(files, fields), typed_bounds(dead, fields), table)
+            return
+        # The entry removes all files of this partitioning.
+        if table is not None:
+            yield from self._chunked(files, dead.slice(0, 0), table)
         was = self._difference.before
-        if was is None or set(was.partition_by) == set(self._difference.after.partition_by):
-            return None
-        return was
+        if former is None or was is None or not {f.id for f in schema.fields} >= former.sources:
+            # Readers fail at a partition column that the snapshot's schema lacks.
+            return
+        other = replace(self._table, schema=was.schema, spec=former)
+        yield from self._chunked(files.slice(0, 0), dead, other)
 
     def _chunked(self, files: pa.Table, dead: pa.Table, table: TableForm) -> list[_Listed]:
         ids = np.concatenate([files["id"].to_numpy(), dead["id"].to_numpy()])
@@ -265,31 +306,50 @@ class _Snapshot:
     def deletes(self) -> list[_Listed]:
         """Return the manifests of delete files; a new one with its object."""
         difference = self._difference
-        victims = _victims(difference)
-        fresh, self.objects = new_delete_files(self._table, victims, self._positions)
+        victims = _by_spec(_victims(difference), self._numbers.live)
         was = difference.removed.filter(pc.greater(difference.removed["deleted"], 0))
-        replacing = [was, victims] if self._table.form >= 3 else [was]
+        former = _by_spec(was, self._former)
+        made: list[_Listed] = []
+        for number, table in self._forms.items():
+            # No file of a spec that the table lacks now is live, so its delete files go.
+            made += self._deletes_of(table, victims[number], former.get(number, was.slice(0, 0)))
+        return made
+
+    def _deletes_of(self, table: TableForm, victims: pa.Table, was: pa.Table) -> Iterable[_Listed]:
+        """Yield the manifests of delete files of a partition spec.
+
+        Args:
+            table: with the spec.
+            victims: its files that lose rows.
+            was: removed files that had lost rows.
+        """
+        fresh, objects = new_delete_files(table, victims, self._positions)
+        self.objects += objects
+        replacing = [was, victims] if table.form >= 3 else [was]
         ids = [files["id"].to_numpy() for files in replacing]
-        plan = plan_deletes(self._old_deletes, np.unique(np.concatenate(ids)))
-        made: list[_Listed] = [(manifest, None) for manifest in plan[0]]
+        old = [m for m in self._old if not m.is_data and m.spec == table.spec.number]
+        plan = plan_deletes(old, np.unique(np.concatenate(ids)))
+        yield from ((manifest, None) for manifest in plan[0])
         replaced = frozenset(
             address.decode()
             for files in replacing
             if files.num_rows
-            for address in self._table.addresses(files).to_pylist()
+            for address in table.addresses(files).to_pylist()
         )
-        kept = self._reread(plan[1], replaced)
-        return made + list(delete_manifests(self._table, [*kept, *fresh]))
+        kept = self._reread(table, plan[1], replaced)
+        yield from delete_manifests(table, [*kept, *fresh])
 
-    def _reread(self, manifests: Sequence[Manifest], replaced: frozenset[str]) -> list[DeleteFile]:
+    def _reread(
+        self, table: TableForm, manifests: Sequence[Manifest], replaced: frozenset[str]
+    ) -> list[DeleteFile]:
         if not manifests:
             return []
-        live = self._live_ids()
+        live = self._live_ids(table.spec.number)
         kept: list[DeleteFile] = []
         for manifest in manifests:
-            key = key_of(manifest.record["manifest_path"], self._table.location)
+            key = key_of(manifest.record["manifest_path"], table.location)
             entries = _read(self._fetch, key)
-            kept += kept_delete_files(self._table, manifest, entries, replaced, live)
+            kept += kept_delete_files(table, manifest, entries, replaced, live)
         return kept
 
     def _positions(self, file: int, rows: int) -> BitMap64:

@@ -75,6 +75,16 @@ class PartitionSpec:
         """Return the types of the columns."""
         return [column.type for column in self.columns]
 
+    @property
+    def ids(self) -> list[int]:
+        """Return the ids of the columns in the table."""
+        return [column.id for column in self.columns]
+
+    @property
+    def sources(self) -> set[int]:
+        """Return the ids of the columns whose values it needs."""
+        return {each["source-id"] for each in self.fields}
+
 
 @dataclass(frozen=True, slots=True)
 class TableForm:
@@ -140,6 +150,12 @@ class Manifest:
             record = {"first_row_id": None, **self.record}
             self._encoded[form] = avro.encode(list_schema(form), record)
         return self._encoded[form]
+
+    @property
+    def spec(self) -> int:
+        """Return the number of its partition spec."""
+        number: int = self.record["partition_spec_id"]
+        return number
 
     @property
     def live(self) -> int:

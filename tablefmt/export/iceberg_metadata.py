@@ -47,23 +47,35 @@ def metadata_key(version: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Schema and partition spec of a version, with their numbers in the metadata file."""
+    """Schema and partition specs of a version, with their numbers in the metadata file."""
 
     schema: Json
     schemas: list[Json]
     spec: PartitionSpec
+    """Spec of the current partitioning."""
+    live: Mapping[int, PartitionSpec]
+    """Spec of each partitioning that live files may have, by its number in the table (EVO-1)."""
     specs: list[Json]
 
-    def spec_of(self, metadata: Metadata) -> PartitionSpec:
-        """Return the spec of an earlier version's partitioning."""
+    def specs_of(self, metadata: Metadata) -> dict[int, PartitionSpec]:
+        """Return the specs of an earlier version's partitionings, by their numbers."""
+        return {
+            number: self._spec_of(metadata.partitioned_as(number)) for number in metadata.numbered
+        }
+
+    def _spec_of(self, metadata: Metadata) -> PartitionSpec:
         columns = metadata.partition_fields
         keys = [partition_key(column, metadata) for column in columns]
-        spec = next(s for s in self.specs if [spec_key(f) for f in s["fields"]] == keys)
+        spec = next(spec for spec in self.specs if _keys(spec["fields"]) == keys)
         return PartitionSpec(spec["spec-id"], spec["fields"], columns)
 
 
+def _keys(fields: Sequence[Json]) -> list[tuple[int, str]]:
+    return [spec_key(field) for field in fields]
+
+
 def numbered(metadata: Metadata, form: int, before: Json | None) -> Numbers:
-    """Return the schema and the partition spec of a version, and all that the file lists.
+    """Return the schema and the partition specs of a version, and all that the file lists.
 
     A schema or a spec that the version before has keeps its number.
 
@@ -78,16 +90,20 @@ def numbered(metadata: Metadata, form: int, before: Json | None) -> Numbers:
     same = [each for each in known if each["fields"] == made["fields"]]
     schema = same[-1] if same else made
     specs: list[Json] = [] if before is None else before["partition-specs"]
-    fields = partition_fields(metadata, specs)
     specs = renamed_specs(specs, metadata.schema)
-    found = [spec["spec-id"] for spec in specs if spec["fields"] == fields]
-    if found:
-        number = found[-1]
-    else:
-        number = max((spec["spec-id"] for spec in specs), default=-1) + 1
-        specs = [*specs, {"spec-id": number, "fields": fields}]
-    spec = PartitionSpec(number, fields, metadata.partition_fields)
-    return Numbers(schema, [*known, *([] if same else [made])], spec, specs)
+    live: dict[int, PartitionSpec] = {}
+    for number in sorted(metadata.numbered):
+        partitioned = metadata.partitioned_as(number)
+        fields = partition_fields(partitioned, specs)
+        spec = next((each for each in specs if _keys(each["fields"]) == _keys(fields)), None)
+        if spec is None:
+            spec_id = max((each["spec-id"] for each in specs), default=-1) + 1
+            spec = {"spec-id": spec_id, "fields": fields}
+            specs = [*specs, spec]
+        columns = partitioned.partition_fields
+        live[number] = PartitionSpec(spec["spec-id"], spec["fields"], columns)
+    schemas = [*known, *([] if same else [made])]
+    return Numbers(schema, schemas, live[metadata.partitioning], live, specs)
 
 
 def next_row_id(stored: StoredEntry, before: Json | None) -> int:
@@ -115,7 +131,7 @@ def document(
         stored: the entry of the version.
         metadata: in force at the version.
         difference: from the version that the copy showed before.
-        numbers: its schema and its partition spec.
+        numbers: its schema and its partition specs.
         manifests: of the snapshot.
         form: format version.
         location: address of the table.

@@ -44,7 +44,7 @@ from tablefmt.export.iceberg_schema import (
     refused_promotions,
     variant_columns,
 )
-from tablefmt.export.written_columns import WrittenColumns, live_imports, partitioning_problem
+from tablefmt.export.written_columns import WrittenColumns, live_imports
 from tablefmt.log.bounded_avro import AVRO_ERRORS
 from tablefmt.log.bounded_parquet import footer_of
 from tablefmt.log.strict_json import bounded_json
@@ -133,8 +133,6 @@ class IcebergTarget:
     def cannot_show(self, view: LogView, version: int) -> str:
         """Return the reason why Iceberg cannot show the rows of a version, or ""."""
         metadata = view.metadata_at(version)
-        if reason := partitioning_problem(view, version):
-            return reason
         if reason := imported_problem(view, version):
             return f"{reason}. Rewrite the imported files with Table.compact(kind='major')"
         written = self._written(view, version)

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 
 from tablefmt.model.log_entry import PARTITIONING, Metadata
 from tablefmt.snapshot.deletion_vectors import Deltas
-from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
+from tablefmt.snapshot.file_columns import numbers_of, of_partitioning, typed_bounds
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import Mask
@@ -39,6 +39,7 @@ class Difference:
     - `id`, `added`: the file's id, and the version that added it.
     - `deleted`: the number of rows that its deletion vector deletes; 0 if it has none.
     - `vector`: the last version that deleted rows from it; NOTHING if it has no vector.
+    - `partitioning`: the number of its partitioning (EVO-2), if its metadata has several.
 
     The files are in the order of their ids. RESTORE adds a file's path again under a new id, so
     `added` and `removed` may share paths: see `same_paths`.
@@ -213,19 +214,22 @@ class _Chosen:
 
     def none(self) -> pa.Table:
         """Return no file, with the columns that every table has."""
-        return _no_files(tuple(self._metadata.partition_by))
+        return _no_files(self._metadata.all_partition_ids, self._metadata.is_evolved)
 
     def table(self, deltas: Deltas) -> pa.Table:
         """Return the files with all columns, in the order of their ids."""
         if not self._segments:
             return self.none()
-        partition_ids = frozenset(self._metadata.partition_by)
+        partition_ids = self._metadata.all_partition_ids
         tables = []
         for segment in self._segments:
             known = of_partitioning(segment.files.table, partition_ids)
             known = typed_bounds(known, self._metadata.schema.fields)
+            numbers = numbers_of(known)
             if PARTITIONING in known.column_names:
                 known = known.drop_columns([PARTITIONING])
+            if self._metadata.is_evolved:
+                known = known.append_column(PARTITIONING, pa.array(numbers))
             known = known.append_column("id", pa.array(segment.files.ids))
             tables.append(known.append_column("added", pa.array(segment.files.added)))
         files = pa.concat_tables(tables, promote_options="permissive")
@@ -239,10 +243,12 @@ class _Chosen:
 
 
 @lru_cache(maxsize=16)
-def _no_files(partition_by: tuple[int, ...]) -> pa.Table:
+def _no_files(partition_ids: frozenset[int], evolved: bool) -> pa.Table:
     plain = {"path": pa.string(), "size": pa.int64(), "rows": pa.int64()}
     numbers = dict.fromkeys(("id", "added", "deleted", "vector"), pa.int64())
-    partitions = {f"partition.{i}": pa.null() for i in partition_by}
+    partitions = {f"partition.{i}": pa.null() for i in sorted(partition_ids)}
+    if evolved:
+        partitions[PARTITIONING] = pa.int64()
     return pa.schema({**plain, **partitions, **numbers}).empty_table()
 
 

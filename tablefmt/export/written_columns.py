@@ -140,15 +140,3 @@ def live_imports(view: LogView, version: int) -> dict[int, str]:
     files = files.filter(pc.is_valid(files[NUMBER])).combine_chunks()
     firsts = files.group_by(NUMBER).aggregate([("path", "min")])
     return dict(zip(firsts[NUMBER].to_pylist(), firsts["path_min"].to_pylist(), strict=True))
-
-
-def partitioning_problem(view: LogView, version: int) -> str:
-    """Return why a copy with one partitioning cannot show a version; "" if it can. Spec:
-    XPT-7, XPT-23.
-    """
-    if not view.metadata_at(version).is_evolved:
-        return ""
-    return (
-        "its files may have different partitionings, and the copy has one. Rewrite the older "
-        "files with Table.repartition()"
-    )

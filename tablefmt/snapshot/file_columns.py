@@ -270,6 +270,15 @@ def shared_values(files: pa.Table, metadata: Metadata, *, bounds: bool = True) -
     return files.append_column(PARTITIONING, pa.array(number))
 
 
+def own_values(files: pa.Table) -> pa.Table:
+    """Return the files with `partition.<id>` of all partitionings, as an entry has them."""
+    names = [
+        f"partition.{name.removeprefix(OWN)}" if name.startswith(OWN) else name
+        for name in files.column_names
+    ]
+    return files.rename_columns(names)
+
+
 def _with_bounds(
     files: pa.Table, field_id: int, values: pa.ChunkedArray, has: NDArray[np.bool_]
 ) -> pa.Table:

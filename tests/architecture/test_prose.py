@@ -22,8 +22,7 @@ PACKAGES = tuple(
 )
 
 CLEAN_PAGES = (
-    *("README.md", ".github/CHANGELOG.md", ".github/CONTRIBUTING.md"),
-    *("benchmarks/README.md", "benchmarks/running.md"),
+    *("README.md", ".github/CHANGELOG.md", ".github/CONTRIBUTING.md", "benchmarks/README.md"),
     *("spec/matrices/README.md", "spec/examples/entry.md"),
     *(
         page.relative_to(ROOT).as_posix()

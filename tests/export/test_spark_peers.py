@@ -17,8 +17,10 @@ from checks.old_sparks import environment
 
 import tablefmt
 from tablefmt.export.delta_target import DeltaTarget, commit_key
+from tablefmt.store.location import open_store
 from tests.export.shapes import MAKERS, differ
 from tests.imports.sources import contents, hive
+from tests.operations.evolving_table import evolving, later
 from tests.places import ROOT
 
 PYSPARK = "4.1"
@@ -64,7 +66,17 @@ def imported_elsewhere(folder: str) -> tablefmt.Table:
     return _changed(tablefmt.import_table(f"{folder}-files", into=folder))
 
 
-TABLES = {**MAKERS, "imported": imported, "imported_elsewhere": imported_elsewhere}
+def repartitioned(folder: str) -> tablefmt.Table:
+    """Change the partitioning several times, with deletes, compaction and RESTORE in between."""
+    return later(evolving(open_store(folder)))
+
+
+TABLES = {
+    **MAKERS,
+    "repartitioned": repartitioned,
+    "imported": imported,
+    "imported_elsewhere": imported_elsewhere,
+}
 
 
 @pytest.fixture(scope="module")

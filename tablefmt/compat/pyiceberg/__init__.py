@@ -7,10 +7,11 @@ version number.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tablefmt.compat.pyiceberg.pyiceberg_catalog import Catalog, load_catalog
 from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
 from tablefmt.compat.pyiceberg.pyiceberg_table import DataScan, InspectTable, Table, UpsertResult
-from tablefmt.compat.translation import absent_name
 from tablefmt.errors import (
     CommitUnknownError,
     ConcurrentModificationException,
@@ -36,4 +37,9 @@ __all__ = [
     "load_catalog",
 ]
 
-__getattr__ = absent_name(NAMES)
+
+def __getattr__(name: str) -> Any:
+    """Refuse a name of PyIceberg that has no counterpart."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    raise NAMES.missing("", name)

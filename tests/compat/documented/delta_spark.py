@@ -9,9 +9,7 @@ from tests.compat.documented.operation import (
     SameError,
     SparkError,
     python,
-    read_stream,
     sql,
-    write_stream,
 )
 
 UPDATED = [(1, "EU", 10.0), (2, "US", 25.0), (3, "EU", 30.0), (4, "US", 40.0)]
@@ -106,7 +104,15 @@ query.awaitTermination()
 spark.read.format("delta").load("/data/new")""",
         [(1,), (2,), (3,)],
     ),
-    read_stream("read a stream", 'format("delta").load("/data/orders")', ORDERS),
+    python(
+        "read a stream",
+        """
+query = spark.readStream.format("delta").load("/data/orders").writeStream.format("memory") \\
+    .queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
+        ORDERS,
+    ),
     python(
         "a session with the extension",
         """
@@ -706,57 +712,98 @@ spark.table("orders").select("id")""",
 )
 
 STREAMING = (
-    read_stream("a table as a source, by name", 'table("orders")', ORDERS),
-    read_stream(
+    python(
+        "a table as a source, by name",
+        """
+query = spark.readStream.table("orders").writeStream.format("memory").queryName("seen") \\
+    .trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
+        ORDERS,
+    ),
+    python(
         "a limit for each batch",
-        'format("delta").option("maxFilesPerTrigger", 1).option("maxBytesPerTrigger", "1g").load("/data/orders")',
+        """
+query = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).option("maxBytesPerTrigger", "1g") \\
+    .load("/data/orders").writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
         ORDERS,
     ),
-    read_stream(
+    python(
         "from a version on",
-        'format("delta").option("startingVersion", "2").load("/data/orders")',
+        """
+query = spark.readStream.format("delta").option("startingVersion", "2").load("/data/orders") \\
+    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
         ORDERS[3:],
     ),
-    read_stream(
+    python(
         "from a time on",
-        'format("delta").option("startingTimestamp", "TIME_2").load("/data/orders")',
+        """
+query = spark.readStream.format("delta").option("startingTimestamp", "TIME_2").load("/data/orders") \\
+    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
         ORDERS[3:],
     ),
-    read_stream(
+    python(
         "without commits that change rows",
-        'format("delta").option("skipChangeCommits", "true").option("startingVersion", 1).load("/data/orders")',
+        """
+spark.sql("DELETE FROM orders WHERE id = 1")
+query = spark.readStream.format("delta").option("skipChangeCommits", "true") \\
+    .option("startingVersion", 1).load("/data/orders").writeStream.format("memory") \\
+    .queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
         ORDERS,
-        before='spark.sql("DELETE FROM orders WHERE id = 1")',
     ),
-    read_stream(
+    python(
         "ignoreDeletes",
-        'format("delta").option("ignoreDeletes", "true").option("startingVersion", 1).load("/data/sales")',
+        """
+spark.sql("DELETE FROM sales WHERE region = 'EU'")
+query = spark.readStream.format("delta").option("ignoreDeletes", "true") \\
+    .option("startingVersion", 1).load("/data/sales").writeStream.format("memory") \\
+    .queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen").select("id")""",
         [(1,), (2,), (3,), (4,)],
-        rows='spark.table("seen").select("id")',
-        before="""spark.sql("DELETE FROM sales WHERE region = 'EU'")""",
     ),
-    read_stream(
+    python(
         "ignoreChanges",
-        'format("delta").option("ignoreChanges", "true").load("/data/orders")',
+        """
+query = spark.readStream.format("delta").option("ignoreChanges", "true").load("/data/orders") \\
+    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()""",
         Refused("skipChangeCommits"),
     ),
-    read_stream(
+    python(
         "the first snapshot in the order of event times",
-        'format("delta").option("withEventTimeOrder", "true").load("/data/orders")',
+        """
+query = spark.readStream.format("delta").option("withEventTimeOrder", "true").load("/data/orders") \\
+    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()""",
         Refused("withEventTimeOrder", absent=True),
     ),
-    write_stream(
+    python(
         "append by path",
-        'format("delta").outputMode("append")',
-        'start("/data/new")',
-        'spark.read.format("delta").load("/data/new")',
+        """
+query = spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.format("delta") \\
+    .outputMode("append").option("checkpointLocation", "/data/checkpoint") \\
+    .trigger(availableNow=True).start("/data/new")
+query.awaitTermination()
+spark.read.format("delta").load("/data/new")""",
         [(1,), (2,), (3,)],
     ),
-    write_stream(
+    python(
         "append by name",
-        'format("delta").outputMode("append")',
-        'toTable("made")',
-        'spark.table("made")',
+        """
+query = spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.format("delta") \\
+    .outputMode("append").option("checkpointLocation", "/data/checkpoint") \\
+    .trigger(availableNow=True).toTable("made")
+query.awaitTermination()
+spark.table("made")""",
         [(1,), (2,), (3,)],
     ),
     python(
@@ -1253,19 +1300,34 @@ spark.read.format("delta").option("readChangeFeed", "true").option("startingTime
     .load("/data/orders").drop("_commit_timestamp")""",
             LAST,
         ),
-        read_stream(
+        python(
             "changes as a stream from a version on",
-            'format("delta").option("readChangeFeed", "true").option("startingVersion", 2).table("orders").drop("_commit_timestamp")',
+            """
+query = spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", 2) \\
+    .table("orders").drop("_commit_timestamp").writeStream.format("memory").queryName("seen") \\
+    .trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
             LAST,
         ),
-        read_stream(
+        python(
             "changes as a stream from a time on",
-            'format("delta").option("readChangeFeed", "true").option("startingTimestamp", "TIME_2").load("/data/orders").drop("_commit_timestamp")',
+            """
+query = spark.readStream.format("delta").option("readChangeFeed", "true") \\
+    .option("startingTimestamp", "TIME_2").load("/data/orders").drop("_commit_timestamp") \\
+    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
             LAST,
         ),
-        read_stream(
+        python(
             "changes as a stream after the snapshot",
-            'format("delta").option("readChangeFeed", "true").table("orders").select("id", "_change_type")',
+            """
+query = spark.readStream.format("delta").option("readChangeFeed", "true").table("orders") \\
+    .select("id", "_change_type").writeStream.format("memory").queryName("seen") \\
+    .trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
             [(1, "insert"), (2, "insert"), (3, "insert"), (4, "insert")],
         ),
         sql(

@@ -12,9 +12,7 @@ from tests.compat.documented.operation import (
     SameError,
     SparkError,
     python,
-    read_stream,
     sql,
-    write_stream,
 )
 
 NEW = (7, "EU", 70.0)
@@ -879,48 +877,72 @@ spark.table("orders").where("id = 7")""",
 )
 
 STREAMS = (
-    read_stream(
+    python(
         "from a time on",
-        'format("iceberg").option("stream-from-timestamp", "MS_2").load("/data/orders")',
+        """
+query = spark.readStream.format("iceberg").option("stream-from-timestamp", "MS_2").load("/data/orders") \\
+    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
         ORDERS[3:],
     ),
-    read_stream(
+    python(
         "a limit of files",
-        'format("iceberg").option("streaming-max-files-per-micro-batch", "1").load("/data/orders")',
+        """
+query = spark.readStream.format("iceberg").option("streaming-max-files-per-micro-batch", "1").load("/data/orders") \\
+    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
         ORDERS,
     ),
-    read_stream(
+    python(
         "a limit of rows",
-        'format("iceberg").option("streaming-max-rows-per-micro-batch", "1000").load("/data/orders")',
+        """
+query = spark.readStream.format("iceberg").option("streaming-max-rows-per-micro-batch", "1000").load("/data/orders") \\
+    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()""",
         Refused("maxFilesPerTrigger"),
     ),
-    read_stream(
+    python(
         "without overwrites and deletes",
-        'format("iceberg").option("streaming-skip-delete-snapshots", "true").option("streaming-skip-overwrite-snapshots", "true").option("stream-from-timestamp", "MS_1").load("/data/orders")',
+        """
+spark.sql("DELETE FROM orders WHERE id = 1")
+query = spark.readStream.format("iceberg").option("streaming-skip-delete-snapshots", "true") \\
+    .option("streaming-skip-overwrite-snapshots", "true").option("stream-from-timestamp", "MS_1") \\
+    .load("/data/orders").writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+query.awaitTermination()
+spark.table("seen")""",
         ORDERS,
-        before='spark.sql("DELETE FROM orders WHERE id = 1")',
     ),
-    write_stream(
+    python(
         "write by name",
-        'format("iceberg").outputMode("append")',
-        'toTable("made")',
-        'spark.table("made")',
+        """
+query = spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.format("iceberg") \\
+    .outputMode("append").option("checkpointLocation", "/data/checkpoint").trigger(availableNow=True).toTable("made")
+query.awaitTermination()
+spark.table("made")""",
         [(1,), (2,), (3,)],
     ),
-    write_stream(
+    python(
         "write by path",
-        'format("iceberg").outputMode("append").option("path", "/data/new")',
-        "start()",
-        'spark.read.format("iceberg").load("/data/new")',
+        """
+query = spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.format("iceberg") \\
+    .outputMode("append").option("path", "/data/new").option("checkpointLocation", "/data/checkpoint") \\
+    .trigger(availableNow=True).start()
+query.awaitTermination()
+spark.read.format("iceberg").load("/data/new")""",
         [(1,), (2,), (3,)],
     ),
-    write_stream(
+    python(
         "write partitions with many files",
-        'format("iceberg").outputMode("append").option("fanout-enabled", "true")',
-        'toTable("made")',
-        'spark.table("made")',
+        """
+spark.sql("CREATE TABLE made (id BIGINT) USING iceberg PARTITIONED BY (bucket(2, id))")
+query = spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.format("iceberg") \\
+    .outputMode("append").option("fanout-enabled", "true").option("checkpointLocation", "/data/checkpoint") \\
+    .trigger(availableNow=True).toTable("made")
+query.awaitTermination()
+spark.table("made")""",
         [(1,), (2,), (3,)],
-        before='spark.sql("CREATE TABLE made (id BIGINT) USING iceberg PARTITIONED BY (bucket(2, id))")',
     ),
 )
 
