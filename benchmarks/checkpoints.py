@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 import tablefmt
+from benchmarks.harness import save
 from benchmarks.state import following, seconds
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.log.codec import decode
@@ -251,7 +252,7 @@ def fit(sizes: list[int], values: list[float]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print the figures as JSON."""
+    """Print the figures, and save them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--rounds", type=int, default=3)
@@ -266,7 +267,7 @@ def main() -> None:
         for name in names:
             a, b = fit(given.files, [results[n][name] for n in given.files])
             document[name]["a"], document[name]["b, µs per file"] = round(a, 5), round(b * 1e6, 5)
-    print(json.dumps(document, indent=1))
+    save("checkpoints", {"figures": document})
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def settings(kind: str, jars: Path, work: str) -> dict[str, str]:
         str(p) for p in sorted(jars.glob("*.jar")) if ("iceberg" in p.name) == (kind[0] == "i")
     ]
     if not found:
-        raise SystemExit(f"no jars for {kind} in {jars}; see benchmarks/README.md")
+        raise SystemExit(f"no jars for {kind} in {jars}; see benchmarks/running.md")
     common["spark.jars"] = ",".join(found)
     if peer == "iceberg":
         catalog = "spark.sql.catalog.ice"

@@ -4,6 +4,9 @@ One commit is one atomic put-if-absent. There is no server, no catalog and no lo
 `tablefmt.create`, `tablefmt.write`, `tablefmt.open`, `tablefmt.exists` and `tablefmt.drop` work
 with Arrow data in this process. `tablefmt.spark`, `tablefmt.duckdb` and `tablefmt.polars` work with
 these engines.
+
+spec/architecture.md of the source says what each package does, and walks through one commit, one
+scan and one MERGE.
 """
 
 from __future__ import annotations

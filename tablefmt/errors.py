@@ -25,7 +25,8 @@ TablefmtError
 
 Every class has a stable `kind`, its name in words without Error or Exception: `table_not_found`.
 The facts of an error are attributes, so a program need not parse its message. Messages end with
-advice. Errors never contain secrets. They pickle and copy with their text, attributes and notes,
+advice. The module that raises an error says what is wrong, and the class here adds the advice.
+Errors never contain secrets. They pickle and copy with their text, attributes and notes,
 but without `__cause__` and traceback, as usual in Python.
 """
 

@@ -27,6 +27,7 @@ from tablefmt.cli.inspection_commands import (
 )
 from tablefmt.cli.log_commands import dump, history, log, show, tags
 from tablefmt.cli.maintenance_commands import (
+    check_store_command,
     checkpoint,
     clone,
     cluster,
@@ -40,7 +41,6 @@ from tablefmt.cli.maintenance_commands import (
     verify,
 )
 from tablefmt.cli.output import WRONG, Json, progress
-from tablefmt.cli.store_commands import check_store_command
 from tablefmt.cli.table_commands import (
     changes,
     describe,

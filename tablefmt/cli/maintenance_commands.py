@@ -1,5 +1,5 @@
-"""Commands that maintain a table: verify, checkpoint, maintain, compact, cluster, restore, vacuum
-and expire-log.
+"""Commands that maintain a table: verify, checkpoint, maintain, compact, cluster, restore, vacuum,
+expire-log and check-store.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tablefmt.export.table_export import TARGETS, Start, TargetName
 from tablefmt.imports.clone import clone as clone_table
 from tablefmt.imports.clone import clone_store
 from tablefmt.imports.source import FORMATS, Format
+from tablefmt.inspection.store_check import check_opened
 from tablefmt.maintenance.log_expiry import expire_log as run_expiry
 from tablefmt.maintenance.maintain import SECONDS
 from tablefmt.maintenance.maintain import maintain as run_maintenance
@@ -432,4 +433,20 @@ def maintain(uri: str, as_json: bool, options: Json, seconds: float, dry_run: bo
     with status() as show:
         report = run_maintenance(context, dry_run=dry_run, seconds=seconds, progress=show)
     print_report(report, {**asdict(report), "ok": report.ok}, as_json)
+    exit_unless(report.ok)
+
+
+@click.command("check-store")
+@on_table
+def check_store_command(uri: str, as_json: bool, options: Json) -> None:
+    """Check whether tables are safe at an address.
+
+    Several processes race to create the same objects. The check also reads, lists, deletes,
+    interrupts uploads and compares clocks. It removes its objects at the end.
+
+    Exits with 1 unless the store is safe.
+    """
+    with progress("checking the store") as show:
+        report = check_opened(store_at(uri, options), progress=show)
+    print_report(report, report.record(), as_json)
     exit_unless(report.ok)

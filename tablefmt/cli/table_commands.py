@@ -49,7 +49,7 @@ from tablefmt.expressions.generated_columns import (
 from tablefmt.maintenance.maintain import due
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.identity_columns import identity_texts
-from tablefmt.model.plain_properties import plain_properties
+from tablefmt.model.properties import plain_properties
 from tablefmt.model.schema import Field
 from tablefmt.model.times import show_time
 from tablefmt.session.table_scan import partition_listing

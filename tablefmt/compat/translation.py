@@ -146,6 +146,17 @@ def translated(names: Names, call: str) -> Callable[[Call], Call]:
     return decorate
 
 
+def absent_name(names: Names) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a peer's module: it refuses a name without a counterpart."""
+
+    def refuse(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise names.missing("", name)
+
+    return refuse
+
+
 class Translated:
     """Base of a peer's class: a name that it does not have is refused by the peer's rows."""
 

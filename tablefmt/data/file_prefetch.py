@@ -20,9 +20,8 @@ import pyarrow.parquet as pq
 
 from tablefmt.data.file_checksum import END_BYTES, End
 from tablefmt.log.bounded_parquet import check_end, footer_of
-from tablefmt.store.buffers import lent, reader_of
+from tablefmt.store.buffers import PositionedReader, lent, reader_of
 from tablefmt.store.object_store import KeyNotFoundError, Range, Store
-from tablefmt.store.positioned_reader import PositionedReader
 
 WHOLE_BYTES = 1 << 20
 """Remote files up to this length are fetched whole, because a second round trip takes longer."""

@@ -27,7 +27,7 @@ from tablefmt.expressions.arrow_values import Call, ColumnValue, Value
 from tablefmt.expressions.sql_to_duckdb import Translated
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Schema, Type
-from tablefmt.store.private_folders import PrivateFolder
+from tablefmt.store.local_folders import PrivateFolder
 
 MEMORY_BYTES = 512 << 20
 """Default memory limit of an engine; beyond it, DuckDB uses temporary files."""

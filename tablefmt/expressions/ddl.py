@@ -6,7 +6,7 @@ Spec: SCH-5 (spec/entry.md).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -298,29 +298,48 @@ _IDENTITIES = (
 )
 
 
-def _without_identities(tokens: list[Token], statement: str) -> tuple[list[Token], dict[int, str]]:
-    """Return the tokens without the clauses of identity columns, and the clauses.
+_Clause = tuple[int, str]
+"""Position of a clause's last token, and its text."""
 
-    The clauses are by the position of their column.
+
+def _without_clauses(
+    tokens: list[Token], clause_at: Callable[[int], _Clause | None]
+) -> tuple[list[Token], dict[int, str]]:
+    """Return the tokens without the clause of each column, and the clauses.
+
+    The clauses are by the position of their column. `clause_at` finds one that begins at a token.
     """
     left: list[Token] = []
     found: dict[int, str] = {}
     at, depth, column = 0, 0, 0
     while at < len(tokens):
-        words = tuple(token.text.upper() for token in tokens[at : at + 5])
-        clause = next((each for each in _IDENTITIES if words[: len(each)] == each), None)
-        if depth == 1 and clause is not None and column not in found:
-            end = at + len(clause) - 1
-            if tokens[end + 1 : end + 2] and tokens[end + 1].token_type == TokenType.L_PAREN:
-                end = _closing(tokens, end + 1) or end
-            found[column] = statement[tokens[at].start : tokens[end].end + 1]
+        clause = clause_at(at) if depth == 1 and column not in found else None
+        if clause is not None:
+            end, found[column] = clause
             at = end + 1
             continue
-        depth += _DEPTHS.get(tokens[at].text, 0)
-        column += tokens[at].text == "," and depth == 1
+        text = tokens[at].text
+        depth += _DEPTHS.get(text, 0)
+        column += text == "," and depth == 1
         left.append(tokens[at])
         at += 1
     return left, found
+
+
+def _without_identities(tokens: list[Token], statement: str) -> tuple[list[Token], dict[int, str]]:
+    """Return the tokens without the clauses of identity columns, and the clauses."""
+
+    def clause_at(at: int) -> _Clause | None:
+        words = tuple(token.text.upper() for token in tokens[at : at + 5])
+        clause = next((each for each in _IDENTITIES if words[: len(each)] == each), None)
+        if clause is None:
+            return None
+        end = at + len(clause) - 1
+        if tokens[end + 1 : end + 2] and tokens[end + 1].token_type == TokenType.L_PAREN:
+            end = _closing(tokens, end + 1) or end
+        return end, statement[tokens[at].start : tokens[end].end + 1]
+
+    return _without_clauses(tokens, clause_at)
 
 
 _GENERATED = ("GENERATED", "ALWAYS", "AS")
@@ -329,26 +348,18 @@ _GENERATED = ("GENERATED", "ALWAYS", "AS")
 def _without_expressions(tokens: list[Token], statement: str) -> tuple[list[Token], dict[int, str]]:
     """Return the tokens without the expressions of generated columns, and the expressions.
 
-    The parser would rewrite an expression. The expressions are by the position of their column.
+    The parser would rewrite an expression.
     """
-    left: list[Token] = []
-    found: dict[int, str] = {}
-    at, depth, column = 0, 0, 0
-    while at < len(tokens):
+
+    def clause_at(at: int) -> _Clause | None:
         words = tuple(token.text.upper() for token in tokens[at : at + 3])
         opens = at + 3 < len(tokens) and tokens[at + 3].token_type == TokenType.L_PAREN
-        if depth == 1 and words == _GENERATED and opens and column not in found:
-            end = _closing(tokens, at + 3)
-            if end is not None:
-                found[column] = statement[tokens[at + 3].end + 1 : tokens[end].start].strip()
-                at = end + 1
-                continue
-        text = tokens[at].text
-        depth += _DEPTHS.get(text, 0)
-        column += text == "," and depth == 1
-        left.append(tokens[at])
-        at += 1
-    return left, found
+        end = _closing(tokens, at + 3) if words == _GENERATED and opens else None
+        if end is None:
+            return None
+        return end, statement[tokens[at + 3].end + 1 : tokens[end].start].strip()
+
+    return _without_clauses(tokens, clause_at)
 
 
 _DEPTHS = {"(": 1, ")": -1, "<": 1, ">": -1, ">>": -2}

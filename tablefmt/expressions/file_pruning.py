@@ -193,7 +193,8 @@ class _Pruner:
             has_value=has_value,
             has_null=nulls != 0,
             has_nan=has_value & (nans != 0),
-            has_number=~(sure & (nulls >= 0) & (nans >= 0) & (nulls + nans == rows)) & has_value,
+            # Neither count is above `rows`, so the sum with an unknown one (-1) is below it.
+            has_number=~(sure & (nulls + nans == rows)) & has_value,
             only_nan=sure & (nans == rows),
         )
 
@@ -317,10 +318,8 @@ _FEW = 16
 """Number of values up to which single comparisons are faster than sorting."""
 
 
-def _flat(column: Any) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-    return column
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def like_prefix(pattern: str) -> tuple[str, str]:

@@ -309,8 +309,7 @@ def features_for(
     writer |= {IDENTITY} if identity_columns(metadata) else set[str]()
     both = {HIDDEN} if metadata.schema.hidden else set[str]()
     both |= {EVOLUTION} if metadata.partitionings else set[str]()
-    reader, writer = {*known.reader, *both}, {*known.writer, *writer, *both}
-    needed = ProtocolFeatures(tuple(sorted(reader)), tuple(sorted(writer)))
+    needed = known.plus(both, writer | both)
     return None if needed == known else needed
 
 

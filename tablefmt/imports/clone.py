@@ -38,6 +38,7 @@ from tablefmt.maintenance.drop import drop_at
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.log_entry import Import
 from tablefmt.model.properties import check_properties
+from tablefmt.model.tags import HOLD
 from tablefmt.model.times import Time
 from tablefmt.operations.alter import alter
 from tablefmt.operations.alterations import drop_tag, set_tag
@@ -54,9 +55,6 @@ from tablefmt.store.location import Uri, open_store, scheme_of
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 Progress: TypeAlias = Callable[[int, int], None]
-
-HOLD = "clone-"
-"""Prefix of the name of a tag that keeps a source's version for its clone."""
 
 
 class CloneKeywords(TypedDict, total=False):
@@ -169,8 +167,9 @@ def _check_hold(described: CloneSource, *, shallow: bool) -> None:
     others = described.roots()[1:]
     if others:
         raise InvalidArgumentError(
-            f"hold=True keeps files of the table at {described.uri} alone, but some of its files "
-            f"are in {others[0]!r:.300}. Clone that table, or make a deep clone: shallow=False."
+            f"hold=True sets a tag on the table at {described.uri}, but that keeps no file of "
+            f"{others[0]!r:.300}, where some of its rows are. Clone the table there, or make a "
+            "deep clone: shallow=False."
         )
 
 

@@ -19,11 +19,10 @@ from tablefmt.model.log_entry import Metadata, Operation, OperationClass, Protoc
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.measurements import Measured
-from tablefmt.session.staging import autocommit, commit_with_retries
+from tablefmt.session.staging import autocommit, require_features
 from tablefmt.session.statement import Begun, Statement
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot, check_may_remove
-from tablefmt.snapshot.head import Head
 
 
 def replace_by(
@@ -51,7 +50,7 @@ def replace_by(
     head = table.view.read_head
     before = with_counters(head.metadata, head.applications)
     fit = fitted(before, source, _definition(staged), _imports(staged), numbers)
-    _enable(table, fit.metadata)
+    require_features(table, lambda known: _features(fit.metadata, known))
 
     def stage(txn: TransactionSnapshot, _: Any) -> Staged:
         fit = fitted(txn.counted_metadata, source, _definition(staged), _imports(staged), numbers)
@@ -92,25 +91,7 @@ def _imports(staged: Staged) -> Any:
     return staged.metadata.imports
 
 
-def _enable(context: TableContext, metadata: Metadata) -> None:
-    """Require readers and writers that know what a definition has (VER-4)."""
-
-    def stage(head: Head, txn: TransactionSnapshot) -> Staged | None:
-        known = head.protocol
-        more = FEATURES if metadata.imports else ProtocolFeatures()
-        wanted = ProtocolFeatures(
-            reader=tuple(sorted({*known.reader, *more.reader})),
-            writer=tuple(sorted({*known.writer, *more.writer})),
-        )
-        wanted = features_for(metadata, wanted) or wanted
-        if wanted == known:
-            return None
-        return Staged(
-            transaction=txn.transaction,
-            operation=Operation(name="UPGRADE PROTOCOL", cls=OperationClass.PROTOCOL),
-            written_under=txn.metadata,
-            read_version=txn.version,
-            protocol=wanted,
-        )
-
-    commit_with_retries(context, stage)
+def _features(metadata: Metadata, known: ProtocolFeatures) -> ProtocolFeatures:
+    if metadata.imports:
+        known = known.plus(FEATURES.reader, FEATURES.writer)
+    return features_for(metadata, known) or known

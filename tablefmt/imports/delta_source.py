@@ -31,9 +31,9 @@ from tablefmt.imports.delta_log import (
     vector_of,
 )
 from tablefmt.imports.partition_values import encoded
-from tablefmt.imports.roaring_blobs import AROUND, bare_positions, framed_positions
 from tablefmt.imports.source import Source, refused
 from tablefmt.log.object_names import imported_path_problem
+from tablefmt.model.positions import VECTOR_FRAME_BYTES, bare_positions, framed_positions
 from tablefmt.model.schema import Array, Field, Map, Schema, Struct, Type, primitive
 from tablefmt.model.schema_rules import check_new_names, number_fields
 from tablefmt.store.object_store import KeyNotFoundError, Store
@@ -259,8 +259,8 @@ def _from_file(store: Store, text: str, offset: int, size: int) -> bytes:
     if "." in prefix or prefix.startswith("/"):
         raise ValueError("its file has an invalid name")
     folder = f"{prefix}/" if prefix else ""
-    held = store.get_range(f"{folder}deletion_vector_{name}.bin", offset, size + AROUND)
-    if len(held) != size + AROUND:
+    held = store.get_range(f"{folder}deletion_vector_{name}.bin", offset, size + VECTOR_FRAME_BYTES)
+    if len(held) != size + VECTOR_FRAME_BYTES:
         raise ValueError("the length in its file is not the one in the log")
     framed_positions(held)
     return held[4:-4]

@@ -28,7 +28,6 @@ from tablefmt.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from tablefmt.imports.roaring_blobs import framed_positions
 from tablefmt.imports.source import Source, refused
 from tablefmt.imports.source_transforms import SpecField, hiding
 from tablefmt.log.bounded_avro import AVRO_ERRORS, checked_avro
@@ -36,6 +35,7 @@ from tablefmt.log.bounded_records import batches_of
 from tablefmt.log.object_names import imported_path_problem
 from tablefmt.log.strict_json import bounded_json
 from tablefmt.model.arrow_types import arrow_type
+from tablefmt.model.positions import framed_positions
 from tablefmt.model.scalar_values import encode
 from tablefmt.model.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, Type
 from tablefmt.model.schema_rules import check_new_names

@@ -58,9 +58,9 @@ from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
+from tablefmt.store.local_folders import unlisted_names
 from tablefmt.store.location_checks import ensure_safe
 from tablefmt.store.object_store import Store
-from tablefmt.store.unlisted_names import unlisted_names
 
 logger = logging.getLogger(__name__)
 
@@ -332,8 +332,8 @@ def refuse_unlisted(store: Store, below: tuple[str, ...] = ()) -> None:
         first = f"/{name}"
         if name.split("/")[0] in below or not (below or "/_" in first or "/." in first):
             raise refused(
-                f"{name!r:.300} in {store.uri} is a link or no regular file, or its name is not "
-                "UTF-8 or has a backslash (rules STO-2, IMP-7); its rows would be left out",
+                f"{name!r:.300} in {store.uri} is a link or another special file, or its name is "
+                "not UTF-8 or has a backslash (rules STO-2, IMP-7). Its rows would be missing",
                 "import:link",
                 advice="Put a regular file in its place, or move it away.",
             )

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, overload
 
 from tablefmt.data.selection import Condition
+from tablefmt.errors import InvalidArgumentError, TablefmtError
 from tablefmt.inspection.blame_report import BlameReport
 from tablefmt.inspection.commit_blame import blame
-from tablefmt.inspection.notebook_summary import notebook_summary
-from tablefmt.inspection.pruning_reasons import PruningReport
+from tablefmt.inspection.pruning_reasons import PruningReport, pruning_report
 from tablefmt.inspection.rebased_commits import ConflictReport, conflicts
-from tablefmt.inspection.removal_reasons import RemovalReport
-from tablefmt.inspection.table_report import table_report
-from tablefmt.inspection.version_reasons import VersionReport
-from tablefmt.inspection.why_reports import why
+from tablefmt.inspection.removal_reasons import RemovalReport, removal_report
+from tablefmt.inspection.report_facts import Columns, report_facts
+from tablefmt.inspection.report_page import html_table, report_page, size_text, text
+from tablefmt.inspection.version_reasons import VersionReport, version_report
+from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.argument_names import check_method_names
-from tablefmt.session.table_scan import ReadableTable
+from tablefmt.model.times import show_time
+from tablefmt.operations.describe import kept_entries
+from tablefmt.session.table_scan import ReadableTable, Scan
+
+COMMITS = 5
+"""Number of commits that the summary lists."""
+COLUMNS = 100
+"""Number of columns that the summary lists."""
 
 
 @check_method_names
@@ -25,8 +34,35 @@ class ExplainedTable(ReadableTable):
     """Reports about the commits, the files and the versions of a table."""
 
     def _repr_html_(self) -> str:
-        """Return the summary that notebooks show."""
-        return notebook_summary(self.context)
+        """Return the summary that notebooks show: size, columns and the newest commits.
+
+        Nothing is raised for a log that cannot be read now: its commits are left out.
+        """
+        context = self.context
+        version = context.version
+        sums = context.view.totals_at(version)
+        when = show_time(context.view.time_version_at(version))
+        fields = context.view.metadata_at(version).schema.fields
+        shown = tuple((each.name, each.text or str(each.type)) for each in fields[:COLUMNS])
+        parts = [
+            f"<b>{text(context.store.uri)}</b><br>version {text(version)} ({text(when)}): "
+            f"{text(sums.rows - sums.deleted)} rows in {text(sums.files)} files, "
+            f"{size_text(sums.bytes)}",
+            html_table(Columns(("column", "type"), shown)),
+        ]
+        if len(fields) > COLUMNS:
+            parts.append(f"and {text(len(fields) - COLUMNS)} more columns")
+        try:
+            entries = kept_entries(context, COMMITS)
+        except TablefmtError as error:
+            parts.append(f"The newest commits cannot be read: {text(error)}")
+        else:
+            rows = tuple(
+                (each.version, show_time(each.entry.timestamp), each.entry.operation.name)
+                for each in reversed(entries)
+            )
+            parts.append(html_table(Columns(("version", "time", "operation"), rows)))
+        return f"<div>{''.join(parts)}</div>"
 
     def conflicts(
         self,
@@ -128,7 +164,22 @@ class ExplainedTable(ReadableTable):
             VersionNotFoundError: with `where`, the version cannot be read; or there is no such tag.
             InvalidPredicateError, UnsupportedFeatureError: the condition.
         """
-        return why(self.context, file=file, where=where, version=version, vacuum=vacuum)
+        check_flags(vacuum=vacuum)
+        if isinstance(file, bool) or not isinstance(file, int | str | None):
+            raise InvalidArgumentError(
+                f"file {file!r:.200} is neither a path nor an id; both are in Table.scan().files()"
+            )
+        if where is not None and not vacuum:
+            snapshot = self.context.view.snapshot(self.context.resolve_point(version))
+            return pruning_report(Scan(self.context.store, snapshot, where=where), file)
+        if where is None and version is None and (vacuum or file is not None):
+            return removal_report(self.context, file)
+        if where is None and file is None and version is not None and not vacuum:
+            return version_report(self.context, version)
+        raise InvalidArgumentError(
+            "why answers one question. Pass where (and file, version) for the files of a scan, "
+            "vacuum=True (and file) for what a vacuum would remove, or version alone."
+        )
 
     def report(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return a page about the newest version and all kept commits, as one HTML document.
@@ -143,4 +194,14 @@ class ExplainedTable(ReadableTable):
             InvalidArgumentError: the file cannot be written.
             CorruptTableError: the newest version cannot be read. Damage elsewhere is on the page.
         """
-        return table_report(self.context, path)
+        page = report_page(report_facts(self.context))
+        if path is not None:
+            try:
+                Path(path).write_text(page, "utf-8")
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else error
+                raise InvalidArgumentError(
+                    f"the report cannot be written to {str(path)!r}: {reason}. Pass the path of "
+                    "a local file in an existing folder."
+                ) from None
+        return page

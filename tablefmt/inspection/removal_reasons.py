@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import InvalidArgumentError
-from tablefmt.imports.clone import HOLD
 from tablefmt.maintenance.removal_plan import ClassifiedObjects, classified
 from tablefmt.maintenance.vacuum import DERIVED_FOLDERS, VacuumPlan, plan_vacuum
 from tablefmt.model.properties import duration_text
-from tablefmt.model.tags import Tag, tags_of
+from tablefmt.model.tags import HOLD, Tag, tags_of
 from tablefmt.model.times import MICROS_MAX, show_time
 from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.table_context import TableContext

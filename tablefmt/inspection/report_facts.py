@@ -25,8 +25,7 @@ from tablefmt.maintenance.stored_objects import bytes_of
 from tablefmt.maintenance.vacuum import plan_vacuum
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.log_entry import StoredEntry
-from tablefmt.model.plain_properties import plain_properties
-from tablefmt.model.properties import duration_text
+from tablefmt.model.properties import duration_text, plain_properties
 from tablefmt.model.times import show_time
 from tablefmt.operations.metadata_tables import tags
 from tablefmt.pipes.replication_lag import lag

@@ -21,6 +21,7 @@ from tablefmt.errors import StoreError, TablefmtError
 from tablefmt.inspection.store_faults import CHECKS, FAULTS, WORDS, CheckName, Verdict, verdict_of
 from tablefmt.inspection.store_races import Races, Result, name_of, races
 from tablefmt.printable import number_of, printable_lines
+from tablefmt.store.local_folders import root_restored
 from tablefmt.store.location import Uri, open_store
 from tablefmt.store.object_store import (
     Exists,
@@ -30,7 +31,6 @@ from tablefmt.store.object_store import (
     Store,
     StoredObject,
 )
-from tablefmt.store.restored_root import root_restored
 
 PROCESSES = 3
 CONNECTIONS = 3
@@ -337,8 +337,8 @@ class _Check:
         for pause in LATER_SECONDS:
             time.sleep(pause)
             if is_there():
-                return f"it was right {time.monotonic() - began:.1f} s later"
-        return f"it was still wrong {time.monotonic() - began:.1f} s later"
+                return f"the answer was right {time.monotonic() - began:.1f} s later"
+        return f"the answer was still wrong {time.monotonic() - began:.1f} s later"
 
     def write(self) -> str:
         """Check the rights to create and to read."""
@@ -399,7 +399,9 @@ class _Check:
             self.store.put(key, body)
             if not self._is_body(key, body):
                 late = self._delay(partial(self._is_body, key, body))
-                raise _Fault("stale-read", f"an object was read as it was before; {late}")
+                raise _Fault(
+                    "stale-read", f"a read returned the old content of a replaced object; {late}"
+                )
         return f"{len(seen) + 5} reads found the newest object"
 
     def list(self) -> str:
@@ -472,7 +474,7 @@ class _Check:
         if self.store.get_many(keys) != [None] * len(keys):
             late = self._delay(lambda: self.store.get_many(keys) == [None] * len(keys))
             raise _Fault("deleted-still-read", f"a deleted object was read; {late}")
-        return f"{len(keys)} objects were deleted, and absent ones forgiven"
+        return f"{len(keys)} objects were deleted; deleting absent ones was no error"
 
     def upload(self, competition: Races) -> str:
         """Abort one upload, kill the process of another, and finish a third."""
@@ -561,13 +563,19 @@ def race_fault(results: Sequence[Result], kept: str | None) -> tuple[str, str] |
     if len(confirmed) > 1:
         return "confirmed-twice", f"{len(confirmed)} of {count} concurrent creators were confirmed"
     if confirmed and kept is not None and kept != confirmed[0]:
-        return "replaced-body", f"1 of {count} creators was confirmed, but another body was kept"
+        return (
+            "replaced-body",
+            f"1 of {count} creators was confirmed, but the store kept another one's object",
+        )
     decided = [one for one in results if one.reply in ("written", "exists")]
     if decided and kept is None:
         return "stale-read", "an object that exists was not found after the race"
     others = {one.found for one in decided if one.found not in ("", "absent", kept)}
     if others:
-        return "replaced-body", f"{len(others) + 1} bodies of one object were read in one race"
+        return (
+            "replaced-body",
+            f"{len(others) + 1} different contents of one object were read in one race",
+        )
     refused = [one.reason for one in results if one.reply == "refused"]
     if refused and len(refused) == count:
         return "no-rights-to-write", f"all {count} creates were refused: {refused[0]}"

@@ -59,7 +59,7 @@ FAULTS: dict[str, Fault] = {
     "wrong-credentials": Fault(
         "write",
         "refused",
-        "the store does not know who asks, so nothing can be read or written",
+        "the store rejects the credentials, so nothing can be read or written",
         "Check the key, the secret, the region and the endpoint, and that they belong together.",
     ),
     "expired-credentials": Fault(
@@ -78,7 +78,7 @@ FAULTS: dict[str, Fault] = {
     "wrong-clock": Fault(
         "write",
         "refused",
-        "the store takes no request that this machine signs",
+        "the store rejects every signed request, because its clock and this machine's differ",
         "Synchronize the clock of this machine with a time server (NTP).",
     ),
     "no-rights-to-write": Fault(
@@ -143,7 +143,7 @@ FAULTS: dict[str, Fault] = {
     "wrong-range": Fault(
         "ranges",
         "unsafe",
-        "data files cannot be read, or other bytes are read",
+        "data files cannot be read, or are read with wrong bytes",
         "Use a store or a proxy that supports range requests.",
     ),
     "deleted-still-read": Fault(

@@ -139,6 +139,19 @@ KINDS: dict[str, FindingKind] = {
         "the tag names a version that is no longer kept",
         "Drop the tag. Find the program that removes versions without regard to tags.",
     ),
+    "lost-hold": FindingKind(
+        "warning",
+        "manual",
+        "a vacuum of the source removes files that this clone reads",
+        "Set a tag of the source at the version of the clone, if it still has that version. Or "
+        "make a deep clone of this table.",
+    ),
+    "clone-hold": FindingKind(
+        "note",
+        "manual",
+        "the table keeps old files that only a shallow clone reads",
+        "Keep the tag while the clone is used. If the clone is gone, drop the tag.",
+    ),
     "not-checked": FindingKind(
         "warning",
         "none",
@@ -150,6 +163,12 @@ KINDS: dict[str, FindingKind] = {
         "none",
         "no entry names these files; a write failed, was abandoned, or still runs",
         "Run `vacuum`: it removes them when they are old enough.",
+    ),
+    "orphan-log-object": FindingKind(
+        "note",
+        "none",
+        "no entry and no checkpoint names this object; its writer failed, or still runs",
+        "Run `vacuum`: it removes the object when it is old enough.",
     ),
 }
 """All kinds by name."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.commit.transaction_plan import Staged
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import InvalidRangeError, LostCheckpointError
 from tablefmt.log.log_reader import FIRST_WINDOW, unbroken_from
@@ -36,18 +35,13 @@ from tablefmt.model.log_entry import (
     KeptCheckpoint,
     LogHorizon,
     Metadata,
-    Operation,
-    OperationClass,
-    ProtocolFeatures,
 )
 from tablefmt.model.properties import Retention, duration_text, retention_seconds
 from tablefmt.model.tags import kept_for_tags
 from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.checkpoint_writing import checkpoint_at
-from tablefmt.session.staging import commit_with_retries
+from tablefmt.session.staging import require_features
 from tablefmt.session.table_context import TableContext
-from tablefmt.session.transaction_snapshot import TransactionSnapshot
-from tablefmt.snapshot.head import Head
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store, StoredObject
 from tablefmt.telemetry import log_event
@@ -154,7 +148,7 @@ def expire_log(
     )
     if dry_run or entries.num_rows == 0:
         return planned
-    _enable(context)
+    require_features(context, lambda known: known.plus([EXPIRY], [EXPIRY]))
     kept, needed = _checkpoints(context, oldest)
     (first,) = view.entries_after(start - 1, start)
     assert first.entry.previous is not None
@@ -249,26 +243,6 @@ def _going(listed: Mapping[int, StoredObject], start: int, needed: frozenset[int
         "reason": [reason] * len(going),
     }
     return pa.table(columns, schema=SCHEMA)
-
-
-def _enable(context: TableContext) -> None:
-    """Require readers that expect missing entries (VER-4)."""
-
-    def stage(head: Head, txn: TransactionSnapshot) -> Staged | None:
-        if EXPIRY in head.protocol.reader:
-            return None
-        return Staged(
-            transaction=txn.transaction,
-            operation=Operation(name="UPGRADE PROTOCOL", cls=OperationClass.PROTOCOL),
-            written_under=txn.metadata,
-            read_version=txn.version,
-            protocol=ProtocolFeatures(
-                reader=tuple(sorted({*head.protocol.reader, EXPIRY})),
-                writer=tuple(sorted({*head.protocol.writer, EXPIRY})),
-            ),
-        )
-
-    commit_with_retries(context, stage)
 
 
 def _checkpoints(

@@ -106,7 +106,9 @@ def _lineage_problem(
         kept[output] += len(moved)
     for output, rows in kept.items():
         if snapshot.history.rows_of(first + output) != rows:
-            message = f"it accounts for {rows} rows of output {output}, which has another number"
+            message = (
+                f"its lineage gives output {output} {rows} rows, but the file has another number"
+            )
             return CorruptEntryError(message, key=key, rule="LIN-2")
     return None
 

@@ -6,7 +6,8 @@ but that no entry names. Spec: RET-6, RET-10, STO-22 (spec/store.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -14,13 +15,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.log.codec import decode
+from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
+from tablefmt.log.codec import decode, unseal
 from tablefmt.log.compacted_log import read_entries
 from tablefmt.log.log_reader import kept_from
-from tablefmt.log.object_names import ENTRIES, entry_key, entry_version, shared_folder_transaction
+from tablefmt.log.object_names import (
+    CHECKPOINTS,
+    ENTRIES,
+    entry_key,
+    entry_version,
+    shared_folder_transaction,
+)
 from tablefmt.model.log_entry import Entry, LogHorizon, OverflowFile
+from tablefmt.snapshot.checkpoint_reader import listed_roots
+from tablefmt.snapshot.checkpoint_root import decode_root
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.store.object_store import Store, StoredObject
+from tablefmt.store.object_store import ROOT_BYTES_MAX, Store, StoredObject
+
+logger = logging.getLogger(__name__)
 
 _BATCH = 1024
 
@@ -87,6 +99,58 @@ def _below(view: LogView) -> Iterator[Entry]:
         if body is not None:
             yield decode(body, version).entry
     yield from (stored.entry for stored in read_entries(store, first, last, last))
+
+
+LOG_PREFIXES = ("deletes/", "_log/side/", "_log/.probe-", "_log/.tmp-")
+"""Prefixes of objects of the log that an entry may name, and of those that none ever names."""
+
+
+def unnamed_log_objects(view: LogView, *, parts: bool) -> Iterator[StoredObject]:
+    """Yield the overflow metadata files, checkpoint parts and left-overs that nothing names.
+
+    The objects are listed before the log is read again, so that no object of a commit in between
+    is among them.
+
+    Args:
+        view: view of the whole log; it is at the newest version afterwards.
+        parts: also read the root of every checkpoint, and look at the parts.
+    """
+    store = view.store
+    found = [one for prefix in LOG_PREFIXES for one in store.list_after(prefix)]
+    stored = [*store.list_after(f"{CHECKPOINTS}parts/")] if parts else []
+    if found:
+        view.refresh()
+        named = frozenset(Named(view).sides.to_pylist())
+        yield from (one for one in found if one.key not in named)
+    if stored:
+        known = parts_of(store, listed_roots(store))
+        yield from (one for one in stored if known is not None and one.key not in known)
+
+
+def parts_of(store: Store, roots: Collection[str]) -> frozenset[str] | None:
+    """Return all parts that checkpoints need; None if one of them has a newer form."""
+    parts: set[str] = set()
+    for key, body in zip(roots, store.get_many(list(roots)), strict=True):
+        if body is None:
+            continue
+        try:
+            root = decode_root(body, key)
+        except (CorruptTableError, UnsupportedFeatureError) as error:
+            if _is_whole(body):
+                # The root is intact, but of a form that this version does not know.
+                return None
+            logger.info("ignoring a damaged checkpoint: %s", error)
+            continue
+        parts |= {part.path for part in (*root.segments, *root.deletes)}
+    return frozenset(parts)
+
+
+def _is_whole(body: bytes) -> bool:
+    try:
+        unseal(body, ROOT_BYTES_MAX)
+    except CorruptTableError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

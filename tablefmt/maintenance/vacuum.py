@@ -7,7 +7,7 @@ Spec: RET-4 .. RET-7, RET-10.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.data.arrow_results import ArrowReport
-from tablefmt.errors import CorruptTableError, InvalidRangeError, UnsupportedFeatureError
+from tablefmt.errors import InvalidRangeError, UnsupportedFeatureError
 from tablefmt.export.table_export import kept_for_copies
-from tablefmt.log.codec import unseal
 from tablefmt.log.log_reader import read_hint
 from tablefmt.log.object_names import CHECKPOINTS, HINT, HISTORY, is_part_key, root_version
 from tablefmt.maintenance.removal_plan import (
@@ -40,7 +39,7 @@ from tablefmt.maintenance.retention import (
     now_of,
     whole_view,
 )
-from tablefmt.maintenance.stored_objects import Named, bytes_of, listed
+from tablefmt.maintenance.stored_objects import Named, bytes_of, listed, parts_of
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.properties import (
@@ -52,9 +51,8 @@ from tablefmt.model.properties import (
 from tablefmt.model.tags import kept_for_tags
 from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.table_context import TableContext
-from tablefmt.snapshot.checkpoint_root import decode_root
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.store.object_store import ROOT_BYTES_MAX, Store
+from tablefmt.store.object_store import Store
 from tablefmt.telemetry import log_event
 
 logger = logging.getLogger(__name__)
@@ -109,7 +107,7 @@ def unneeded(view: LogView, listing: pa.Table, named: Named, limits: RetentionLi
     # A root without a time counts as young.
     roots = {k: modified or limits.now_us for k, modified in times if root_version(k) is not None}
     stay = roots_that_stay(roots, needed)
-    lines = superseded(listing, stay, _parts_of(view.store, sorted(stay)), needed)
+    lines = superseded(listing, stay, parts_of(view.store, sorted(stay)), needed)
     chosen = listing.take(pa.array([at for at, _ in lines], pa.int64()))
     columns = [
         chosen["key"],
@@ -119,32 +117,6 @@ def unneeded(view: LogView, listing: pa.Table, named: Named, limits: RetentionLi
         pa.array([reason for _, reason in lines], pa.string()),
     ]
     return pa.table(columns, schema=CANDIDATES)
-
-
-def _parts_of(store: Store, roots: Collection[str]) -> frozenset[str] | None:
-    """Return all parts that checkpoints need; None if one of them has a newer form."""
-    parts: set[str] = set()
-    for key, body in zip(roots, store.get_many(list(roots)), strict=True):
-        if body is None:
-            continue
-        try:
-            root = decode_root(body, key)
-        except (CorruptTableError, UnsupportedFeatureError) as error:
-            if _is_whole(body):
-                # The root is intact, but of a form that this version does not know.
-                return None
-            logger.info("ignoring a damaged checkpoint: %s", error)
-            continue
-        parts |= {part.path for part in (*root.segments, *root.deletes)}
-    return frozenset(parts)
-
-
-def _is_whole(body: bytes) -> bool:
-    try:
-        unseal(body, ROOT_BYTES_MAX)
-    except CorruptTableError:
-        return False
-    return True
 
 
 NAME = "VACUUM"

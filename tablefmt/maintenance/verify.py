@@ -20,17 +20,23 @@ from tablefmt.log.object_names import entry_version
 from tablefmt.maintenance.derived_checks import hint_problem, history_problems
 from tablefmt.maintenance.file_checks import FileProblem, live_problems, old_problems
 from tablefmt.maintenance.finding_kinds import KINDS
+from tablefmt.maintenance.hold_checks import hold_problems
 from tablefmt.maintenance.log_damage import DamagedLog, inspect_log
 from tablefmt.maintenance.manual_checkpoint import checkpoint_problems
 from tablefmt.maintenance.position_checks import row_problems
-from tablefmt.maintenance.stored_objects import Unnamed, listed, unnamed_files
+from tablefmt.maintenance.stored_objects import (
+    Unnamed,
+    listed,
+    unnamed_files,
+    unnamed_log_objects,
+)
 from tablefmt.model.log_entry import StoredEntry
 from tablefmt.model.tags import PREFIX, tags_of
 from tablefmt.model.times import show_time
 from tablefmt.printable import number_of, printable_lines
 from tablefmt.snapshot.log_opening import check_not_ended, open_log
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.store.object_store import Store
+from tablefmt.store.object_store import Store, StoredObject
 
 SHOWN = 200
 """Findings that the text of a report shows. `to_arrow` has all of them."""
@@ -183,6 +189,13 @@ def verify(
             return Report(store.uri, None, 0, deep, tuple(findings), first_damaged=first)
         view = log.runs[-1]
         findings += _safely(_row_findings(view, None), store)
+    if log is None:
+        # Nobody knows the parts that a damaged root names.
+        parts = deep and all(one.kind != "damaged-checkpoint" for one in findings)
+        findings += [
+            Finding(one.key, "RET-6", _orphan(one), "orphan-log-object")
+            for one in unnamed_log_objects(view, parts=parts)
+        ]
     listing = listed(store, ["data/"])
     unnamed = () if log is not None else unnamed_files(view, listing)
     snapshot = view.snapshot()
@@ -231,6 +244,8 @@ def _log_findings(view: LogView, entries: Sequence[StoredEntry], deep: bool) -> 
         if tag.until is None and tag.version < head.totals.oldest:
             message = f"it names version {tag.version}; the oldest kept is {head.totals.oldest}"
             yield Finding(PREFIX + name, "TAG-2", message, "expired-tag")
+    for kind, problem in hold_problems(view, entries):
+        yield _of_error(problem, kind)
 
 
 def _row_findings(view: LogView, entries: Sequence[StoredEntry] | None) -> Iterator[Finding]:
@@ -278,6 +293,11 @@ def _replayed(view: LogView, log: DamagedLog | None) -> list[tuple[int, int]]:
     """Return the versions that can be replayed, as pairs of first and last."""
     views = [view] if log is None else log.runs
     return [(max(one.base.first, one.timeline.oldest), one.head.version) for one in views]
+
+
+def _orphan(one: StoredObject) -> str:
+    when = show_time(one.modified_us) if one.modified_us else "an unknown time"
+    return f"it is {number_of(one.size, 'byte')} long, written at {when}"
 
 
 def _first_of(log: DamagedLog, findings: Sequence[Finding]) -> int | None:

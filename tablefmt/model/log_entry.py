@@ -6,7 +6,7 @@ Names equal the JSON names in the log where both exist. Spec: ENT-3 .. ENT-8, EN
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Union
@@ -115,6 +115,12 @@ class ProtocolFeatures:
 
     reader: tuple[str, ...] = ()
     writer: tuple[str, ...] = ()
+
+    def plus(self, reader: Iterable[str] = (), writer: Iterable[str] = ()) -> ProtocolFeatures:
+        """Return these features and more, each list without repeats and in order."""
+        return ProtocolFeatures(
+            tuple(sorted({*self.reader, *reader})), tuple(sorted({*self.writer, *writer}))
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -277,3 +278,34 @@ def _rises(values: NDArray[np.int64]) -> bool:
 def _require(condition: bool, problem: str) -> None:
     if not condition:
         raise ValueError(problem)
+
+
+VECTOR_MAGIC = 1681511377
+"""First bytes of a deletion vector of Delta or Iceberg, as a little-endian number."""
+
+VECTOR_FRAME_BYTES = 8
+"""Bytes of the length before a vector, and of the checksum after it."""
+
+
+def framed_positions(held: bytes) -> BitMap64:
+    """Return the positions of Delta's or Iceberg's vector with its length and its checksum (IMP-5).
+
+    The set inside has the portable form of DEL-2.
+
+    Raises:
+        ValueError, struct.error, CorruptEntryError: the bytes are damaged.
+    """
+    body = held[4:-4]
+    if struct.unpack_from(">I", held)[0] != len(body):
+        raise ValueError("its length is not the stored one")
+    if zlib.crc32(body) != struct.unpack(">I", held[-4:])[0]:
+        raise ValueError("its bytes do not match their checksum")
+    return bare_positions(body)
+
+
+def bare_positions(body: bytes) -> BitMap64:
+    """Return the positions of a vector without length and checksum. Raises as
+    `framed_positions`."""
+    if struct.unpack_from("<I", body)[0] != VECTOR_MAGIC:
+        raise ValueError("it is not a deletion vector")
+    return decode_positions(base64.b64encode(body[4:]).decode())

@@ -16,7 +16,10 @@ import numpy as np
 
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError
 from tablefmt.model.argument_checks import checked_mapping, checked_names
+from tablefmt.model.identity_columns import without_identities
+from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import did_you_mean
+from tablefmt.model.tags import without_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,3 +255,8 @@ def export_targets(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Return the formats to which every commit is exported (XPT-12)."""
     given = properties.get("export", "")
     return tuple(name.strip() for name in given.split(",")) if given else ()
+
+
+def plain_properties(metadata: Metadata) -> dict[str, str]:
+    """Return the properties that are neither tags (TAG-1) nor identity columns (IDN-1)."""
+    return without_tags(without_identities(metadata).properties)

@@ -21,6 +21,9 @@ from tablefmt.model.times import MICROS_MAX
 PREFIX = "tag."
 """Prefix of the properties that are tags."""
 
+HOLD = "clone-"
+"""Prefix of the name of a tag that keeps a version for a shallow clone (CLN-4)."""
+
 NAME_MAX = 128
 """Most characters of a name."""
 

@@ -516,4 +516,4 @@ def _with_feature(known: ProtocolFeatures) -> ProtocolFeatures | None:
     """Return the features with `tags`; None if the table has it (VER-4)."""
     if TAGS in known.writer:
         return None
-    return replace(known, writer=tuple(sorted({*known.writer, TAGS})))
+    return known.plus(writer=[TAGS])

@@ -45,8 +45,7 @@ from tablefmt.model.log_entry import (
     ProtocolFeatures,
 )
 from tablefmt.model.partition_fields import partitioned, same_partitioning
-from tablefmt.model.plain_properties import plain_properties
-from tablefmt.model.properties import check_properties
+from tablefmt.model.properties import check_properties, plain_properties
 from tablefmt.model.schema import Schema
 from tablefmt.model.schema_rules import check_comments, check_new_names, checked_comment
 from tablefmt.operations.append import NAME, append_files

@@ -15,7 +15,7 @@ from tablefmt.log.log_reader import kept_from
 from tablefmt.model.argument_checks import checked_limit
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.log_entry import Entry, StoredEntry
-from tablefmt.model.plain_properties import plain_properties
+from tablefmt.model.properties import plain_properties
 from tablefmt.session.table_context import TableContext
 
 _TEXT_MAP = pa.map_(pa.string(), pa.string())

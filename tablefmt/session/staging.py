@@ -25,7 +25,13 @@ from tablefmt.errors import (
 )
 from tablefmt.expressions.generated_columns import features_for
 from tablefmt.model.content_hashes import without_run
-from tablefmt.model.log_entry import AddedFiles, DerivedFrom, OperationClass
+from tablefmt.model.log_entry import (
+    AddedFiles,
+    DerivedFrom,
+    Operation,
+    OperationClass,
+    ProtocolFeatures,
+)
 from tablefmt.model.properties import DECISIVE, get_property, transaction_seconds
 from tablefmt.session.commit_options import CommitOptions, application_of
 from tablefmt.session.commit_result import Commit
@@ -381,6 +387,34 @@ def commit_with_retries(
                 transaction=staged.transaction,
                 attempt=attempt + 1,
             )
+
+
+def require_features(
+    context: TableContext, needed: Callable[[ProtocolFeatures], ProtocolFeatures]
+) -> None:
+    """Require readers and writers that know more features, by a commit of its own (VER-4).
+
+    Args:
+        context: the table.
+        needed: returns all features for those that the table has. The same: there is no commit.
+
+    Raises:
+        Errors of `commit_with_retries`.
+    """
+
+    def stage(head: Head, txn: TransactionSnapshot) -> Staged | None:
+        wanted = needed(head.protocol)
+        if wanted == head.protocol:
+            return None
+        return Staged(
+            transaction=txn.transaction,
+            operation=Operation(name="UPGRADE PROTOCOL", cls=OperationClass.PROTOCOL),
+            written_under=txn.metadata,
+            read_version=txn.version,
+            protocol=wanted,
+        )
+
+    commit_with_retries(context, stage)
 
 
 def check_cursor(context: TableContext, staged: Staged, derived: DerivedFrom) -> None:

@@ -34,7 +34,7 @@ from tablefmt.model.cached_property import cached_property
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.identity_columns import identity_texts
 from tablefmt.model.log_entry import OWN, PARTITIONING, Metadata
-from tablefmt.model.plain_properties import plain_properties
+from tablefmt.model.properties import plain_properties
 from tablefmt.model.schema import Field
 from tablefmt.model.times import Time
 from tablefmt.session.table_context import TableContext

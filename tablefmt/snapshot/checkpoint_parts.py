@@ -45,9 +45,8 @@ from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_columns import typed_bounds
 from tablefmt.snapshot.segment_reuse import members
 from tablefmt.snapshot.segments import FileColumns, Mask, Places
-from tablefmt.store.buffers import lent
+from tablefmt.store.buffers import PositionedReader, lent
 from tablefmt.store.object_store import KeyNotFoundError, Range, Store
-from tablefmt.store.positioned_reader import PositionedReader
 
 if TYPE_CHECKING:
     from typing_extensions import Self

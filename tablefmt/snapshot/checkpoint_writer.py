@@ -255,7 +255,7 @@ def _deletes(
         return (), []
     deltas, version = state.files.all_deltas, state.head.version
     old = before.root.deletes if before is not None else ()
-    since = before.root.head.version if before is not None and old else -1
+    since = -1 if before is None else before.root.head.version
     says = deltas.takes & (deltas.version <= version)
     fresh = says & (deltas.version > since)
     fresh[fresh] = members(deltas.file[fresh], ids)

@@ -13,17 +13,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
-from tablefmt.store.cloud_answers import AZURE
+from tablefmt.store.cloud_answers import AZURE, Failure
 from tablefmt.store.cloud_options import AZURE_OPTIONS, completed, given_options, public_options
 from tablefmt.store.cloud_store import (
-    PARALLEL,
     TIMEOUT_SECONDS,
     CloudStore,
     KeptClients,
     Parts,
+    prepared,
 )
 from tablefmt.store.object_store import ENTRY_BYTES_MAX, TooLong
-from tablefmt.store.request_failures import Failure
 
 try:
     import requests
@@ -358,12 +357,7 @@ def _credential(options: Mapping[str, Any]) -> Any:
 
 
 def _new_client(address: str, container: str, options: Mapping[str, Any]) -> Any:
-    session = requests.Session()
-    session.auth = _as_it_is  # else a .netrc file would replace the credentials
-    for scheme in ("https://", "http://"):
-        session.mount(
-            scheme, requests.adapters.HTTPAdapter(pool_connections=4, pool_maxsize=PARALLEL)
-        )
+    session = prepared(requests.Session())
     seconds = options.get("timeout", TIMEOUT_SECONDS)
     try:
         return ContainerClient(
@@ -385,10 +379,6 @@ def _new_client(address: str, container: str, options: Mapping[str, Any]) -> Any
             f"the Azure client refuses the storage options ({type(error).__name__}). Check the "
             "account and its key."
         ) from None
-
-
-def _as_it_is(request: Any) -> Any:
-    return request
 
 
 def _reopen(

@@ -1,14 +1,63 @@
-"""Meaning of answers of Google Cloud Storage and Azure, by HTTP status and error code. Pure.
+"""Requests that failed, on every store, and the answers of Google Cloud Storage and Azure. Pure.
 
-The text of a message never decides. Spec: STO-4 .. STO-6 and the table of spec/store.md.
+HTTP status and error code decide, never the text of a message. Spec: STO-4 .. STO-6 and the table
+of spec/store.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 
 from tablefmt.store.object_store import Cause, Exists, NoAnswer, PutReply, Refused
-from tablefmt.store.request_failures import Failure, explain_status
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One request that did not end in 2xx.
+
+    Attributes:
+        status: HTTP status; 0 if no answer came.
+        code: error code in the answer's body; the exception's class if no answer came.
+        resent: True if the SDK sent the request more than once.
+        never_sent: True if it failed before the first byte was sent.
+    """
+
+    status: int
+    code: str
+    resent: bool
+    never_sent: bool
+    date: str | None = None
+
+
+def date_to_us(date: str | None) -> int | None:
+    """Return microseconds since 1970 for an HTTP date; None if it cannot be parsed."""
+    if not date:
+        return None
+    try:
+        return int(parsedate_to_datetime(date).timestamp()) * 1_000_000
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def shown_status(failure: Failure) -> str:
+    """Return the status and the code of an answer, for a message."""
+    status, code = failure.status, failure.code
+    return f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
+
+
+def explain_status(status: int, shown: str) -> str:
+    """Return the clause for a status that has one meaning on every store."""
+    if status == 501:
+        return (
+            f"the store does not support this request; use a store with conditional writes "
+            f"({shown})"
+        )
+    if status in (429, 503):
+        return f"the store asks to slow down ({shown}); try again later"
+    if status == 409:
+        return f"another request for this key is in progress ({shown}); try again"
+    return f"the store answered {shown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +107,7 @@ class Dialect:
             return f"no usable credentials were found ({code}); {self.remedy}"
         if status == 0:
             return f"no answer came ({code}); check the endpoint and the network"
-        shown = f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
+        shown = shown_status(failure)
         if status == 404:
             return (
                 f"the {self.place} {bucket!r} does not exist; create it or check its name ({shown})"

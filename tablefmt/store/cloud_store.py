@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 from tablefmt.errors import StoreError
+from tablefmt.store.cloud_answers import Failure
 from tablefmt.store.forks import ForkedLock, renew_after_fork
 from tablefmt.store.listing_order import start_after
 from tablefmt.store.object_store import (
@@ -30,7 +31,6 @@ from tablefmt.store.object_store import (
     most_of,
 )
 from tablefmt.store.remote_store import RemoteStore
-from tablefmt.store.request_failures import Failure
 from tablefmt.store.store_traits import CloudAccess, Scheme
 
 _Result = TypeVar("_Result")
@@ -283,12 +283,7 @@ class CloudStore(RemoteStore):
             check_key(key)
         return self._all(lambda key: _or_none(lambda: self.get(key)), keys)
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Send one ranged GET. An empty range still checks that the object exists."""
-        check_range(start, length)
-        if length == 0:
-            self.size(key)
-            return b""
+    def _get_range(self, key: str, start: int, length: int) -> bytes:
         name = self._key(key)
         return self._run("read", key, lambda: self._fetch_range(name, start, length), Request.GET)
 
@@ -332,6 +327,19 @@ class CloudStore(RemoteStore):
                 yield StoredObject(name[len(self._start) :], size, modified_us)
             if not token:
                 return
+
+
+def prepared(session: Any) -> Any:
+    """Return a session of `requests` with its own credentials and enough connections."""
+    session.auth = _as_it_is  # else a .netrc file would replace the credentials
+    for scheme in ("https://", "http://"):
+        adapter = type(session.get_adapter(scheme))
+        session.mount(scheme, adapter(pool_connections=4, pool_maxsize=PARALLEL))
+    return session
+
+
+def _as_it_is(request: Any) -> Any:
+    return request
 
 
 def _or_none(work: Callable[[], bytes]) -> bytes | None:

@@ -17,8 +17,8 @@ from typing import Any
 from fsspec import AbstractFileSystem
 
 from tablefmt.errors import StoreError
+from tablefmt.store.buffers import PositionedReader
 from tablefmt.store.object_store import Store
-from tablefmt.store.positioned_reader import PositionedReader
 
 SCHEME = "tablefmt"
 

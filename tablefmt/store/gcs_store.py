@@ -15,18 +15,17 @@ from typing import Any
 from urllib.parse import quote
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
-from tablefmt.store.cloud_answers import GOOGLE
+from tablefmt.store.cloud_answers import GOOGLE, Failure
 from tablefmt.store.cloud_options import GOOGLE_OPTIONS, completed, given_options, public_options
 from tablefmt.store.cloud_store import (
     OUTPUT_PART_BYTES,
-    PARALLEL,
     TIMEOUT_SECONDS,
     CloudStore,
     KeptClients,
     Parts,
+    prepared,
 )
 from tablefmt.store.object_store import Request, TooLong
-from tablefmt.store.request_failures import Failure
 
 try:
     import requests
@@ -351,17 +350,7 @@ def _address(endpoint: Any) -> str:
 
 def _new_session(options: Mapping[str, Any]) -> Any:
     credentials = _credentials(options)
-    session = requests.Session() if credentials is None else AuthorizedSession(credentials)
-    session.auth = _as_it_is  # else a .netrc file would replace the credentials
-    for scheme in ("https://", "http://"):
-        session.mount(
-            scheme, requests.adapters.HTTPAdapter(pool_connections=4, pool_maxsize=PARALLEL)
-        )
-    return session
-
-
-def _as_it_is(request: Any) -> Any:
-    return request
+    return prepared(requests.Session() if credentials is None else AuthorizedSession(credentials))
 
 
 def _credentials(options: Mapping[str, Any]) -> Any:

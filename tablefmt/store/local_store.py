@@ -53,7 +53,7 @@ from tablefmt.store.object_store import (
     Range,
     Refused,
     Request,
-    Store,
+    ServerlessStore,
     StoredObject,
     Tally,
     Written,
@@ -61,7 +61,7 @@ from tablefmt.store.object_store import (
     check_prefix,
     check_range,
 )
-from tablefmt.store.store_traits import Access, Traits
+from tablefmt.store.store_traits import Traits
 
 _OUTPUT_BUFFER_BYTES = 1 << 20
 _SYNC_THREADS = 8
@@ -74,7 +74,7 @@ delays other writers no longer than this.
 """
 
 
-class LocalStore:
+class LocalStore(ServerlessStore):
     """Objects as files below `path`. The first write creates the directory.
 
     A create costs one fsync of the file and one of its directory, about 300 µs together.
@@ -364,28 +364,6 @@ class LocalStore:
                     continue
             if stat.S_ISREG(status.st_mode):
                 yield StoredObject(key, status.st_size, status.st_mtime_ns // 1000)
-
-    def access(self) -> Access:
-        """Return no settings: a path is enough."""
-        return Access()
-
-    def folder(self, root: str) -> Store | None:
-        """Return None: no folder outside the root is allowed."""
-        return None
-
-    def abort_upload(self, key: str, upload: str) -> None:
-        """Do nothing: a disk has no uploads."""
-
-    def delete_folder_marker(self, folder: str) -> None:
-        """Do nothing: a disk has no folder markers."""
-
-    def with_credentials(self) -> LocalStore:
-        """Return this store: it needs no credentials."""
-        return self
-
-    def portable_options(self) -> Mapping[str, Any]:
-        """Return no options: this store needs no credentials."""
-        return {}
 
     def open_file(self, key: str) -> pa.NativeFile | None:
         """Open the file without following links, and give Arrow the open file instead of its

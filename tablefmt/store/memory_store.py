@@ -23,8 +23,8 @@ from tablefmt.store.object_store import (
     PutReply,
     Range,
     Request,
+    ServerlessStore,
     SharedEntries,
-    Store,
     StoredObject,
     Tally,
     TooLong,
@@ -34,7 +34,7 @@ from tablefmt.store.object_store import (
     check_range,
     most_of,
 )
-from tablefmt.store.store_traits import Access, Traits
+from tablefmt.store.store_traits import Traits
 
 # fsspec keeps one dictionary for the whole process, so one lock guards it.
 _LOCK = ForkedLock()
@@ -50,7 +50,7 @@ class _SharedMemory(MemoryFileSystem):  # type: ignore[misc]
         return io.BytesIO(opened.getvalue()) if mode == "rb" else opened
 
 
-class MemoryStore:
+class MemoryStore(ServerlessStore):
     """Objects below `memory://name`. Two stores of one name in one process share their objects."""
 
     def __init__(self, name: str, *, unsafe_single_writer: bool = False) -> None:
@@ -175,28 +175,6 @@ class MemoryStore:
         """Check the keys. Memory has nothing to make durable."""
         for key in keys:
             check_key(key)
-
-    def access(self) -> Access:
-        """Return no settings: no other process can reach the objects."""
-        return Access()
-
-    def folder(self, root: str) -> Store | None:
-        """Return None: no folder outside the root is allowed."""
-        return None
-
-    def abort_upload(self, key: str, upload: str) -> None:
-        """Do nothing: memory has no uploads."""
-
-    def delete_folder_marker(self, folder: str) -> None:
-        """Do nothing: memory has no folder markers."""
-
-    def with_credentials(self) -> MemoryStore:
-        """Return this store: it needs no credentials."""
-        return self
-
-    def portable_options(self) -> Mapping[str, Any]:
-        """Return no options: this store needs no credentials."""
-        return {}
 
     def open_file(self, key: str) -> pa.NativeFile | None:
         """Open a copy of the object."""

@@ -17,13 +17,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import IO, Any, Literal, Protocol, TypeAlias, Union
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union
 
 import pyarrow as pa
 
 from tablefmt.errors import StoreError, TablefmtError
 from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.store_traits import Access, Traits
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _MIB = 1 << 20
 _NUMBER, _NONCE = r"\d{20}", r"[0-9a-f]{32}"
@@ -444,6 +447,32 @@ class Store(Protocol):
 
         It costs no request. A local store creates a file without a name.
         """
+
+
+class ServerlessStore:
+    """The part of `Store` that is the same without a server: no credentials and no uploads."""
+
+    def access(self) -> Access:
+        """Return no settings: a path is enough, or no other process can reach the objects."""
+        return Access()
+
+    def folder(self, root: str) -> Store | None:
+        """Return None: no folder outside the root is allowed."""
+        return None
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Do nothing: there are no uploads."""
+
+    def delete_folder_marker(self, folder: str) -> None:
+        """Do nothing: there are no folder markers."""
+
+    def with_credentials(self) -> Self:
+        """Return this store: it needs no credentials."""
+        return self
+
+    def portable_options(self) -> Mapping[str, Any]:
+        """Return no options: this store needs no credentials."""
+        return {}
 
 
 def check_range(start: int, length: int) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tablefmt.errors import StoreError
 from tablefmt.store.clocks import elapsed, wall_us
+from tablefmt.store.cloud_answers import Failure, date_to_us
 from tablefmt.store.listing_order import in_order
 from tablefmt.store.object_store import (
     KeyNotFoundError,
@@ -27,8 +28,8 @@ from tablefmt.store.object_store import (
     Written,
     check_key,
     check_prefix,
+    check_range,
 )
-from tablefmt.store.request_failures import Failure, date_to_us
 from tablefmt.store.shared_commit_queue import shared_queue_turn
 from tablefmt.store.store_traits import Scheme, Traits
 
@@ -105,6 +106,14 @@ class RemoteStore(ABC):
         """Yield the objects below a prefix in the server's order; some keys too many are fine."""
 
     @abstractmethod
+    def size(self, key: str) -> int:
+        """Send one request for the length."""
+
+    @abstractmethod
+    def _get_range(self, key: str, start: int, length: int) -> bytes:
+        """Send one ranged GET. A range after the end is empty."""
+
+    @abstractmethod
     def _remove_marker(self, folder: str) -> None:
         """Delete the object whose name is `folder` and a slash."""
 
@@ -156,6 +165,14 @@ class RemoteStore(ABC):
         except Exception as error:
             return self.answers.put_reply(self._decoded(error), self._bucket)
         return Written()
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Send one ranged GET. An empty range still checks that the object exists."""
+        check_range(start, length)
+        if length == 0:
+            self.size(key)
+            return b""
+        return self._get_range(key, start, length)
 
     @contextmanager
     def open_output(self, key: str) -> Iterator[IO[bytes]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tablefmt.store.cloud_answers import Failure, explain_status, shown_status
 from tablefmt.store.object_store import Cause, Exists, NoAnswer, PutReply, Refused, TooLong
-from tablefmt.store.request_failures import Failure, explain_status
 
 # Errors that are raised before anything is sent.
 _NEVER_SENT = {
@@ -159,7 +159,7 @@ def explain(failure: Failure, bucket: str) -> str:
         return f"{_BAD_ANSWER[code]} ({code})"
     if status == 0:
         return f"no answer came ({code}); check the endpoint and the network"
-    shown = f"HTTP {status}" + (f", {code}" if code and code != str(status) else "")
+    shown = shown_status(failure)
     if code == "NoSuchUpload":
         return f"the upload no longer exists; write the object again ({shown})"
     if code == "NoSuchBucket":

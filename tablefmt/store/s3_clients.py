@@ -19,7 +19,7 @@ from botocore.utils import determine_content_length
 from fsspec.config import apply_config
 from fsspec.utils import tokenize
 
-from tablefmt.store.request_failures import Failure
+from tablefmt.store.cloud_answers import Failure
 from tablefmt.store.s3_answers import RequestFailedError, failure_of
 
 ASK_FROM_BYTES = 1 << 20

@@ -20,6 +20,7 @@ from fsspec.config import apply_config
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
 from tablefmt.store import s3_answers
+from tablefmt.store.cloud_answers import Failure
 from tablefmt.store.listing_order import start_after
 from tablefmt.store.object_store import (
     KeyNotFoundError,
@@ -31,7 +32,6 @@ from tablefmt.store.object_store import (
     most_of,
 )
 from tablefmt.store.remote_store import RemoteStore
-from tablefmt.store.request_failures import Failure
 from tablefmt.store.s3_access import S3Access, resolved_options, s3_access
 from tablefmt.store.s3_answers import body_of, date_of, failure_of, is_absent
 from tablefmt.store.s3_options import s3fs_options
@@ -313,12 +313,7 @@ class S3Store(RemoteStore):
             return whole
         raise AssertionError("unreachable")
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Send one ranged GET. An empty range still checks that the object exists."""
-        check_range(start, length)
-        if length == 0:
-            self.size(key)
-            return b""
+    def _get_range(self, key: str, start: int, length: int) -> bytes:
         name = self._key(key)
         header = f"bytes={start}-{start + length - 1}"
 

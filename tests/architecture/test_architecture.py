@@ -106,7 +106,6 @@ IMPURE = {"time", "random", "secrets", "os", "io", "socket", "threading", "subpr
 # (module, what it may import all the same, because)
 ALLOWED = {
     ("tablefmt.table", "os"),  # os.PathLike, for a type alone
-    ("tablefmt.inspection.table_report", "os"),  # the same
     ("tablefmt.inspection.explained_table", "os"),  # the same
     ("tablefmt.commit.commit_queue", "os"),  # os.getpid: a forked child has a queue of its own
 }

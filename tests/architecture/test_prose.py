@@ -22,7 +22,8 @@ PACKAGES = tuple(
 )
 
 CLEAN_PAGES = (
-    *("README.md", ".github/CHANGELOG.md", ".github/CONTRIBUTING.md", "benchmarks/README.md"),
+    *("README.md", ".github/CHANGELOG.md", ".github/CONTRIBUTING.md"),
+    *("benchmarks/README.md", "benchmarks/running.md"),
     *("spec/matrices/README.md", "spec/examples/entry.md"),
     *(
         page.relative_to(ROOT).as_posix()

@@ -24,14 +24,14 @@ OF_NO_PACKAGE = {
     "table": "what holds for every verb",
 }
 TESTED_THROUGH_OTHERS = {
-    "cli": "log_commands maintenance_commands store_commands table_commands",
+    "cli": "log_commands maintenance_commands table_commands",
     "commit": "concurrent_commits environment restore_plan",
     "compat/delta": "delta_table tables",
     "compat/deltalake": "deltalake_arguments deltalake_table",
     "compat/pyiceberg": "pyiceberg_catalog pyiceberg_table",
     "compat": "translation",
     "data": (
-        "arrow_results assigned_values bound_checks clustering_order column_cast data_writer "
+        "arrow_results assigned_values clustering_order column_cast data_writer "
         "file_prefetch file_rewrite generated_values identity_values imported_files "
         "partition_membership"
     ),
@@ -47,7 +47,7 @@ TESTED_THROUGH_OTHERS = {
     ),
     "imports": (
         "clone_fit clone_plan clone_replacement delta_log file_copies partition_values "
-        "roaring_blobs source source_columns source_description"
+        "source source_columns source_description"
     ),
     "inspection": "explained_table",
     "log": "entry_columns entry_json metadata_json",
@@ -56,7 +56,7 @@ TESTED_THROUGH_OTHERS = {
     ),
     "model": (
         "argument_checks argument_names cached_property clustering_columns features "
-        "identity_columns import_layouts partition_fields partitionings plain_properties "
+        "identity_columns import_layouts partition_fields partitionings "
         "scalar_values tags times"
     ),
     "operations": "alterations describe merge merge_matches prepared_merge",
@@ -79,8 +79,8 @@ TESTED_THROUGH_OTHERS = {
     "spark/statements": "alter_table frame_reads",
     "spark/streams": "stream_files",
     "store": (
-        "cloud_options forks fsspec_filesystem import_roots listing_order positioned_reader "
-        "remote_store request_failures restored_root s3_access store_traits"
+        "cloud_options forks fsspec_filesystem import_roots listing_order "
+        "remote_store s3_access store_traits"
     ),
     "testing": (
         "contract faults random_conditions random_statements reference_model schedules "

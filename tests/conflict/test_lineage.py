@@ -263,3 +263,20 @@ def test_runs_of_one_input_meet_in_one_output() -> None:
     for lost in (1, 3, 8):
         with pytest.raises(CorruptEntryError, match="loses rows of file 1"):
             place_all(entry, moves, 1, BitMap64([lost]))
+
+
+def test_a_compaction_takes_over_outputs_of_its_own_inputs_alone() -> None:
+    """CFL-16: another group of the concurrent compaction does not prevent it."""
+    world = World(Level("transaction"), [[(name, 0, 0, 0)] for name in range(5)])
+    files = world.files(world.version)
+    mine = world.compact(MAJOR, [[files[0], files[1], files[4]]])
+    assert world.commit(world.compact(MINOR, [files[:2], files[2:4]])) is None
+    assert world.follow(mine) is None
+    (group,) = mine.mine.groups
+    assert sorted(row for _, (rows,) in [(0, rows_of(world, group.outputs))] for row in rows) == [
+        (name, 0, 0, 0) for name in (0, 1, 4)
+    ]
+    other = world.compact(MAJOR, [[files[0], files[4]]], version=world.version - 1)
+    found = world.follow(other)
+    assert found is not None
+    assert found.rule == "CFL-16"

@@ -20,6 +20,7 @@ from tablefmt.data.column_bounds import (
     file_bounds,
     nan_counts,
     stats_columns,
+    stats_problem,
 )
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.schema import (
@@ -51,6 +52,8 @@ def bounds(array: pa.Array, kind: Type, *, metadata: dict[bytes, bytes] | None =
     schema = one(kind)
     found = file_bounds(pq.ParquetFile(out).metadata, schema, schema.fields)
     orjson.dumps(found)
+    several = FooterBounds(schema.fields)
+    assert [several.of(pq.ParquetFile(out).metadata) for _ in range(2)] == [found] * 2
     return {name.removesuffix(".7"): value for name, value in found.items()}
 
 
@@ -65,6 +68,12 @@ def bounds(array: pa.Array, kind: Type, *, metadata: dict[bytes, bytes] | None =
          {"lower": -128, "upper": 5, "nulls": 0}),
         (pa.array([1, 200], pa.int32()), Primitive("byte"), {"nulls": 0}),
         (pa.array([1, 2**32 - 1], pa.uint32()), Primitive("integer"), {"nulls": 0}),
+        (pa.array([b"m"]), Primitive("string"), {"nulls": 0}),
+        (pa.array(["m"]), Primitive("binary"), {"nulls": 0}),
+        (pa.array([b"m"], pa.binary(1)), Primitive("binary"), {"nulls": 0}),
+        (pa.array([7], pa.int32()), Primitive("date"), {"nulls": 0}),
+        (pa.array([7], pa.int64()), Primitive("boolean"), {"nulls": 0}),
+        (pa.array([1.5]), Primitive("float"), {"nulls": 0}),
         (pa.array([True, False]), Primitive("boolean"),
          {"lower": False, "upper": True, "nulls": 0}),
         (pa.array([0.0, -0.0]), Primitive("double"), {"lower": -0.0, "upper": 0.0, "nulls": 0}),
@@ -88,6 +97,8 @@ def bounds(array: pa.Array, kind: Type, *, metadata: dict[bytes, bytes] | None =
          {"lower": -1000, "upper": 1000, "nulls": 0}),
         (pa.array([-1, 1001], pa.timestamp("ns")), Primitive("timestamp_ntz"),
          {"lower": -1, "upper": 2, "nulls": 0}),
+        (pa.array([-1_000_000_001, 1_000_000_001], pa.timestamp("ns")),
+         Primitive("timestamp_ntz"), {"lower": -1_000_001, "upper": 1_000_001, "nulls": 0}),
         (pa.array(["b", "a" * 40, "b" * 32 + "\U0010ffff"]), Primitive("string"),
          {"lower": "a" * 32, "upper": "b" * 31 + "c", "nulls": 0}),
         (pa.array(["\U0010ffff" * 33]), Primitive("string"),
@@ -110,6 +121,14 @@ def test_bounds_hold_all_values(array: pa.Array, kind: Type, expected: dict[str,
         if "NaN" in str(array).replace("nan", "NaN") and how:
             exact = {"nulls": "0"}  # the row group of NaN alone has no bounds
         assert {key: repr(value) for key, value in found.items()} == exact
+
+
+@pytest.mark.parametrize(("value", "known"), [("9.99", True), ("10.00", False)])
+def test_a_decimal_beyond_the_columns_type_has_no_bounds(value: str, known: bool) -> None:
+    """PRN-12: a file may have more digits than the column."""
+    for number in (D(value), -D(value)):
+        found = bounds(pa.array([number], pa.decimal128(9, 2)), Decimal(3, 2))
+        assert ("lower" in found, "upper" in found, found["nulls"]) == (known, known, 0)
 
 
 @pytest.mark.parametrize("as_integer", [True, False])
@@ -202,6 +221,11 @@ def test_stats_columns_are_the_first_flat_ones_or_those_named() -> None:
         with pytest.raises(SchemaMismatchError) as caught:
             stats_columns(schema, wrong)
         assert caught.value.columns == [wrong.split(",")[-1]]
+        said = "does not exist" if wrong == "nope" else "is nested and has no bounds"
+        assert said in str(caught.value)
+        assert str(stats_problem(schema, {"statsColumns": wrong})) == str(caught.value)
+    assert stats_problem(schema, {"statsColumns": "c1"}) is None
+    assert stats_problem(schema, {}) is None
 
 
 def test_nan_counts_are_of_float_columns_alone() -> None:

@@ -9,7 +9,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import orjson
 import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,8 +19,6 @@ from polars import col
 import tablefmt
 import tablefmt.polars
 from tablefmt import errors
-from tablefmt.log.codec import seal
-from tablefmt.log.object_names import entry_key
 from tests.data.test_known_values import partitioned_by_what_came_later, without_columns
 from tests.engines.places import (
     BEYOND_POLARS,
@@ -33,6 +30,7 @@ from tests.engines.places import (
     golden,
     shown,
 )
+from tests.engines.test_claimed_pages import put_unchecked
 from tests.s3server import S3Server
 from tests.system.page_headers import headers, struct_bytes
 from tests.tables import rows
@@ -266,11 +264,6 @@ def test_a_page_at_which_polars_panics_is_damage(tmp_path: Path) -> None:
     encoding[2] = 1
     made = struct_bytes(fields)
     assert len(made) == end - begin
-    file.write_bytes(body[:begin] + made + body[end:])
-    entry = orjson.loads((path / entry_key(1)).read_bytes())
-    del entry["checksum"], entry["add"]["footer"]
-    entry["add"]["size"] = [len(body)]
-    entry["totals"]["bytes"] = len(body)
-    (path / entry_key(1)).write_bytes(seal(entry))
+    put_unchecked(path, file, body[:begin] + made + body[end:])
     with pytest.raises(errors.CorruptDataError, match="polars cannot read a page"):
         tablefmt.polars.scan(path).collect()

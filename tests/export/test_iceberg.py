@@ -28,6 +28,7 @@ from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.export import shapes
 from tests.export.iceberg_readers import DuckDBIceberg, Polars, PyIceberg, metadata_file
+from tests.export.test_export_run import assert_puts_per_commit
 from tests.tables import handle, memory, new_table, rows
 
 Read = Callable[[str, int], pa.Table]
@@ -296,13 +297,7 @@ def test_requests_of_a_commit() -> None:
     counted = CountingStore(memory())
     table = new_table(counted)
     warm = exporter(counted)
-    warm.run(table.context.view)
-    for number in range(3):
-        table.append(rows(number))
-        before = counted.tally.sums()
-        assert warm.run(table.context.view).written == 1
-        after = counted.tally.sums()
-        assert {k: after[k] - before[k] for k in after if after[k] != before[k]} == {Request.PUT: 4}
+    assert_puts_per_commit(table, counted, warm, 4)
     table.delete("id = 1")
     assert puts(counted, lambda: warm.run(table.context.view))[0] in (4, 5, 6)
     table.append(rows(50, 51, 52))

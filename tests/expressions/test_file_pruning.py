@@ -17,6 +17,7 @@ from tablefmt.data.column_bounds import file_bounds, nan_counts
 from tablefmt.expressions.file_pruning import decided_by_partitions, may_match, partition_match
 from tablefmt.expressions.predicate import (
     Comparison,
+    Constant,
     In,
     IsNaN,
     IsNull,
@@ -195,6 +196,9 @@ FILES = pa.table(
 @pytest.mark.parametrize(
     ("predicate", "kept"),
     [
+        (Constant(True), "111111"),
+        (Constant(False), "000000"),
+        (Constant(None), "000000"),
         (Comparison(LONG, "=", 5), "010010"),
         (Comparison(LONG, "!=", 5), "100110"),
         (Comparison(LONG, "<", 2), "100110"),
@@ -213,6 +217,10 @@ FILES = pa.table(
         (Comparison(DOUBLE, ">", 3.0), "001110"),
         (Comparison(DOUBLE, "<", 0.0), "100000"),
         (Comparison(DOUBLE, "=", math.nan), "001110"),
+        (Comparison(DOUBLE, "<=>", math.nan), "001110"),
+        (Comparison(DOUBLE, ">=", math.nan), "001110"),
+        (Comparison(DOUBLE, "<=", math.nan), "111110"),
+        (Comparison(DOUBLE, "!=", math.nan), "110110"),
         (Comparison(DOUBLE, "<", math.nan), "110110"),
         (Comparison(DOUBLE, ">", math.nan), "000000"),
         (In(DOUBLE, (math.nan, 6.0)), "001110"),
@@ -280,6 +288,72 @@ def test_files_without_rows_and_counts_of_nan() -> None:
     assert kept(Comparison(DOUBLE, "=", 1.5)) == "0000111"
     assert kept(Comparison(DOUBLE, "<", 1.5)) == "0000111"
     assert kept(Comparison(DOUBLE, ">", 1.5)) == "0110111"
+
+
+def value_of(field: Field) -> Any:
+    """Values of a column in the order of numbers."""
+    return "{:02}".format if field == TEXT else int
+
+
+def bounds_of_every_kind(field: Field) -> pa.Table:
+    """Files with each pair of bounds from 0 to 45, known or not, in the right order or crossed."""
+    sides = [None, *map(value_of(field), range(0, 46, 3))]
+    pairs = [(low, high) for low in sides for high in sides]
+    kind = {LONG: pa.int64(), DOUBLE: pa.float64(), TEXT: pa.string()}[field]
+    count = len(pairs)
+    columns = {
+        "rows": pa.array([5] * count, pa.int64()),
+        f"lower.{field.id}": pa.array([low for low, _ in pairs], kind),
+        f"upper.{field.id}": pa.array([high for _, high in pairs], kind),
+        f"nulls.{field.id}": pa.array([0] * count, pa.int64()),
+        f"nans.{field.id}": pa.array([at % 2 for at in range(count)], pa.int64()),
+    }
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize("field", [LONG, DOUBLE, TEXT], ids=["long", "double", "string"])
+@pytest.mark.parametrize("dropped", ["", "lower", "upper", "both"])
+def test_many_values_are_the_same_as_each_of_them(field: Field, dropped: str) -> None:
+    """PRN-6: IN with more than 16 values keeps what one of the comparisons keeps."""
+    files = bounds_of_every_kind(field)
+    sides = {"": (), "both": ("lower", "upper")}.get(dropped, (dropped,))
+    files = files.drop_columns([f"{side}.{field.id}" for side in sides])
+    values: list[Any] = [*range(7, 41, 2), None]
+    lists = [values, values[::-1], [*range(7), *range(46, 60)], [7, *range(50, 70), 7]]
+    if field == DOUBLE:
+        lists += [[*values, NAN], [*map(float, range(17))], [0.5 + at for at in range(4, 30)]]
+    elif field == TEXT:
+        lists = [[v if v is None else f"{v:02}" for v in each] for each in lists]
+    for several in (files, pa.concat_tables([files.slice(0, 90), files.slice(90)])):
+        for each in lists:
+            singles = [
+                may_match(Comparison(field, "=", value), several, frozenset())
+                for value in each
+                if value is not None
+            ]
+            found = may_match(In(field, tuple(each)), several, frozenset())
+            assert found.tolist() == np.any(singles, axis=0).tolist()
+
+
+def test_a_count_below_zero_is_no_count() -> None:
+    """PRN-6: it is unknown; zero NULLs, in contrast, prove something."""
+    files = pa.table(
+        {
+            "rows": pa.array([3, -1, -7, 3, 3], pa.int64()),
+            "nulls.1": pa.array([0, 0, -7, -1, -2], pa.int64()),
+            "nulls.2": pa.array([3, -1, -7, 0, -4], pa.int64()),
+            "nans.2": pa.array([0, -1, -7, 3, 7], pa.int64()),
+        }
+    )
+
+    def kept(predicate: Predicate) -> str:
+        return "".join("01"[int(m)] for m in may_match(predicate, files, frozenset()))
+
+    assert kept(IsNull(LONG)) == "00111"
+    assert kept(Not(IsNull(LONG))) == "11111"
+    assert kept(Not(IsNull(DOUBLE))) == "01111"
+    assert kept(Comparison(DOUBLE, "=", 1.0)) == "01101"
+    assert kept(Not(IsNaN(DOUBLE))) == "11101"
 
 
 def test_partition_match_refuses_what_partitions_do_not_decide() -> None:

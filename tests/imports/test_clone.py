@@ -149,7 +149,7 @@ def test_a_clone_of_a_clone_of_imported_files(tmp_path: Path, shallow: bool) -> 
         for root in roots:
             with pytest.raises(UnsupportedFeatureError, match="import_roots"):
                 reopened(third, *(r for r in roots if r != root)).to_arrow()
-        with pytest.raises(InvalidArgumentError, match=r"hold=True keeps files of the table"):
+        with pytest.raises(InvalidArgumentError, match=r"hold=True sets a tag on the table"):
             second.clone(tmp_path / "x", hold=True)
     else:
         for root in roots:

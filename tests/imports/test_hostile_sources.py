@@ -186,7 +186,7 @@ def test_a_name_that_a_store_does_not_list_is_refused(tmp_path: Path, kind: str)
     write(path / "a.parquet", {"x": [1]})
     write(other / "o.parquet", {"x": [2]})
     UNLISTED[kind](path, other)
-    check_refused(path, None, (UnsupportedFeatureError, r"is a link or no regular file"))
+    check_refused(path, None, (UnsupportedFeatureError, r"is a link or another special file"))
 
 
 def test_a_commit_that_is_a_link_is_not_left_out(tmp_path: Path) -> None:

@@ -34,9 +34,9 @@ from tablefmt.store.object_store import (
     Refused,
     Store,
     StoredObject,
-    Written,
 )
 from tablefmt.store.store_wrappers import ForwardingStore
+from tests.careless_stores import Overwriting, OverwritingQuietly
 from tests.cli.conftest import run
 from tests.inspection.weak_store import InTurnOnly
 from tests.places import ROOT
@@ -54,23 +54,6 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refused(verb: str) -> StoreError:
     return StoreError(f"cannot {verb}: access is denied")
-
-
-class Overwriting(ForwardingStore):
-    """Ignores the condition."""
-
-    def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        self.inner.put(key, body)
-        return Written()
-
-
-class OverwritingQuietly(ForwardingStore):
-    """Refuses the second create, and has replaced the object all the same."""
-
-    def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        reply = self.inner.put_if_absent(key, body)
-        self.inner.put(key, body)
-        return reply
 
 
 class LastOneStays(ForwardingStore):
@@ -339,7 +322,7 @@ def test_the_schema_names_every_check_and_fault() -> None:
 def test_late_objects_are_told_with_their_delay() -> None:
     report = checked(ListsLate(memory(), 0.005), rounds=1)
     (late,) = (one for one in report.findings if one.fault)
-    assert late.finding.startswith("a new object was not listed; it was right 0.0 s later")
+    assert late.finding.startswith("a new object was not listed; the answer was right 0.0 s later")
 
 
 def outcome(*pairs: str, found: str = "", listed: bool | None = None) -> list[Result]:

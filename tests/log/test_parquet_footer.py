@@ -154,13 +154,7 @@ def test_a_data_file_that_ends_the_process_is_damage(kind: str, where: str | Non
     store = memory()
     table = new_table(store)
     table.append(rows(1, 2))
-    (key,) = [one.key for one in store.list_after("data/")]
-    body = store.get(key)
-    change, _ = BAD[kind]
-    changed = with_footer(body, change(footer_bytes(body)))
-    store.delete(key)
-    store.put(key, changed)
-    _say_of_end(store, len(changed))
+    spoil_footer(store, kind)
     with pytest.raises(CorruptDataError, match="cannot be read"):
         handle(store).to_arrow(where=where)
 
@@ -172,13 +166,7 @@ def test_files_that_arrows_scanner_cannot_read_are_checked_too(kind: str) -> Non
     store = memory()
     table = tablefmt.create(store.uri, "id BIGINT, __filename STRING")
     table.append({"id": [1, 2], "__filename": ["a", "b"]})
-    (key,) = [one.key for one in store.list_after("data/")]
-    body = store.get(key)
-    change, _ = BAD[kind]
-    changed = with_footer(body, change(footer_bytes(body)))
-    store.delete(key)
-    store.put(key, changed)
-    _say_of_end(store, len(changed))
+    key, body, changed = spoil_footer(store, kind)
     with pytest.raises(CorruptDataError, match="cannot be read"):
         tablefmt.open(store.uri).to_arrow()
     assert [f.object for f in tablefmt.open(store.uri).verify(deep=True).findings] == [key]
@@ -186,6 +174,21 @@ def test_files_that_arrows_scanner_cannot_read_are_checked_too(kind: str) -> Non
         open_checked(io.BytesIO(changed))
     with open_checked(io.BytesIO(body)) as file:
         assert file.read().to_pydict() == {"id": [1, 2], "__filename": ["a", "b"]}
+
+
+def spoil_footer(store: MemoryStore, kind: str) -> tuple[str, bytes, bytes]:
+    """Spoil the footer of a table's only data file. Return its key, and the bytes before and after.
+
+    The entry has no checksum of the end.
+    """
+    (key,) = [one.key for one in store.list_after("data/")]
+    body = store.get(key)
+    change, _ = BAD[kind]
+    changed = with_footer(body, change(footer_bytes(body)))
+    store.delete(key)
+    store.put(key, changed)
+    _say_of_end(store, len(changed))
+    return key, body, changed
 
 
 def _say_of_end(store: MemoryStore, size: int) -> None:

@@ -484,6 +484,7 @@ def test_every_kind_has_a_test() -> None:
     kinds = {one for _, one, *_ in DAMAGES.values()}
     tested_elsewhere = {
         "wrong-rows", "wrong-copy", "unusable-property", "not-checked", "orphan-files",
+        "clone-hold", "lost-hold", "orphan-log-object",
     }  # fmt: skip
     here = {"wrong-bounds", "given-up-file", "damaged-overflow", "expired-tag"}
     assert kinds | tested_elsewhere | here == set(KINDS)

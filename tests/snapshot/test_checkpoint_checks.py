@@ -314,6 +314,27 @@ def test_values_that_bounds_and_nulls_allow() -> None:
     assert lines_problem(part(rows=[3, 0, 5], nulls_2=[0, 0, 0]), SEGMENT, LIMITS) is None
 
 
+@pytest.mark.parametrize(
+    ("ids", "added", "said"),
+    [
+        ([1, 2, 3], [0, 0, 0], None),
+        ([3, 1, 2], [4, 0, 0], None),
+        ([1], [0], None),
+        ([1, 1, 2], [0, 0, 0], "it has a file twice"),
+        ([1, 2, 3], [1, 0, 0], "a file has an id that does not fit the version that added it"),
+        ([1, 1 << 40], [0, 1], None),
+        ([1, 1 << 40, 1], [0, 1, 0], "it has a file twice"),
+        ([1, 1 << 40], [1, 0], "a file has an id that does not fit the version that added it"),
+    ],
+)
+def test_ids_of_files_that_came_with_the_table(
+    ids: list[int], added: list[int], said: str | None
+) -> None:
+    """CKP-9, ADD-2: version 0 may add files; ids may be dense or far apart."""
+    segment = replace(SEGMENT, ids=(min(ids), max(ids)), added=max(added))
+    assert numbers_problem(np.array(ids), np.array(added), segment) == said
+
+
 def test_a_partition_column_that_is_not_read_hides_no_other() -> None:
     """CKP-9: whichever column comes first, 9 is not among those read."""
     two = replace(LIMITS, partition_ids=frozenset({9, 2}))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
@@ -24,13 +25,17 @@ from tablefmt.log.codec import digest
 from tablefmt.model.schema import Decimal, Field, Schema
 from tablefmt.snapshot import checkpoint_parts
 from tablefmt.snapshot.checkpoint_parts import (
+    GAP_BYTES,
     PartFile,
     StoredColumns,
     StoredDeletes,
+    _merged,
+    _Ranges,
     encode_part,
     write_part,
 )
 from tablefmt.snapshot.checkpoint_root import Part, SegmentPart
+from tablefmt.snapshot.checkpoint_writer import bounds_of
 from tablefmt.snapshot.segments import HeldColumns
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.object_store import Store
@@ -216,6 +221,109 @@ def test_columns_of_files_are_those_that_were_written() -> None:
         fresh, _ = stored(whole)
         assert fresh.take(np.array([2]), names).equals(held.take(np.array([2]), names))
         assert fresh.columns(names).equals(held.columns(names))
+
+
+def test_files_of_a_version_are_those_it_had_added() -> None:
+    """CKP-3: the newest `added` of the segment decides without reading."""
+    whole = part()
+    held = HeldColumns(whole["id"].to_numpy(), whole["added"].to_numpy(), whole)
+    for version in range(9):
+        files, _ = stored(whole)
+        assert files.added_by(version).tolist() == held.added_by(version).tolist()
+        assert ("_numbers" in files.__dict__) == (version < SEGMENT.added)
+
+
+def test_a_part_has_the_encodings_of_its_columns() -> None:
+    """CKP-3: numbers and paths by difference, values that repeat by dictionary, no statistics."""
+    footer = pq.ParquetFile(pa.BufferReader(encode_part(part()))).metadata.row_group(0)
+    found = {}
+    for at in range(footer.num_columns):
+        column = footer.column(at)
+        found[column.path_in_schema] = {*column.encodings} - {"RLE", "PLAIN"}
+        assert (column.is_stats_set, column.compression) == (False, "ZSTD")
+    numbers = {"id", "added", "size", "rows", "footer", "written"} & found.keys()
+    assert all(found[name] == {"DELTA_BINARY_PACKED"} for name in numbers)
+    assert len(numbers) == 6
+    assert found["path"] == {"DELTA_BYTE_ARRAY"}
+    repeated = {n for n, kinds in found.items() if kinds == {"RLE_DICTIONARY"}}
+    assert repeated == {n for n in found if n.startswith(("partition.", "nulls."))}
+
+
+def test_near_ranges_are_requested_as_one() -> None:
+    """CKP-3: a gap of at most 64 KiB is read along; a range inside another one is not repeated."""
+    gap = GAP_BYTES
+    far = 10 * gap
+    assert _merged([]) == []
+    assert _merged([(far, far + 9), (far + 9 + gap, far + 10 + gap)]) == [(far, far + 10 + gap)]
+    assert _merged([(far, far + 9), (far + 10 + gap, far + 11 + gap)]) == [
+        (far, far + 9),
+        (far + 10 + gap, far + 11 + gap),
+    ]
+    assert _merged([(0, 100), (5, 50), (60, 120)]) == [(0, 120)]
+
+
+def test_ranges_are_read_like_a_file() -> None:
+    """CKP-3: up to the end of a range, and nothing outside them."""
+    file = _Ranges(100, [("k", 10, 5), ("k", 40, 3)], [b"abcde", b"xyz"])
+    found = []
+    for at, size in ((10, -1), (12, 2), (12, 99), (14, 1), (15, 1), (9, 4), (42, 5), (43, 1)):
+        file.seek(at)
+        found.append(file.read(size))
+    assert found == [b"abcde", b"cd", b"cde", b"e", b"", b"", b"z", b""]
+    file.seek(40)
+    assert [file.read(1), file.read(), file.tell()] == [b"x", b"yz", 43]
+
+
+def test_a_root_has_every_bound_of_a_column() -> None:
+    """CKP-4: NaN is counted, and unknown values are left out."""
+    known = {
+        "lower.3": pa.array([0.5]), "upper.3": pa.array([None], pa.float64()),
+        "nulls.3": pa.array([2]), "nans.3": pa.chunked_array([[3]]),
+    }  # fmt: skip
+    assert bounds_of(known, LIMITS.fields[3]) == {"lower": 0.5, "nulls": 2, "nans": 3}
+
+
+@pytest.mark.parametrize(
+    ("places", "groups"), [([7], [1]), ([0, 19], [0, 4]), ([*range(10)], [0, 1, 2])]
+)
+def test_few_files_are_read_from_their_row_groups(
+    places: list[int], groups: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CKP-3: more than half of the files are read with all others, and kept."""
+    monkeypatch.setattr(checkpoint_parts, "ROW_GROUP", 4)
+    columns = pa.table(
+        {
+            "id": np.arange(1, 21),
+            "added": np.ones(20, np.int64),
+            "path": [f"data/{at}.parquet" for at in range(20)],
+            "size": np.full(20, 9),
+            "rows": np.ones(20, np.int64),
+        }
+    )
+    store = memory()
+    file = PartFile(store, write_part(store, "1", columns))
+    asked: list[Any] = []
+    read = file.read
+
+    def noted(names: Any, groups: Any = None) -> pa.Table:
+        asked.append(groups)
+        return read(names, groups)
+
+    file.read = noted  # type: ignore[method-assign]
+    segment = SegmentPart(**asdict(file.part), gone=None, rows=20, ids=(1, 20), added=1, bounds={})
+    none = frozenset[int]()
+    limits = replace(LIMITS, next_id=21, partition_ids=none, all_partition_ids=none)
+    files = StoredColumns(file, segment, limits)
+    taken = files.take(np.array(places), ["path"])
+    assert taken["path"].to_pylist() == [f"data/{at}.parquet" for at in places]
+    assert asked == [groups]
+    taken = files.take(np.arange(11), ["path"])
+    assert taken["path"].to_pylist() == [f"data/{at}.parquet" for at in range(11)]
+    taken = files.take(np.array([3]), ["rows"])
+    assert (taken["rows"].to_pylist(), asked) == ([1], [groups, None, [0]])
+    assert files.columns(["rows"])["rows"].to_pylist() == [1] * 20
+    taken = files.take(np.array([19, 3]), ["rows"])
+    assert (taken["rows"].to_pylist(), asked) == ([1, 1], [groups, None, [0], None])
 
 
 def test_a_file_of_an_import_has_a_path_of_its_own() -> None:

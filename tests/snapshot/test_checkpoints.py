@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
@@ -544,6 +545,49 @@ def test_a_kept_segment_has_bounds_in_the_types_of_now() -> None:
     assert kept.bounds == {"1": older.bounds["1"], "2": {"nulls": older.bounds["2"]["nulls"]}}
     same = written(store, after.known).known.root.segments
     assert [part.bounds for part in same] == [kept.bounds]
+
+
+def test_a_checkpoint_counts_the_parts_that_it_wrote() -> None:
+    """CKP-7: new segments and new deleted rows; those that are kept are not counted."""
+    store = memory()
+    table = new_table(store)
+    table.append(rows(*range(8)))
+    first = written(store)
+    assert (first.parts, first.written_parts, first.files) == (1, 1, 1)
+    table.delete("id < 2")
+    second = written(store, first.known)
+    assert (second.parts, second.written_parts) == (2, 1)
+    table.append(rows(8))
+    third = written(store, second.known)
+    assert (third.parts, third.written_parts, third.files) == (2, 1, 2)
+    table.delete("id = 8 or id = 3")
+    fourth = written(store, third.known)
+    sizes = {one.key: one.size for one in store.list_after("_log/checkpoints/")}
+    new = [part for part in (*fourth.known.root.segments, *fourth.known.root.deletes)
+           if part.path not in {p.path for p in (*third.known.root.segments,
+                                                 *third.known.root.deletes)}]  # fmt: skip
+    assert fourth.written_parts == len(new)
+    assert fourth.written_bytes == sizes[fourth.path] + sum(sizes[part.path] for part in new)
+    again = written(store, fourth.known)
+    assert (again.parts, again.written_parts) == (fourth.parts, 0)
+
+
+def test_files_of_the_null_partition_alone_are_known_to_be_there() -> None:
+    """CKP-3: NULL is a value of a partition column; a bound that is NULL is unknown."""
+    store = memory()
+    table = Table(create(store, "id INT, p STRING", partition_by=["p"]))
+    for number in range(3):
+        table.append(
+            pa.table({"id": pa.array([number], pa.int32()), "p": pa.nulls(1, pa.string())})
+        )
+    found = written(store)
+    (segment,) = found.known.root.segments
+    columns = pq.read_schema(pa.BufferReader(store.get(segment.path))).names
+    assert "partition.2" in columns
+    assert "lower.2" not in columns
+    opened = handle(store)
+    assert opened.scan(where="p is null").files().num_rows == 3
+    assert opened.scan(where="p = 'a'").files().num_rows == 0
 
 
 def test_own_paths_are_not_compared_with_those_of_a_checkpoint() -> None:

@@ -29,6 +29,7 @@ from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.object_store import Exists, NoAnswer, PutReply, Refused, Store, Written
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.testing.faults import FaultyStore, Killed
+from tests.careless_stores import Overwriting, OverwritingQuietly
 from tests.s3server import S3Server
 
 
@@ -294,23 +295,6 @@ def test_an_upload_is_given_up_by_its_id(s3_server: S3Server, s3_uri: str):
 
     left = client.list_multipart_uploads(Bucket=bucket)["Uploads"]
     assert [one["UploadId"] for one in left] == [begun[1]["UploadId"]]
-
-
-class Overwriting(ForwardingStore):
-    """Says Written always, and means it."""
-
-    def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        self.inner.put(key, body)
-        return Written()
-
-
-class OverwritingQuietly(ForwardingStore):
-    """Says Exists, and has overwritten all the same."""
-
-    def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        taken = self.inner.put_if_absent(key, body)
-        self.inner.put(key, body)
-        return taken
 
 
 class InTurnOnly(ForwardingStore):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tablefmt.store.private_folders import PrivateFolder
+from tablefmt.store.local_folders import PrivateFolder
 
 PREFIX = "tablefmt-sql-"
 

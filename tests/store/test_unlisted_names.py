@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tablefmt.store.local_folders import unlisted_names
 from tablefmt.store.location import open_store
-from tablefmt.store.unlisted_names import unlisted_names
 from tests.tables import memory
 
 

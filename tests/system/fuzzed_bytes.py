@@ -28,7 +28,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -578,34 +578,49 @@ def reserved() -> int:
     return int(status.partition("VmData:")[2].split()[0]) << 10
 
 
-def main(seed: int, cases: int, gate: str = "", only: str = "") -> int:
-    """Run cases from a seed on; 1 if one of them is wrong."""
+def with_few_threads() -> None:
+    """Make this process small, so that a bound on its memory is a bound on the work."""
     faulthandler.enable()
     threading.stack_size(1 << 20)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    known = Known()
-    if only in ("", "side", "part", "block"):
-        load_bombs()
-    if gate:
-        without(gate)
+
+
+def run_cases(
+    numbers: Iterable[int], kind_of: Callable[[int], str], case: Callable[[int, str], str]
+) -> int:
+    """Run cases within a bound of memory, and print the wrong ones; 1 if there is one."""
     most = reserved() + MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    kinds = [*SAME, *FORGED]
     wrong = 0
-    for number in range(seed, seed + cases):
-        chance = random.Random(number)
-        kind = only or chance.choice(kinds)
-        if kind in RARE and not only and chance.random() < 0.8:
-            kind = "entry"
+    for number in numbers:
+        kind = kind_of(number)
         print(f"case {number} {kind}", file=sys.stderr, flush=True)
-        problem = case(known, number, kind)
+        problem = case(number, kind)
         if problem:
             wrong += 1
             print(f"TABLEFMT_TEST_SEED={number} ({kind}): {problem}", flush=True)
             if "in memory" in problem:
                 break
     return int(wrong > 0)
+
+
+def main(seed: int, cases: int, gate: str = "", only: str = "") -> int:
+    """Run cases from a seed on; 1 if one of them is wrong."""
+    with_few_threads()
+    known = Known()
+    if only in ("", "side", "part", "block"):
+        load_bombs()
+    if gate:
+        without(gate)
+    kinds = [*SAME, *FORGED]
+
+    def kind_of(number: int) -> str:
+        chance = random.Random(number)
+        kind = only or chance.choice(kinds)
+        return "entry" if kind in RARE and not only and chance.random() < 0.8 else kind
+
+    return run_cases(range(seed, seed + cases), kind_of, lambda n, kind: case(known, n, kind))
 
 
 if __name__ == "__main__":

@@ -9,15 +9,12 @@ was any. The limits are those of `fuzzed_bytes`.
 
 from __future__ import annotations
 
-import faulthandler
 import io
 import pickle
 import random
-import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import traceback
 import zlib
@@ -36,7 +33,7 @@ from tablefmt.imports.import_table import import_source
 from tablefmt.log.bounded_avro import long_bytes, walked_blocks
 from tablefmt.store.memory_store import MemoryStore
 from tests.system import fuzzed_bytes
-from tests.system.fuzzed_bytes import MEMORY_BYTES, MIB, NASTY, Objects, change_bytes, spoil
+from tests.system.fuzzed_bytes import MIB, NASTY, Objects, change_bytes, spoil
 from tests.tables import handle, memory, new_table, rows
 
 DELTA, ICEBERG = "_delta_log/", "metadata/"
@@ -387,24 +384,13 @@ def case(sources: Sources, seed: int, kind: str) -> str:
 
 def main(seed: int, cases: int, only: str = "") -> int:
     """Run cases from a seed on; 1 if one of them is wrong."""
-    faulthandler.enable()
-    threading.stack_size(1 << 20)
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(1)
+    fuzzed_bytes.with_few_threads()
     sources = Sources.loaded()
-    most = fuzzed_bytes.reserved() + MEMORY_BYTES
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    wrong = 0
-    for number in range(seed, seed + cases):
-        kind = only or random.Random(-number).choice(list(CHANGES))
-        print(f"case {number} {kind}", file=sys.stderr, flush=True)
-        problem = case(sources, number, kind)
-        if problem:
-            wrong += 1
-            print(f"TABLEFMT_TEST_SEED={number} ({kind}): {problem}", flush=True)
-            if "in memory" in problem:
-                break
-    return int(wrong > 0)
+    return fuzzed_bytes.run_cases(
+        range(seed, seed + cases),
+        lambda number: only or random.Random(-number).choice(list(CHANGES)),
+        lambda number, kind: case(sources, number, kind),
+    )
 
 
 if __name__ == "__main__":

@@ -31,8 +31,7 @@ from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import Operation, OperationClass, ProtocolFeatures
 from tablefmt.operations.create import create
 from tablefmt.store.local_store import LocalStore
-from tablefmt.store.object_store import PutReply, Written
-from tablefmt.store.store_wrappers import ForwardingStore
+from tests.careless_stores import Overwriting
 from tests.s3server import S3Server
 from tests.store.scripted_server import ScriptedServer, s3_error
 from tests.tables import (
@@ -177,24 +176,20 @@ def test_unknown_features_are_named() -> None:
             assert caught.value.features == ["magic"]
 
 
-class Overwriting(ForwardingStore):
-    """A store that ignores the condition, as old ones do."""
+class NamedOverwriting(Overwriting):
+    """A store without conditions, under a name of its own."""
 
     identity = "overwriting"
     unsafe_single_writer = False
 
-    def put_if_absent(self, key: str, body: bytes) -> PutReply:
-        self.inner.put(key, body)
-        return Written()
-
 
 def test_a_store_that_ignores_the_condition_is_not_written_to(table: Any) -> None:
     """STO-12: new and existing tables are refused."""
-    empty = Overwriting(memory())
+    empty = NamedOverwriting(memory())
     with pytest.raises(UnsafeStoreError, match="unsafe_single_writer=True"):
         create(empty, "id BIGINT")
     assert list(empty.list_after("")) == []
-    late = behind(table, Overwriting(table.context.store))
+    late = behind(table, NamedOverwriting(table.context.store))
     with pytest.raises(UnsafeStoreError, match="overwrite each other's commits"):
         late.append(rows(2))
     assert handle(table.context.store).version == 1

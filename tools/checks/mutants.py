@@ -73,7 +73,8 @@ PACKAGES = {
     ),
     "bounds": Package(
         ("data/column_bounds", "data/bound_checks", "expressions/file_pruning"),
-        ("tests/data/test_column_bounds.py", "tests/data/test_types.py",
+        ("tests/data/test_column_bounds.py", "tests/data/test_bound_checks.py",
+         "tests/data/test_types.py",
          "tests/expressions/test_file_pruning.py", "tests/expressions/test_condition_keys.py",
          "tests/maintenance/test_verify.py"),
     ),

@@ -25,6 +25,7 @@ PROJECT = {
     ".github/CONTRIBUTING.md": "project/CONTRIBUTING.md",
     ".github/CHANGELOG.md": "project/CHANGELOG.md",
     "benchmarks/README.md": "project/benchmarks.md",
+    "benchmarks/running.md": "project/running-benchmarks.md",
     "spec/vectors/entry-text.json": "spec/vectors/entry-text.json",
     "spec/schemas/check-store.schema.json": "spec/schemas/check-store.schema.json",
     "spec/schemas/verify.schema.json": "spec/schemas/verify.schema.json",

@@ -6,8 +6,6 @@ Version numbers are those of tablefmt: the first write of a new table is version
 
 from __future__ import annotations
 
-from typing import Any
-
 from tablefmt.compat.delta.delta_builders import (
     DeltaMergeBuilder,
     DeltaOptimizeBuilder,
@@ -17,6 +15,7 @@ from tablefmt.compat.delta.delta_builders import (
 from tablefmt.compat.delta.delta_names import NAMES
 from tablefmt.compat.delta.delta_session import configure_spark_with_delta_pip
 from tablefmt.compat.delta.delta_table import DeltaTable
+from tablefmt.compat.translation import absent_name
 
 __all__ = [
     "DeltaMergeBuilder",
@@ -27,9 +26,4 @@ __all__ = [
     "configure_spark_with_delta_pip",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Refuse a name of Delta's library that has no counterpart."""
-    if name.startswith("_"):
-        raise AttributeError(name)
-    raise NAMES.missing("", name)
+__getattr__ = absent_name(NAMES)

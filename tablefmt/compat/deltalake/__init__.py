@@ -27,7 +27,7 @@ from tablefmt.compat.deltalake.deltalake_names import NAMES
 from tablefmt.compat.deltalake.deltalake_table import DeltaTable, Metadata, definition
 from tablefmt.compat.deltalake.query import QueryBuilder
 from tablefmt.compat.deltalake.schema import DataType, Field, Schema
-from tablefmt.compat.translation import translated
+from tablefmt.compat.translation import absent_name, translated
 from tablefmt.errors import InvalidArgumentError
 from tablefmt.operations.save_modes import Mode
 from tablefmt.store.location import Uri
@@ -49,12 +49,7 @@ __all__ = [
     "write_deltalake",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Refuse a name of delta-rs that has no counterpart."""
-    if name.startswith("_"):
-        raise AttributeError(name)
-    raise NAMES.missing("", name)
+__getattr__ = absent_name(NAMES)
 
 
 @translated(NAMES, "write_deltalake")

@@ -7,11 +7,10 @@ version number.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tablefmt.compat.pyiceberg.pyiceberg_catalog import Catalog, load_catalog
 from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
 from tablefmt.compat.pyiceberg.pyiceberg_table import DataScan, InspectTable, Table, UpsertResult
+from tablefmt.compat.translation import absent_name
 from tablefmt.errors import (
     CommitUnknownError,
     ConcurrentModificationException,
@@ -37,9 +36,4 @@ __all__ = [
     "load_catalog",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Refuse a name of PyIceberg that has no counterpart."""
-    if name.startswith("_"):
-        raise AttributeError(name)
-    raise NAMES.missing("", name)
+__getattr__ = absent_name(NAMES)

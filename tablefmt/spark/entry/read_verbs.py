@@ -22,8 +22,7 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.identity_columns import identity_texts
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
-from tablefmt.model.plain_properties import plain_properties
-from tablefmt.model.properties import USER_PREFIX
+from tablefmt.model.properties import USER_PREFIX, plain_properties
 from tablefmt.model.times import Time, from_micros, show_time, to_micros
 from tablefmt.operations.metadata_tables import metadata_name
 from tablefmt.session.table_context import TableContext

@@ -18,7 +18,7 @@ from tablefmt.spark import pyspark_objects
 from tablefmt.spark.jvm import spark_internals
 from tablefmt.spark.pyspark_objects import Session, has_jvm
 from tablefmt.spark.runtime import failures
-from tablefmt.store.private_folders import PrivateFolder
+from tablefmt.store.local_folders import PrivateFolder
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession as ConnectSession

@@ -23,7 +23,7 @@ from tablefmt.model.log_entry import Metadata
 from tablefmt.model.name_matching import folded
 from tablefmt.model.partition_fields import same_partitioning
 from tablefmt.model.peer_properties import translate_properties
-from tablefmt.model.plain_properties import plain_properties
+from tablefmt.model.properties import plain_properties
 from tablefmt.model.schema import Schema, nullable
 from tablefmt.operations.alter import add_features
 from tablefmt.operations.create import create_as, definition

@@ -1,1 +1,4 @@
-"""DELETE, UPDATE, MERGE, replaceWhere and ALTER, for every execution backend."""
+"""DELETE, UPDATE, MERGE, replaceWhere and ALTER, for every execution backend.
+
+`execution.execute` runs each of them as one commit, by `session.staging.autocommit`.
+"""

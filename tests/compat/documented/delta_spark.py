@@ -9,7 +9,9 @@ from tests.compat.documented.operation import (
     SameError,
     SparkError,
     python,
+    read_stream,
     sql,
+    write_stream,
 )
 
 UPDATED = [(1, "EU", 10.0), (2, "US", 25.0), (3, "EU", 30.0), (4, "US", 40.0)]
@@ -104,15 +106,7 @@ query.awaitTermination()
 spark.read.format("delta").load("/data/new")""",
         [(1,), (2,), (3,)],
     ),
-    python(
-        "read a stream",
-        """
-query = spark.readStream.format("delta").load("/data/orders").writeStream.format("memory") \\
-    .queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
-        ORDERS,
-    ),
+    read_stream("read a stream", 'format("delta").load("/data/orders")', ORDERS),
     python(
         "a session with the extension",
         """
@@ -712,98 +706,57 @@ spark.table("orders").select("id")""",
 )
 
 STREAMING = (
-    python(
-        "a table as a source, by name",
-        """
-query = spark.readStream.table("orders").writeStream.format("memory").queryName("seen") \\
-    .trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
-        ORDERS,
-    ),
-    python(
+    read_stream("a table as a source, by name", 'table("orders")', ORDERS),
+    read_stream(
         "a limit for each batch",
-        """
-query = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).option("maxBytesPerTrigger", "1g") \\
-    .load("/data/orders").writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
+        'format("delta").option("maxFilesPerTrigger", 1).option("maxBytesPerTrigger", "1g").load("/data/orders")',
         ORDERS,
     ),
-    python(
+    read_stream(
         "from a version on",
-        """
-query = spark.readStream.format("delta").option("startingVersion", "2").load("/data/orders") \\
-    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
+        'format("delta").option("startingVersion", "2").load("/data/orders")',
         ORDERS[3:],
     ),
-    python(
+    read_stream(
         "from a time on",
-        """
-query = spark.readStream.format("delta").option("startingTimestamp", "TIME_2").load("/data/orders") \\
-    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
+        'format("delta").option("startingTimestamp", "TIME_2").load("/data/orders")',
         ORDERS[3:],
     ),
-    python(
+    read_stream(
         "without commits that change rows",
-        """
-spark.sql("DELETE FROM orders WHERE id = 1")
-query = spark.readStream.format("delta").option("skipChangeCommits", "true") \\
-    .option("startingVersion", 1).load("/data/orders").writeStream.format("memory") \\
-    .queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
+        'format("delta").option("skipChangeCommits", "true").option("startingVersion", 1).load("/data/orders")',
         ORDERS,
+        before='spark.sql("DELETE FROM orders WHERE id = 1")',
     ),
-    python(
+    read_stream(
         "ignoreDeletes",
-        """
-spark.sql("DELETE FROM sales WHERE region = 'EU'")
-query = spark.readStream.format("delta").option("ignoreDeletes", "true") \\
-    .option("startingVersion", 1).load("/data/sales").writeStream.format("memory") \\
-    .queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen").select("id")""",
+        'format("delta").option("ignoreDeletes", "true").option("startingVersion", 1).load("/data/sales")',
         [(1,), (2,), (3,), (4,)],
+        rows='spark.table("seen").select("id")',
+        before="""spark.sql("DELETE FROM sales WHERE region = 'EU'")""",
     ),
-    python(
+    read_stream(
         "ignoreChanges",
-        """
-query = spark.readStream.format("delta").option("ignoreChanges", "true").load("/data/orders") \\
-    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()""",
+        'format("delta").option("ignoreChanges", "true").load("/data/orders")',
         Refused("skipChangeCommits"),
     ),
-    python(
+    read_stream(
         "the first snapshot in the order of event times",
-        """
-query = spark.readStream.format("delta").option("withEventTimeOrder", "true").load("/data/orders") \\
-    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()""",
+        'format("delta").option("withEventTimeOrder", "true").load("/data/orders")',
         Refused("withEventTimeOrder", absent=True),
     ),
-    python(
+    write_stream(
         "append by path",
-        """
-query = spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.format("delta") \\
-    .outputMode("append").option("checkpointLocation", "/data/checkpoint") \\
-    .trigger(availableNow=True).start("/data/new")
-query.awaitTermination()
-spark.read.format("delta").load("/data/new")""",
+        'format("delta").outputMode("append")',
+        'start("/data/new")',
+        'spark.read.format("delta").load("/data/new")',
         [(1,), (2,), (3,)],
     ),
-    python(
+    write_stream(
         "append by name",
-        """
-query = spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.format("delta") \\
-    .outputMode("append").option("checkpointLocation", "/data/checkpoint") \\
-    .trigger(availableNow=True).toTable("made")
-query.awaitTermination()
-spark.table("made")""",
+        'format("delta").outputMode("append")',
+        'toTable("made")',
+        'spark.table("made")',
         [(1,), (2,), (3,)],
     ),
     python(
@@ -1300,34 +1253,19 @@ spark.read.format("delta").option("readChangeFeed", "true").option("startingTime
     .load("/data/orders").drop("_commit_timestamp")""",
             LAST,
         ),
-        python(
+        read_stream(
             "changes as a stream from a version on",
-            """
-query = spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", 2) \\
-    .table("orders").drop("_commit_timestamp").writeStream.format("memory").queryName("seen") \\
-    .trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
+            'format("delta").option("readChangeFeed", "true").option("startingVersion", 2).table("orders").drop("_commit_timestamp")',
             LAST,
         ),
-        python(
+        read_stream(
             "changes as a stream from a time on",
-            """
-query = spark.readStream.format("delta").option("readChangeFeed", "true") \\
-    .option("startingTimestamp", "TIME_2").load("/data/orders").drop("_commit_timestamp") \\
-    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
+            'format("delta").option("readChangeFeed", "true").option("startingTimestamp", "TIME_2").load("/data/orders").drop("_commit_timestamp")',
             LAST,
         ),
-        python(
+        read_stream(
             "changes as a stream after the snapshot",
-            """
-query = spark.readStream.format("delta").option("readChangeFeed", "true").table("orders") \\
-    .select("id", "_change_type").writeStream.format("memory").queryName("seen") \\
-    .trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
+            'format("delta").option("readChangeFeed", "true").table("orders").select("id", "_change_type")',
             [(1, "insert"), (2, "insert"), (3, "insert"), (4, "insert")],
         ),
         sql(

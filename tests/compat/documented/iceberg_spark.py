@@ -12,7 +12,9 @@ from tests.compat.documented.operation import (
     SameError,
     SparkError,
     python,
+    read_stream,
     sql,
+    write_stream,
 )
 
 NEW = (7, "EU", 70.0)
@@ -877,72 +879,48 @@ spark.table("orders").where("id = 7")""",
 )
 
 STREAMS = (
-    python(
+    read_stream(
         "from a time on",
-        """
-query = spark.readStream.format("iceberg").option("stream-from-timestamp", "MS_2").load("/data/orders") \\
-    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
+        'format("iceberg").option("stream-from-timestamp", "MS_2").load("/data/orders")',
         ORDERS[3:],
     ),
-    python(
+    read_stream(
         "a limit of files",
-        """
-query = spark.readStream.format("iceberg").option("streaming-max-files-per-micro-batch", "1").load("/data/orders") \\
-    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
+        'format("iceberg").option("streaming-max-files-per-micro-batch", "1").load("/data/orders")',
         ORDERS,
     ),
-    python(
+    read_stream(
         "a limit of rows",
-        """
-query = spark.readStream.format("iceberg").option("streaming-max-rows-per-micro-batch", "1000").load("/data/orders") \\
-    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()""",
+        'format("iceberg").option("streaming-max-rows-per-micro-batch", "1000").load("/data/orders")',
         Refused("maxFilesPerTrigger"),
     ),
-    python(
+    read_stream(
         "without overwrites and deletes",
-        """
-spark.sql("DELETE FROM orders WHERE id = 1")
-query = spark.readStream.format("iceberg").option("streaming-skip-delete-snapshots", "true") \\
-    .option("streaming-skip-overwrite-snapshots", "true").option("stream-from-timestamp", "MS_1") \\
-    .load("/data/orders").writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-query.awaitTermination()
-spark.table("seen")""",
+        'format("iceberg").option("streaming-skip-delete-snapshots", "true").option("streaming-skip-overwrite-snapshots", "true").option("stream-from-timestamp", "MS_1").load("/data/orders")',
         ORDERS,
+        before='spark.sql("DELETE FROM orders WHERE id = 1")',
     ),
-    python(
+    write_stream(
         "write by name",
-        """
-query = spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.format("iceberg") \\
-    .outputMode("append").option("checkpointLocation", "/data/checkpoint").trigger(availableNow=True).toTable("made")
-query.awaitTermination()
-spark.table("made")""",
+        'format("iceberg").outputMode("append")',
+        'toTable("made")',
+        'spark.table("made")',
         [(1,), (2,), (3,)],
     ),
-    python(
+    write_stream(
         "write by path",
-        """
-query = spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.format("iceberg") \\
-    .outputMode("append").option("path", "/data/new").option("checkpointLocation", "/data/checkpoint") \\
-    .trigger(availableNow=True).start()
-query.awaitTermination()
-spark.read.format("iceberg").load("/data/new")""",
+        'format("iceberg").outputMode("append").option("path", "/data/new")',
+        "start()",
+        'spark.read.format("iceberg").load("/data/new")',
         [(1,), (2,), (3,)],
     ),
-    python(
+    write_stream(
         "write partitions with many files",
-        """
-spark.sql("CREATE TABLE made (id BIGINT) USING iceberg PARTITIONED BY (bucket(2, id))")
-query = spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.format("iceberg") \\
-    .outputMode("append").option("fanout-enabled", "true").option("checkpointLocation", "/data/checkpoint") \\
-    .trigger(availableNow=True).toTable("made")
-query.awaitTermination()
-spark.table("made")""",
+        'format("iceberg").outputMode("append").option("fanout-enabled", "true")',
+        'toTable("made")',
+        'spark.table("made")',
         [(1,), (2,), (3,)],
+        before='spark.sql("CREATE TABLE made (id BIGINT) USING iceberg PARTITIONED BY (bucket(2, id))")',
     ),
 )
 

@@ -70,6 +70,39 @@ def python(feature: str, text: str, gives: Any = None) -> Operation:
     return Operation(feature, "python", text, gives)
 
 
+def read_stream(
+    feature: str, reads: str, gives: Any, before: str = "", rows: str = 'spark.table("seen")'
+) -> Operation:
+    """Return a stream that is read to its end into the table `seen`, which has the value.
+
+    Args:
+        feature, gives: of the operation.
+        reads: the calls on `spark.readStream`.
+        before: a statement before the stream.
+        rows: the expression of the value.
+    """
+    sink = 'format("memory").queryName("seen").trigger(availableNow=True).start()'
+    return _stream(feature, f"spark.readStream.{reads}.writeStream.{sink}", rows, gives, before)
+
+
+def write_stream(
+    feature: str, writes: str, starts: str, rows: str, gives: Any, before: str = ""
+) -> Operation:
+    """Return a stream of the numbers 1 to 3 that is written to its end.
+
+    `writes` are the calls on `writeStream`, and `starts` is the last one. Others as `read_stream`.
+    """
+    query = (
+        f'spark.readStream.schema("id BIGINT").parquet("/data/parquet").writeStream.{writes}'
+        f'.option("checkpointLocation", "/data/checkpoint").trigger(availableNow=True).{starts}'
+    )
+    return _stream(feature, query, rows, gives, before)
+
+
+def _stream(feature: str, query: str, rows: str, gives: Any, before: str) -> Operation:
+    return python(feature, f"{before}\nquery = {query}\nquery.awaitTermination()\n{rows}", gives)
+
+
 @dataclass(frozen=True, slots=True)
 class Documentation:
     """The operations of one documentation, and the change."""

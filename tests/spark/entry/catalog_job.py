@@ -1,6 +1,6 @@
 """Usage: catalog_job.py KIND JARS FOLDER. A session with Delta's or Iceberg's own session catalog.
 
-Prints "passed". JARS is the folder of benchmarks/README.md.
+Prints "passed". JARS is the folder of benchmarks/running.md.
 """
 
 from __future__ import annotations

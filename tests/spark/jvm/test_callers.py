@@ -10,13 +10,11 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.spark.entry import stream_verbs
 from tablefmt.spark.jvm import java_classes
-from tablefmt.spark.streams import stream_sink
 from tests.log.test_horizon import raise_horizon
 from tests.spark.looking import selected
 from tests.spark.streams.draining import drain
-from tests.spark.streams.queries import Feed, ended
+from tests.spark.streams.queries import Feed, ended, storage_options_of_sinks
 
 pytestmark = pytest.mark.usefixtures("catalog")
 
@@ -100,13 +98,7 @@ def test_a_stream_into_a_table_of_the_catalog_has_the_options_of_its_storage(
         "CREATE TABLE t (id BIGINT, p STRING) USING tablefmt "
         f"OPTIONS (path '{uri}', storage.unsafe_single_writer 'true')"
     )
-    told = []
-
-    def sink_of(mode: str, given: Any, partition_by: Any) -> Any:
-        told.append({name for name in given if name.startswith("storage.")})
-        return stream_sink.sink_of(mode, given, partition_by)
-
-    monkeypatch.setattr(stream_verbs, "sink_of", sink_of)
+    told = storage_options_of_sinks(monkeypatch)
     feed = Feed(spark, tmp_path / "feed")
     feed.put(1)
     ended(lambda: feed.writer().toTable("t"))

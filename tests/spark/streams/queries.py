@@ -9,6 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+from tablefmt.spark.entry import stream_verbs
+from tablefmt.spark.streams import stream_sink
 
 DDL = "id long, p string"
 
@@ -63,3 +67,15 @@ def ended(start: Callable[[], Any]) -> Any:
     query = start()
     query.awaitTermination()
     return query
+
+
+def storage_options_of_sinks(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """Return a list that gets the names of the storage options of each sink that is made."""
+    told: list[set[str]] = []
+
+    def sink_of(mode: str, given: Any, partition_by: Any) -> Any:
+        told.append({name for name in given if name.startswith("storage.")})
+        return stream_sink.sink_of(mode, given, partition_by)
+
+    monkeypatch.setattr(stream_verbs, "sink_of", sink_of)
+    return told

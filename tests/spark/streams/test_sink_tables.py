@@ -11,10 +11,8 @@ from pyspark.errors import AnalysisException
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import InvalidRangeError, SchemaMismatchError, UnsupportedFeatureError
-from tablefmt.spark.entry import stream_verbs
-from tablefmt.spark.streams import stream_sink
 from tests.spark.looking import everything, place_of, selected
-from tests.spark.streams.queries import Feed, ended
+from tests.spark.streams.queries import Feed, ended, storage_options_of_sinks
 
 
 @pytest.fixture
@@ -71,13 +69,7 @@ def test_a_table_that_spark_refused_leaves_nothing_to_a_stream_by_path(
         "CREATE TABLE t (id BIGINT, p STRING) USING tablefmt "
         f"OPTIONS (path '{uri}', storage.unsafe_single_writer 'true')"
     )
-    told = []
-
-    def sink_of(mode: str, given: Any, partition_by: Any) -> Any:
-        told.append({name for name in given if name.startswith("storage.")})
-        return stream_sink.sink_of(mode, given, partition_by)
-
-    monkeypatch.setattr(stream_verbs, "sink_of", sink_of)
+    told = storage_options_of_sinks(monkeypatch)
     feed.put(1)
     ended(lambda: feed.writer().toTable("t"))
     with pytest.raises(AnalysisException, match="parquet"):

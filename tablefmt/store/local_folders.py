@@ -1,7 +1,8 @@
-"""Private folders for temporary files that hold rows; other users cannot open them. Spec: SEC-3.
+"""Folders on this machine's disk: private ones, and those of tables.
 
-A folder lives as long as its process, which holds a lock on it. A killed process leaves its folder
-behind. The process that creates the next folder removes folders without a lock.
+A private folder is for temporary files that hold rows. Other users cannot open it (SEC-3). It lives
+as long as its process, which holds a lock on it. A killed process leaves its folder behind. The
+process that creates the next folder removes folders without a lock.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import os
 import shutil
 import stat
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from tablefmt.store.object_store import Store
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -77,3 +81,49 @@ def _remove_if_left(path: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(fd)
+
+
+@contextmanager
+def root_restored(store: Store) -> Iterator[None]:
+    """Remove the root and its parents at the end, if the block created them and they are empty.
+
+    Only a disk has directories. On other stores this does nothing.
+    """
+    made: list[str] = []
+    folder = store.traits.path if store.traits.on_disk else ""
+    while folder and not os.path.lexists(folder):
+        made.append(folder)
+        folder = os.path.dirname(folder)
+    try:
+        yield
+    finally:
+        for each in made:
+            with suppress(OSError):
+                os.rmdir(each)
+
+
+def unlisted_names(store: Store) -> Iterator[str]:
+    """Yield each name below the root that the store does not list. A link's target is not opened.
+
+    Bytes that are not UTF-8 are escaped. A store that is not on a disk lists every object.
+    """
+    if store.traits.on_disk:
+        yield from _unlisted(os.fsencode(store.traits.path), b"")
+
+
+def _unlisted(root: bytes, folder: bytes) -> Iterator[str]:
+    try:
+        with os.scandir(os.path.join(root, folder)) as entries:
+            children = sorted(entries, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in children:
+        path = folder + entry.name
+        shown = path.decode("utf-8", "backslashreplace")
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if b"\\" in entry.name or shown.encode("utf-8") != path:
+            yield shown
+        elif is_folder:
+            yield from _unlisted(root, path + b"/")
+        elif not entry.is_file(follow_symlinks=False):
+            yield shown
