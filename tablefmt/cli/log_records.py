@@ -112,6 +112,7 @@ def entry_record(store: Store, entry: Entry, metadata: Metadata) -> Json:
 
 
 def _record(store: Store, entry: Entry, metadata: Metadata, added: list[Json]) -> Json:
+    """Return one entry as `log --json` prints it."""
     operation, basis = entry.operation, entry.basis
     record: Json = {
         "version": entry.version,

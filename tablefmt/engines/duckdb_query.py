@@ -253,6 +253,7 @@ def _branch(
     address: Callable[[str, int], str],
     deleted: str | None,
 ) -> str:
+    """Return the SELECT over files that have the same columns, without the rows in `deleted`."""
     names = [name.lower() for name in group.columns.names]
     # For files read with a schema, DuckDB estimates one row each, and would hash the larger side.
     # Yet a column with one of these names hides the virtual columns with positions.

@@ -230,6 +230,7 @@ class _Reader:
     def _frames(
         self, wanted: list[str], condition: polars.Expr | None, limit: int | None
     ) -> Iterator[polars.DataFrame]:
+        """Yield the chosen rows, read by polars itself or, where it cannot, by our own reader."""
         snapshot = self._scan.snapshot
         condition, predicate = _understood(condition, self._scan)
         read = set(wanted) | set([] if condition is None else condition.meta.root_names())

@@ -293,6 +293,7 @@ class DeltaTarget:
         body: bytes,
         before: Sequence[tuple[str, bytes]],
     ) -> ForeignCommit:
+        """Return the file of one version of the copy. `before` are objects to write before it."""
         entry = step.stored.entry
         mark = Mark(
             table=entry.table,

@@ -175,6 +175,7 @@ _POSITION_COLUMNS = pa.schema(
 def _vectors(
     table: TableForm, victims: list[_Victim], schema: Any
 ) -> tuple[list[DeleteFile], list[NewObject]]:
+    """Return one Puffin file with the vectors of data files, and the entry of each vector."""
     body, blobs = bytearray(_MAGIC), []
     for victim in victims:
         packed = vector_blob(victim.positions)

@@ -195,6 +195,7 @@ class IcebergTarget:
             ) from error
 
     def _made(self, step: Step, fetch: Fetch) -> ForeignCommit:
+        """Return the objects that show one version in the copy."""
         location, mark = location_of(step.uri), step.previous
         key = metadata_key(step.stored.version)
         known: Json | None = None

@@ -164,6 +164,7 @@ class _Pruner:
         return column
 
     def _facts(self, field: Field) -> _Facts:
+        """Return what the log proves about the values of a column in each file (PRN-2)."""
         rows = self._counts("rows")
         nulls, nans = self._counts(f"nulls.{field.id}"), self._counts(f"nans.{field.id}")
         lower, upper = (self._bound(f"{side}.{field.id}", field) for side in ("lower", "upper"))

@@ -181,6 +181,7 @@ def _by_field(schema: Schema, expressions: Mapping[str, str]) -> dict[int, str]:
 def _defined(
     field: Field, text: str, usable: Schema, schema: Schema, numbered: frozenset[int]
 ) -> GeneratedColumn:
+    """Return the checked definition of one generated column. Raises as `defined`."""
     name = field.name
     if not isinstance(text, str) or not text.strip():
         raise SchemaMismatchError(

@@ -66,6 +66,7 @@ def delta_source(store: Store) -> Source:
 
 
 def _source(store: Store, state: DeltaState) -> Source:
+    """Return the files, columns and deleted rows of a state. Raises as `delta_source`."""
     configuration = state.metadata.get("configuration") or {}
     mode = configuration.get("delta.columnMapping.mode", "none")
     if mode not in ("none", "name", "id"):

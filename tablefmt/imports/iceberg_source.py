@@ -156,6 +156,7 @@ def _plain(address: str) -> str:
 
 
 def _opened(folder: _Folder, name: str) -> Table:
+    """Open a metadata file with PyIceberg, which reads only through the store of the folder."""
     try:
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.io import FileIO

@@ -239,6 +239,11 @@ def _imports(
 
 
 def _commit_files(context: TableContext, source: Source, described: Described) -> None:
+    """Commit the files of a source to the new table, once: an import that stopped may be repeated.
+
+    Raises:
+        CommitRejectedError: another import made the table from other files.
+    """
     places = {at: place for place, at in enumerate(described.kept)}
     deletes = {
         own_file(places[at]): Marks(gone, BitMap64())

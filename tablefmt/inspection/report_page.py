@@ -251,6 +251,7 @@ def _shown(values: NDArray[np.int64]) -> list[int]:
 
 
 def _commits_by_time(versions: pa.Table) -> str:
+    """Return a bar chart of the commits over time, by operation."""
     times: NDArray[np.int64] = versions["timestamp"].to_numpy()
     names = versions["operation"].to_pylist()
     counts = Counter(names)

@@ -399,9 +399,7 @@ class _Check:
             self.store.put(key, body)
             if not self._is_body(key, body):
                 late = self._delay(partial(self._is_body, key, body))
-                raise _Fault(
-                    "stale-read", f"a read returned the old content of a replaced object; {late}"
-                )
+                raise _Fault("stale-read", f"an object was read with its old content; {late}")
         return f"{len(seen) + 5} reads found the newest object"
 
     def list(self) -> str:
@@ -563,19 +561,13 @@ def race_fault(results: Sequence[Result], kept: str | None) -> tuple[str, str] |
     if len(confirmed) > 1:
         return "confirmed-twice", f"{len(confirmed)} of {count} concurrent creators were confirmed"
     if confirmed and kept is not None and kept != confirmed[0]:
-        return (
-            "replaced-body",
-            f"1 of {count} creators was confirmed, but the store kept another one's object",
-        )
+        return "replaced-body", f"1 of {count} creators was confirmed, but another object was kept"
     decided = [one for one in results if one.reply in ("written", "exists")]
     if decided and kept is None:
         return "stale-read", "an object that exists was not found after the race"
     others = {one.found for one in decided if one.found not in ("", "absent", kept)}
     if others:
-        return (
-            "replaced-body",
-            f"{len(others) + 1} different contents of one object were read in one race",
-        )
+        return "replaced-body", f"{len(others) + 1} contents of one object were read in one race"
     refused = [one.reason for one in results if one.reply == "refused"]
     if refused and len(refused) == count:
         return "no-rights-to-write", f"all {count} creates were refused: {refused[0]}"

@@ -239,6 +239,7 @@ def _column_name(group: str, field_id: str) -> str:
 
 
 def _check_added(columns: Mapping[str, Any], version: int) -> None:
+    """Check the columns of added files. Raises CorruptEntryError with the rule."""
     length = len(columns["path"])
     if length == 0:
         raise bad("ADD-1", "`add` holds no file")

@@ -314,6 +314,7 @@ def entry_from_json(document: dict[str, Any]) -> Entry:
 
 
 def _checked(document: dict[str, Any]) -> Entry:
+    """Return the entry of a document, after a check of each known field (ENT-3)."""
     version = integer(document, "version", low=0)
     previous = document["previous"]
     if (previous is None) != (version == 0):

@@ -168,6 +168,7 @@ def _deltas(columns: pa.Table) -> dict[str, str]:
 
 
 def _read(store: Store, side: OverflowFile, rule: str, place: str) -> pa.Table:
+    """Read one overflow metadata file within the bounds that the entry gives."""
     if side.size > PARQUET_BYTES_MAX or side.files > OVERFLOW_LINES_MAX:
         message = f"the overflow metadata file would be {side.size} bytes of {side.files} files"
         raise CorruptTableError(message, key=side.path, rule=rule)

@@ -134,6 +134,7 @@ def from_arrow_field(field: pa.Field, path: str = "") -> Field:
 
 
 def _from_arrow(kind: pa.DataType, where: str) -> Type:
+    """Return our type for one of Arrow. `where` is the place in the column, for the error."""
     types = pa.types
     name = _NAMES.get(kind)
     if name is not None:

@@ -109,6 +109,7 @@ def commit_report(
 def _judged(
     resolver: ConflictResolver, entries: list[StoredEntry], own: str
 ) -> Iterator[dict[str, Any]]:
+    """Yield a row for each concurrent commit: the verdict that the commit itself would reach."""
     decided = False
     for stored in entries:
         entry = stored.entry

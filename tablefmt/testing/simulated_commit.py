@@ -442,6 +442,7 @@ class Simulation:
     def _check_outcome(
         self, index: int, place: int, transaction: str, places: dict[str, int]
     ) -> None:
+        """Check that the outcome of one attempt agrees with its place in the log (CMT-1)."""
         outcome = self.outcomes.get(transaction)
         version = places.get(transaction)
         plan = self.scenario.writers[index]

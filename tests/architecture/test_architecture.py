@@ -421,24 +421,36 @@ def test_names_are_folded_in_one_place() -> None:
     assert {place.split(":")[0] for place in bare} == {"tablefmt.model.name_matching"}, bare
 
 
+LONG_LINES = 30
+"""Lines of a private function from which a reader needs a docstring."""
+
+
 def undocumented(node: ast.AST, owner: str = "") -> Iterator[tuple[int, str]]:
-    """Yield each public class, function and method without a docstring, except overloads."""
+    """Yield each public class, function and method without a docstring, and each long private one.
+
+    An overload is documented by its implementation, and a function inside another by that one.
+    """
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
         marks = {ast.unparse(mark).rpartition(".")[2] for mark in child.decorator_list}
-        if child.name.startswith("_") or marks & {"overload", "setter"}:
+        if marks & {"overload", "setter"}:
             continue
+        lines = (child.end_lineno or child.lineno) - child.lineno + 1
+        public = not child.name.startswith("_")
         name = f"{owner}{child.name}"
-        if ast.get_docstring(child) is None:
+        if ast.get_docstring(child) is None and (public or lines > LONG_LINES):
             yield child.lineno, name
-        if isinstance(child, ast.ClassDef):
+        if isinstance(child, ast.ClassDef) and public:
             yield from undocumented(child, f"{name}.")
 
 
-def test_everything_public_has_a_docstring() -> None:
+def test_everything_public_or_long_has_a_docstring() -> None:
     probe = "class A:\n  'A.'\n  def b(self): 0\n  @overload\n  def c(self): 0\ndef d(): 0"
     assert [*undocumented(ast.parse(probe))] == [(3, "A.b"), (6, "d")]
+    steps = "\n".join(["  0"] * LONG_LINES)
+    assert [*undocumented(ast.parse(f"def _e():\n{steps}"))] == [(1, "_e")]
+    assert [*undocumented(ast.parse(f"def _e():\n{steps[:-4]}"))] == []
     found = [
         f"{name}:{line} {what}"
         for name, tree in trees().items()

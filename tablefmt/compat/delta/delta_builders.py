@@ -301,6 +301,7 @@ class DeltaTableBuilder(Translated):
         return {"type": "struct", "fields": self._fields}
 
     def _by_name(self, name: str, table: type[DeltaTable]) -> DeltaTable:
+        """Run the CREATE TABLE statement that the builder describes."""
         if not has_jvm(self._spark):
             raise UnsupportedFeatureError(
                 "delta: on Spark Connect, create a table by its location, or with CREATE TABLE",

@@ -248,6 +248,7 @@ def copy_rows_in_tasks(spark: Session) -> CopyRows:
 def _copied(
     spark: Session, txn: TransactionSnapshot, ids: Ids, removed: Rows, prefix: str
 ) -> tuple[AddedFiles | None, tuple[Output, ...]]:
+    """Copy files without the removed rows, one file a task. Return new files and their sources."""
     snapshot = txn.snapshot
     places = pc.index_in(pa.array(ids, pa.int64()), snapshot.files["id"].combine_chunks())
     files = snapshot.files.take(places).combine_chunks()

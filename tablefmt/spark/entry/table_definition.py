@@ -195,6 +195,7 @@ def define(spark: Session, store: Store, statement: Statement) -> Schema:
 
 
 def _check_agrees(statement: Statement, asked: Metadata | None, there: Metadata, uri: str) -> None:
+    """Refuse a CREATE TABLE whose definition differs from that of the table in the place."""
     if asked is not None:
         ours, theirs = declared_by(there.schema), declared_by(asked.schema)
         if ours != theirs:

@@ -337,6 +337,7 @@ def _stage(
     target: AnalyzedCondition,
     options: WriteOptions,
 ) -> Staged:
+    """Stage the replacement under ANSI rules. Arguments and errors as `stage_replace_on_spark`."""
     spark, functions = df.sparkSession, functions_of(df)
     _check_given(df, txn.target, where)
     df, condition = with_lengths(df, txn.target.schema, functions), parsed(functions, where)

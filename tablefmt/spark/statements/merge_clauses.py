@@ -151,6 +151,7 @@ def merge_of(
 def _merge(
     statement: MergeStatement, steps: Sequence[Step], source: DataFrame, reader: StatementReader
 ) -> Merge:
+    """Return a MERGE of the builder as expressions of Spark."""
     functions, schema = functions_of(source), reader.target.schema
     for step in steps:
         condition = step.clause.condition
