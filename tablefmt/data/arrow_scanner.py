@@ -270,12 +270,3 @@ def _values(files: pa.Table, columns: Sequence[Field]) -> list[dict[str, pa.Scal
 def _guarantee(known: Known) -> pc.Expression:
     """Return the expression that is true for every row of the file."""
     return reduce(operator.and_, [pc.field(name) == value for name, value in known.items()])
-
-
-def pushed_rows(batch: pa.RecordBatch, pushed: pc.Expression) -> pa.RecordBatch:
-    """Return the rows for which an expression is true.
-
-    pyarrow 20 raises IndexError if a batch's own filter leaves no row.
-    """
-    kept = pa.Table.from_batches([batch]).filter(pushed).combine_chunks().to_batches()
-    return kept[0] if kept else batch.slice(0, 0)

@@ -251,7 +251,6 @@ def match_columns(
     Raises:
         SchemaMismatchError: as `match_names`; SCH-5, a type does not fit.
     """
-    # Before pyarrow 22, a schema with metadata has no hash.
     return _matched(given.remove_metadata(), schema, filled)
 
 

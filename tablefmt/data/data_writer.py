@@ -23,7 +23,6 @@ from tablefmt.data.matching_rows import RowFilter
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.parquet_writer import write_file
 from tablefmt.data.selection import select_rows
-from tablefmt.data.value_conversion import held_bytes
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.check_constraints import broken, labelled, shown_columns, violation_of
 from tablefmt.expressions.generated_columns import generated_columns
@@ -280,12 +279,12 @@ def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
         return whole
 
     for whole in reader:
-        width = held_bytes(whole)
+        width = whole.nbytes
         # A table that is passed as one batch may have any size.
         rows = max(1, whole.num_rows * FLUSH_BYTES // max(width, 1))
         for start in range(0, whole.num_rows, rows):
             batch = whole.slice(start, rows) if rows < whole.num_rows else whole
-            length = width if batch is whole else held_bytes(batch)
+            length = width if batch is whole else batch.nbytes
             if held and size + length > FLUSH_BYTES:
                 yield taken()
                 size = 0

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tablefmt.data.arrow_scanner import POSITION, known_values, pushed_rows
+from tablefmt.data.arrow_scanner import POSITION, known_values
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.picked_pages import PickedPages, flat_columns, picked_pages
 from tablefmt.data.scan_tasks import Part, extents
@@ -72,7 +72,7 @@ def plain_batches(
                     [*columns, pa.array(positions)], names=[*physical.names, POSITION]
                 ).filter(pa.array(live[positions]))
                 if pushed is not None:
-                    shaped = pushed_rows(shaped, pushed)
+                    shaped = shaped.filter(pushed)
                 if shaped.num_rows:
                     yield place, shaped.select([*names, POSITION])
 

@@ -28,7 +28,6 @@ from tablefmt.data.arrow_scanner import (
     POSITION,
     READAHEAD,
     keep_rows,
-    pushed_rows,
     replace_fragments,
     scanner,
 )
@@ -258,7 +257,7 @@ class RowFilter:
 
     def of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the matching rows of any rows, given all columns that the condition reads."""
-        return self.kept(batch if self.pushed is None else pushed_rows(batch, self.pushed))
+        return self.kept(batch if self.pushed is None else batch.filter(self.pushed))
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the matching rows of the scan's output."""
@@ -266,7 +265,7 @@ class RowFilter:
             return batch
         exact = self.exact
         if isinstance(exact, pc.Expression):
-            return pushed_rows(batch, exact)
+            return batch.filter(exact)
         return batch.filter(exact(batch))
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tablefmt.data.value_conversion import held_bytes
 from tablefmt.errors import StoreError
 
 
@@ -35,7 +34,7 @@ def spilled(reader: pa.RecordBatchReader, memory_limit: int) -> Iterator[pa.Tabl
     size = 0
     for batch in reader:
         held.append(batch)
-        size += held_bytes(batch)
+        size += batch.nbytes
         if size > memory_limit:
             break
     else:
@@ -129,7 +128,7 @@ class Kept:
     def _keep(self, batch: pa.RecordBatch) -> None:
         if self.lost:
             return
-        self._size += held_bytes(batch)
+        self._size += batch.nbytes
         if self._size <= self._limit:
             self._held.append(batch)
             return
@@ -190,7 +189,7 @@ class RangeSpill:
         ends = np.append(starts[1:], len(order))
         for number, start, end in zip(numbers, starts, ends, strict=True):
             self._held[number].append(apart.slice(start, end - start))
-        self._size += held_bytes(apart)
+        self._size += apart.nbytes
         if self._size > self._limit:
             with _of_disk():
                 self._store()

@@ -96,14 +96,6 @@ def _offsets(offsets: pa.Array) -> tuple[pa.Array, int, int]:
     return pa.array(given - given[0], offsets.type), int(given[0]), int(given[-1])
 
 
-def held_bytes(data: pa.RecordBatch | pa.Table | pa.Array) -> int:
-    """Return the bytes of the values. Before pyarrow 24, `nbytes` fails for types of views."""
-    try:
-        return int(data.nbytes)
-    except pa.ArrowTypeError:
-        return int(data.get_total_buffer_size())
-
-
 def decoded(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Return the same rows without dictionaries and runs, decoded piece by piece.
 
@@ -150,7 +142,7 @@ def _decoded_bytes(values: pa.Array) -> int:
             return 0
         return int(_decoded_bytes(values.dictionary) / len(values.dictionary) * len(values))
     if plain_type(kind) == kind:
-        return held_bytes(values)
+        return int(values.nbytes)
     if pa.types.is_run_end_encoded(kind):
         return int(_decoded_bytes(values.values) / max(1, len(values.values)) * len(values))
     if pa.types.is_struct(kind):

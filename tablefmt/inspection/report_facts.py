@@ -206,9 +206,8 @@ def _files(snapshot: Snapshot) -> Files:
 
 def _partitions(listed: pa.Table, by: str, order: str) -> Columns:
     names = ("partition", "files", "rows", "bytes")
-    best = pc.select_k_unstable(listed, LARGEST, [(by, order)])
     rows = []
-    for each in listed.take(best).to_pylist():
+    for each in listed.sort_by([(by, order)]).slice(0, LARGEST).to_pylist():
         values = ", ".join(f"{name} = {_value(v)}" for name, v in each["partition"].items())
         if "partitioned_by" in each:
             values += f" (partitioned by {each['partitioned_by'] or 'nothing'})"

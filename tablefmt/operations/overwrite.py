@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.commit.transaction_plan import Replacing, Staged
-from tablefmt.data.arrow_scanner import pushed_rows
 from tablefmt.data.data_writer import whole_rows
 from tablefmt.data.matching_rows import RowFilter
 from tablefmt.data.partition_membership import in_partitions, partition_sources
@@ -200,7 +199,7 @@ def _matching(
 def _count(rows: pa.RecordBatch, condition: RowFilter) -> int:
     test = condition.pushed if condition.exact is None else condition.exact
     if isinstance(test, pc.Expression):
-        return int(pushed_rows(rows, test).num_rows)
+        return int(rows.filter(test).num_rows)
     assert test is not None
     return int(pc.sum(test(rows)).as_py() or 0)
 
