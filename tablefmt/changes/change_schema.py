@@ -172,7 +172,9 @@ def lost_columns(view: LogView, range_: Covered, schema: Schema, *, ends: bool =
     for at, then in enumerate(known_schemas):
         asked = not ends or at in (0, len(known_schemas) - 1)
         dropped = dropped_columns(schema, then)
-        stay = replace(schema, fields=tuple(f for f in schema.fields if f.id not in dropped))
+        # No row has the value of a hidden partition field, which a restore may bring back.
+        kept = tuple(field for field in schema.fields if field.id not in dropped)
+        stay = replace(schema, fields=kept, hidden=())
         known = id_places(then)
         parts = any(i <= then.last_id and i not in known for i in id_places(stay))
         if parts and asked:

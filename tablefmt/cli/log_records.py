@@ -22,6 +22,7 @@ from tablefmt.log.log_reader import kept_from, read_each
 from tablefmt.log.metadata_json import schema_to_json
 from tablefmt.log.overflow_metadata import read_deletes, read_overflow
 from tablefmt.model.log_entry import (
+    OWN,
     AddedFiles,
     Entry,
     Lineage,
@@ -30,7 +31,12 @@ from tablefmt.model.log_entry import (
 )
 from tablefmt.model.positions import decode_positions, delete_columns, marks_of
 from tablefmt.model.times import show_time
-from tablefmt.snapshot.file_columns import added_table, exact_sum
+from tablefmt.snapshot.file_columns import (
+    added_table,
+    exact_sum,
+    numbers_of,
+    with_partitioning,
+)
 from tablefmt.snapshot.head import advance, first_head
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
@@ -176,6 +182,11 @@ def _more(entry: Entry) -> Json:
             "constraints": check_conditions(entry.metadata),
             "generatedColumns": generated_expressions(entry.metadata),
         }
+        if entry.metadata.is_evolved:
+            record["metadata"]["partitionings"] = {
+                str(number): entry.metadata.partitioned_as(number).partition_names
+                for number in sorted(entry.metadata.numbered)
+            }
     if entry.horizon is not None:
         record["horizon"] = {"version": entry.horizon.version}
     if entry.unknown:
@@ -262,10 +273,14 @@ def added_files(store: Store, entry: Entry, metadata: Metadata) -> list[Json]:
 def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -> list[Json]:
     """Return files as records: id, path, size, rows, and partition by name.
 
-    Records have the number of deleted rows if the files come from a known version. With `bounds`,
-    they have the column bounds too.
+    Records have the number of deleted rows if the files come from a known version.
+
+    Args:
+        files: of a version, or of an entry.
+        metadata: in force there. If it has several partitionings, records have `partitioned_by`.
+        bounds: add the column bounds.
     """
-    names = {f.id: f.name for f in metadata.schema.fields}
+    names = {field.id: field.name for field in metadata.schema.with_hidden}
     rows = [
         {"id": i, "path": p, "size": s, "rows": r, "partition": {}}
         for i, p, s, r in zip(
@@ -275,18 +290,37 @@ def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -
     if "deleted" in files.column_names:
         for row, deleted in zip(rows, files["deleted"].to_pylist(), strict=True):
             row["deleted"] = deleted
+    numbers = numbers_of(with_partitioning(files, metadata.partitioning)).tolist()
     for name in files.column_names:
-        group, dot, field_id = name.partition(".")
+        group, dot, field_id = name.replace(OWN, "partition.").partition(".")
         if not dot or int(field_id) not in names or not (bounds or group == "partition"):
             continue
-        _spread(rows, group, names[int(field_id)], plain_column(files[name]))
+        values = plain_column(files[name])
+        field = int(field_id)
+        if group == "partition":
+            has = [not metadata.is_evolved or field in metadata.numbered[n] for n in numbers]
+            _set_partitions(rows, names[field], values, has)
+        else:
+            _set_bounds(rows, group, names[field], values)
+    if metadata.is_evolved:
+        declared = {
+            n: ", ".join(metadata.partitioned_as(n).partition_names) for n in metadata.numbered
+        }
+        for row, number in zip(rows, numbers, strict=True):
+            row["partitioned_by"] = declared[number]
     return rows
 
 
-def _spread(rows: list[Json], group: str, name: str, values: list[Any]) -> None:
-    """Add a column to the records. An unknown bound is left out; a NULL partition value is not."""
+def _set_partitions(rows: list[Json], name: str, values: list[Any], has: Sequence[bool]) -> None:
+    for row, value, own in zip(rows, values, has, strict=True):
+        if own:
+            row["partition"][name] = value
+
+
+def _set_bounds(rows: list[Json], group: str, name: str, values: list[Any]) -> None:
+    """Add a column to the records, without unknown bounds."""
     for row, value in zip(rows, values, strict=True):
-        if group == "partition" or value is not None:
+        if value is not None:
             row.setdefault(group, {})[name] = value
 
 
@@ -344,7 +378,7 @@ def whole_entry(store: Store, version: int) -> Json:
         except VersionNotFoundError:
             record["removed"] = None
         else:
-            record["removed"] = file_records(before.of_ids(removed), metadata)
+            record["removed"] = file_records(before.of_ids(removed), before.metadata)
     return record
 
 

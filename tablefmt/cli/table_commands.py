@@ -6,7 +6,7 @@ the replication lag of a table behind the sources of its pipes.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -49,6 +49,7 @@ from tablefmt.expressions.generated_columns import (
 from tablefmt.maintenance.maintain import due
 from tablefmt.model.clustering_columns import clustering_of
 from tablefmt.model.identity_columns import identity_texts
+from tablefmt.model.log_entry import Metadata
 from tablefmt.model.properties import plain_properties
 from tablefmt.model.schema import Field
 from tablefmt.model.times import show_time
@@ -159,7 +160,9 @@ def files(uri: str, as_json: bool, options: Json, as_of: Point, where: str | Non
     if as_json:
         print_document(records)
         return
-    names = ("id", "path", "size", "rows", "deleted", "version", "partition")
+    names = ["id", "path", "size", "rows", "deleted", "version", "partition"]
+    if snapshot.metadata.is_evolved:
+        names.append("partitioned_by")
     print_table(names, [[record[name] for name in names] for record in records])
 
 
@@ -327,8 +330,8 @@ def difference(before: Snapshot, after: Snapshot) -> Json:
     was, now = (typed_bounds(s.files, later.schema.fields) for s in (before, after))
     stays = pc.is_in(was["id"], now["id"])
     stayed = pc.is_in(now["id"], was["id"])
-    came = file_records(now.filter(pc.invert(stayed)), later)
-    went = file_records(was.filter(pc.invert(stays)), later)
+    came = file_records(now.filter(pc.invert(stayed)), _named_as(later, after.metadata))
+    went = file_records(was.filter(pc.invert(stays)), _named_as(later, before.metadata))
     # For files in both states, the count is positive if B has fewer rows.
     deleted_now, deleted = (
         files["deleted"].filter(mask).to_numpy() for files, mask in ((now, stayed), (was, stays))
@@ -345,6 +348,16 @@ def difference(before: Snapshot, after: Snapshot) -> Json:
         "properties": _properties(before, after),
         "partition_by": _partitioning(before, after),
     }
+
+
+def _named_as(later: Metadata, metadata: Metadata) -> Metadata:
+    """Return metadata whose columns have the names of a later version, if it has them."""
+    known, schema = {field.id: field for field in later.schema.with_hidden}, metadata.schema
+    columns, hidden = (
+        tuple(known.get(field.id, field) for field in group)
+        for group in (schema.fields, schema.hidden)
+    )
+    return replace(metadata, schema=replace(schema, fields=columns, hidden=hidden))
 
 
 def _rows(files: list[Json]) -> int:

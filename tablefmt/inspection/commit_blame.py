@@ -436,7 +436,7 @@ def _target(
     if partition is None:
         text = where if isinstance(where, str) else repr(where)
         return Target(f"condition {text:.300}", None, select_rows(where, metadata.schema))
-    names = [field.name for field in metadata.partition_fields]
+    names = [field.name for field in metadata.all_partition_fields]
     unknown = [name for name in partition if name not in names] if partition else ["{}"]
     if unknown:
         raise InvalidArgumentError(

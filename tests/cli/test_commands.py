@@ -16,7 +16,9 @@ from click.testing import CliRunner
 import tablefmt
 from tablefmt.cli.main import main as commands
 from tests.cli.conftest import SCHEMA, row, run
+from tests.operations.evolving_table import evolving
 from tests.places import GOLDEN
+from tests.tables import memory
 
 Json = dict[str, Any]
 ESCAPE = "\x1b[31m/"
@@ -214,6 +216,57 @@ def test_files_are_the_live_ones_of_the_version(table: tablefmt.Table, uri: str)
         assert [file["size"] for file in found] == sizes
     only = run("files", uri, "--json", "--where", "part = 'a'").document
     assert only == [file for file in found if file["partition"] == {"part": "a"}]
+
+
+REGION, BOTH, DAY = "region", "region, days(ts)", "days(ts)"
+OWN = [
+    ({"region": "EU"}, REGION),
+    ({"region": "US"}, REGION),
+    ({"region": None}, REGION),
+    ({"region": "EU", "ts_day": "2026-01-01"}, BOTH),
+    ({"region": "US", "ts_day": "2026-01-02"}, BOTH),
+    ({"ts_day": "2026-01-01"}, DAY),
+    ({"ts_day": "2026-01-02"}, DAY),
+]
+
+
+def test_files_have_the_values_of_their_own_partitioning() -> None:
+    """EVO-2, HID-1: in each command that lists files, hidden fields too."""
+    table = evolving(memory())
+    uri = str(table.uri)
+    found = run("files", uri, "--json").document
+    assert [(f["partition"], f["partitioned_by"]) for f in found] == OWN
+    assert '{"region":"EU","ts_day":"2026-01-01"}  region, days(ts)' in run("files", uri).out
+    entries = [run("show", uri, str(version), "--json").document for version in (1, 3, 6)]
+    assert entries == [
+        {**json.loads(line), "removed": []}
+        for at, line in enumerate(run("log", uri, "--json").out.splitlines())
+        if at in (1, 3, 6)
+    ]
+    assert [f["partition"] for one in entries for f in one["added"]] == [each for each, _ in OWN]
+    changed = run("show", uri, "5", "--json").document["metadata"]
+    assert changed["partitionings"] == {
+        "0": ["region"],
+        "1": ["region", "days(ts)"],
+        "2": ["days(ts)"],
+    }
+    table.alter.rename_column("region", "area")
+    table.repartition()
+    went = run("diff", uri, "1", str(table.version), "--json").document
+    assert [f["partition"] for f in went["files_removed"]] == [
+        {"area": "EU"},
+        {"area": "US"},
+        {"area": None},
+    ]
+    assert [f["partition"] for f in went["files_added"]] == [
+        *({"ts_day": f"2026-01-0{day}"} for day in (1, 2)),
+        *({"ts_day": f"2026-01-0{day}"} for day in (1, 2, 3)),
+    ]
+    removed = run("show", uri, str(table.version - 1), "--json").document["removed"]
+    assert [(f["partition"].get("area"), f["partitioned_by"]) for f in removed] == [
+        *((region, "area") for region in ("EU", "US", None)),
+        *((region, "area, days(ts)") for region in ("EU", "US")),
+    ]
 
 
 def test_partitions_sum_up_their_files(table: tablefmt.Table, uri: str) -> None:

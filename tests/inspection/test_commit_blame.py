@@ -20,6 +20,7 @@ from tablefmt.errors import (
 )
 from tablefmt.inspection.blame_report import BLAME, BlameReport
 from tablefmt.store.store_wrappers import CountingStore
+from tests.operations.evolving_table import Model, conditions, evolving
 from tests.tables import Clock, Dated, memory, new_table, rows
 
 DAY = 86_400.0
@@ -252,6 +253,27 @@ def test_a_changed_partitioning_hides_no_rows() -> None:
     table.overwrite(data.slice(2), overwrite_schema=True, partition_by=["id"])
     for where in ("p = 'a'", "id > 1"):
         assert events(table.blame(where=where)) == fed(table, where)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_counts_are_those_of_the_feed_whatever_partitions_files(seed: int) -> None:
+    """EVO-3: a file of another partitioning may hold rows of any partition."""
+    model = Model(seed, memory().uri, deleteMode="merge-on-read")
+    for _ in range(12):
+        model.step()
+    for _ in range(5):
+        where, _ = conditions(model.dice)
+        assert events(model.table.blame(where=where)) == fed(model.table, where), where
+
+
+def test_a_column_of_an_older_partitioning_names_a_partition() -> None:
+    """EVO-3: a column is in every file, and a hidden field is not."""
+    table = evolving(memory())
+    report = table.blame(partition={"region": "EU"})
+    assert events(report) == fed(table, "region = 'EU'")
+    assert table.blame(partition={"region": None}).commits.num_rows == 1
+    with pytest.raises(InvalidArgumentError, match="the partitioning changed"):
+        table.blame(partition={"ts_day": "2026-01-01"})
 
 
 @pytest.mark.slow
