@@ -91,14 +91,11 @@ def stats_problem(schema: Schema, properties: Mapping[str, str]) -> SchemaMismat
     return None
 
 
-def file_bounds(
-    metadata: pq.FileMetaData, schema: Schema, fields: Sequence[Field]
-) -> dict[str, Any]:
+def file_bounds(metadata: pq.FileMetaData, fields: Sequence[Field]) -> dict[str, Any]:
     """Return bounds and null counts of one file, from its footer.
 
     Args:
         metadata: the footer, as pyarrow, parquet-mr or another writer made it.
-        schema: the table's schema; not used beyond `fields`.
         fields: flat top-level columns, as `stats_columns` returns them. A column is found by its
             physical name. A column with another field's Parquet field id gets no bounds.
 

@@ -118,7 +118,7 @@ class _Describer:
             return None
         row: dict[str, Any] = {"path": key, "size": size, "rows": footer.num_rows}
         row["footer"] = checksum
-        row.update(file_bounds(footer, self._metadata.schema, self._stats))
+        row.update(file_bounds(footer, self._stats))
         self._check_not_null(row, footer)
         for field in self._partitions:
             row[f"partition.{field.id}"] = self._partition_value(row, footer, field)

@@ -200,7 +200,7 @@ def write_file(
     store.put(key, body)
     row = {"path": key, "size": len(body), "rows": rows.num_rows}
     row["footer"] = footer_checksum(body)
-    row.update(file_bounds(footer, schema, stats))
+    row.update(file_bounds(footer, stats))
     row.update({f"nans.{f.id}": nans[f.id] for f in stats if f.id in nans})
     return row
 
@@ -317,7 +317,6 @@ def write_groups(
     stats: Sequence[Field],
     *,
     may_be_nan: frozenset[int],
-    compression: str = "zstd",
 ) -> dict[str, Any]:
     """Write row groups as one file; durable on return. At most two are in memory.
 
@@ -330,7 +329,6 @@ def write_groups(
         stats: columns to keep bounds for.
         may_be_nan: ids of columns that may hold NaN. They get no statistics (DAT-9), and so no
             bounds, unless all rows are one row group.
-        compression: a Parquet codec, by Arrow's name for it.
 
     Returns:
         The file's row of ADD-1's columns, without partition values.
@@ -341,7 +339,7 @@ def write_groups(
     rest = iter(groups)
     first, second = next(rest), next(rest, None)
     if second is None:
-        return write_file(store, key, first, schema, stats, compression)
+        return write_file(store, key, first, schema, stats, "zstd")
     footers: list[pq.FileMetaData] = []
     nans = dict.fromkeys((f.id for f in schema.fields if f.id in nan_counts(first, [f])), 0)
     statistics = statistics_of(schema, dict.fromkeys(may_be_nan, 1))
@@ -350,7 +348,7 @@ def write_groups(
     with store.open_output(key) as out:
         sink = _Sink(out)
         with pq.ParquetWriter(
-            sink, first.schema, **writer_settings(chosen, compression, statistics, footers)
+            sink, first.schema, **writer_settings(chosen, "zstd", statistics, footers)
         ) as writer:
             for group in _all(first, second, rest):
                 writer.write_table(group, group.num_rows)
@@ -361,7 +359,7 @@ def write_groups(
             sink.keep_all()
     row = {"path": key, "size": sink.size, "rows": rows}
     row["footer"] = footer_checksum(sink.end())
-    row.update(file_bounds(footers[0], schema, stats))
+    row.update(file_bounds(footers[0], stats))
     row.update({f"nans.{f.id}": nans[f.id] for f in stats if f.id in nans})
     return row
 

@@ -55,16 +55,13 @@ _COMPARISONS: dict[type[exp.Expression], str] = {
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def parse_predicate(
-    text: str, schema: Schema, time_zone: str = "UTC", alias: str | None = None
-) -> Predicate:
+def parse_predicate(text: str, schema: Schema, time_zone: str = "UTC") -> Predicate:
     """Return the condition `text` over the columns of `schema`.
 
     Args:
         text: Spark SQL, at most `TEXT_MAX` characters. Names match ignoring case.
         schema: Columns and their types.
         time_zone: Spark's session zone, for timestamps without a zone of their own.
-        alias: the table's name in the statement: the only qualifier of a column (SQL-7).
 
     Raises:
         InvalidPredicateError: it is not a condition, names an unknown column, or compares values
@@ -73,14 +70,14 @@ def parse_predicate(
     """
     tree = parse_tree(text)
     try:
-        _check_columns(tree, schema, alias)
-        return _Reader(schema, time_zone, alias).predicate(tree)
+        _check_columns(tree, schema)
+        return _Reader(schema, time_zone, None).predicate(tree)
     except RecursionError:
         raise too_deep() from None
 
 
 def parse_conjuncts(
-    text: str, schema: Schema, time_zone: str = "UTC", alias: str | None = None
+    text: str, schema: Schema, time_zone: str = "UTC"
 ) -> tuple[list[Predicate], int]:
     """Return the supported AND-ed parts of `text`, and the number of others. For pruning only.
 
@@ -93,7 +90,7 @@ def parse_conjuncts(
         parts = list(conjuncts_of(parse_tree(text)))
     except (InvalidPredicateError, RecursionError):
         return [], 1
-    reader = _Reader(schema, time_zone, alias)
+    reader = _Reader(schema, time_zone, None)
     for part in parts:
         try:
             understood.append(reader.predicate(part))
@@ -105,16 +102,19 @@ def parse_conjuncts(
 def predicate_of(
     node: exp.Expression, schema: Schema, time_zone: str = "UTC", alias: str | None = None
 ) -> Predicate:
-    """Return the predicate of a part of a parsed condition. Raises as `parse_predicate`."""
+    """Return the predicate of a part of a parsed condition. Raises as `parse_predicate`.
+
+    `alias` is the table's name in the statement: the only qualifier of a column (SQL-7).
+    """
     return _Reader(schema, time_zone, alias).predicate(node)
 
 
-def _check_columns(tree: exp.Expression, schema: Schema, alias: str | None) -> None:
+def _check_columns(tree: exp.Expression, schema: Schema) -> None:
     """Refuse unknown names, even inside unsupported parts."""
     if tree.find(exp.Query, exp.Lambda) is None:
         for column in tree.find_all(exp.Column):
             if not _is_call(column, schema):
-                _resolve(column, schema, alias)
+                _resolve(column, schema, None)
 
 
 def _is_call(column: exp.Column, schema: Schema) -> bool:

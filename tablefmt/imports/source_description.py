@@ -108,7 +108,7 @@ def describe_source(store: Store, source: Source) -> Described:
             continue
         layout = columns.layout(look, source.paths[at])
         held = {i: values[i][at] for i in partition_by}
-        key = layout.names.key, layout.lookup_in(look.footer, schema, held)
+        key = layout.names.key, layout.lookup_in(look.footer, held)
         number = numbers.setdefault(key, len(numbers) + 1)
         row: dict[str, Any] = {
             "path": source.paths[at],
@@ -269,19 +269,16 @@ class _Layout:
             self._bounds.append(FooterBounds(renamed))
         return self._bounds[0]
 
-    def lookup_in(
-        self, footer: pq.FileMetaData, schema: Schema, partition: Mapping[int, Any]
-    ) -> Lookup:
+    def lookup_in(self, footer: pq.FileMetaData, partition: Mapping[int, Any]) -> Lookup:
         """Return how a reader of Iceberg finds the columns of one file.
 
         Args:
             footer: of the file.
-            schema: of the table.
             partition: the file's partition values, by field id.
         """
         if self.lookup is None or not self.held:
             return self.lookup
-        bounds = file_bounds(footer, schema, self.held)
+        bounds = file_bounds(footer, self.held)
         same = all(holds_only(partition[f.id], bounds, f, footer.num_rows) for f in self.held)
         return self.lookup if same else None
 

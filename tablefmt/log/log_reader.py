@@ -206,16 +206,13 @@ Progress = Callable[[int, int], None]
 """Function called with the number of entries done and the number of all entries."""
 
 
-def read_range(
-    store: Store, first: int, last: int, progress: Progress | None = None
-) -> Iterator[StoredEntry]:
+def read_range(store: Store, first: int, last: int) -> Iterator[StoredEntry]:
     """Yield versions first to last, both inclusive, in order.
 
     Raises:
         LogGapError: LOG-2, one of them is missing.
         CorruptEntryError: the codec's rules.
     """
-    total = last - first + 1
     for start in range(first, last + 1, WINDOW_MAX):
         versions = range(start, min(start + WINDOW_MAX, last + 1))
         bodies = store.get_many([entry_key(v) for v in versions])
@@ -223,8 +220,6 @@ def read_range(
             if body is None:
                 raise gap_error(store, version, last)
             yield decode(body, version)
-        if progress is not None:
-            progress(versions[-1] - first + 1, total)
 
 
 def read_each(store: Store, progress: Progress | None = None) -> Iterator[StoredEntry]:

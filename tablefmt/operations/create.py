@@ -142,15 +142,12 @@ def create_as(
         return _join_existing(concurrent, metadata, exist_ok)
 
 
-def create_with_files(
-    store: Store, staged: Staged, environment: Environment = SYSTEM
-) -> TableContext:
+def create_with_files(store: Store, staged: Staged) -> TableContext:
     """Create a table whose first entry adds files. There is no table before them.
 
     Args:
         store: of the new table. Its place was checked (`prepare`).
         staged: the entry: class PROTOCOL, with protocol, metadata and files.
-        environment: clock, nonces and waiting.
 
     Raises:
         TableExistsError: there is a table.
@@ -161,7 +158,7 @@ def create_with_files(
         before = _existing_log(store)
         if before is not None and not before.head.ended:
             raise TableExistsError(store.uri, advice="Choose another place.")
-    return _create_staged(store, staged, before, environment)
+    return _create_staged(store, staged, before, SYSTEM)
 
 
 def _create_staged(

@@ -125,7 +125,7 @@ def lag(
             )
         views[view.head.table] = view
     found = [
-        _lag_of(context, head.cursors, key, cursor, views, options)
+        _lag_of(context, head.cursors, key, cursor, views)
         for key, cursor in sorted(head.cursors.items())
     ]
     return LagReport(context.store.uri, head.version, tuple(found))
@@ -150,7 +150,6 @@ def _lag_of(
     key: Key,
     cursor: Cursor,
     views: dict[str, LogView],
-    options: Mapping[str, Any],
 ) -> SourceLag:
     table, name = key
     one = SourceLag(table, name, cursor.location, cursor.to, cursor.at)

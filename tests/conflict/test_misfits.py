@@ -9,11 +9,13 @@ import pytest
 
 from tablefmt.conflict.conflict_check import misfit_of
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.model.log_entry import Metadata
+from tablefmt.model.log_entry import Constraint, Metadata
 from tablefmt.model.schema import Field, Primitive, Schema
 
 FIELDS = schema_from("id BIGINT NOT NULL, n INT, s VARCHAR(9), p STRING").fields
-WRITTEN = Metadata(Schema(FIELDS, 4), partition_by=(4,), constraints={"c": "n > 0"})
+WRITTEN = Metadata(
+    Schema(FIELDS, 4), partition_by=(4,), constraints={"c": Constraint("n > 0", (2,))}
+)
 
 
 def later(number: int = 0, **changed: Any) -> Metadata:
@@ -37,7 +39,7 @@ FITS = {
     "a column whose default is that of old rows": added(default=7, initial=7),
     "a default, said": replace(WRITTEN, properties={"isolationLevel": "WriteSerializable"}),
     "a constraint fewer": replace(WRITTEN, constraints={}),
-    "a constraint renamed": replace(WRITTEN, constraints={"d": "n > 0"}),
+    "a constraint renamed": replace(WRITTEN, constraints={"d": Constraint("n > 0", (2,))}),
     "an application's property": replace(WRITTEN, properties={"x.y": "1"}),
 }
 
@@ -57,7 +59,9 @@ MISFITS = {
     "set NOT NULL on column 'n'": later(2, nullable=False),
     "added column 'new', which is NOT NULL": added(nullable=False),
     "added column 'new', and its default has changed since": added(default=7, initial=8),
-    "added constraint 'd'": replace(WRITTEN, constraints={"c": "n > 0", "d": "n > 1"}),
+    "added constraint 'd'": replace(
+        WRITTEN, constraints={"c": Constraint("n > 0", (2,)), "d": Constraint("n > 1", (2,))}
+    ),
     "set property 'isolationLevel'": replace(
         WRITTEN, properties={"isolationLevel": "Serializable"}
     ),
@@ -65,7 +69,7 @@ MISFITS = {
     "set property 'conflictGranularity'": replace(
         WRITTEN, properties={"conflictGranularity": "file"}
     ),
-    "added constraint 'c'": replace(WRITTEN, constraints={"c": "n > 1"}),
+    "added constraint 'c'": replace(WRITTEN, constraints={"c": Constraint("n > 1", (2,))}),
 }
 
 

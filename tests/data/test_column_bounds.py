@@ -50,7 +50,7 @@ def bounds(array: pa.Array, kind: Type, *, metadata: dict[bytes, bytes] | None =
     )
     pq.write_table(table, out, **how)
     schema = one(kind)
-    found = file_bounds(pq.ParquetFile(out).metadata, schema, schema.fields)
+    found = file_bounds(pq.ParquetFile(out).metadata, schema.fields)
     orjson.dumps(found)
     several = FooterBounds(schema.fields)
     assert [several.of(pq.ParquetFile(out).metadata) for _ in range(2)] == [found] * 2
@@ -181,7 +181,7 @@ def test_a_column_goes_by_its_physical_name_and_one_with_another_id_proves_nothi
         Field(10, "called f no more", "f", Primitive("long")),
     )
 
-    found = file_bounds(metadata, Schema(columns, 10), columns)
+    found = file_bounds(metadata, columns)
 
     assert found == {"nulls.10": 0, "lower.10": 3, "upper.10": 3}
 
@@ -200,7 +200,7 @@ def test_columns_behind_nested_ones_are_found_by_leaf() -> None:
     pq.write_table(table, out)
     field = Field(4, "s.x", "s.x", Primitive("long"))
 
-    found = file_bounds(pq.ParquetFile(out).metadata, Schema((field,), 4), [field])
+    found = file_bounds(pq.ParquetFile(out).metadata, [field])
 
     assert found == {"nulls.4": 0, "lower.4": 42, "upper.4": 42}
 
@@ -261,7 +261,7 @@ MR = pathlib.Path(__file__).parent / "parquet_mr"
 def mr_bounds(name: str, columns: dict[str, Type]) -> dict[str, tuple[Any, Any, Any]]:
     fields = [Field(i, n, n, kind) for i, (n, kind) in enumerate(columns.items(), 1)]
     metadata = pq.ParquetFile(MR / f"{name}.parquet").metadata
-    found = file_bounds(metadata, Schema(tuple(fields), len(fields)), fields)
+    found = file_bounds(metadata, fields)
     sides = ("lower", "upper", "nulls")
     return {f.name: tuple(found.get(f"{side}.{f.id}") for side in sides) for f in fields}
 
@@ -336,5 +336,5 @@ def test_bounds_of_many_files_are_those_of_each_alone() -> None:
         schema = Schema((of_kind, Field(2, "b", "b", primitive("decimal(6,2)"))), 2)
         several = FooterBounds(schema.fields)
         found = [several.of(each) for each in footers]
-        assert found == [file_bounds(each, schema, schema.fields) for each in footers]
+        assert found == [file_bounds(each, schema.fields) for each in footers]
         assert {"lower.1", "lower.2"} <= set().union(*found)

@@ -59,7 +59,7 @@ def described(
     entries: list[dict[str, Any]] = []
     for body in bodies:
         parquet = pq.ParquetFile(io.BytesIO(body))
-        entry = file_bounds(parquet.metadata, schema, schema.fields)
+        entry = file_bounds(parquet.metadata, schema.fields)
         if nans:
             counts = nan_counts(parquet.read(), schema.fields)
             entry |= {f"nans.{i}": n for i, n in counts.items()}

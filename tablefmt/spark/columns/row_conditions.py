@@ -170,16 +170,13 @@ def _is_column(given: object) -> TypeGuard[Column]:
     return isinstance(given, Column)
 
 
-def analyzed_text(
-    text: str | None, schema: Schema, zone: str, alias: str | None = None
-) -> AnalyzedCondition:
+def analyzed_text(text: str | None, schema: Schema, zone: str) -> AnalyzedCondition:
     """Return the analysis of a condition over the table, as SQL text.
 
     Args:
         text: the condition. None: every row.
         schema: the table's schema.
         zone: the session's time zone.
-        alias: the table's name in the statement.
 
     Raises:
         InvalidPredicateError: a column qualified with another name (SQL-7). Spark raises all
@@ -187,14 +184,14 @@ def analyzed_text(
     """
     if text is None:
         return AnalyzedCondition("TRUE", None, None, True)
-    check_qualifiers(text, schema, alias)
+    check_qualifiers(text, schema)
     try:
-        predicate = parse_predicate(text, schema, zone, alias)
+        predicate = parse_predicate(text, schema, zone)
     except (InvalidPredicateError, UnsupportedFeatureError):
-        known, _ = parse_conjuncts(text, schema, zone, alias)
+        known, _ = parse_conjuncts(text, schema, zone)
     else:
         return AnalyzedCondition(to_sql(predicate), predicate, None, True)
-    analysis = analyze(text, Relation(schema, alias=alias))
+    analysis = analyze(text, Relation(schema))
     follows = analysis.follows_from_columns
     return AnalyzedCondition(
         kept_text(text),

@@ -107,7 +107,7 @@ def _make(session: JavaObject, described: str, uri: str) -> JavaObject:
     asked = read_statement(given["text"])
     assert asked is not None
     made = _made(spark, given, asked, place(uri), given["storage"])
-    return java_columns(spark, made.view.head.metadata.schema)
+    return java_columns(made.view.head.metadata.schema)
 
 
 def _made(

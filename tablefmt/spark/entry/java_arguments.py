@@ -73,7 +73,7 @@ def context_of(uri: str, storage: str) -> TableContext:
     return open_context(store_of(uri, storage))
 
 
-def java_columns(spark: Session, schema: Schema) -> JavaObject:
+def java_columns(schema: Schema) -> JavaObject:
     """Return the columns as a StructType of the JVM."""
     return java_classes.java_schema(json.dumps(to_spark_json(schema)))
 
@@ -87,7 +87,7 @@ def follow(spark: Session, name: str, schema: Schema) -> None:
     if "/" in identifier.table():
         return
     catalog = java_session(spark).sessionState().catalog()
-    catalog.alterTableSchema(identifier, java_columns(spark, schema))
+    catalog.alterTableSchema(identifier, java_columns(schema))
 
 
 @dataclass(frozen=True, slots=True)

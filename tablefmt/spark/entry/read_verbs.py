@@ -254,7 +254,7 @@ def _partitions(session: JavaObject, uri: str, storage: str) -> str | None:
 def _columns(session: JavaObject, uri: str, storage: str) -> JavaObject:
     """Return the current columns of a table."""
     schema = context_of(uri, storage).view.head.metadata.schema
-    return java_columns(session_of(session), schema)
+    return java_columns(schema)
 
 
 def _exists(path: str) -> bool:

@@ -340,7 +340,7 @@ def _as_defined(
     options = json.loads(storage)
     check_only_storage(options)
     statement = Statement.read(text, options, default_properties(spark))
-    return java_columns(spark, verb(spark, store_of(uri, storage), statement))
+    return java_columns(verb(spark, store_of(uri, storage), statement))
 
 
 def _like(
@@ -349,14 +349,14 @@ def _like(
     """Run CREATE TABLE LIKE for a tablefmt table, and return the columns of the new table."""
     statement = Statement.read(text, json.loads(storage))
     schema = like(store_of(uri, storage), context_of(of, of_storage), statement)
-    return java_columns(session_of(session), schema)
+    return java_columns(schema)
 
 
 def _alter(session: JavaObject, uri: str, storage: str, changes: str) -> JavaObject:
     """Run ALTER TABLE, and return the columns of the table afterwards."""
     context = context_of(uri, storage)
     alter_table(session_of(session), context, json.loads(changes)["changes"])
-    return java_columns(session_of(session), context.view.head.metadata.schema)
+    return java_columns(context.view.head.metadata.schema)
 
 
 def _evolve(session: JavaObject, uri: str, storage: str, columns: str, how: str) -> str:

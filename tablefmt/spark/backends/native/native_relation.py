@@ -269,7 +269,7 @@ def to_relation(
         java_classes.string_array(
             spark, [declared(f, files.schema) for f in files.schema.with_hidden if f.id in by]
         ),
-        _with_defaults(spark, files.schema, columns),
+        _with_defaults(files.schema, columns),
     )
     if not plain and files.otherwise is not None:
         relation.setRows(java_rows(files.otherwise()))
@@ -343,7 +343,7 @@ def _leave_out(spark: Session, index: JavaObject, files: Files) -> None:
     index.setDeletedRows(rows)
 
 
-def _with_defaults(spark: Session, schema: Schema, columns: JavaObject) -> JavaObject:
+def _with_defaults(schema: Schema, columns: JavaObject) -> JavaObject:
     """Return the columns with the defaults that INSERT needs (SCH-7)."""
     if all(field.default is None for field in schema.fields):
         return columns
