@@ -881,7 +881,7 @@ spark.table("orders").where("id = 7")""",
 STREAMS = (
     read_stream(
         "from a time on",
-        'format("iceberg").option("stream-from-timestamp", "MS_2").load("/data/orders")',
+        'format("iceberg").option("stream-from-timestamp", "MILLIS_2").load("/data/orders")',
         ORDERS[3:],
     ),
     read_stream(
@@ -896,7 +896,7 @@ STREAMS = (
     ),
     read_stream(
         "without overwrites and deletes",
-        'format("iceberg").option("streaming-skip-delete-snapshots", "true").option("streaming-skip-overwrite-snapshots", "true").option("stream-from-timestamp", "MS_1").load("/data/orders")',
+        'format("iceberg").option("streaming-skip-delete-snapshots", "true").option("streaming-skip-overwrite-snapshots", "true").option("stream-from-timestamp", "MILLIS_1").load("/data/orders")',
         ORDERS,
         before='spark.sql("DELETE FROM orders WHERE id = 1")',
     ),

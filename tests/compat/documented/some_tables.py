@@ -39,7 +39,7 @@ def make(folder: Path, namespace: str = "") -> tablefmt.Table:
         place.parent.mkdir(exist_ok=True)
         table = tablefmt.create(str(place), SCHEMA, partition_by=partition_by)
         table.append(rows_of(ORDERS[:3]))
-        # A time in milliseconds, rounded up, must be before the next version.
+        # A time in milliseconds, rounded up or down, must be that of one version.
         time.sleep(0.002)
         table.append(rows_of(ORDERS[3:]))
         made.append(table)
@@ -59,6 +59,8 @@ def replaced(text: str, folder: Path, orders: tablefmt.Table, zone: str) -> str:
             "TIME": at.astimezone(ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M:%S.%f"),
             # Rounded up: the time of a commit is not before it.
             "MS": str(-(-micros // 1000)),
+            # Rounded down: changes from then on have the commit.
+            "MILLIS": str(micros // 1000),
             "SECONDS": str(-(-micros // 1_000_000)),
         }
         for word, value in words.items():
