@@ -174,13 +174,14 @@ def partition_key(field: Field, metadata: Metadata) -> tuple[int, str]:
 
 
 def renamed_specs(specs: Iterable[Json], schema: Schema) -> list[Json]:
-    """Return partition specs with the present names of their columns. Dropped ones keep theirs."""
-    names = {field.id: field.name for field in schema.fields}
+    """Return partition specs with the present names of their fields. Dropped ones keep theirs."""
+    names = {(field.id, "identity"): field.name for field in schema.fields}
+    for hidden in schema.hidden:
+        made = transform_of(hidden, schema)
+        names[made.column.id, made.iceberg] = hidden.name
 
     def renamed(field: Json) -> Json:
-        if field["transform"] != "identity":
-            return field
-        return field | {"name": names.get(field["source-id"], field["name"])}
+        return field | {"name": names.get(spec_key(field), field["name"])}
 
     return [spec | {"fields": [renamed(f) for f in spec["fields"]]} for spec in specs]
 

@@ -10,7 +10,12 @@ from dataclasses import replace
 
 from tablefmt.errors import SchemaMismatchError
 from tablefmt.model.name_matching import folded, there_are
-from tablefmt.model.partition_transforms import PartitionTransform, parsed_transform, transform_of
+from tablefmt.model.partition_transforms import (
+    PartitionTransform,
+    named,
+    parsed_transform,
+    transform_of,
+)
 from tablefmt.model.schema import Decimal, Field, Schema, Transform, Type, is_nested, kind_name
 from tablefmt.model.schema_rules import check_hidden_names
 
@@ -22,13 +27,15 @@ def partitioned(
 
     Args:
         schema: the columns. Its hidden fields are forgotten.
-        names: columns, or transforms of columns.
-        before: the schema in force. The same transform of the same column keeps its id.
+        names: columns, or transforms of columns, perhaps with a name: `days(ts) AS day`.
+        before: the schema in force. The same transform of the same column keeps its id, and its
+            name unless one is given.
         kept: the partitioning was chosen before. It may then leave no column for data.
 
     Raises:
         SchemaMismatchError: no such column or transform; a nested column; one named twice; no
-            column is left for data; a column has the name of a hidden field.
+            column is left for data; a column has the name of a hidden field; a column gets
+            another name.
     """
     known = {} if before is None else {f.transform: f for f in before.hidden}
     plain = replace(schema, hidden=())
@@ -55,8 +62,15 @@ def partitioned(
     return whole, tuple(ids)
 
 
-def _column(name: str, schema: Schema) -> Field:
+def _column(text: str, schema: Schema) -> Field:
+    name, own = named(text, schema)
     field = schema.find(name)
+    if field is not None and own is not None and own != field.name:
+        raise SchemaMismatchError(
+            f"cannot partition by {text!r:.200}: a partition column keeps its own name; leave out "
+            f"AS {own}",
+            [name],
+        )
     if field is None:
         raise SchemaMismatchError(
             f"cannot partition by {name!r}: no such column; {there_are(name, schema.names)}",
@@ -76,6 +90,8 @@ def _hidden(
     if transform not in known:
         last += 1
         known[transform] = made.field(last)
+    elif made.given_name is not None:
+        known[transform] = made.field(known[transform].id)
     return known[transform], last
 
 

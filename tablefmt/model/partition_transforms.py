@@ -57,6 +57,8 @@ class PartitionTransform:
     column: Field
     number: int = 0
     """Buckets, or the width; 0 without one."""
+    given_name: str | None = None
+    """Name that the declaration gives to the partition field."""
 
     @property
     def rule(self) -> Rule:
@@ -75,8 +77,8 @@ class PartitionTransform:
 
     @property
     def name(self) -> str:
-        """Return Iceberg's usual name of the partition field."""
-        return f"{self.column.name}_{self.rule.suffix}"
+        """Return the name of the partition field: the given one, or Iceberg's usual one."""
+        return self.given_name or f"{self.column.name}_{self.rule.suffix}"
 
     def __str__(self) -> str:
         number = f"{self.number}, " if self.number else ""
@@ -86,7 +88,7 @@ class PartitionTransform:
         return f"{self.kind}({number}{quoted})"
 
     def field(self, number: int, name: str | None = None) -> Field:
-        """Return the hidden partition field of that id. Its name is Iceberg's unless given."""
+        """Return the hidden partition field of that id, with its own name unless given."""
         own = self.name if name is None else name
         transform = Transform(self.kind, self.column.id, self.number)
         return Field(number, own, own, self.type, transform=transform)
@@ -138,16 +140,36 @@ def transform_from(text: str, column: Field) -> PartitionTransform:
 
 
 _CALL = re.compile(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*", re.DOTALL)
+_NAMED = re.compile(r"(.*[\s)`])AS\s+(`(?:[^`]|``)+`|\w+)\s*", re.DOTALL | re.IGNORECASE)
+
+
+def with_name(text: str, name: str | None) -> str:
+    """Return the declaration of a partition field, with a name for the field if there is one."""
+    return text if name is None else f"{text} AS `{name.replace('`', '``')}`"
+
+
+def named(text: str, schema: Schema) -> tuple[str, str | None]:
+    """Return a declaration of `partition_by` without a name at its end, and the name.
+
+    It is None for `bucket(16, id)`, and `shard` for `bucket(16, id) AS shard`.
+    """
+    match = None if schema.find(text) is not None else _NAMED.fullmatch(text)
+    return (text, None) if match is None else (match[1].strip(), parts_of(match[2])[0])
 
 
 def parsed_transform(text: str, schema: Schema) -> PartitionTransform | None:
     """Return the transform that a text of `partition_by` means; None for the name of a column.
 
+    Args:
+        text: such as `days(ts)`, `bucket(16, id) AS shard` or `region`.
+        schema: the columns.
+
     Raises:
         SchemaMismatchError: an unknown transform or column; the column's type has no such
             transform; a number that is missing, not positive, or not expected.
     """
-    match = None if schema.find(text) is not None else _CALL.fullmatch(text)
+    call, name = named(text, schema)
+    match = None if schema.find(call) is not None else _CALL.fullmatch(call)
     if match is None:
         return None
     kind = _ALIASES.get(match[1].lower(), match[1].lower())
@@ -164,7 +186,7 @@ def parsed_transform(text: str, schema: Schema) -> PartitionTransform | None:
             f"column {column.name!r} is {column.type}",
             [column.name],
         )
-    return PartitionTransform(kind, column, number)
+    return PartitionTransform(kind, column, number, name)
 
 
 def _arguments(text: str, inner: str, rule: Rule, schema: Schema) -> tuple[int, Field]:

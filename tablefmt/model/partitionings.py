@@ -14,7 +14,7 @@ from tablefmt.model.clustering_columns import check_clustering
 from tablefmt.model.log_entry import PARTITIONING, AddedFiles, Metadata
 from tablefmt.model.name_matching import folded, there_are
 from tablefmt.model.partition_fields import partitioned
-from tablefmt.model.partition_transforms import declared, parsed_transform
+from tablefmt.model.partition_transforms import declared, named, parsed_transform, with_name
 from tablefmt.model.schema import Field, Schema
 from tablefmt.model.schema_rules import check_hidden_names
 
@@ -22,12 +22,13 @@ from tablefmt.model.schema_rules import check_hidden_names
 def repartitioned(metadata: Metadata, names: Sequence[str]) -> Metadata:
     """Return the metadata with another current partitioning. Files keep the one that they have.
 
-    It is `metadata` itself if the fields are the same, in any order.
+    It is `metadata` itself if the fields are the same, in any order, and keep their names.
 
     Raises:
         SchemaMismatchError: as `partitioned`; a column of the clustering order partitions.
     """
     schema, ids = partitioned(metadata.schema, names, metadata.schema)
+    metadata = _renamed(metadata, schema)
     if frozenset(ids) == frozenset(metadata.partition_by):
         return metadata
     known = dict(metadata.numbered)
@@ -37,14 +38,32 @@ def repartitioned(metadata: Metadata, names: Sequence[str]) -> Metadata:
         number = max(known) + 1
         known[number] = ids
     hidden = {field.id: field for field in metadata.schema.hidden}
+    given = {named(name, metadata.schema)[1] for name in names}
     for field in schema.hidden:
         if field.id not in hidden:
-            hidden[field.id] = _named_apart(field, [*schema.fields, *hidden.values()])
+            taken = [*schema.fields, *hidden.values()]
+            hidden[field.id] = field if field.name in given else _named_apart(field, taken)
     whole = replace(schema, hidden=tuple(hidden[i] for i in sorted(hidden)))
     check_hidden_names(whole)
     changed = replace(metadata, schema=whole, partition_by=known[number], partitionings=known)
     check_clustering(changed)
     return changed
+
+
+def _renamed(metadata: Metadata, schema: Schema) -> Metadata:
+    """Return the metadata with the names that the same hidden fields have in a schema."""
+    names = {field.id: field.name for field in schema.hidden}
+
+    def renamed(field: Field) -> Field:
+        name = names.get(field.id, field.name)
+        return field if name == field.name else replace(field, name=name, physical=name)
+
+    hidden = tuple(map(renamed, metadata.schema.hidden))
+    if hidden == metadata.schema.hidden:
+        return metadata
+    changed = replace(metadata.schema, hidden=hidden)
+    check_hidden_names(changed)
+    return replace(metadata, schema=changed)
 
 
 def _named_apart(field: Field, others: Collection[Field]) -> Field:
@@ -179,14 +198,27 @@ def without_field(metadata: Metadata, text: str) -> list[str]:
 def with_field_replaced(metadata: Metadata, text: str, by: str) -> list[str]:
     """Return the declaration of the partitioning with another field in place of one.
 
+    The field may take its own place, to get another name.
+
     Raises:
         SchemaMismatchError: as `without_field` and `with_field`.
     """
     at = _found(metadata, text)
-    if _place(metadata, by) is not None:
+    if _place(metadata, by) not in (None, at):
         raise SchemaMismatchError(f"the table is partitioned by {by!r:.200} already", [by])
     names = metadata.partition_names
     return [by if place == at else name for place, name in enumerate(names)]
+
+
+def with_field_renamed(metadata: Metadata, text: str, name: str) -> list[str]:
+    """Return the declaration of the partitioning with another name for one of its hidden fields.
+
+    Raises:
+        SchemaMismatchError: as `without_field`.
+    """
+    at = _found(metadata, text)
+    names = metadata.partition_names
+    return [with_name(each, name) if place == at else each for place, each in enumerate(names)]
 
 
 def _found(metadata: Metadata, text: str) -> int:
@@ -203,7 +235,7 @@ def _place(metadata: Metadata, text: str) -> int | None:
     """Return the place of a field in the current partitioning; None if it is not there."""
     schema = metadata.schema
     made = parsed_transform(text, schema)
-    column = schema.find(text) if made is None else None
+    column = schema.find(named(text, schema)[0]) if made is None else None
     wanted = text if made is None and column is None else str(made or (column and column.name))
     for at, field in enumerate(metadata.partition_fields):
         if folded(wanted) in (folded(declared(field, schema)), folded(field.name)):

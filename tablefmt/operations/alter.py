@@ -115,7 +115,8 @@ class Alter(Generic[Made]):
 
         Args:
             by: columns, or transforms such as "days(ts)", in the form of `partition_by`; None or
-                nothing for a table without partitions.
+                nothing for a table without partitions. A transform may give its field a name:
+                "bucket(16, id) AS shard" (HID-2).
             force: change it even if a format of the property `export` cannot show files of two
                 partitionings. The copy then stays at the version before.
             commit: options of every commit.

@@ -33,6 +33,7 @@ from tablefmt.model.name_matching import did_you_mean
 from tablefmt.model.partitionings import (
     repartitioned,
     with_field,
+    with_field_renamed,
     with_field_replaced,
     without_field,
 )
@@ -192,6 +193,13 @@ def replace_partition_field(text: str, by: str) -> Alteration:
     """Return the change that puts another field in the place of one."""
     return _partitioning(
         lambda metadata: with_field_replaced(metadata, text, by), {"replace": text, "with": by}
+    )
+
+
+def rename_partition_field(text: str, name: str) -> Alteration:
+    """Return the change that gives another name to a hidden field of the partitioning."""
+    return _partitioning(
+        lambda metadata: with_field_renamed(metadata, text, name), {"rename": text, "to": name}
     )
 
 

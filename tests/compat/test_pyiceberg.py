@@ -22,13 +22,19 @@ from pyiceberg.table.inspect import InspectTable
 from pyiceberg.table.maintenance import MaintenanceTable
 from pyiceberg.table.update import snapshot
 from pyiceberg.table.update.sorting import UpdateSortOrder
-from pyiceberg.transforms import DayTransform, IdentityTransform, VoidTransform
+from pyiceberg.table.update.spec import UpdateSpec
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, VoidTransform
 from pyiceberg.types import DateType, LongType, NestedField, StringType
 
 import tablefmt
 from tablefmt import errors
 from tablefmt.compat import pyiceberg as ours
-from tablefmt.compat.pyiceberg import load_catalog, pyiceberg_updates
+from tablefmt.compat.pyiceberg import (
+    load_catalog,
+    pyiceberg_partitioning,
+    pyiceberg_transactions,
+    pyiceberg_updates,
+)
 from tablefmt.compat.pyiceberg.pyiceberg_conditions import where_of
 from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES, ROWS
 
@@ -38,7 +44,8 @@ CLASSES = {
     "ExpireSnapshots": (snapshot.ExpireSnapshots, pyiceberg_updates.ExpireSnapshots),
     "MaintenanceTable": (MaintenanceTable, pyiceberg_updates.MaintenanceTable),
     "UpdateSortOrder": (UpdateSortOrder, pyiceberg_updates.UpdateSortOrder),
-    "Transaction": (pyiceberg.table.Transaction, pyiceberg_updates.Transaction),
+    "UpdateSpec": (UpdateSpec, pyiceberg_partitioning.UpdateSpec),
+    "Transaction": (pyiceberg.table.Transaction, pyiceberg_transactions.Transaction),
     "Catalog": (pyiceberg.catalog.Catalog, ours.Catalog),
     "Table": (pyiceberg.table.Table, ours.Table),
     "DataScan": (pyiceberg.table.DataScan, ours.DataScan),
@@ -229,13 +236,74 @@ def test_schemas_and_partitions_of_pyiceberg(catalog: Any) -> None:
     table.append(rows)
     table.dynamic_partition_overwrite(rows)
     assert ids(table) == [1]
-    daily = PartitionSpec(PartitionField(2, 1000, DayTransform(), "day_day"))
+    daily = PartitionSpec(PartitionField(2, 1000, DayTransform(), "daily"))
     made = catalog.create_table("a.c", schema, partition_spec=daily)
-    assert made.table.partition_by == ["days(day)"]
+    assert (made.table.partition_by, fields(made)) == (["days(day)"], ["daily"])
     empty = PartitionSpec(PartitionField(2, 1000, VoidTransform(), "nothing"))
     with pytest.raises(errors.UnsupportedFeatureError, match="void"):
         catalog.create_table("a.d", schema, partition_spec=empty)
     assert not catalog.table_exists("a.d")
+
+
+def fields(table: Any) -> list[str]:
+    """Return the names of the fields of the current partitioning."""
+    head = tablefmt.open(table.table.uri).context.view.head
+    return [field.name for field in head.metadata.partition_fields]
+
+
+def test_update_spec(table: Any) -> None:
+    """HID-2, EVO-1: one commit for each update, and files keep their partitioning."""
+    before = table.table.version
+    with table.update_spec() as update:
+        update.add_field("id", BucketTransform(16), "bucketed_id")
+        update.add_field("city", "truncate[2]").add_identity("city")
+    assert table.refresh().table.version == before + 1
+    assert fields(table) == ["bucketed_id", "city_trunc", "city"]
+    table.append(pa.table({"id": [4], "city": ["Riga"]}))
+    with table.update_spec() as update:
+        update.remove_field("city_trunc").remove_field("city")
+        update.rename_field("bucketed_id", "sharded_id")
+    assert (fields(table), table.refresh().table.partition_by) == (
+        ["sharded_id"], ["bucket(16, id)"],
+    )  # fmt: skip
+    assert ids(table) == [1, 2, 3, 4]
+    assert ids(table, row_filter="id = 4") == [4]
+    with table.transaction() as transaction:
+        with transaction.update_spec() as update:
+            update.remove_field("sharded_id").add_field("id", BucketTransform(16), "shard")
+        transaction.set_properties(owner="x")
+    assert (fields(table), table.properties) == (["shard"], {"owner": "x"})
+    table.update_spec().commit()
+    with pytest.raises(errors.SchemaMismatchError, match="not partitioned by 'nothing'"):
+        table.update_spec().remove_field("nothing").commit()
+    with pytest.raises(errors.SchemaMismatchError, match="already"):
+        table.update_spec().add_field("id", "bucket[16]", "again").commit()
+    with pytest.raises(errors.SchemaMismatchError, match="keeps its own name"):
+        table.update_spec().add_field("city", IdentityTransform(), "town").commit()
+    with pytest.raises(errors.UnsupportedFeatureError, match="void"):
+        table.update_spec().add_field("city", VoidTransform())
+    assert fields(table) == ["shard"]
+
+
+def test_a_table_is_created_and_changed_in_a_transaction(catalog: Any) -> None:
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    with catalog.create_table_transaction("a.b", columns) as transaction:
+        with transaction.update_schema() as schema:
+            schema.add_column("note", "string")
+        with transaction.update_spec() as spec:
+            spec.add_identity("name")
+        transaction.set_properties(team="x")
+        transaction.append(pa.table({"id": [1], "name": ["y"], "note": ["z"]}))
+    made = catalog.load_table("a.b")
+    assert (made.schema().names, made.table.partition_by) == (["id", "name", "note"], ["name"])
+    assert (made.properties, ids(made, row_filter="name = 'y'")) == ({"team": "x"}, [1])
+    wrong = catalog.create_table_transaction("a.c", columns)
+    wrong.update_spec().add_identity("nothing").commit()
+    with pytest.raises(errors.SchemaMismatchError, match="nothing"):
+        wrong.commit_transaction()
+    with pytest.raises(errors.UnsupportedFeatureError, match="create_table_transaction"):
+        wrong.update_schema().union_by_name(columns)
+    assert not catalog.table_exists("a.c")
 
 
 def test_refusals(catalog: Any, table: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import uuid
 from collections import Counter
@@ -190,6 +191,58 @@ def test_names_of_hidden_fields_stay_apart(tmp_path: Path) -> None:
     names = [f.name for f in table.context.view.head.metadata.all_partition_fields]
     assert names == ["id_bucket_2", "id_bucket"]
     assert [ids(table, where=f"id = {n}") for n in range(8)] == [[n] for n in range(8)]
+
+
+def test_a_hidden_field_gets_a_name_and_another_one(tmp_path: Path) -> None:
+    """HID-2: the name is Iceberg's, the given one, or the one of a later change."""
+
+    def fields() -> list[str]:
+        metadata = tablefmt.open(table.uri).context.view.head.metadata
+        return [f.name for f in metadata.all_partition_fields]
+
+    where = str(tmp_path / "t")
+    table = tablefmt.create(where, COLUMNS, partition_by=["bucket(4, id) AS shard", "days(ts)"])
+    table.append(plain(range(4)))
+    assert (table.partition_by, fields()) == (["bucket(4, id)", "days(ts)"], ["shard", "ts_day"])
+    assert table.alter.set_partitioning(["days(ts)", "bucket(4, id) AS shard"]).no_op
+    table.alter.set_partitioning(["bucket(4, id) AS part", "days(ts)"])
+    table.append(plain(range(4, 8)))
+    assert fields() == ["part", "ts_day"]
+    assert table.scan().partitions().schema.field("partition").type.names == ["part", "ts_day"]
+    table.alter.set_partitioning(["bucket(8, id)"])
+    table.append(plain(range(8, 12)))
+    assert fields() == ["id_bucket", "part", "ts_day"]
+    table.alter.set_partitioning(["bucket(4, id) AS `x AS y`", "region"])
+    assert fields() == ["x AS y", "region", "ts_day", "id_bucket"]
+    for text, words in (
+        ("bucket(8, id) AS region", "has the name of the partition field"),
+        ("bucket(9, id) AS `X as Y`", "would both have"),
+        ("region AS area", "keeps its own name"),
+        ("bucket(8, id) AS", "no such column"),
+        ("bucket(8, id) AS ``", "no such column"),
+    ):
+        with pytest.raises(SchemaMismatchError, match=words):
+            table.alter.set_partitioning([text])
+    table.restore(version=1)
+    assert (ids(table), table.partition_by) == ([0, 1, 2, 3], ["bucket(4, id)", "days(ts)"])
+    assert fields()[:2] == ["shard", "ts_day"]
+    table.restore(version=5)
+    assert [ids(table, where=f"id = {n}") for n in range(12)] == [[n] for n in range(12)]
+    assert table.verify(deep=True).ok
+
+
+def test_a_copy_has_the_present_name_of_a_field(tmp_path: Path) -> None:
+    """XPT-23, HID-2: in every spec of the copy."""
+    table = tablefmt.create(str(tmp_path / "t"), COLUMNS, partition_by=["bucket(4, id)"],
+                            properties={"export": "iceberg"})  # fmt: skip
+    table.append(plain(range(4)))
+    table.export("iceberg")
+    table.alter.set_partitioning(["bucket(4, id) AS shard"])
+    table.append(plain(range(4, 6)))
+    assert table.export("iceberg").shown == table.version
+    copies = sorted((tmp_path / "t" / "metadata").glob("*.metadata.json"))
+    specs = json.loads(copies[-1].read_text())["partition-specs"]
+    assert [[f["name"] for f in spec["fields"]] for spec in specs] == [["shard"]]
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
+from tablefmt.compat.pyiceberg.pyiceberg_partitioning import partitioning_of
 from tablefmt.compat.pyiceberg.pyiceberg_table import IDENTIFIERS, Table
-from tablefmt.compat.pyiceberg.pyiceberg_updates import CreateTransaction, arrow_schema
+from tablefmt.compat.pyiceberg.pyiceberg_transactions import CreateTransaction
+from tablefmt.compat.pyiceberg.pyiceberg_updates import arrow_schema
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
-from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.peer_properties import translate_properties
 from tablefmt.model.properties import listed
+from tablefmt.operations.alterations import Alteration, combined
+from tablefmt.operations.create import definition
 from tablefmt.store.location import open_store
 from tablefmt.table import create, drop, exists, open
 
@@ -124,9 +127,9 @@ class Catalog(Translated):
     ) -> CreateTransaction:
         """Begin to create a table with rows."""
 
-        def make(more: Mapping[str, Any]) -> Table:
+        def make(more: Mapping[str, Any], changes: Sequence[Alteration]) -> Table:
             asked = (partition_spec, sort_order, {**(properties or {}), **more})
-            return self._create(identifier, schema, location, asked, False)
+            return self._create(identifier, schema, location, asked, False, changes)
 
         return CreateTransaction(make)
 
@@ -137,7 +140,9 @@ class Catalog(Translated):
         location: str | None,
         asked: tuple[Any, Any, Mapping[str, Any] | None],
         exist_ok: bool,
+        changes: Sequence[Alteration] = (),
     ) -> Table:
+        """Create a table, if changes to make after it are valid."""
         spec, sort_order, properties = asked
         place = self._place(identifier)
         if location is not None and location.rstrip("/") != place:
@@ -146,10 +151,13 @@ class Catalog(Translated):
                 "tablefmt.create(uri, schema)",
                 ["compat:Catalog.create_table(location)"],
             )
+        columns, by = arrow_schema(schema), partitioning_of(spec, schema)
+        if changes:
+            combined(changes).change(definition(columns, by, None))
         table = create(
             place,
-            arrow_schema(schema),
-            partition_by=_partition_columns(spec, schema),
+            columns,
+            partition_by=by,
             properties=translate_properties({**(properties or {}), **_identifiers(schema)}),
             cluster_by=_order_columns(sort_order, schema),
             storage_options=self._storage,
@@ -269,35 +277,4 @@ def _order_columns(order: Any, schema: Any) -> list[str]:
                 ["compat:Catalog.create_table(sort_order)"],
             )
         names.append(schema.find_column_name(each.source_id))
-    return names
-
-
-_TRANSFORMS = frozenset({"identity", "year", "month", "day", "hour", "bucket", "truncate"})
-
-
-def _partition_columns(spec: Any, schema: Any) -> list[str]:
-    """Return the partitioning that a spec of PyIceberg says, or a list of names as it is.
-
-    Raises:
-        UnsupportedFeatureError: a transform that tables do not have.
-    """
-    if spec is None or isinstance(spec, list | tuple):
-        return list(spec or ())
-    names = []
-    for each in spec.fields:
-        kind, _, number = str(each.transform).rstrip("]").partition("[")
-        if kind not in _TRANSFORMS:
-            raise UnsupportedFeatureError(
-                f"pyiceberg: the partition transform {each.transform} is not supported; store its "
-                "value in a column and partition by that",
-                [f"compat:transform:{each.transform}"],
-            )
-        if not hasattr(schema, "find_column_name"):
-            raise InvalidArgumentError(
-                "pyiceberg: a PartitionSpec needs a schema of PyIceberg; with an Arrow schema, "
-                "give a list of column names"
-            )
-        name = schema.find_column_name(each.source_id)
-        call = f"{kind}({f'{number}, ' if number else ''}{quote_name(name)})"
-        names.append(name if kind == "identity" else call)
     return names

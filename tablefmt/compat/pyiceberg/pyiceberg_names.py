@@ -45,7 +45,7 @@ _CATALOG = (
     same(
         "Catalog.create_table_transaction",
         "tablefmt.write(data, uri)",
-        "two commits: the table, and its rows",
+        "up to three commits: the table, changes of it, and its rows",
     ),
     refused("Catalog.commit_table", "use the methods of the table"),
     refused("Catalog.supports_server_side_planning", "there is no server"),
@@ -111,7 +111,8 @@ _TABLE = (
     same("Table.transaction", "Table.transaction()", "appends, or changes of the metadata"),
     same("Table.update_sort_order", "alter.set_clustering(by)"),
     refused("Table.update_sort_order(case_sensitive)", _CASE),
-    refused("Table.update_spec", "overwrite with overwrite_schema=True and partition_by="),
+    same("Table.update_spec", "alter.set_partitioning(fields)", "files keep their partitioning"),
+    refused("Table.update_spec(case_sensitive)", _CASE),
     refused("Table.update_statistics", "bounds are written with the files"),
 )
 
@@ -184,6 +185,11 @@ _UPDATES = (
     same("ExpireSnapshots.commit", "none"),
     refused("ExpireSnapshots.by_id", _AGE),
     refused("ExpireSnapshots.by_ids", _AGE),
+    same("UpdateSpec.add_field", 'alter.set_partitioning(["bucket(16, id) AS name"])'),
+    same("UpdateSpec.add_identity", "alter.set_partitioning(fields)"),
+    same("UpdateSpec.remove_field", "alter.set_partitioning(fields)"),
+    same("UpdateSpec.rename_field", "alter.set_partitioning(fields)", "fields of transforms"),
+    same("UpdateSpec.commit", "none"),
     same("UpdateSortOrder.asc", "alter.set_clustering(by)"),
     refused("UpdateSortOrder.desc", "rows are sorted upwards; use asc"),
     same("UpdateSortOrder.commit", "none"),
@@ -191,6 +197,7 @@ _UPDATES = (
     same("Transaction.remove_properties", "alter.unset_properties"),
     same("Transaction.update_schema", "Table.alter"),
     refused("Transaction.update_schema(case_sensitive)", _CASE),
+    same("Transaction.update_spec", "alter.set_partitioning(fields)"),
     same("Transaction.append", "Transaction.append(data)"),
     refused("Transaction.append(branch)", _BRANCH),
     same("Transaction.commit_transaction", "Transaction.commit()"),
@@ -198,7 +205,7 @@ _UPDATES = (
         refused(f"Transaction.{name}", f"use Table.{name}, which is a commit of its own")
         for name in (
             *("overwrite", "delete", "upsert", "dynamic_partition_overwrite", "add_files"),
-            *("update_sort_order", "update_spec", "update_statistics"),
+            *("update_sort_order", "update_statistics"),
         )
     ),
     refused("Transaction.update_location", "the folder of a table is its address"),

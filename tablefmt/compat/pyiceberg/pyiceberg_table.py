@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from tablefmt.compat.pyiceberg.pyiceberg_conditions import where_of
 from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
+from tablefmt.compat.pyiceberg.pyiceberg_partitioning import UpdateSpec
+from tablefmt.compat.pyiceberg.pyiceberg_transactions import Transaction
 from tablefmt.compat.pyiceberg.pyiceberg_updates import (
     MaintenanceTable,
     ManageSnapshots,
-    Transaction,
     UpdateSchema,
     UpdateSortOrder,
 )
@@ -425,6 +426,11 @@ class Table(Translated):
     def update_sort_order(self, case_sensitive: bool = True) -> UpdateSortOrder:
         """Begin to set the order of rows in new files."""
         return UpdateSortOrder(self.table)
+
+    @translated(NAMES, "Table.update_spec")
+    def update_spec(self, case_sensitive: bool = True) -> UpdateSpec:
+        """Begin to change the partitioning of new files."""
+        return UpdateSpec(self.table, None)
 
     def transaction(self) -> Transaction:
         """Begin several changes that are one commit."""

@@ -1,9 +1,9 @@
-"""PyIceberg's objects that change a table's columns, properties and tags, and expire snapshots."""
+"""PyIceberg's objects that change a table's columns, tags and order, and expire snapshots."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.predicate import quoted_path
 from tablefmt.model.arrow_types import from_arrow_field
-from tablefmt.model.peer_properties import our_name, translate_properties
 from tablefmt.model.times import from_micros
 from tablefmt.operations import alterations
 from tablefmt.operations.alter import alter
@@ -53,15 +52,7 @@ def change_at_once(table: OurTable, changes: Sequence[Alteration]) -> None:
         alter(table.context, alterations.combined(changes), CommitOptions())
 
 
-def _append_together(table: OurTable, rows: Sequence[Any]) -> None:
-    """Append several inputs in one commit, if there are any."""
-    if rows:
-        with table.transaction() as ours:
-            for each in rows:
-                ours.append(each)
-
-
-class _Update(Translated, ABC):
+class Update(Translated, ABC):
     """Changes that are made when the `with` block ends, or by `commit`."""
 
     _names = NAMES
@@ -78,14 +69,26 @@ class _Update(Translated, ABC):
         """Make the changes."""
 
 
-class UpdateSchema(_Update):
+class UpdateSchema(Update):
     """Changes of columns, made in one commit."""
 
     _called = "UpdateSchema"
 
-    def __init__(self, table: OurTable, incompatible: bool, into: list[Alteration] | None) -> None:
+    def __init__(
+        self, table: OurTable | None, incompatible: bool, into: list[Alteration] | None
+    ) -> None:
         self._table, self._incompatible, self._into = table, incompatible, into
         self._changes: list[Alteration] = []
+
+    def _known(self, call: str) -> pa.Schema:
+        """Return the columns of the table. Raises UnsupportedFeatureError if there is none yet."""
+        if self._table is None:
+            raise UnsupportedFeatureError(
+                f"pyiceberg: {call} needs a table that exists; give the columns to "
+                "create_table_transaction, or change them after it",
+                [f"compat:UpdateSchema.{call}"],
+            )
+        return self._table.refresh().schema
 
     def _with(self, change: Alteration) -> Self:
         self._changes.append(change)
@@ -184,7 +187,7 @@ class UpdateSchema(_Update):
                 "an update; use move_after or move_first, or an update of its own",
                 ["compat:UpdateSchema.move_before"],
             )
-        names = self._table.refresh().schema.names
+        names = self._known("move_before").names
         if name not in names or (isinstance(before_path, tuple) and len(before_path) > 1):
             raise UnsupportedFeatureError(
                 "pyiceberg: move_before takes a column of the table; for a field of a struct, use "
@@ -206,7 +209,7 @@ class UpdateSchema(_Update):
         Raises:
             UnsupportedFeatureError: a column of the table has another type there.
         """
-        known = self._table.refresh().schema
+        known = self._known("union_by_name")
         for each in arrow_schema(new_schema):
             if each.name not in known.names:
                 self._with(alterations.add_column(quoted_path(each.name), each.type))
@@ -221,10 +224,10 @@ class UpdateSchema(_Update):
 
     def commit(self) -> None:
         """Make the changes in one commit."""
-        if self._into is None:
-            change_at_once(self._table, self._changes)
-        else:
+        if self._into is not None:
             self._into += self._changes
+        elif self._table is not None:
+            change_at_once(self._table, self._changes)
         self._changes = []
 
 
@@ -241,7 +244,7 @@ def _type(given: Any) -> Any:
     return arrow_type(given)
 
 
-class ManageSnapshots(_Update):
+class ManageSnapshots(Update):
     """Tags to set and drop, and versions to go back to. Each is a commit."""
 
     _called = "ManageSnapshots"
@@ -302,7 +305,7 @@ class ManageSnapshots(_Update):
             step(self._table.refresh())
 
 
-class ExpireSnapshots(_Update):
+class ExpireSnapshots(Update):
     """Versions to give up by their age."""
 
     _called = "ExpireSnapshots"
@@ -343,7 +346,7 @@ class MaintenanceTable(Translated):
         return ExpireSnapshots(self._table)
 
 
-class UpdateSortOrder(_Update):
+class UpdateSortOrder(Update):
     """The order of rows in new files, as `alter.set_clustering` sets it."""
 
     _called = "UpdateSortOrder"
@@ -371,103 +374,3 @@ class UpdateSortOrder(_Update):
     def commit(self) -> None:
         """Set the order."""
         change_at_once(self._table, [alterations.set_clustering(self._by)])
-
-
-class Transaction(_Update):
-    """Several changes of columns and properties, or several appends, or one other write."""
-
-    _called = "Transaction"
-
-    def __init__(self, owner: Any) -> None:
-        self._owner, self._table = owner, owner.table
-        self._changes: list[Alteration] = []
-        self._writes: list[Any] = []
-
-    @translated(NAMES, "Transaction.set_properties")
-    def set_properties(self, properties: Mapping[str, Any] | None = None, **kwargs: Any) -> Self:
-        """Set properties."""
-        given = translate_properties({**(properties or {}), **kwargs})
-        if given:
-            self._changes.append(alterations.set_properties(given))
-        return self
-
-    def remove_properties(self, *removals: str) -> Self:
-        """Reset properties."""
-        names = [name for name in map(our_name, removals) if name is not None]
-        self._changes.append(alterations.unset_properties(names))
-        return self
-
-    @translated(NAMES, "Transaction.update_schema")
-    def update_schema(
-        self, allow_incompatible_changes: bool = False, case_sensitive: bool = True
-    ) -> UpdateSchema:
-        """Begin to change columns, as a part of this transaction."""
-        return UpdateSchema(self._table, allow_incompatible_changes, self._changes)
-
-    @translated(NAMES, "Transaction.append")
-    def append(
-        self,
-        df: Any,
-        snapshot_properties: Mapping[str, str] | None = None,
-        branch: str | None = "main",
-    ) -> None:
-        """Append rows."""
-        if snapshot_properties:
-            raise UnsupportedFeatureError(
-                "pyiceberg: Transaction.append(snapshot_properties) is not supported on tablefmt "
-                "tables; give them to Table.append",
-                ["compat:Transaction.append(snapshot_properties)"],
-            )
-        self._writes.append(df)
-
-    def commit_transaction(self) -> Any:
-        """Make all changes in one commit. Return the table.
-
-        Raises:
-            UnsupportedFeatureError: appends beside other changes.
-        """
-        self.commit()
-        return self._owner
-
-    def commit(self) -> None:
-        """Make all changes in one commit. Raises as `commit_transaction`."""
-        if self._changes and self._writes:
-            raise UnsupportedFeatureError(
-                "pyiceberg: a transaction holds appends, or changes of columns and properties; "
-                "use two transactions",
-                ["compat:Transaction"],
-            )
-        change_at_once(self._table, self._changes)
-        _append_together(self._table, self._writes)
-        self._changes, self._writes = [], []
-
-
-class CreateTransaction(_Update):
-    """A table to create, with its first rows."""
-
-    _called = "CreateTransaction"
-
-    def __init__(self, create: Callable[[Mapping[str, Any]], Any]) -> None:
-        self._create = create
-        self._properties: dict[str, Any] = {}
-        self._rows: list[Any] = []
-
-    def set_properties(self, properties: Mapping[str, Any] | None = None, **kwargs: Any) -> Self:
-        """Set properties of the new table."""
-        self._properties |= {**(properties or {}), **kwargs}
-        return self
-
-    def append(self, df: Any) -> None:
-        """Append rows after the table is created."""
-        self._rows.append(df)
-
-    def commit_transaction(self) -> Any:
-        """Create the table, and append the rows in one commit. Return the table."""
-        made = self._create(self._properties)
-        _append_together(made.table, self._rows)
-        self._rows = []
-        return made
-
-    def commit(self) -> None:
-        """Do the same as `commit_transaction`."""
-        self.commit_transaction()

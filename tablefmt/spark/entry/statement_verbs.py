@@ -14,6 +14,7 @@ from tablefmt.expressions.table_statements import TableStatement, read_statement
 from tablefmt.imports.source import Format
 from tablefmt.maintenance.removal_plan import CANDIDATES
 from tablefmt.model.name_matching import folded
+from tablefmt.model.partition_transforms import with_name
 from tablefmt.model.tags import tags_of
 from tablefmt.operations import alterations, describe
 from tablefmt.operations.alter import alter
@@ -103,15 +104,10 @@ def _sync(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
 def _partition_field(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
     change = asked.field_change
     assert change is not None
-    if change.alias is not None:
-        raise UnsupportedFeatureError(
-            f"partition fields have no names of their own choice; leave out AS {change.alias}",
-            ["sql:PARTITION FIELD AS"],
-        )
     alteration = (
-        alterations.replace_partition_field(change.of, change.by)
+        alterations.replace_partition_field(change.of, with_name(change.by, change.alias))
         if change.by is not None
-        else alterations.add_partition_field(change.of)
+        else alterations.add_partition_field(with_name(change.of, change.alias))
         if change.change == "ADD"
         else alterations.drop_partition_field(change.of)
     )

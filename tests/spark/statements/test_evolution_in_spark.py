@@ -64,8 +64,15 @@ def test_partition_fields_change_by_sql(spark: Any, tmp_path: Path) -> None:
         spark.sql(f"{insert} (10, 'EU', DATE'2026-01-01')")
         assert ids(spark) == [3, 6, 7, 9, 10]
         assert ids(spark, of="evolved_t VERSION AS OF 3") == [1, 2, 3, 4, 5]
-        with pytest.raises(Exception, match="AS shard"):
-            spark.sql("ALTER TABLE evolved_t ADD PARTITION FIELD truncate(1, region) AS shard")
+        spark.sql("ALTER TABLE evolved_t ADD PARTITION FIELD truncate(1, region) AS shard")
+        fields = spark.table("evolved_t.partitions").schema["partition"].dataType.names
+        assert "shard" in fields
+        spark.sql(
+            "ALTER TABLE evolved_t REPLACE PARTITION FIELD shard WITH truncate(1, region) AS `a b`"
+        )
+        spark.sql("ALTER TABLE evolved_t DROP PARTITION FIELD `a b`")
+        with pytest.raises(Exception, match="keeps its own name"):
+            spark.sql("ALTER TABLE evolved_t ADD PARTITION FIELD region AS area")
         with pytest.raises(Exception, match="not partitioned by"):
             spark.sql("ALTER TABLE evolved_t DROP PARTITION FIELD region")
         spark.sql("OPTIMIZE evolved_t FULL")
