@@ -27,6 +27,7 @@ from tablefmt.compat.deltalake.deltalake_names import NAMES
 from tablefmt.compat.deltalake.deltalake_table import DeltaTable, Metadata, definition
 from tablefmt.compat.deltalake.query import QueryBuilder
 from tablefmt.compat.deltalake.schema import DataType, Field, Schema
+from tablefmt.compat.standard_sql import spark_sql
 from tablefmt.compat.translation import absent_name, translated
 from tablefmt.errors import InvalidArgumentError
 from tablefmt.operations.save_modes import Mode
@@ -160,7 +161,7 @@ def _overwrite(
         )
     table.overwrite(
         rows,
-        predicate,
+        spark_sql(predicate),
         overwrite_schema=replaces,
         partition_by=columns if replaces else None,
         **commit,

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from tablefmt.compat.deltalake.deltalake_names import NAMES
+from tablefmt.compat.standard_sql import spark_sql
 from tablefmt.compat.translation import translated
 from tablefmt.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.literals import literal_sql
@@ -145,7 +146,7 @@ def condition_of(schema: pa.Schema, *given: Any) -> Any:
     Raises:
         InvalidArgumentError: text together with another condition.
     """
-    asked = [_typed(each, schema) if isinstance(each, list) else each for each in given]
+    asked = [_typed(each, schema) if isinstance(each, list) else spark_sql(each) for each in given]
     asked = [each for each in asked if each is not None]
     if not asked:
         return None

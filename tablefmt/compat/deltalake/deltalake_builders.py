@@ -13,6 +13,7 @@ from tablefmt.compat.deltalake.deltalake_arguments import (
 )
 from tablefmt.compat.deltalake.deltalake_names import NAMES
 from tablefmt.compat.deltalake.schema import Field
+from tablefmt.compat.standard_sql import spark_sql, spark_values
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.predicate import quoted_path
@@ -40,7 +41,8 @@ class TableMerger(Translated):
         self, updates: dict[str, str], predicate: str | None = None
     ) -> TableMerger:
         """Update matched rows."""
-        return self._with(self._builder.when_matched_update(updates, predicate))
+        values = spark_values(updates)
+        return self._with(self._builder.when_matched_update(values, spark_sql(predicate)))
 
     @translated(NAMES, "TableMerger.when_matched_update_all")
     def when_matched_update_all(
@@ -49,20 +51,21 @@ class TableMerger(Translated):
         """Update all columns of matched rows, or all but some."""
         if except_cols:
             chosen = self._source_columns(except_cols)
-            return self._with(self._builder.when_matched_update(chosen, predicate))
-        return self._with(self._builder.when_matched_update_all(predicate))
+            return self._with(self._builder.when_matched_update(chosen, spark_sql(predicate)))
+        return self._with(self._builder.when_matched_update_all(spark_sql(predicate)))
 
     @translated(NAMES, "TableMerger.when_matched_delete")
     def when_matched_delete(self, predicate: str | None = None) -> TableMerger:
         """Delete matched rows."""
-        return self._with(self._builder.when_matched_delete(predicate))
+        return self._with(self._builder.when_matched_delete(spark_sql(predicate)))
 
     @translated(NAMES, "TableMerger.when_not_matched_insert")
     def when_not_matched_insert(
         self, updates: dict[str, str], predicate: str | None = None
     ) -> TableMerger:
         """Insert source rows without a match."""
-        return self._with(self._builder.when_not_matched_insert(updates, predicate))
+        values = spark_values(updates)
+        return self._with(self._builder.when_not_matched_insert(values, spark_sql(predicate)))
 
     @translated(NAMES, "TableMerger.when_not_matched_insert_all")
     def when_not_matched_insert_all(
@@ -71,20 +74,21 @@ class TableMerger(Translated):
         """Insert all columns of source rows without a match, or all but some."""
         if except_cols:
             chosen = self._source_columns(except_cols)
-            return self._with(self._builder.when_not_matched_insert(chosen, predicate))
-        return self._with(self._builder.when_not_matched_insert_all(predicate))
+            return self._with(self._builder.when_not_matched_insert(chosen, spark_sql(predicate)))
+        return self._with(self._builder.when_not_matched_insert_all(spark_sql(predicate)))
 
     @translated(NAMES, "TableMerger.when_not_matched_by_source_update")
     def when_not_matched_by_source_update(
         self, updates: dict[str, str], predicate: str | None = None
     ) -> TableMerger:
         """Update rows of the table without a match."""
-        return self._with(self._builder.when_not_matched_by_source_update(updates, predicate))
+        values, where = spark_values(updates), spark_sql(predicate)
+        return self._with(self._builder.when_not_matched_by_source_update(values, where))
 
     @translated(NAMES, "TableMerger.when_not_matched_by_source_delete")
     def when_not_matched_by_source_delete(self, predicate: str | None = None) -> TableMerger:
         """Delete rows of the table without a match."""
-        return self._with(self._builder.when_not_matched_by_source_delete(predicate))
+        return self._with(self._builder.when_not_matched_by_source_delete(spark_sql(predicate)))
 
     def execute(self) -> dict[str, Any]:
         """Run the MERGE. Return its metrics under delta-rs' names."""
@@ -191,7 +195,7 @@ class TableAlterer(Translated):
         post_commithook_properties: Any = None,
     ) -> None:
         """Add CHECK constraints, each by a commit."""
-        for name, condition in constraints.items():
+        for name, condition in spark_values(constraints).items():
             commit = commit_keywords(commit_properties)
             self._table.alter.add_constraint(name, condition, **commit)
 

@@ -25,6 +25,7 @@ from tablefmt.compat.deltalake.deltalake_arguments import (
 from tablefmt.compat.deltalake.deltalake_builders import TableAlterer, TableMerger, TableOptimizer
 from tablefmt.compat.deltalake.deltalake_names import NAMES
 from tablefmt.compat.deltalake.schema import Schema
+from tablefmt.compat.standard_sql import spark_sql, spark_values
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError
 from tablefmt.expressions.predicate import quote_name
@@ -222,7 +223,7 @@ class DeltaTable(Translated):
         self, columns: list[str] | None = None, predicate: str | None = None
     ) -> pa.RecordBatchReader:
         """Return rows as a stream that is read on demand."""
-        return self._scan(columns, predicate).to_reader()
+        return self._scan(columns, spark_sql(predicate)).to_reader()
 
     @translated(NAMES, "DeltaTable.to_pyarrow_table")
     def to_pyarrow_table(
@@ -326,7 +327,7 @@ class DeltaTable(Translated):
             ending_version=ending_version,
             ending_timestamp=ending_timestamp if ending_version is None else None,
             columns=columns,
-            where=predicate,
+            where=spark_sql(predicate),
         ).to_reader()
 
     @translated(NAMES, "DeltaTable.delete")
@@ -339,7 +340,7 @@ class DeltaTable(Translated):
         post_commithook_properties: Any = None,
     ) -> dict[str, Any]:
         """Delete rows. Return the metrics under delta-rs' names."""
-        done = self._newest().delete(predicate, **commit_keywords(commit_properties))
+        done = self._newest().delete(spark_sql(predicate), **commit_keywords(commit_properties))
         return metrics_of("delete", done.metrics)
 
     @translated(NAMES, "DeltaTable.update")
@@ -361,11 +362,12 @@ class DeltaTable(Translated):
         """
         if (updates is None) == (new_values is None):
             raise InvalidArgumentError("give either updates (SQL text) or new_values (values)")
-        values = updates or {
+        values = spark_values(updates or {}) or {
             name: sql_of(value, name) for name, value in (new_values or {}).items()
         }
         commit = commit_keywords(commit_properties)
-        return metrics_of("update", self._newest().update(values, predicate, **commit).metrics)
+        done = self._newest().update(values, spark_sql(predicate), **commit)
+        return metrics_of("update", done.metrics)
 
     @translated(NAMES, "DeltaTable.merge")
     def merge(
@@ -387,7 +389,7 @@ class DeltaTable(Translated):
         """Begin a MERGE. `execute` of the result runs it."""
         builder = self._newest().merge(
             rows_of(source),
-            predicate,
+            spark_sql(predicate),
             source_alias=source_alias or "source",
             target_alias=target_alias or "target",
             merge_schema=merge_schema,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tablefmt.compat.deltalake.deltalake_arguments import sql_of
+from tablefmt.compat.standard_sql import is_in, is_nan, spark_condition
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.literals import literal_sql
 from tablefmt.expressions.predicate import quote_name
@@ -23,7 +24,7 @@ COMPARISONS = {
 }
 """SQL operators by the class of an expression."""
 
-NULLS = {"IsNull": "{} IS NULL", "NotNull": "{} IS NOT NULL", "IsNaN": "isnan({})"}
+NULLS = {"IsNull": "{} IS NULL", "NotNull": "{} IS NOT NULL"}
 """SQL of a test by the class of an expression."""
 
 
@@ -37,12 +38,16 @@ LITERALS = {
 
 
 def where_of(given: Any) -> Any:
-    """Return a condition for `Table.scan`: text stays, None selects all rows.
+    """Return a condition for `Table.scan`: of a text in PyIceberg's grammar, or an expression.
+
+    None selects all rows.
 
     Raises:
         InvalidPredicateError: an expression that has no counterpart.
     """
-    if given is None or isinstance(given, str) or not _is_expression(given):
+    if isinstance(given, str):
+        return spark_condition(given)
+    if given is None or not _is_expression(given):
         return given
     return None if type(given).__name__ == "AlwaysTrue" else _sql(given)
 
@@ -66,12 +71,14 @@ def _sql(given: Any) -> str:
             return f"({column} {COMPARISONS[kind]} {_literal(given.literal, name)})"
         if kind in NULLS:
             return f"({NULLS[kind].format(column)})"
+        if kind in ("IsNaN", "NotNaN"):
+            return is_nan(column, negated=kind == "NotNaN")
         if kind in ("In", "NotIn"):
             values = sorted(_literal(each, name) for each in given.literals)
-            word = "IN" if kind == "In" else "NOT IN"
-            return f"({column} {word} ({', '.join(values)}))"
-        if kind == "StartsWith":
-            return f"startswith({column}, {_literal(given.literal, name)})"
+            return is_in(column, ", ".join(values), negated=kind == "NotIn")
+        if kind in ("StartsWith", "NotStartsWith"):
+            test = f"startswith({column}, {_literal(given.literal, name)})"
+            return test if kind == "StartsWith" else f"(NOT {test})"
     raise InvalidPredicateError(
         f"pyiceberg: the expression {given!r:.200} has no counterpart; use SQL text"
     )

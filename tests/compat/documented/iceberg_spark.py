@@ -5,6 +5,7 @@ The catalog is `spark_catalog`, as with Iceberg's catalog for the session.
 
 from __future__ import annotations
 
+from tests.compat.documented import iceberg_details
 from tests.compat.documented.operation import (
     ORDERS,
     Documentation,
@@ -990,12 +991,14 @@ ICEBERG = Documentation(
         ('using("iceberg")', 'using("tablefmt")'),
     ),
     {
-        "spark-ddl": DDL,
+        "spark-getting-started": iceberg_details.GETTING_STARTED,
+        "spark-ddl": (*DDL, *iceberg_details.DDL),
+        "spark-ddl: partition fields": iceberg_details.PARTITION_FIELDS,
         "branching": BRANCHING,
-        "spark-procedures": PROCEDURES,
-        "spark-queries": QUERIES,
-        "spark-writes": WRITES,
+        "spark-procedures": (*PROCEDURES, *iceberg_details.PROCEDURES),
+        "spark-queries": (*QUERIES, *iceberg_details.QUERIES),
+        "spark-writes": (*WRITES, *iceberg_details.WRITES),
         "spark-structured-streaming": STREAMS,
-        "spark-configuration": CONFIGURATION,
+        "spark-configuration": (*CONFIGURATION, *iceberg_details.CONFIGURATION),
     },
 )
