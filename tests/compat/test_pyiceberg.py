@@ -166,7 +166,7 @@ def test_upsert_counts_rows_that_differ_as_pyiceberg_does(catalog: Any, table: A
         (ex.Or(ex.LessThan("id", 2), ex.IsNull("city")), [1, 3]),
         (ex.Not(ex.GreaterThanOrEqual("id", 2)), [1]),
         (ex.In("id", {1, 3}), [1, 3]),
-        (ex.NotIn("city", {"Oslo", "it's"}), [2]),
+        (ex.NotIn("city", {"Oslo", "it's"}), [2, 3]),
         (ex.NotNull("city"), [1, 2]),
         (ex.StartsWith("city", "Ro"), [2]),
     ],
@@ -183,8 +183,8 @@ def test_values_of_expressions_keep_their_types(catalog: Any) -> None:
     table.append(rows)
     assert ids(table, row_filter=ex.EqualTo("d", dt.date(2026, 1, 2))) == [2]
     assert ids(table, row_filter=ex.LessThanOrEqual("ts", when)) == [1]
-    with pytest.raises(errors.InvalidPredicateError, match="NotStartsWith"):
-        where_of(ex.NotStartsWith("city", "x"))
+    with pytest.raises(errors.InvalidPredicateError, match="Reference"):
+        where_of(ex.Reference("city"))
 
 
 def test_history_and_metadata_tables(table: Any) -> None:

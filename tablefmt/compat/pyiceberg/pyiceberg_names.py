@@ -60,7 +60,7 @@ _CATALOG = (
 
 _TABLE = (
     same("Table.append", "Table.append(data)"),
-    same("Table.overwrite", "Table.overwrite(data, where)", "new rows must match the filter"),
+    same("Table.overwrite", "Table.overwrite(data)", "with a filter, a Table.merge"),
     same("Table.dynamic_partition_overwrite", "Table.overwrite(data, dynamic_partitions=True)"),
     same("Table.delete", "Table.delete(where)"),
     same("Table.upsert", "Table.merge(source, on)", "by `join_cols`, or the identifier fields"),

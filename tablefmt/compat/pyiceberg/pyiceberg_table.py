@@ -350,9 +350,14 @@ class Table(Translated):
         case_sensitive: bool = True,
         branch: str | None = "main",
     ) -> None:
-        """Replace all rows, or those of a filter, which new rows must match."""
-        where = where_of(overwrite_filter)
-        self.table.overwrite(df, where, **_commit(snapshot_properties))
+        """Replace all rows, or those of a filter. New rows need not match the filter."""
+        where, commit = where_of(overwrite_filter), _commit(snapshot_properties)
+        if where is None:
+            self.table.overwrite(df, **commit)
+            return
+        # An overwrite by a condition checks that the new rows match it.
+        merge = self.table.merge(df, "FALSE").when_not_matched_by_source_delete(where)
+        merge.when_not_matched_insert_all().execute(**commit)
 
     @translated(NAMES, "Table.dynamic_partition_overwrite")
     def dynamic_partition_overwrite(

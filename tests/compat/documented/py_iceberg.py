@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.compat.documented.operation import ORDERS, Documentation, Refused, python
+from tests.compat.documented.operation import ORDERS, Documentation, Refused, SameError, python
 
 START = """
 from pyiceberg.catalog import load_catalog
@@ -11,6 +11,14 @@ catalog = load_catalog("default", warehouse="/data")
 """
 TABLE = START + 'table = catalog.load_table("shop.orders")\n'
 SALES = START + 'table = catalog.load_table("shop.sales")\n'
+TIMED = (
+    START
+    + """
+from datetime import datetime
+rows = pa.table({"id": [1], "event_ts": [datetime(2026, 1, 2, 3)]})
+table = catalog.create_table("made.events", schema=rows.schema)
+"""
+)
 ROWS = 'pa.table({"id": [7], "region": ["EU"], "amount": [70.0]})'
 NEW = (7, "EU", 70.0)
 BRANCH = Refused("one line of versions", absent=True)
@@ -545,20 +553,71 @@ table.scan(row_filter="region LIKE 'E%' AND id IN (1, 2) AND amount BETWEEN 5 AN
         "api: partition evolution": (
             python(
                 "add fields",
-                TABLE
+                TIMED
                 + """
-from pyiceberg.transforms import BucketTransform
+from pyiceberg.transforms import BucketTransform, DayTransform
 with table.update_spec() as update:
-    update.add_field("id", BucketTransform(16), "bucketed_id")""",
-                Refused("overwrite_schema"),
+    update.add_field("id", BucketTransform(16), "bucketed_id")
+    update.add_field("event_ts", DayTransform(), "day_ts")
+table.append(rows)
+table.inspect.partitions().schema.field("partition").type.names""",
+                ["bucketed_id", "day_ts"],
+            ),
+            python(
+                "add fields in a transaction",
+                TIMED
+                + """
+from pyiceberg.transforms import BucketTransform, DayTransform
+with table.transaction() as transaction:
+    with transaction.update_spec() as update_spec:
+        update_spec.add_field("id", BucketTransform(16), "bucketed_id")
+        update_spec.add_field("event_ts", DayTransform(), "day_ts")
+    transaction.set_properties(abc="def")
+table.append(rows)
+table.inspect.partitions().schema.field("partition").type.names""",
+                ["bucketed_id", "day_ts"],
             ),
             python(
                 "add an identity field",
                 TABLE
+                + f"""
+with table.update_spec() as update:
+    update.identity("region")
+table.append({ROWS})
+table.scan(row_filter="region = 'EU'").count()""",
+                3,
+            ),
+            python(
+                "add an identity field by its method",
+                TABLE
                 + """
 with table.update_spec() as update:
-    update.add_identity("region")""",
-                Refused("overwrite_schema"),
+    update.add_identity("region")
+table.table.refresh().partition_by""",
+                ["region"],
+            ),
+            python(
+                "remove a field",
+                SALES
+                + f"""
+with table.update_spec() as update:
+    update.remove_field("region")
+table.append({ROWS})
+table.scan().to_arrow()""",
+                [*ORDERS, NEW],
+            ),
+            python(
+                "rename a field",
+                TIMED
+                + """
+from pyiceberg.transforms import BucketTransform
+with table.update_spec() as update:
+    update.add_field("id", BucketTransform(16), "bucketed_id")
+with table.update_spec() as update:
+    update.rename_field("bucketed_id", "sharded_id")
+table.append(rows)
+table.inspect.partitions().schema.field("partition").type.names""",
+                ["sharded_id"],
             ),
             python(
                 "update the order",
@@ -569,6 +628,296 @@ with table.update_sort_order() as update:
     update.asc("region", IdentityTransform())
 table.table.refresh().cluster_by""",
                 ["region"],
+            ),
+        ),
+        "api: details": (
+            python(
+                "create with a transform by its name",
+                START
+                + """
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, FloatType, NestedField, StringType, StructType, TimestampType
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.table.sorting import SortField, SortOrder
+schema = Schema(
+    NestedField(field_id=1, name="datetime", field_type=TimestampType(), required=True),
+    NestedField(field_id=2, name="symbol", field_type=StringType(), required=True),
+    NestedField(field_id=3, name="bid", field_type=FloatType(), required=False),
+    NestedField(field_id=5, name="details", field_type=StructType(
+        NestedField(field_id=4, name="created_by", field_type=StringType(), required=False)), required=False),
+)
+partition_spec = PartitionSpec(PartitionField(source_id=1, field_id=1000, transform="day", name="datetime_day"))
+sort_order = SortOrder(SortField(source_id=2, transform="identity"))
+table = catalog.create_table(identifier="made.bids", schema=schema, partition_spec=partition_spec, sort_order=sort_order)
+[table.table.partition_by, table.table.cluster_by]""",
+                [["days(datetime)"], ["symbol"]],
+            ),
+            python(
+                "create and change in a transaction",
+                START
+                + """
+schema = pa.schema([pa.field("symbol", pa.string()), pa.field("bar", pa.int32(), nullable=False)])
+with catalog.create_table_transaction(identifier="made.bids", schema=schema) as txn:
+    with txn.update_schema() as update_schema:
+        update_schema.add_column(path="new_column", field_type="string")
+    with txn.update_spec() as update_spec:
+        update_spec.add_identity("symbol")
+    txn.set_properties(test_a="test_aa", test_b="test_b", test_c="test_c")
+table = catalog.load_table("made.bids")
+[table.schema().names, table.table.partition_by, len(table.properties)]""",
+                [["symbol", "bar", "new_column"], ["symbol"], 3],
+            ),
+            python(
+                "register over a table",
+                START
+                + 'catalog.register_table("shop.orders", metadata_location="s3://m.json", overwrite=True)',
+                Refused("import_table", absent=True),
+            ),
+            python(
+                "change the properties of a namespace",
+                START
+                + 'catalog.update_namespace_properties("shop", removals={"a"}, updates={"owner": "iceberg"})',
+                Refused("no properties", absent=True),
+            ),
+            python(
+                "append rows of a list",
+                TABLE
+                + """
+table.append(pa.Table.from_pylist([{"id": 7, "region": "EU", "amount": 70.0}]))
+table.scan().to_arrow()""",
+                [*ORDERS, NEW],
+            ),
+            python(
+                "overwrite by a condition, with new rows elsewhere",
+                TABLE
+                + """
+from pyiceberg.expressions import EqualTo
+rows = pa.Table.from_pylist([{"id": 9, "region": "New York", "amount": 1.0}])
+table.overwrite(rows, overwrite_filter=EqualTo("region", "EU"))
+table.scan().to_arrow()""",
+                [ORDERS[1], ORDERS[3], (9, "New York", 1.0)],
+            ),
+            python(
+                "overwrite with properties of the snapshot",
+                TABLE
+                + f"""
+table.overwrite({ROWS}, snapshot_properties={{"abc": "def"}})
+table.current_snapshot().summary["abc"]""",
+                "def",
+            ),
+            python(
+                "add files with a check",
+                TABLE
+                + 'table.add_files(file_paths=["/data/rows.parquet"], check_duplicate_files=True)',
+                Refused("append the rows", absent=True),
+            ),
+            python(
+                "columns of a snapshot in a union",
+                TABLE
+                + """
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+new_schema = Schema(NestedField(1, "region", StringType()), NestedField(10, "population", LongType()))
+with table.update_schema() as update:
+    update.union_by_name(new_schema)
+table.schema().column_names""",
+                ["id", "region", "amount", "population"],
+            ),
+            python(
+                "delete a field of a struct",
+                START
+                + """
+table = catalog.create_table("made.rows", schema=pa.schema([
+    ("id", pa.int64()), ("details", pa.struct([("created_by", pa.string()), ("confirmed_by", pa.string())]))]))
+with table.update_schema(allow_incompatible_changes=True) as update:
+    update.delete_column("id")
+    update.delete_column(("details", "confirmed_by"))
+[table.schema().column_names, table.schema().field("details").type.names]""",
+                [["details"], ["created_by"]],
+            ),
+            python(
+                "several tags in a block",
+                TABLE
+                + """
+with table.manage_snapshots() as ms:
+    ms.create_tag(1, "q1").create_tag(2, "q2")
+sorted(table.refs())""",
+                ["main", "q1", "q2"],
+            ),
+            python(
+                "a branch and a tag in a block",
+                TABLE
+                + """
+with table.manage_snapshots() as ms:
+    ms.create_branch(1, "Branch_A").create_tag(2, "q2")""",
+                BRANCH,
+            ),
+            python(
+                "expire several by ids in a block",
+                TABLE
+                + """
+with table.maintenance.expire_snapshots() as expire:
+    expire.by_id(1)""",
+                Refused("older_than"),
+            ),
+            python(
+                "batches of a scan of columns",
+                TABLE
+                + """
+from pyiceberg.expressions import GreaterThanOrEqual
+reader = table.scan(row_filter=GreaterThanOrEqual("amount", 30.0), selected_fields=("id",)).to_arrow_batch_reader()
+sum(len(batch) for batch in reader)""",
+                2,
+            ),
+            python(
+                "polars by a condition, lazily",
+                TABLE
+                + """
+import polars as pl
+table.to_polars().filter(pl.col("id") > 2).collect().height""",
+                2,
+            ),
+            python(
+                "set statistics",
+                TABLE + "table.update_statistics().set_statistics(None).commit()",
+                Refused("bounds", absent=True),
+            ),
+            python(
+                "register a view", START + 'catalog.register_view("made.seen", "s3://m.json")', VIEW
+            ),
+        ),
+        "expression-dsl": tuple(
+            python(
+                feature,
+                TABLE
+                + f"""
+from pyiceberg.expressions import (
+    And, EqualTo, GreaterThan, GreaterThanOrEqual, In, IsNull, LessThan, LessThanOrEqual, Not, NotEqualTo, NotIn,
+    NotNull, NotStartsWith, Or, Reference, StartsWith)
+table.scan(row_filter={text}).to_arrow()["id"].to_pylist()""",
+                ids,
+            )
+            for feature, text, ids in (
+                ("a term", 'EqualTo(Reference("amount"), 20.0)', [2]),
+                ("equal", 'EqualTo("amount", 20.0)', [2]),
+                ("not equal", 'NotEqualTo("amount", 20.0)', [1, 3, 4]),
+                ("less", 'LessThan("amount", 20.0)', [1]),
+                ("less or equal", 'LessThanOrEqual("amount", 20.0)', [1, 2]),
+                ("greater", 'GreaterThan("amount", 20.0)', [3, 4]),
+                ("greater or equal", 'GreaterThanOrEqual("amount", 20.0)', [2, 3, 4]),
+                ("in", 'In("id", [1, 3, 9])', [1, 3]),
+                ("not in", 'NotIn("id", [1, 3, 9])', [2, 4]),
+                ("is null", 'IsNull("region")', []),
+                ("is not null", 'NotNull("region")', [1, 2, 3, 4]),
+                ("starts with", 'StartsWith("region", "E")', [1, 3]),
+                ("does not start with", 'NotStartsWith("region", "E")', [2, 4]),
+                ("and", 'And(GreaterThanOrEqual("id", 2), LessThanOrEqual("id", 3))', [2, 3]),
+                ("or", 'Or(LessThan("id", 2), GreaterThan("id", 3))', [1, 4]),
+                ("not", 'Not(GreaterThanOrEqual("id", 2))', [1]),
+                (
+                    "combined",
+                    'And(And(GreaterThanOrEqual("id", 2), LessThanOrEqual("id", 4)), '
+                    'Or(EqualTo("region", "EU"), EqualTo("region", "FR")))',
+                    [3],
+                ),
+                ("not of or", 'Not(Or(LessThan("id", 2), GreaterThan("id", 3)))', [2, 3]),
+                (
+                    "several conditions",
+                    'And(Not(EqualTo("region", "US")), Or(And(EqualTo("id", 1), GreaterThan("amount", 5)), EqualTo("id", 3)))',
+                    [1, 3],
+                ),
+            )
+        ),
+        "row-filter-syntax": tuple(
+            python(
+                feature,
+                TABLE + f"table.scan(row_filter={text!r}).to_arrow()['id'].to_pylist()",
+                ids,
+            )
+            for feature, text, ids in (
+                ("a name", "region = 'EU'", [1, 3]),
+                ("a quoted name", "\"region\" = 'EU'", [1, 3]),
+                ("equal, with two signs", "id == 2", [2]),
+                ("not equal", "id != 2", [1, 3, 4]),
+                ("not equal, with <>", "id <> 2", [1, 3, 4]),
+                ("greater", "amount > 20", [3, 4]),
+                ("greater or equal", "amount >= 20", [2, 3, 4]),
+                ("less", "amount < 20", [1]),
+                ("less or equal", "amount <= 20.0", [1, 2]),
+                ("not a text", "region != 'EU'", [2, 4]),
+                ("is null", "region IS NULL", []),
+                ("is not null", "region IS NOT NULL", [1, 2, 3, 4]),
+                ("is NaN", "amount IS NAN", []),
+                ("is not NaN", "amount IS NOT NAN", [1, 2, 3, 4]),
+                ("in", "region IN ('EU', 'FR', 'UK')", [1, 3]),
+                ("not in", "id NOT IN (1, 2, 3)", [4]),
+                ("like", "region LIKE 'E%'", [1, 3]),
+                ("not like", "region NOT LIKE 'E%'", [2, 4]),
+                ("between", "id BETWEEN 2 AND 3", [2, 3]),
+                ("between decimals", "amount BETWEEN 10.0 AND 20.0", [1, 2]),
+                ("and", "id = 1 AND region = 'EU'", [1]),
+                ("or", "id > 3 OR region IS NULL", [4]),
+                ("not", "NOT (id = 1)", [2, 3, 4]),
+                ("brackets", "(id = 1 AND region = 'EU') OR region IS NULL", [1]),
+                ("several", "region = 'EU' AND id > 1 AND NOT (region IN ('US', 'CA'))", [3]),
+            )
+        ),
+        "row-filter-syntax: errors": (
+            python(
+                "a text in double quotes",
+                TABLE + "table.scan(row_filter='region = \"EU\"').to_arrow()",
+                SameError("EU"),
+            ),
+            python(
+                "a wildcard elsewhere",
+                TABLE + "table.scan(row_filter=\"region LIKE '%U'\").to_arrow()",
+                SameError("at the end"),
+            ),
+        ),
+        "multi-part-namespace": (
+            python(
+                "a table",
+                START
+                + f"""
+table = catalog.create_table("default.multi.made", {ROWS}.schema)
+[catalog.list_tables("default.multi"), catalog.load_table("default.multi.made").name()]""",
+                [[("default", "multi", "made")], ("default", "multi", "made")],
+            ),
+        ),
+        "recipe-count": (
+            python("all rows", TABLE + "table.scan().count()", 4),
+            python("by a text", TABLE + 'table.scan().filter("amount > 15").count()', 3),
+            python(
+                "by expressions",
+                TABLE
+                + """
+from pyiceberg.expressions import And, EqualTo, GreaterThan
+table.scan().filter(And(EqualTo("region", "EU"), GreaterThan("amount", 15))).count()""",
+                1,
+            ),
+        ),
+        "practical-examples": (
+            python(
+                "a CSV file",
+                START
+                + """
+import pyarrow.csv as csv_pa
+import pathlib
+pathlib.Path("/data/data.csv").write_text("id,name\\n1,a\\n2,b\\n")
+csv_data = csv_pa.read_csv("/data/data.csv")
+table = catalog.create_table("my.made", schema=csv_data.schema)
+table.append(csv_data)
+table.scan().to_arrow()""",
+                [(1, "a"), (2, "b")],
+            ),
+            python(
+                "an older version, and the history",
+                TABLE
+                + """
+old_snapshot_id = table.history()[0].snapshot_id
+historical_data = table.scan(snapshot_id=old_snapshot_id).to_arrow()
+[historical_data.num_rows, [entry.snapshot_id for entry in table.history()]]""",
+                [3, [1, 2]],
             ),
         ),
     },
