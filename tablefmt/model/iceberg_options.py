@@ -86,7 +86,7 @@ ICEBERG_OPTIONS: Mapping[str, IcebergOption] = {
     "validate-from-snapshot-id": _ISOLATION,
     "stream-from-timestamp": _time("startingTimestamp"),
     "streaming-max-files-per-micro-batch": _same("maxFilesPerTrigger"),
-    "streaming-max-rows-per-micro-batch": _refused("use maxFilesPerTrigger or maxBytesPerTrigger"),
+    "streaming-max-rows-per-micro-batch": _same("maxRowsPerTrigger"),
     "streaming-skip-delete-snapshots": _SKIP,
     "streaming-skip-overwrite-snapshots": _SKIP,
     **dict.fromkeys(

@@ -129,7 +129,10 @@ READ_OPTIONS = {
 TIMES = ("timestampAsOf", "startingTimestamp", "endingTimestamp")
 """Options that are points in time."""
 
-OF_STREAMS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "skipChangeCommits", "ignoreDeletes")
+OF_STREAMS = (
+    *("maxFilesPerTrigger", "maxBytesPerTrigger", "maxRowsPerTrigger"),
+    *("skipChangeCommits", "ignoreDeletes"),
+)
 """Options that only streams have."""
 
 PARTITION_COLUMNS, CLUSTERING_COLUMNS = "__partition_columns", "__clustering_columns"

@@ -58,7 +58,6 @@ def test_reads_writes_and_streams_take_them() -> None:
         ({"write-format": "avro"}, "write-format=avro.*Parquet"),
         ({"check-nullability": "false"}, "check-nullability=false"),
         ({"isolation-level": "serializable"}, "property isolationLevel"),
-        ({"streaming-max-rows-per-micro-batch": "5"}, "maxFilesPerTrigger"),
     ],
 )
 def test_others_are_refused_by_name(given: dict[str, Any], says: str) -> None:

@@ -39,8 +39,16 @@ class FileSet:
     @property
     def sizes(self) -> NDArray[np.int64]:
         """File sizes in bytes."""
-        sizes = [change.files["size"].to_numpy() for change in self.changes]
-        return np.concatenate([np.zeros(0, np.int64), *sizes])
+        return self._numbers("size")
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Numbers of rows in the files, with deleted rows."""
+        return self._numbers("rows")
+
+    def _numbers(self, column: str) -> NDArray[np.int64]:
+        found = [change.files[column].to_numpy() for change in self.changes]
+        return np.concatenate([np.zeros(0, np.int64), *found])
 
     def between(self, first: int, end: int | None = None) -> list[FileChanges]:
         """Return the files from index `first` to `end`, exclusive."""

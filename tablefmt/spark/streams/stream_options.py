@@ -32,9 +32,10 @@ STREAM_OPTIONS = {
     "default the stream reads all existing rows, then new versions",
     "startingTimestamp": "first commit time to read, instead of a version; text without a zone "
     "is in the session's time zone (TIM-5)",
-    "maxFilesPerTrigger": "files per batch; 1000, unless maxBytesPerTrigger is given",
+    "maxFilesPerTrigger": "files per batch; 1000, unless there is another limit",
     "maxBytesPerTrigger": "approximate bytes per batch, at least one file; a number, or text such "
     "as 128mb",
+    "maxRowsPerTrigger": "rows per batch, unless its first file has more",
     "readChangeFeed": "true: return every row that a commit added or removed, with change columns",
     "readChangeData": "same as readChangeFeed",
     "skipChangeCommits": "true: skip commits that delete or update rows, also rows that they add",
@@ -45,7 +46,7 @@ STREAM_OPTIONS = {
 }
 """Options and their meaning. Case and underscores of names are ignored."""
 
-LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger")
+LIMITS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "maxRowsPerTrigger")
 
 FILES_BY_DEFAULT = 1000
 """Delta's default."""
@@ -66,6 +67,7 @@ class StreamOptions:
     timestamp: Time | None = None
     max_files: int | None = FILES_BY_DEFAULT
     max_bytes: int | None = None
+    max_rows: int | None = None
     changes: bool = False
     """True returns row changes with change columns."""
     skip_changes: bool = False
@@ -96,9 +98,10 @@ def parse_stream_options(given: Mapping[str, Any], zone: str | None) -> StreamOp
             "ignoreDeletes"
         )
     max_bytes = size_of(values, "maxBytesPerTrigger")
-    max_files = None if "maxBytesPerTrigger" in values else FILES_BY_DEFAULT
-    if "maxFilesPerTrigger" in values:
-        max_files = _count(values["maxFilesPerTrigger"])
+    max_rows = _count(values, "maxRowsPerTrigger")
+    max_files = _count(values, "maxFilesPerTrigger")
+    if max_files is None and max_bytes is None and max_rows is None:
+        max_files = FILES_BY_DEFAULT
     timestamp = values.get("startingTimestamp")
     if timestamp is not None:
         timestamp = in_session(timestamp, zone)
@@ -109,6 +112,7 @@ def parse_stream_options(given: Mapping[str, Any], zone: str | None) -> StreamOp
         timestamp=timestamp,
         max_files=max_files,
         max_bytes=max_bytes,
+        max_rows=max_rows,
         changes=changes,
         skip_changes=bool(skip),
         ignore_deletes=bool(ignore),
@@ -140,12 +144,12 @@ def _version(given: Any) -> int | str | None:
     return number
 
 
-def _count(given: Any) -> int:
-    number = number_in_text(given) or 0
+def _count(values: Mapping[str, Any], name: str) -> int | None:
+    if name not in values:
+        return None
+    number = number_in_text(values[name]) or 0
     if not 0 < number < 1 << 62:
-        raise InvalidArgumentError(
-            f"maxFilesPerTrigger is {given!r}; expected a whole number from 1"
-        )
+        raise InvalidArgumentError(f"{name} is {values[name]!r}; expected a whole number from 1")
     return number
 
 

@@ -208,21 +208,25 @@ def touched_files(entry: Entry) -> int:
 class Allowance:
     """Remaining limits of a batch. None is no limit."""
 
-    files: int | None
-    bytes: int | None
+    files: int | None = None
+    bytes: int | None = None
+    rows: int | None = None
+    begun: bool = False
+    """True if the batch has a file."""
 
     @property
     def is_used_up(self) -> bool:
         """True if a limit is reached."""
-        return (self.files is not None and self.files <= 0) or (
-            self.bytes is not None and self.bytes <= 0
+        return any(
+            limit is not None and limit <= 0 for limit in (self.files, self.bytes, self.rows)
         )
 
-    def take(self, sizes: NDArray[np.int64], *, whole: bool) -> int:
+    def take(self, sizes: NDArray[np.int64], rows: NDArray[np.int64], *, whole: bool) -> int:
         """Take files from the first on, and return their number: 0 if a limit is reached already.
 
         Args:
             sizes: the sizes of the files in their order, in bytes.
+            rows: their numbers of rows.
             whole: True takes all files or none.
         """
         count = 0 if self.is_used_up else len(sizes)
@@ -233,8 +237,15 @@ class Allowance:
                 # The file that reaches the limit is the last one taken.
                 sums = np.cumsum(sizes[:count])
                 count = min(count, int(np.searchsorted(sums, self.bytes)) + 1)
+            if self.rows is not None:
+                # A file that would exceed the limit waits for the next batch.
+                fitting = int(np.searchsorted(np.cumsum(rows[:count]), self.rows, side="right"))
+                count = min(count, max(fitting, 0 if self.begun else 1))
+        self.begun = self.begun or count > 0
         if self.files is not None:
             self.files -= count
         if self.bytes is not None:
             self.bytes -= int(sizes[:count].sum())
+        if self.rows is not None:
+            self.rows -= int(rows[:count].sum())
         return count

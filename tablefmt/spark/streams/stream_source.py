@@ -128,8 +128,9 @@ class StreamSource:
         position = began if start is None else start.position
         self._check(start, position)
         self.files.forget_before(position.version)
-        files, volume = self.options.max_files, self.options.max_bytes
-        allowance = Allowance(files, volume) if limited else Allowance(None, None)
+        given = self.options
+        limits = (given.max_files, given.max_bytes, given.max_rows) if limited else ()
+        allowance = Allowance(*limits)
         end = self._advance(position, allowance)
         if start is not None and end == start.position:
             return start
@@ -277,7 +278,7 @@ class StreamSource:
         last = self.view.head.version if self._until is None else self._until
         passed = self._empty_until(start)
         wanted = allowance.files
-        if wanted is None and allowance.bytes is not None:
+        if wanted is None and (allowance.bytes, allowance.rows) != (None, None):
             wanted = FILES_BY_DEFAULT
         try:
             for version, found in self.files.commits(passed + 1, last, wanted):
@@ -314,8 +315,9 @@ class StreamSource:
 
 def _position_after(position: Position, found: FileSet, allowance: Allowance) -> Position:
     """Return the position after as many files as the limits allow."""
-    sizes = found.sizes[_files_read(position, found) :]
-    count = allowance.take(sizes, whole=found.whole)
+    first = _files_read(position, found)
+    sizes, rows = found.sizes[first:], found.rows[first:]
+    count = allowance.take(sizes, rows, whole=found.whole)
     if count == len(sizes):
         return Position(position.version + 1)
     return Position(position.version, position.files + count, position.snapshot)

@@ -129,7 +129,8 @@ DDL = (
         "a wider type and a comment in one",
         "CREATE TABLE made (m float) USING iceberg; INSERT INTO made VALUES (1);"
         "ALTER TABLE made ALTER COLUMN m TYPE double COMMENT 'bytes'; SELECT typeof(m) FROM made",
-        [("double",)],
+        # Spark's grammar takes one change, with Iceberg too.
+        SparkError("PARSE_SYNTAX_ERROR"),
     ),
     sql(
         "move a field of a struct",

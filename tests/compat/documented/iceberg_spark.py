@@ -893,7 +893,7 @@ STREAMS = (
     read_stream(
         "a limit of rows",
         'format("iceberg").option("streaming-max-rows-per-micro-batch", "1000").load("/data/orders")',
-        Refused("maxFilesPerTrigger"),
+        ORDERS,
     ),
     read_stream(
         "without overwrites and deletes",

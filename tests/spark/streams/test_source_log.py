@@ -97,7 +97,7 @@ def by_version(found: Counter[Any]) -> dict[int, Counter[Any]]:
 
 @pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("limits", [{"maxFilesPerTrigger": 1}, {"maxBytesPerTrigger": "3kb"}])
+@pytest.mark.parametrize("limits", [{"maxRowsPerTrigger": 3}, {"maxBytesPerTrigger": "3kb"}])
 def test_a_feed_of_a_random_history_is_that_of_the_model(seed: int, limits: Any) -> None:
     """STR-3, STR-4: the feed begins with a snapshot in the middle, and restarts at every batch."""
     history = History(seed).run(5)
@@ -183,6 +183,12 @@ def test_limits_cut_snapshots_and_appends_between_files_and_feeds_between_commit
     two = {"maxBytesPerTrigger": sizes[0] + 1}
     assert positions(table, **two) == [Position(4, 2, True), Position(4, 4, True), Position(5)]
     assert positions(table) == [Position(5)]
+    counts = table.scan().files()["rows"].to_pylist()
+    pair = {"maxRowsPerTrigger": max(counts) * 2}
+    assert positions(table, **pair) == [Position(4, 2, True), Position(4, 4, True), Position(5)]
+    for limit in (1, max(counts) * 2 - 1):
+        single = {"maxRowsPerTrigger": limit}
+        assert positions(table, **single) == positions(table, **one), limit
 
 
 def test_a_stream_that_is_told_to_stop_at_what_is_there_reads_no_more(
