@@ -1,6 +1,7 @@
 """Documented operations of Delta, Iceberg, delta-rs and PyIceberg run after one change.
 
-All of them run in the soak, and a share at each change. To run them and print the ratios:
+Those without Spark run at each change. Those on Spark run in the soak, and a share of them at each
+change: see tests/spark/entry. To run them and print the ratios:
 `python -m tests.compat.documented.on_arrow` and `python -m tests.compat.documented.on_spark`.
 """
 
@@ -30,7 +31,6 @@ def test_nearly_all_operations_of_features_that_are_here_run(documentation: Docu
     assert sum(one.runs for one in here) / len(here) >= LEAST, documentation.ratio()
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("name", sorted(PYTHON))
 def test_an_operation_gives_what_it_should(name: str) -> None:
     assert problem(*PYTHON[name]) is None

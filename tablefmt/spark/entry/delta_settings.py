@@ -18,6 +18,7 @@ from tablefmt.model.delta_properties import DELTA
 from tablefmt.model.name_matching import did_you_mean, folded
 from tablefmt.model.peer_properties import translate_properties
 from tablefmt.model.properties import PROPERTIES
+from tablefmt.spark.entry import iceberg_settings
 from tablefmt.spark.pyspark_objects import Session, java_conf
 from tablefmt.spark.spark_options import flag, option_key
 
@@ -103,6 +104,7 @@ IDLE: Mapping[str, str] = {
 """Settings without an effect by the name without `PREFIX`, and the reason."""
 
 _NAME = re.compile(re.escape(PREFIX) + r"([^\s,\[\]]+)")
+_ICEBERG = re.compile(r"spark\.(?:sql\.iceberg|wap)\.[^\s,\[\]]+")
 _log = logging.getLogger("tablefmt.spark")
 _told: set[str] = set()
 
@@ -127,15 +129,33 @@ def _remark_once(names: Iterable[str]) -> None:
             _log.log(logging.INFO if name in IDLE else logging.WARNING, "%s", text)
 
 
-def _names_set(spark: Session) -> list[str]:
-    """Return the names of Delta's settings in the session, in one call."""
+def _keys(spark: Session) -> str:
+    """Return the names of the session's settings as one text, in one call."""
     of_jvm = java_conf(spark)
-    keys = of_jvm.getAllAsJava().keySet().toString() if of_jvm else " ".join(spark.conf.getAll)
-    return _NAME.findall(keys)
+    return of_jvm.getAllAsJava().keySet().toString() if of_jvm else " ".join(spark.conf.getAll)
+
+
+def _check_icebergs(spark: Session, keys: str) -> None:
+    """Log Iceberg's settings that have no effect. Raises UnsupportedFeatureError for others."""
+    for name in _ICEBERG.findall(keys):
+        value = spark.conf.get(name, None)
+        if value and name in iceberg_settings.REFUSED:
+            raise UnsupportedFeatureError(
+                f"{name} is {value!r}, which tablefmt tables do not support: "
+                f"{iceberg_settings.REFUSED[name]}. Unset it",
+                [f"setting:{name}"],
+            )
+        text = "" if name.startswith("spark.wap.") else iceberg_settings.remark_on(name)
+        if text and name not in _told:
+            _told.add(name)
+            known = name.removeprefix(iceberg_settings.PREFIX) in iceberg_settings.IDLE
+            _log.log(logging.INFO if known else logging.WARNING, "%s", text)
 
 
 def check_settings(spark: Session) -> list[str]:
     """Check that no setting would change the result of a write, and log those without an effect.
+
+    Iceberg's settings are checked too.
 
     Returns:
         The names of Delta's settings in the session.
@@ -143,7 +163,9 @@ def check_settings(spark: Session) -> list[str]:
     Raises:
         UnsupportedFeatureError: a setting would change it.
     """
-    names = _names_set(spark)
+    keys = _keys(spark)
+    names = _NAME.findall(keys)
+    _check_icebergs(spark, keys)
     _remark_once(names)
     for name, setting in SETTINGS.items():
         if setting.refused is None or name not in names:
@@ -205,7 +227,8 @@ def with_settings(
 
 def merges_schemas(spark: Session) -> bool:
     """Return whether the session's settings let writes add columns."""
-    return bool(_flag(spark, "schema.autoMerge.enabled"))
+    icebergs = spark.conf.get(iceberg_settings.MERGE_SCHEMA, None)
+    return bool(_flag(spark, "schema.autoMerge.enabled")) or folded(icebergs or "") == "true"
 
 
 def may_break_transactions(spark: Session) -> bool:

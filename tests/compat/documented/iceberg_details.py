@@ -355,36 +355,43 @@ WRITES = (
     sql(
         "merge to a branch",
         "MERGE INTO orders.branch_audit t USING updates s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
-        SparkError("branch_audit"),
+        BRANCH,
     ),
-    sql("update a branch", "UPDATE orders.branch_audit SET amount = 0", SparkError("branch_audit")),
-    sql("delete from a branch", "DELETE FROM orders.branch_audit", SparkError("branch_audit")),
-    sql(
+    sql("update a branch", "UPDATE orders.branch_audit SET amount = 0", BRANCH),
+    sql("delete from a branch", "DELETE FROM orders.branch_audit", BRANCH),
+    python(
         "a session that writes to a branch",
-        "SET spark.wap.branch = audit; INSERT INTO orders VALUES (7, 'EU', 70.0)",
+        """
+spark.conf.set("spark.wap.branch", "audit")
+spark.sql("INSERT INTO orders VALUES (7, 'EU', 70.0)")""",
         BRANCH,
     ),
 )
 
 CONFIGURATION = (
-    sql(
+    python(
         "sessions that merge schemas",
-        "SET spark.sql.iceberg.merge-schema = true;"
-        "INSERT INTO orders SELECT 7L AS id, 'EU' AS region, 70D AS amount; SELECT count(*) FROM orders",
-        [(5,)],
+        """
+spark.conf.set("spark.sql.iceberg.merge-schema", "true")
+spark.sql("SELECT 7L AS id, 'EU' AS region, 70D AS amount, 'x' AS note").writeTo("orders").append()
+spark.table("orders").where("id = 7")""",
+        [(7, "EU", 70.0, "x")],
     ),
-    sql(
+    python(
         "sessions that tune reads",
-        "SET spark.sql.iceberg.vectorization.enabled = false;"
-        "SET spark.sql.iceberg.aggregate-push-down.enabled = true;"
-        "SET spark.sql.iceberg.planning.preserve-data-grouping = true; SELECT count(*) FROM orders",
-        [(4,)],
+        """
+spark.conf.set("spark.sql.iceberg.vectorization.enabled", "false")
+spark.conf.set("spark.sql.iceberg.aggregate-push-down.enabled", "true")
+spark.table("orders")""",
+        ORDERS,
     ),
-    sql(
+    python(
         "sessions that compress",
-        "SET spark.sql.iceberg.compression-codec = zstd; INSERT INTO orders VALUES (7, 'EU', 70.0);"
-        "SELECT count(*) FROM orders",
-        [(5,)],
+        """
+spark.conf.set("spark.sql.iceberg.compression-codec", "zstd")
+spark.table("updates").writeTo("orders").append()
+spark.table("orders").count()""",
+        6,
     ),
     python(
         "isolation of an overwrite",
@@ -393,7 +400,7 @@ from pyspark.sql.functions import col
 spark.table("updates").where("id = 5").writeTo("orders").option("isolation-level", "serializable") \\
     .overwrite(col("region") == "EU")
 spark.table("orders").select("id")""",
-        [(2,), (4,), (5,)],
+        Refused("isolationLevel"),
     ),
     python(
         "options of the files of a write",

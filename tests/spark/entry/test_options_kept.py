@@ -12,6 +12,7 @@ import pytest
 import tablefmt
 import tablefmt.spark
 from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.spark.entry import iceberg_settings
 from tablefmt.spark.entry.delta_settings import IDLE, PREFIX, SETTINGS, remark_on
 from tests.spark.looking import place_of, selected
 
@@ -143,6 +144,49 @@ def test_a_setting_that_would_change_a_write_is_refused_by_name(
         with pytest.raises(UnsupportedFeatureError, match=name):
             write(spark, t)
     assert tablefmt.open(t).version == 1
+
+
+@pytest.mark.parametrize("name", sorted(iceberg_settings.REFUSED))
+def test_a_write_to_a_branch_of_the_session_is_refused_by_name(
+    spark: Any, t: str, name: str
+) -> None:
+    spark.conf.set(name, "audit")
+    try:
+        for write in WRITES:
+            with pytest.raises(UnsupportedFeatureError, match=f"{name}.*one line of versions"):
+                write(spark, t)
+    finally:
+        spark.conf.unset(name)
+    assert tablefmt.open(t).version == 1
+
+
+def test_settings_of_iceberg_are_obeyed_or_named_once(
+    spark: Any, t: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tablefmt.spark")
+    given = {
+        iceberg_settings.MERGE_SCHEMA: "true",
+        "spark.sql.iceberg.report-column-stats": "true",
+        "spark.sql.iceberg.nosuch": "1",
+    }
+    for name, value in given.items():
+        spark.conf.set(name, value)
+    try:
+        for number in (2, 3):
+            row = spark.sql(f"SELECT {number}L AS id, 'b' AS p, 1 AS n{number}")
+            row.write.format("tablefmt").mode("append").save(t)
+        tablefmt.spark.sync(spark, "t")
+        spark.sql("INSERT INTO t BY NAME SELECT 4L AS id, 'c' AS p, 1 AS n4")
+    finally:
+        for name in given:
+            spark.conf.unset(name)
+    assert tablefmt.open(t).schema.names == ["id", "p", "n2", "n3", "n4"]
+    found = [r.getMessage() for r in caplog.records if "spark.sql.iceberg" in r.getMessage()]
+    assert sorted(found) == sorted(
+        iceberg_settings.remark_on(f"spark.sql.iceberg.{name}")
+        for name in ("report-column-stats", "nosuch")
+    )
+    assert iceberg_settings.remark_on(iceberg_settings.MERGE_SCHEMA) == ""
 
 
 def test_a_setting_without_an_effect_is_named_once(

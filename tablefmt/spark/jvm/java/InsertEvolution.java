@@ -123,10 +123,14 @@ final class InsertEvolution {
     return named != null && named.isWider();
   }
 
-  /** Returns true if Delta's setting requests it: see delta_settings.py. */
+  /** Returns true if a setting of Delta or Iceberg requests it: see delta_settings.py. */
   static boolean isSetBySession() {
-    return "true".equalsIgnoreCase(SparkSettings.text(
-        "spark.databricks.delta.schema.autoMerge.enabled", "false"));
+    return isTrue("spark.databricks.delta.schema.autoMerge.enabled")
+        || isTrue("spark.sql.iceberg.merge-schema");
+  }
+
+  private static boolean isTrue(String setting) {
+    return "true".equalsIgnoreCase(SparkSettings.text(setting, "false"));
   }
 
   private static boolean isSet(Map options) {
