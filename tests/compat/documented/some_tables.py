@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import re
+import shutil
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -33,7 +37,15 @@ def rows_of(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 def make(folder: Path, namespace: str = "") -> tablefmt.Table:
     """Make the files, and the tables `orders` and `sales`, of versions 1 and 2. Return `orders`."""
-    made = []
+    shutil.copytree(_pattern(namespace), folder, dirs_exist_ok=True)
+    return tablefmt.open(str(folder / namespace / "orders"))
+
+
+@cache
+def _pattern(namespace: str) -> Path:
+    """Return a folder with the files and the tables, from which others are copied."""
+    folder = Path(tempfile.mkdtemp(prefix="documented-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name, partition_by in (("orders", []), ("sales", ["region"])):
         place = folder / namespace / name
         place.parent.mkdir(exist_ok=True)
@@ -42,11 +54,10 @@ def make(folder: Path, namespace: str = "") -> tablefmt.Table:
         # A time in milliseconds, rounded up or down, must be that of one version.
         time.sleep(0.002)
         table.append(rows_of(ORDERS[3:]))
-        made.append(table)
     for name, rows in FILES.items():
         (folder / name).mkdir(parents=True)
         pq.write_table(pa.table(rows), folder / name / "rows.parquet")
-    return made[0]
+    return folder
 
 
 def replaced(text: str, folder: Path, orders: tablefmt.Table, zone: str) -> str:
