@@ -72,13 +72,23 @@ def _translated(name: str, value: Any) -> tuple[str, Any] | None:
     return _own(name), value
 
 
+def _checked(row: PeerProperty, ours: str, name: str, value: Any) -> Any:
+    """Return the value of our property. Raises SchemaMismatchError, with the name as written."""
+    size = bytes_in_text(str(value)) if row.is_size else None
+    if size is not None:
+        return str(size)
+    known = PROPERTIES[ours]
+    if isinstance(value, str) and not known.accepts(value):
+        wants = "a size such as 134217728 or 128mb, from 1 byte" if row.is_size else known.wants
+        raise SchemaMismatchError(f"the property {name} is {value!r:.100}; expected {wants}")
+    return value
+
+
 def _by_row(row: PeerProperty, name: str, value: Any, error_of: Any) -> tuple[str, Any] | None:
     if row.instead is not None and not row.values:
         raise error_of(name, row.instead)
-    if row.ours is not None and row.is_size:
-        return row.ours, str(bytes_in_text(str(value)) or value)
     if not row.values:
-        return None if row.ours is None else (row.ours, value)
+        return None if row.ours is None else (row.ours, _checked(row, row.ours, name, value))
     text = folded(str(value))
     if text not in row.values:
         wanted = " or ".join(row.values)

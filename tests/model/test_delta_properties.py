@@ -71,8 +71,24 @@ def test_a_size_has_a_unit(size: object, count: str) -> None:
 
 @pytest.mark.parametrize("size", ["0", "64xb", "-1mb", "1.5g", "9999t"])
 def test_a_size_that_is_none_is_refused(size: str) -> None:
-    with pytest.raises(SchemaMismatchError, match="a whole number of bytes"):
-        check_properties(translate_properties({"delta.targetFileSize": size}))
+    says = rf"the property delta\.targetFileSize is '{size}'; expected a size such as .* 128mb"
+    with pytest.raises(SchemaMismatchError, match=says):
+        translate_properties({"delta.targetFileSize": size})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("delta.checkpointInterval", "often"),
+        ("delta.deletedFileRetentionDuration", "a while"),
+        ("delta.isolationLevel", "none"),
+        ("write.target-file-size-bytes", "64mb"),
+        ("write.target-file-size-bytes", "0"),
+    ],
+)
+def test_a_wrong_value_is_refused_under_the_name_that_was_written(name: str, value: str) -> None:
+    with pytest.raises(SchemaMismatchError, match=f"the property {name} is '{value}'; expected"):
+        translate_properties({name: value})
 
 
 def test_two_properties_that_become_one_must_agree() -> None:
