@@ -191,6 +191,16 @@ SECTIONS = (
         rate=True,
     ),
     Section(
+        "clustering",
+        "Files that a point query opens after 100 appends of 20,000 random rows",
+        "Files, and rows for each row appended. `clustered` and `not clustered` run `maintain` after"
+        " each 10 appends; `clustered once` sorts everything at the end",
+        r"opened > (?P<case>[^>]+) > (?P<who>.+)",
+        ("clustered",),
+        (),
+        ("clustered once", "not clustered", "no maintenance"),
+    ),
+    Section(
         "vacuum",
         "Dry run of a vacuum of 200,000 files",
         "Seconds. deltalake's is a whole vacuum",

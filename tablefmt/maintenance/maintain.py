@@ -7,7 +7,7 @@ Spec: CMP-1, CKP-7, RET-4.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -39,6 +39,7 @@ from tablefmt.model.properties import get_property
 from tablefmt.model.tags import kept_for_tags
 from tablefmt.operations.automatic_compaction import layout_here, layout_of, worthwhile
 from tablefmt.operations.compact import plan_of
+from tablefmt.operations.compact_plan import PlannedGroup
 from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.checkpoint_writing import newest_checkpoint
 from tablefmt.session.commit_options import CommitOptions
@@ -352,18 +353,31 @@ def _outcome_of(report: VacuumReport | ExpiryReport) -> tuple[str, str]:
     return FAILED if report.failures else DONE, str(report)
 
 
+def _is_of_one(group: PlannedGroup, made: Sequence[range]) -> bool:
+    """Return whether one of these ranges of ids has all files of a group."""
+    first, last = int(group.files.min()), int(group.files.max())
+    return any(first in ids and last in ids for ids in made)
+
+
 def _compact(context: TableContext, end: float) -> tuple[str, str]:
-    """Compact commit by commit until nothing is worth it or the time is over."""
+    """Compact commit by commit until nothing is worth it or the time is over.
+
+    Whether rows are in order is an estimate. So the result of one commit is not rewritten alone.
+    """
     files, outputs, commits = 0, 0, 0
+    made: list[range] = []
     while commits == 0 or context.environment.monotonic() < end:
         asked = layout_of(context.begin().metadata)
         plan = asked.plan(context.pin(context.view.head.version))
-        groups = worthwhile(plan, rows_deleted=True)
+        worth = worthwhile(plan, rows_deleted=True)
+        groups = tuple(group for group in worth if not _is_of_one(group, made))
         if not groups:
             break
+        first = context.view.head.totals.next_id
         if autocommit(context, layout_here(asked, groups), CommitOptions()).no_op:
             break
         commits += 1
+        made.append(range(first, context.view.head.totals.next_id))
         files += sum(len(group.files) for group in groups)
         outputs += sum(group.outputs for group in groups)
     made = f"about {outputs}, in {number_of(commits, 'commit')}"

@@ -81,7 +81,8 @@ def plan_ordering(
     bounds = [_bounds(table.table, field) for field in by]
     runs = _Runs.of(table.partition, table.table["added"].to_numpy())
     opened, known = _opened(bounds, runs)
-    mixed = known & (opened > OPENED * (runs.counts + 1)) & (runs.counts > 1)
+    # A sorted run of fewer files may look mixed, as a curve has few cuts at places that suit it.
+    mixed = known & (opened > OPENED * (runs.counts + 1)) & (runs.counts >= FAN_IN)
     holes = table.deleted > DELETED * table.rows
     alone = holes | (table.live_bytes > TOO_LARGE * target)
     # One version may add files of very different sizes: it copied some, or restored them.

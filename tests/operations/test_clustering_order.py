@@ -13,6 +13,7 @@ import pytest
 
 import tablefmt
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.operations import clustering_plan
 from tablefmt.operations.clustering_plan import FAN_IN, plan_ordering
 from tablefmt.operations.compact_plan import LayoutPlan
 from tablefmt.operations.create import create
@@ -239,3 +240,46 @@ def test_columns_of_the_order_have_bounds_and_another_order_is_noticed() -> None
     bounds = table.context.view.snapshot().files.sort_by("lower.3")
     pairs = zip(bounds["upper.3"].to_pylist()[:-1], bounds["lower.3"].to_pylist()[1:], strict=True)
     assert all(upper <= lower for upper, lower in pairs)
+
+
+@pytest.mark.parametrize("seed", [5, 12, 59, 61, 62, 63])
+def test_what_a_clustering_wrote_is_in_order(seed: int) -> None:
+    """CMP-8: two files overlap where a curve is cut, and so do files of few values."""
+    random = np.random.default_rng(seed)
+    count = int(random.integers(200, 600))
+    kinds = [
+        lambda n: random.integers(0, 1 << 40, count),
+        lambda n: random.integers(0, 4, count),
+        lambda n: (random.random(count) ** 6 * 1e6).astype(np.int64),
+        lambda n: n * count + np.arange(count),
+    ]
+    chosen = [kinds[at] for at in random.integers(0, len(kinds), int(random.integers(1, 4)))]
+    names = [f"c{at}" for at in range(len(chosen))]
+
+    def rows(number: int) -> pa.Table:
+        return pa.table({name: kind(number) for name, kind in zip(names, chosen, strict=True)})
+
+    size = int(count * 12 * 8 * len(names) / random.uniform(1.3, 6))
+    where = f"memory://in-order-{seed}"
+    table = tablefmt.create(
+        where, rows(0).schema, cluster_by=names, properties={"targetFileSize": str(size)}
+    )
+    for number in range(12):
+        table.append(rows(number))
+    assert not table.cluster().no_op
+    assert table.maintain().steps[0].outcome == "not due"
+
+
+def test_maintenance_does_not_rewrite_what_it_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CMP-8: whether rows are in order is an estimate, and may always say no."""
+    monkeypatch.setattr(clustering_plan, "OPENED", -1.0)
+    table = tablefmt.create(
+        "memory://rewritten-once", "x BIGINT, y BIGINT", cluster_by=["x", "y"],
+        properties={"targetFileSize": "2000"},
+    )  # fmt: skip
+    random = np.random.default_rng(1)
+    for _ in range(12):
+        table.append(pa.table({name: random.integers(0, 1 << 40, 200) for name in ("x", "y")}))
+    step = table.maintain().steps[0]
+    assert (step.outcome, table.refresh().version) == ("done", 13)
+    assert table.maintain(dry_run=True).steps[0].outcome == "is due"
