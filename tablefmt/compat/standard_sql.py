@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any
 
 from tablefmt.errors import InvalidPredicateError
 from tablefmt.expressions.literals import literal_sql
 from tablefmt.expressions.predicate import quote_name
-
-Text = TypeVar("Text")
 
 _QUOTED = re.compile(r"""'(?P<text>(?:[^']|'')*)'|"(?P<name>(?:[^"]|"")*)"|`(?:[^`]|``)*`""")
 _PART = r"(?:`(?:[^`]|``)+`|[A-Za-z_$][\w$]*)"
@@ -30,12 +28,12 @@ _PHRASE = re.compile(
 _WILDCARD = re.compile(r"(?<!\\)%")
 
 
-def spark_sql(given: Text) -> Text:
+def spark_sql(given: Any) -> Any:
     """Return a text of standard SQL in the SQL of Spark. Other values stay as they are."""
     return _QUOTED.sub(_requoted, given) if isinstance(given, str) else given
 
 
-def spark_values(given: Mapping[str, Text]) -> dict[str, Text]:
+def spark_values(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return texts of standard SQL by name, in the SQL of Spark."""
     return {name: spark_sql(text) for name, text in given.items()}
 
@@ -63,7 +61,7 @@ def _requoted(found: re.Match[str]) -> str:
     return found[0]
 
 
-def spark_condition(given: Text) -> Text:
+def spark_condition(given: Any) -> Any:
     """Return a row filter in PyIceberg's grammar as a condition in the SQL of Spark.
 
     It is standard SQL with `IS NAN`, and with LIKE that has one wildcard: `%` at the end. NULL has

@@ -9,21 +9,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
 
-def to_pandas(rows: pa.Table, arguments: Mapping[str, Any]) -> Any:
+
+def to_pandas(rows: pa.Table, arguments: Mapping[str, Any]) -> pd.DataFrame:
     """Return a pandas DataFrame; `arguments` go to pyarrow's to_pandas.
 
     Raises:
         UnsupportedFeatureError: pandas is not installed, or Python has no date of a row's year.
     """
     try:
-        return rows.to_pandas(**arguments)
+        frame: pd.DataFrame = rows.to_pandas(**arguments)
+        return frame
     except ModuleNotFoundError as error:
         raise missing_extra("pandas", error) from None
     except (ValueError, OverflowError) as error:
@@ -36,7 +41,7 @@ def to_pandas(rows: pa.Table, arguments: Mapping[str, Any]) -> Any:
         ) from None
 
 
-def to_polars(rows: pa.Table) -> Any:
+def to_polars(rows: pa.Table) -> pl.DataFrame:
     """Return a polars DataFrame. Columns with the same memory layout are not copied.
 
     Raises:
@@ -46,7 +51,9 @@ def to_polars(rows: pa.Table) -> Any:
         import polars
     except ModuleNotFoundError as error:
         raise missing_extra("polars", error) from None
-    return polars.from_arrow(rows, rechunk=False)
+    frame = polars.from_arrow(rows, rechunk=False)
+    assert isinstance(frame, polars.DataFrame)
+    return frame
 
 
 def missing_extra(extra: str, error: ModuleNotFoundError) -> UnsupportedFeatureError:
@@ -100,7 +107,7 @@ class BatchSource(ABC):
         """Return all rows as one table."""
         return pa.Table.from_batches(list(self.to_batches()), self.schema)
 
-    def to_pandas(self, **arguments: Any) -> Any:
+    def to_pandas(self, **arguments: Any) -> pd.DataFrame:
         """Return all rows as a pandas DataFrame; `arguments` go to pyarrow's to_pandas.
 
         Raises:
@@ -108,7 +115,7 @@ class BatchSource(ABC):
         """
         return to_pandas(self.to_arrow(), arguments)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> pl.DataFrame:
         """Return all rows as a polars DataFrame.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -32,6 +32,9 @@ from tablefmt.store.fsspec_filesystem import SCHEME, StoreFiles, address_of, bas
 from tablefmt.store.location import Uri
 from tablefmt.store.object_store import Store
 
+if TYPE_CHECKING:
+    import duckdb
+
 _BITS = "tablefmt_bits"
 """Name of the deleted rows in a relation's query."""
 
@@ -46,7 +49,7 @@ def relation(
     storage_options: dict[str, Any] | None = None,
     columns: Sequence[str] | None = None,
     where: Condition = None,
-) -> Any:
+) -> duckdb.DuckDBPyRelation:
     """Return the live rows of one version as a DuckDBPyRelation, which reads them when it runs.
 
     A relation stays at its version. If that version expires and is vacuumed, DuckDB reports a
@@ -81,20 +84,22 @@ def relation(
     return _over(connection, query, live.deleted)
 
 
-def connect() -> Any:
+def connect() -> duckdb.DuckDBPyConnection:
     """Return a new connection to an empty database.
 
     Raises:
         UnsupportedFeatureError: DuckDB is not installed.
     """
-    return _duckdb().connect()
+    connection: duckdb.DuckDBPyConnection = _duckdb().connect()
+    return connection
 
 
-def _over(connection: Any, query: str, tablefmt_deleted: pa.Table) -> Any:
+def _over(connection: Any, query: str, tablefmt_deleted: pa.Table) -> duckdb.DuckDBPyRelation:
     # DuckDB finds the deleted rows by the name of the argument, and keeps them alive.
     if tablefmt_deleted.num_rows:
         query = f"WITH {_BITS} AS MATERIALIZED ({_as_bits('tablefmt_deleted')}) {query}"
-    return connection.sql(query)
+    found: duckdb.DuckDBPyRelation = connection.sql(query)
+    return found
 
 
 def _as_bits(table: str) -> str:

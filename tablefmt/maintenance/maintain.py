@@ -365,19 +365,19 @@ def _compact(context: TableContext, end: float) -> tuple[str, str]:
     Whether rows are in order is an estimate. So the result of one commit is not rewritten alone.
     """
     files, outputs, commits = 0, 0, 0
-    made: list[range] = []
+    written: list[range] = []
     while commits == 0 or context.environment.monotonic() < end:
         asked = layout_of(context.begin().metadata)
         plan = asked.plan(context.pin(context.view.head.version))
         worth = worthwhile(plan, rows_deleted=True)
-        groups = tuple(group for group in worth if not _is_of_one(group, made))
+        groups = tuple(group for group in worth if not _is_of_one(group, written))
         if not groups:
             break
         first = context.view.head.totals.next_id
         if autocommit(context, layout_here(asked, groups), CommitOptions()).no_op:
             break
         commits += 1
-        made.append(range(first, context.view.head.totals.next_id))
+        written.append(range(first, context.view.head.totals.next_id))
         files += sum(len(group.files) for group in groups)
         outputs += sum(group.outputs for group in groups)
     made = f"about {outputs}, in {number_of(commits, 'commit')}"

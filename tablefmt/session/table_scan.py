@@ -44,6 +44,8 @@ from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.store.object_store import Store
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     from typing_extensions import Unpack
 
 
@@ -410,14 +412,14 @@ class ReadableTable:
         """Return `scan(...)` as a stream that is read on demand. Raises as `to_arrow`."""
         return self.scan(**how).to_reader()
 
-    def to_pandas(self, **how: Unpack[ScanKeywords]) -> Any:
+    def to_pandas(self, **how: Unpack[ScanKeywords]) -> pd.DataFrame:
         """Return `scan(...)` as a pandas DataFrame.
 
         Raises as `to_arrow`, and UnsupportedFeatureError if pandas is not installed.
         """
         return self.scan(**how).to_pandas()
 
-    def to_polars(self, **how: Unpack[ScanKeywords]) -> Any:
+    def to_polars(self, **how: Unpack[ScanKeywords]) -> pl.DataFrame:
         """Return `scan(...)` as a polars DataFrame.
 
         Raises as `to_arrow`, and UnsupportedFeatureError if polars is not installed.
