@@ -107,6 +107,8 @@ IMPURE = {"time", "random", "secrets", "os", "io", "socket", "threading", "subpr
 ALLOWED = {
     ("tablefmt.table", "os"),  # os.PathLike, for a type alone
     ("tablefmt.inspection.explained_table", "os"),  # the same
+    *(("tablefmt.session.table_scan", name) for name in ("pandas", "polars")),  # the same
+    ("tablefmt.data.arrow_results", "pandas"),  # the same
     ("tablefmt.commit.commit_queue", "os"),  # os.getpid: a forked child has a queue of its own
 }
 

@@ -271,7 +271,7 @@ def test_what_a_clustering_wrote_is_in_order(seed: int) -> None:
 
 
 def test_maintenance_does_not_rewrite_what_it_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CMP-8: whether rows are in order is an estimate, and may always say no."""
+    """CMP-8: the estimate may call every file unsorted."""
     monkeypatch.setattr(clustering_plan, "OPENED", -1.0)
     table = tablefmt.create(
         "memory://rewritten-once", "x BIGINT, y BIGINT", cluster_by=["x", "y"],

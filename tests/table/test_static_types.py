@@ -1,4 +1,4 @@
-"""What a type checker knows of results. It checks this file; the test runs the same calls."""
+"""A type checker knows the types of results. It checks this file; tests run the same calls."""
 
 from __future__ import annotations
 
