@@ -567,6 +567,68 @@ DeltaTable("/data/parquet").to_pyarrow_table()""",
 write_deltalake("/data/orders", pa.table({"id": [1], "animal": ["cat"]}), mode="append")""",
                 SameError("animal"),
             ),
+            python(
+                "DuckDB over an Arrow table",
+                ORDER
+                + """
+import duckdb
+duckdb.arrow(table.to_pyarrow_table()).filter("region = 'EU' and amount > 10").fetchall()""",
+                [ORDERS[2]],
+            ),
+            python(
+                "DuckDB over a dataset, filtered",
+                ORDER
+                + """
+import duckdb
+dataset = table.to_pyarrow_dataset()
+duckdb.arrow(dataset).filter("region = 'EU' and amount > 10").fetchall()""",
+                [ORDERS[2]],
+            ),
+            python(
+                "the older rows in pandas",
+                IMPORT
+                + """
+df = DeltaTable("/data/orders", version=1).to_pandas(filters=[("region", "==", "EU")], columns=["id", "amount"])
+df.query("amount > 10")["id"].tolist()""",
+                [3],
+            ),
+        ),
+        "api: texts": (
+            python(
+                "a quoted name in a condition",
+                ORDER + f"""table.delete('"region" = \\'EU\\'')\n{TABLE}""",
+                [ORDERS[1], ORDERS[3]],
+            ),
+            python(
+                "a quoted name in a filter",
+                ORDER + "table.to_pyarrow_table(filters='\"id\" > 3')",
+                [ORDERS[3]],
+            ),
+            python(
+                "a row that breaks a constraint",
+                ORDER
+                + """
+table.alter.add_constraint({"id_gt_0": "id > 0"})
+write_deltalake(table, pa.table({"id": [-1], "region": ["EU"], "amount": [1.0]}), mode="append")""",
+                SameError("id_gt_0"),
+            ),
+            python(
+                "changes counted by version",
+                ORDER
+                + """
+import polars
+rows = table.load_cdf(starting_version=1, ending_version=2).read_all()
+sorted(polars.from_arrow(rows).group_by("_commit_version").len().rows())""",
+                [(1, 3), (2, 1)],
+            ),
+            python(
+                "compaction of partitions",
+                SALES
+                + """
+done = table.optimize.compact()
+[done["numFilesAdded"], done["numFilesRemoved"], len(DeltaTable("/data/sales").file_uris())]""",
+                [1, 2, 2],
+            ),
         ),
     },
 )
