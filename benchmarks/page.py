@@ -193,8 +193,8 @@ SECTIONS = (
     Section(
         "clustering",
         "Files that a point query opens after 100 appends of 20,000 random rows",
-        "Files, and rows for each row appended. `clustered` and `not clustered` run `maintain` after"
-        " each 10 appends; `clustered once` sorts everything at the end",
+        "Files, and rows for each row appended. `clustered` and `not clustered` run `maintain`"
+        " after each 10 appends; `clustered once` sorts everything at the end",
         r"opened > (?P<case>[^>]+) > (?P<who>.+)",
         ("clustered",),
         (),
