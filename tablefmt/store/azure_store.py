@@ -23,6 +23,7 @@ from tablefmt.store.cloud_store import (
     prepared,
 )
 from tablefmt.store.object_store import ENTRY_BYTES_MAX, TooLong
+from tablefmt.store.store_traits import AzureAccess
 
 try:
     import requests
@@ -47,6 +48,10 @@ _CLIENT_VARIABLES = {
     "AZURE_CLIENT_SECRET": "client_secret",
 }
 """Variables that azure-identity reads first."""
+_MAY_ASK = ("key", "sas")
+"""Logins with which Azure tells the kind of an account."""
+_hierarchical: dict[str, bool] = {}
+"""Kinds of accounts that this process asked for, by the account's URL."""
 _ONE_PUT_BYTES = 2 * ENTRY_BYTES_MAX
 """Every entry is one request: two requests of a create would not be one condition."""
 _ONE_GET_BYTES = 64 << 20
@@ -111,6 +116,24 @@ class AzureStore(CloudStore):
         """Return this store with options that do not depend on this machine's environment."""
         options, place = self.portable_options(), (self._bucket, self._host, self._prefix)
         return _reopen(*place, options, self.unsafe_single_writer)
+
+    def access(self) -> AzureAccess:
+        """Return the endpoint and the options in force, of caller and environment."""
+        return AzureAccess(
+            endpoint=self._endpoint,
+            options=tuple(sorted(self._options.items())),
+            hierarchical=self._is_hierarchical,
+        )
+
+    def _is_hierarchical(self) -> bool | None:
+        if not any(self._options.get(one) for one in _MAY_ASK):
+            return None
+        if self._endpoint not in _hierarchical:
+            ask = self._client().get_account_information
+            told = self._run("ask for the kind of account at", "", ask)
+            # The emulator, which has flat accounts only, says nothing.
+            _hierarchical[self._endpoint] = bool(told.get("is_hns_enabled"))
+        return _hierarchical[self._endpoint]
 
     # Requests
 

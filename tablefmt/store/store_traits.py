@@ -6,7 +6,8 @@ that names another address has traits of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Scheme = Literal["file", "memory", "s3", "gs", "az"]
@@ -59,4 +60,14 @@ class CloudAccess(Access):
     """The options in force by our own names, sorted. Not in the repr: they may be secret."""
 
     def __repr__(self) -> str:
-        return f"CloudAccess(endpoint={self.endpoint!r})"
+        return f"{type(self).__name__}(endpoint={self.endpoint!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class AzureAccess(CloudAccess):
+    """Settings to reach a container of Azure."""
+
+    hierarchical: Callable[[], bool | None] = field(compare=False)
+    """Asks whether the account has a hierarchical namespace. None: the login may not ask. Raises
+    StoreError.
+    """

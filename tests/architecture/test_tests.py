@@ -67,7 +67,7 @@ TESTED_THROUGH_OTHERS = {
     ),
     "snapshot": "earlier_versions file_columns head_freshness",
     "spark/backends": "distributed_compaction query_plans",
-    "spark/backends/native": "hadoop_root native_writer s3a",
+    "spark/backends/native": "s3a",
     "spark/columns": "catalog_columns projection store_assignment",
     "spark/entry": (
         "catalog_locations clone_verbs dataframe_io inspection_verbs java_arguments "

@@ -10,7 +10,7 @@ from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.model.name_matching import folded
 from tablefmt.spark.backends.arrow.arrow_backend import ArrowBackend
 from tablefmt.spark.backends.backend_protocol import Backend
-from tablefmt.spark.backends.native import gcs_connector, s3a
+from tablefmt.spark.backends.native import azure_connector, gcs_connector, s3a
 from tablefmt.spark.backends.native.native_backend import NativeBackend
 from tablefmt.spark.backends.python_workers import check_workers
 from tablefmt.spark.jvm import java_classes
@@ -151,7 +151,10 @@ def _for_store(spark: Session, store: Store) -> Choice:
             return fallback(gcs_connector.NO_JAR)
         return Choice("native", "Hadoop opens the bucket with Google's connector")
     if traits.scheme == "az":
-        return fallback("tables on Azure always go through Arrow, even with Hadoop's connector")
+        place = azure_connector.azure_place(spark, store)
+        if isinstance(place, str):
+            return fallback(place)
+        return Choice("native", "Hadoop opens the container with its connector of Azure")
     if traits.scheme != "s3":
         return Choice("arrow", f"Hadoop has no file system for {traits.scheme}://")
     problem = s3a.why_not(store)

@@ -43,6 +43,7 @@ SOURCES = (
     "Conditions",
     "DefaultSource",
     "DeletedRows",
+    "DirectFiles",
     "FileList",
     "FileTimes",
     "GeneratedInserts",

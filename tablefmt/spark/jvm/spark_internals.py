@@ -155,6 +155,12 @@ INTERNALS = (
         "SnapshotWrite",
         "the condition of INSERT OVERWRITE has values in JDBC's syntax",
     ),
+    Internal(
+        "org.apache.spark.internal.io.FileCommitProtocol",
+        ("setupJob", "commitJob", "abortJob", "onTaskCommit"),
+        "DirectFiles",
+        "writes to Azure and Google are refused",
+    ),
     # Names in text: a method called by Invoke, and functions of the current time.
     Internal(
         "org.apache.spark.broadcast.Broadcast",

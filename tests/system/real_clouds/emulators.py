@@ -36,11 +36,13 @@ class Emulator:
         name: gcs or azure.
         options: storage options that lead there.
         new_root: makes a bucket, and returns the root of a table in it.
+        folder_marks: returns the empty objects in the bucket of a table that stand for folders.
     """
 
     name: str
     options: dict[str, Any]
     new_root: Callable[[], str]
+    folder_marks: Callable[[str], list[str]]
 
 
 def _fake_gcs_server() -> list[str]:
@@ -103,21 +105,32 @@ def _google(endpoint: str) -> Emulator:
         made.raise_for_status()
         return f"gs://{bucket}/a table"
 
-    return Emulator("gcs", {"endpoint": endpoint}, new_root)
+    def folder_marks(uri: str) -> list[str]:
+        listed = requests.get(f"{endpoint}/storage/v1/b/{uri.split('/')[2]}/o", timeout=60).json()
+        assert "nextPageToken" not in listed
+        names = [one["name"] for one in listed.get("items", [])]
+        return [name for name in names if name.endswith("/")]
+
+    return Emulator("gcs", {"endpoint": endpoint}, new_root, folder_marks)
 
 
 def _azure(endpoint: str) -> Emulator:
     account = f"{endpoint}/devstoreaccount1"
+    key = {"account_name": "devstoreaccount1", "account_key": _EMULATOR_KEY}
 
     def new_root() -> str:
         container = f"container-{next(_numbers)}-{os.getpid()}"
-        key = {"account_name": "devstoreaccount1", "account_key": _EMULATOR_KEY}
         ContainerClient(account, container, credential=key).create_container()
         return f"az://{container}/a table"
+
+    def folder_marks(uri: str) -> list[str]:
+        client = ContainerClient(account, uri.split("/")[2], credential=key)
+        listed = client.list_blobs(include=["metadata"])
+        return [one.name for one in listed if "hdi_isfolder" in (one.metadata or {})]
 
     options = {
         "azure_storage_account_name": "devstoreaccount1",
         "azure_storage_account_key": _EMULATOR_KEY,
         "azure_storage_endpoint": account,
     }
-    return Emulator("azure", options, new_root)
+    return Emulator("azure", options, new_root, folder_marks)

@@ -12,18 +12,28 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
+from azure.storage.blob import generate_container_sas
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tablefmt.spark.backends.native.s3a import MAVEN, MAVEN_VARIABLE, cache_folder
+from tablefmt.spark.backends.native.s3a import (
+    MAVEN,
+    MAVEN_VARIABLE,
+    bundled_hadoop,
+    cache_folder,
+)
+from tests.places import ROOT
+from tests.spark.cluster.standalone import standalone
 from tests.system.real_clouds.emulators import Emulator, emulator
 
-pytestmark = pytest.mark.soak
-JOB = Path(__file__).with_name("spark_job.py")
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
+JOB = "tests.system.real_clouds.spark_job"
 
 
 @pytest.fixture(scope="module")
@@ -70,54 +80,93 @@ def service_account(tokens: str) -> str:
     return json.dumps(account)
 
 
-def connector() -> Path:
-    """Return the jar of Google's connector, from Maven Central, kept between runs."""
-    version = "hadoop3-2.2.28"
-    name = f"gcs-connector-{version}-shaded.jar"
+def connector(cloud: str) -> Path:
+    """Return the jar of a cloud's connector, from Maven Central, kept between runs."""
+    group, artifact, version, kind = {
+        "gcs": ("com/google/cloud/bigdataoss", "gcs-connector", "hadoop3-2.2.28", "-shaded"),
+        "azure": ("org/apache/hadoop", "hadoop-azure", bundled_hadoop(), ""),
+    }[cloud]
+    name = f"{artifact}-{version}{kind}.jar"
     jar = cache_folder().parent / "connectors" / name
     if not jar.exists():
         base = os.environ.get(MAVEN_VARIABLE, MAVEN).rstrip("/")
         jar.parent.mkdir(parents=True, exist_ok=True)
         part = jar.with_suffix(".part")
-        group = "com/google/cloud/bigdataoss/gcs-connector"
-        urllib.request.urlretrieve(f"{base}/{group}/{version}/{name}", part)
+        urllib.request.urlretrieve(f"{base}/{group}/{artifact}/{version}/{name}", part)
         part.rename(jar)
     return jar
 
 
+def with_signature(options: dict[str, Any], container: str) -> dict[str, Any]:
+    """Return options with a signature for one container in place of the account's key."""
+    options = dict(options)
+    token = generate_container_sas(
+        options["azure_storage_account_name"],
+        container,
+        options.pop("azure_storage_account_key"),
+        permission="racwdl",
+        expiry=datetime.now(timezone.utc) + timedelta(hours=1),
+    )
+    return {**options, "azure_storage_sas_token": token}
+
+
 @pytest.mark.parametrize(
-    ("cloud", "plane"),
-    [("gcs", "arrow"), ("gcs", "native"), ("azure", "arrow")],
+    ("cloud", "plane", "login"),
+    [
+        ("gcs", "arrow", "account"),
+        ("gcs", "native", "account"),
+        ("azure", "arrow", "key"),
+        ("azure", "native", "key"),
+        ("azure", "native", "signature"),
+    ],
     indirect=["cloud"],
 )
-def test_spark_on_a_cloud(cloud: Emulator, tokens: str, tmp_path: Path, plane: str) -> None:
-    """Credentials that only the driver has reach the workers, and no plan, log or file of Spark."""
-    options = dict(cloud.options)
-    if cloud.name == "gcs":
+def test_spark_on_a_cloud(
+    cloud: Emulator, tokens: str, tmp_path: Path, plane: str, login: str
+) -> None:
+    """Tables are as a model says, though tasks fail. Credentials that only the driver has reach the
+    workers, and no plan, log or file of Spark.
+    """
+    options, uri = dict(cloud.options), cloud.new_root()
+    if login == "account":
         path = tmp_path / "account.json"
         path.write_text(service_account(tokens))
         options["google_service_account"] = str(path)
         secret = json.loads(path.read_text())["private_key"].splitlines()[3]
+    elif login == "signature":
+        options = with_signature(options, uri.split("/")[2])
+        secret = options["azure_storage_sas_token"].partition("sig=")[2]
     else:
         secret = options["azure_storage_account_key"]
-    jars = [connector()] if plane == "native" else []
-    given = {
-        "uri": cloud.new_root(),
-        "options": options,
-        "plane": plane,
-        "jars": [str(jar) for jar in jars],
-        "secret": secret,
-        "work": str(tmp_path),
-    }
-    done = subprocess.run(
-        [sys.executable, str(JOB), json.dumps(given)],
-        env={**os.environ},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    at = done.stderr.find("Traceback")
-    assert done.returncode == 0, done.stderr[at : at + 6000]
+    work = tmp_path / "work"
+    work.mkdir()
+    jars = [connector(cloud.name)] if plane == "native" else []
+    with standalone(tmp_path / "cluster", memory="1g") as cluster:
+        given = {
+            "master": cluster.url,
+            "uri": uri,
+            "options": options,
+            "plane": plane,
+            "jars": [str(jar) for jar in jars],
+            "secret": secret,
+            "work": str(work),
+            "path": str(ROOT),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", JOB, json.dumps(given)],
+            cwd=ROOT,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            capture_output=True,
+            text=True,
+            timeout=1200,
+            check=False,
+        )
+    at = done.stderr.rfind("Traceback")
+    assert done.returncode == 0, done.stdout + done.stderr[at : at + 6000]
+    print(done.stdout)
     assert "passed" in done.stdout
-    assert secret not in done.stdout + done.stderr
+    printed = [path.read_text(errors="replace") for path in (tmp_path / "cluster").rglob("std*")]
+    assert len(printed) > 2
+    assert [text for text in (done.stdout, done.stderr, *printed) if secret in text] == []
+    # Each root of a table, and its folder of data files, may have a mark.
+    assert [name for name in cloud.folder_marks(uri) if name.rstrip("/").count("/") > 1] == []

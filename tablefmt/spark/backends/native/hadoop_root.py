@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.spark.backends.native import gcs_connector, s3a
+from tablefmt.spark.backends.native import azure_connector, gcs_connector, s3a
 from tablefmt.spark.pyspark_objects import Session
 from tablefmt.store.object_store import Store
 
@@ -32,6 +32,10 @@ class HadoopRoot:
     """More settings of a write."""
     session_conf: Mapping[str, str] = field(default_factory=dict)
     """Settings of the session copy that writes."""
+    direct: bool = False
+    """Tasks write files at their final names: here a rename is a copy. See `DirectFiles`."""
+    marks_folders: bool = False
+    """True if Hadoop writes an empty object for each folder, and needs none of them."""
 
     def __truediv__(self, below: str) -> str:
         """Return a path below the root as text that Hadoop reads without unescaping."""
@@ -72,7 +76,21 @@ def hadoop_root(spark: Session, store: Store) -> HadoopRoot:
         else:
             path = f"/{traits.path}" if traits.path else ""
             conf = gcs_connector.SESSION_CONF
-            return HadoopRoot("gs", traits.bucket, path, settings, session_conf=conf)
+            return HadoopRoot("gs", traits.bucket, path, settings, session_conf=conf, direct=True)
+    if traits.scheme == "az":
+        place = azure_connector.azure_place(spark, store)
+        if isinstance(place, str):
+            problem = place
+        else:
+            return HadoopRoot(
+                place.scheme,
+                place.authority,
+                f"/{traits.path}" if traits.path else "",
+                place.settings,
+                session_conf=azure_connector.SESSION_CONF,
+                direct=True,
+                marks_folders=not place.hierarchical,
+            )
     raise UnsupportedFeatureError(
         f"Spark cannot open the files of the table at {store.uri} by itself: {problem}",
         [f"spark:{traits.scheme}"],

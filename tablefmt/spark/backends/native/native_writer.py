@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -83,6 +84,12 @@ This writer version stores ascending numbers as differences, which take almost n
 to integer columns of the table, too.
 """
 
+DIRECT_CONF = {"spark.sql.sources.commitProtocolClass": "tablefmt.DirectFiles"}
+"""Additional settings of a session copy that writes to a root with `direct`."""
+
+DIRECT_JOB = "tablefmt.direct.job"
+"""The option of a write by which `DirectFiles` names its job."""
+
 OPTIMIZED_CONF = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
@@ -133,8 +140,13 @@ def write_files(
     if store.traits.on_disk:
         # Hadoop would follow a link in the path. The store rejects it (STO-2).
         next(iter(store.list_after(folder)), None)
-    rows = _run(frame, store, folder, to, more, apart)
-    return rows, _published(frame.sparkSession, store, folder)
+    root = hadoop_root(frame.sparkSession, store)
+    rows, reported = _run(frame, root, folder, to, more, apart)
+    if not root.direct:
+        return rows, _published(frame.sparkSession, store, folder)
+    if reported is None:
+        raise CommitRejectedError("Spark did not say which files its tasks wrote")
+    return rows, _direct(store, root, folder, reported)
 
 
 def described_files(
@@ -157,6 +169,34 @@ def _published(spark: Session, store: Store, folder: str) -> list[tuple[str, int
         _delete(spark, store, one)
     store.delete_folder_marker(folder)
     return [(key, size) for key, size in listed if not key.startswith(tuple(notes))]
+
+
+def _direct(store: Store, root: HadoopRoot, folder: str, reported: str) -> list[tuple[str, int]]:
+    """Return keys and sizes of the files that `DirectFiles` reported.
+
+    Removes the files of failed attempts, and Hadoop's marks of folders. A file that an attempt is
+    still writing is left to vacuum.
+    """
+    lines = [line.split("\t", 1) for line in reported.splitlines()]
+    files = [(f"{folder}{path}", int(size)) for size, path in lines]
+    kept = {key for key, _ in files}
+    delete_keys(store, [one.key for one in store.list_after(folder) if one.key not in kept])
+    if root.marks_folders:
+        store.delete_many(sorted(_folders(folder, kept)))
+    return files
+
+
+def _folders(folder: str, keys: Iterable[str]) -> set[str]:
+    """Return a job's folder, those below it, and the transaction's, by which Hadoop marks them.
+
+    The mark of `data` stays: each write would bring it back.
+    """
+    found: set[str] = set()
+    for name in [folder.rstrip("/"), *(key.rpartition("/")[0] for key in keys)]:
+        while "/" in name and name not in found:
+            found.add(name)
+            name = name.rpartition("/")[0]
+    return found
 
 
 class NativeFiles(TransactionFiles):
@@ -219,13 +259,18 @@ def check_published(written: int, published: int) -> None:
 
 def _run(
     frame: DataFrame,
-    store: Store,
+    root: HadoopRoot,
     folder: str,
     to: Destination,
     more: Sequence[Mapping[str, object]],
     apart: str | None,
-) -> int:
-    """Write the rows. Return the number that Spark's tasks report, negative if they report none."""
+) -> tuple[int, str | None]:
+    """Write the rows.
+
+    Returns:
+        The number of rows that Spark's tasks report, negative if they report none; and the files
+        that `DirectFiles` reports, None for a root that is not `direct`.
+    """
     from pyspark.errors import AnalysisException
 
     failures.install()
@@ -238,7 +283,6 @@ def _run(
         named=check is not None or generate is not None,
         filled=missing_columns(frame, metadata),
     )
-    root = hadoop_root(frame.sparkSession, store)
     settings, options = _settings(root, layout)
     if more:
         options.update(POSITION_OPTIONS)
@@ -272,7 +316,7 @@ def _run(
     elif group is not None:
         write.keepOrder(group)
     rows: int = write.save(json.dumps(options), group, root / folder)
-    return rows
+    return rows, write.published()
 
 
 def _settings(root: HadoopRoot, layout: Layout) -> tuple[dict[str, str], dict[str, str]]:
@@ -285,6 +329,9 @@ def _settings(root: HadoopRoot, layout: Layout) -> tuple[dict[str, str], dict[st
         settings.update(OPTIMIZED_CONF)
     settings.update(root.session_conf)
     options.update({**root.write_options, **root.settings})
+    if root.direct:
+        settings.update(DIRECT_CONF)
+        options[DIRECT_JOB] = uuid.uuid4().hex
     return settings, options
 
 

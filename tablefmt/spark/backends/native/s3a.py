@@ -1,10 +1,7 @@
 """Hadoop's S3A: its jars, and its settings for a table (location, credentials and committer).
 
-Each combination of credentials and endpoint gets its own URI scheme, such as `s3a-1f0c9b27d4`.
-Hadoop caches one file system per scheme and bucket in every process, and ignores later changes of
-settings. With separate schemes, two tables of one bucket can have different credentials, and new
-keys take effect at once. The settings are passed with each scan and write, and never stored in the
-session.
+Each combination of credentials and endpoint gets its own URI scheme. The settings are passed with
+each scan and write, and never stored in the session.
 
 The jars come from a folder, or from Maven Central: 12 MB. hadoop-aws must have exactly the version
 of Hadoop that Spark bundles, and needs one version of the AWS SDK. Only the modules that S3A uses
@@ -14,11 +11,9 @@ are installed: the bundle that hadoop-aws depends on has 690 MB.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import os
 import re
-import secrets
 import tempfile
 import urllib.error
 import urllib.request
@@ -30,6 +25,7 @@ from importlib import resources
 from pathlib import Path
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.spark.backends.native.file_system_schemes import scheme_for
 from tablefmt.spark.pyspark_objects import JavaObject, Session, gateway, java_class
 from tablefmt.store.object_store import Store
 from tablefmt.store.s3_access import S3Access
@@ -77,8 +73,6 @@ _PROVIDERS = {
 
 _MAGIC = re.compile(r"__magic(_job-[^/=]*)?")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-# Plans and logs show schemes. The salt keeps them from confirming a guessed secret.
-_SALT = secrets.token_bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +99,7 @@ def s3_place(store: Store) -> S3Place:
     if problem:
         raise UnsupportedFeatureError(problem, ["spark:s3"])
     settings = bucket_settings(bucket, access)
-    text = json.dumps([bucket, sorted(settings.items())])
-    digest = hmac.new(_SALT, text.encode(), hashlib.sha256).hexdigest()
-    scheme = f"s3a-{digest[:10]}"
+    scheme = scheme_for("s3a", bucket, settings)
     named = {
         f"fs.{scheme}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         f"mapreduce.outputcommitter.factory.scheme.{scheme}": (

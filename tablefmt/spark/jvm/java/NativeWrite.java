@@ -32,6 +32,7 @@ public class NativeWrite {
   private final SparkSession session;
   private final SparkSession ansi;
   private Dataset rows;
+  private String published;
 
   /**
    * @param rows the rows to write
@@ -197,8 +198,22 @@ public class NativeWrite {
         ((org.apache.spark.sql.classic.DataFrameWriter) writer).saveCommand(
             scala.Option$.MODULE$.apply(folder)),
         state.executePlan$default$2());
-    done.assertCommandExecuted();
+    try {
+      done.assertCommandExecuted();
+    } finally {
+      if (read.has(DirectFiles.JOB)) {
+        this.published = DirectFiles.take(field(read, DirectFiles.JOB).asText());
+      }
+    }
     return rowsWritten(done.commandExecuted());
+  }
+
+  /**
+   * Returns the files of the job's successful tasks, as `DirectFiles.take`. null if the options name
+   * no job.
+   */
+  public String published() {
+    return published;
   }
 
   private static long rowsWritten(LogicalPlan result) {
