@@ -9,8 +9,8 @@ Spec: DAT-4, DAT-12, DEL-1, SCH-2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import POSITION, known_values
+from tablefmt.data.page_files import check_checksums
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.picked_pages import PickedPages, flat_columns, picked_pages
 from tablefmt.data.scan_tasks import Part, extents
@@ -107,6 +108,9 @@ FEW = 8
 
 THREADS = max(1, pa.cpu_count())
 """Row groups decoded in parallel."""
+
+TOGETHER_BYTES = 32 << 20
+"""Approximate bytes of picked pages that a `PageDecoder` decodes at once, after decompression."""
 
 
 class RowGroup(NamedTuple):
@@ -207,6 +211,28 @@ class _Job(NamedTuple):
     """Positions of the wanted rows in the file."""
 
 
+class PageDecoder(Protocol):
+    """Decoder of picked pages other than Arrow."""
+
+    @property
+    def looked(self) -> frozenset[str]:
+        """Columns that it needs besides those to return."""
+
+    def picked(
+        self, some: Sequence[tuple[ds.ParquetFileFragment, PickedPages]]
+    ) -> list[pa.RecordBatch] | None:
+        """Return the wanted rows of the pages of each row group; None: Arrow must decode them."""
+
+
+def _placed(
+    job: _Job, names: Sequence[str], columns: list[pa.Array], located: bool
+) -> tuple[int, pa.RecordBatch]:
+    """Return the index of a job's file, and its rows with the position at the end if `located`."""
+    if located:
+        columns = [*columns, pa.array(job.positions)]
+    return job.place, pa.RecordBatch.from_arrays(columns, [*names, POSITION][: len(columns)])
+
+
 class PickedRows:
     """Rows of files at known positions."""
 
@@ -250,26 +276,80 @@ class PickedRows:
         """Rows in all the files."""
         return sum(fragment.metadata.num_rows for fragment in self._fragments)
 
-    def batches(self, names: Sequence[str], located: bool) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def batches(
+        self, names: Sequence[str], located: bool, decoder: PageDecoder | None = None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the index of a file, and the wanted rows of one of its row groups.
 
         Args:
             names: the columns to return.
             located: add the column POSITION at the end.
+            decoder: decodes pages of these columns; None: Arrow does.
 
         Raises:
             ValueError: a file holds fewer rows. Arrow's own errors: it cannot be read.
         """
 
         def read(job: _Job) -> tuple[int, pa.RecordBatch]:
-            columns = self._columns(job, names)
-            if located:
-                columns.append(pa.array(job.positions))
-            return job.place, pa.RecordBatch.from_arrays(
-                columns, [*names, POSITION][: len(columns)]
-            )
+            return _placed(job, names, self._columns(job, names), located)
 
-        return side_by_side(read, iter(self._jobs), THREADS)
+        if decoder is None:
+            return side_by_side(read, iter(self._jobs), THREADS)
+        return self._decoded_together(names, located, decoder, read)
+
+    def _decoded_together(
+        self,
+        names: Sequence[str],
+        located: bool,
+        decoder: PageDecoder,
+        read: Callable[[_Job], tuple[int, pa.RecordBatch]],
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield as `batches` does; `decoder` decodes the pages of several row groups at once."""
+
+        def prepare(job: _Job) -> tuple[_Job, PickedPages | tuple[int, pa.RecordBatch]]:
+            pages = self._all_picked(job, [*names, *sorted(decoder.looked - {*names})])
+            return job, read(job) if pages is None else pages
+
+        def decode(run: Sequence[tuple[_Job, PickedPages]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+            some = [(self._fragments[job.place], pages) for job, pages in run]
+            found = decoder.picked(some) if some else []
+            if found is None:
+                yield from side_by_side(read, (job for job, _ in run), THREADS)
+                return
+            for (job, _), batch in zip(run, found, strict=True):
+                yield _placed(job, names, batch.columns, located)
+
+        run: list[tuple[_Job, PickedPages]] = []
+        held = 0
+        for job, pages in side_by_side(prepare, iter(self._jobs), THREADS):
+            if isinstance(pages, PickedPages):
+                run.append((job, pages))
+                held += pages.unpacked
+            if run and (held > TOGETHER_BYTES or not isinstance(pages, PickedPages)):
+                yield from decode(run)
+                run, held = [], 0
+            if not isinstance(pages, PickedPages):
+                yield pages
+        yield from decode(run)
+
+    def _all_picked(self, job: _Job, names: Sequence[str]) -> PickedPages | None:
+        """Return the pages with wanted rows after a check of their checksums; None: some column
+        is read otherwise.
+        """
+        fragment, rows = self._fragments[job.place], job.positions - job.start
+        try:
+            read = _there(fragment, names)
+            if rows[-1] >= fragment.metadata.row_group(job.group).num_rows:
+                return None
+            with self._filesystem.open_input_file(fragment.path) as source:
+                found = self._picked(job, source, read, rows)
+            if len(found) != 1 or len(found[0].names) != len(read):
+                return None
+            for chunk in found[0].chunks:
+                check_checksums(chunk)
+        except (OSError, ValueError, pa.ArrowException):
+            return None
+        return found[0]
 
     def _columns(self, job: _Job, names: Sequence[str]) -> list[pa.Array]:
         fragment = self._fragments[job.place]
@@ -281,7 +361,7 @@ class PickedRows:
         found: dict[str, list[pa.Array]] = {}
         with self._filesystem.open_input_file(fragment.path) as source:
             for picked in self._picked(job, source, read, rows):
-                part = _opened(fragment, pa.BufferReader(picked.body), picked.names)
+                part = _opened(fragment, pa.BufferReader(picked.file()), picked.names)
                 batch = _taken(_one_batch(part.read(use_threads=False)), picked.rows)
                 found |= {name: [batch.column(name)] for name in picked.names}
             rest = [name for name in read if name not in found]

@@ -19,7 +19,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from tablefmt.data.file_checksum import END_BYTES, End
-from tablefmt.log.bounded_parquet import check_end, footer_of
+from tablefmt.log.bounded_parquet import check_end, checked_footer
 from tablefmt.store.buffers import PositionedReader, lent, reader_of
 from tablefmt.store.object_store import KeyNotFoundError, Range, Store
 
@@ -63,7 +63,7 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
 
     def footer(self, path: str) -> pq.FileMetaData:
         """Return the footer of a file. Raises Arrow's errors for an invalid footer."""
-        return footer_of(self._files[path][1].body)
+        return checked_footer(self._files[path][1].body)
 
     def expect(self, path: str, ranges: Sequence[tuple[int, int]]) -> RangedFile:
         """Announce the ranges of a file that will be read, for remote files that are not whole."""

@@ -51,7 +51,7 @@ from tablefmt.data.scan_tasks import (
     pieces,
     whole_parts,
 )
-from tablefmt.expressions.predicate import Predicate, fields, to_scan_expression
+from tablefmt.expressions.predicate import Predicate, fields, to_comparisons, to_scan_expression
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Schema
@@ -187,7 +187,7 @@ def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 22
-"""Rows of the first window. Each window is twice as large as the one before, up to the second
+"""Rows of the first window. Each window is four times as large as the one before, up to the second
 number.
 """
 
@@ -234,9 +234,18 @@ class RowFilter:
         if self.predicate is None:
             return RowFilter(None)
         reads = frozenset(schema.by_id(i).physical for i in fields(self.predicate))
-        names = tuple(replace(f, name=f.physical) for f in schema.fields)
-        pushed = to_scan_expression(self.predicate, replace(schema, fields=names))
+        pushed = to_scan_expression(self.predicate, physical_schema(schema))
         return RowFilter(pushed, pushed_reads=reads)
+
+    def comparisons(self, schema: Schema) -> Test | None:
+        """Return the condition as comparisons of whole columns; None: it is something else.
+
+        A result of NULL is no match.
+        """
+        # Without these columns the predicate may be wider than the condition.
+        if self.exact is not None or self.columns is None or self.predicate is None:
+            return None
+        return to_comparisons(self.predicate, physical_schema(schema))
 
     @property
     def columns(self) -> frozenset[str] | None:
@@ -269,6 +278,11 @@ class RowFilter:
         return batch.filter(exact(batch))
 
 
+def physical_schema(schema: Schema) -> Schema:
+    """Return the schema with physical names as names, for conditions on data files."""
+    return replace(schema, fields=tuple(replace(f, name=f.physical) for f in schema.fields))
+
+
 @dataclass(slots=True, eq=False)
 class LookFirst:
     """Decides whether to decode the condition's columns first.
@@ -292,7 +306,7 @@ class LookFirst:
     def judge(self, paid: bool) -> None:
         """Record whether condition-first saved anything on `rows` rows."""
         if paid:
-            self.rows, self._next_spared = min(2 * self.rows, WINDOW_MOST), 1
+            self.rows, self._next_spared = min(4 * self.rows, WINDOW_MOST), 1
         else:
             self.rows, self._spared = WINDOW_ROWS, self._next_spared + 1
             self._next_spared *= 2
@@ -351,7 +365,7 @@ def _wanted(task: ScanTask, reading: Reading, at_once: AtOnce) -> Iterator[Place
     elif _can_decide(task, reading) and reading.look_first.is_due():
         start = yield from _condition_first(task, reading)
     if start < stop:
-        decoder = None if at_once is _plain else _decoder(task, reading)
+        decoder = None if at_once is _plain else _whole_decoder(task, reading)
         if decoder is not None:
             at_once = partial(_by_polars, decoder)
         for place, batch in at_once(task.slice(start, stop), reading):
@@ -372,16 +386,22 @@ def _condition_first(task: ScanTask, reading: Reading) -> Generator[PlacedBatch,
     It covers all files if few row groups hold a match.
     """
     start, paid = 0, True
-    counts = task.files["rows"].to_numpy()
+    pushed, rows = reading.condition.pushed, task.files["rows"].to_pylist()
+    if pushed is None:
+        parts = whole_parts(task.dataset, rows)
+    else:
+        parts = passing_parts(task.dataset, pushed)
+    counts = np.array([sum(count for _, count in spans) for _, spans in parts], np.int64)
     looked = reading.condition.columns or frozenset[str]()
     at_once = len(looked.union(reading.names))
     while paid and start < len(counts):
         rows_to = np.cumsum(counts[start:])
         stop = start + int(np.searchsorted(rows_to, reading.look_first.rows)) + 1
         window = task.slice(start, stop)
-        picked = PickedRows(window.dataset, _positions(window, reading))
+        picked = PickedRows(window.dataset, _positions(window, reading, parts[start:stop]))
         reading.look_first.matched = picked.wanted / max(1, picked.of_rows)
-        for place, batch in picked.batches(reading.names, reading.located):
+        decoder = _decoder(window, reading) if picked.wanted else None
+        for place, batch in picked.batches(reading.names, reading.located, decoder):
             yield start + place, batch
         start = min(stop, len(counts))
         columns = len(looked) * picked.of_rows + len(reading.names) * picked.decoded
@@ -390,8 +410,16 @@ def _condition_first(task: ScanTask, reading: Reading) -> Generator[PlacedBatch,
     return start
 
 
-def _positions(task: ScanTask, reading: Reading) -> dict[int, NDArray[np.int64]]:
-    """Return the positions of matching rows by file index, for files with a match."""
+def _positions(
+    task: ScanTask, reading: Reading, parts: Sequence[Part]
+) -> dict[int, NDArray[np.int64]]:
+    """Return the positions of matching rows by file index, for files with a match.
+
+    Args:
+        task: the files.
+        reading: the condition.
+        parts: the row groups of each file that may hold a match.
+    """
     pieces: dict[int, list[NDArray[np.int64]]] = {}
     condition, vectors = reading.condition, task.vectors
     counts: list[int] = task.files["rows"].to_pylist()
@@ -400,15 +428,22 @@ def _positions(task: ScanTask, reading: Reading) -> dict[int, NDArray[np.int64]]
     def live(place: int) -> NDArray[np.bool_]:
         return live_mask(vectors[place], counts[place])
 
-    if condition.pushed is None:
-        parts = whole_parts(task.dataset, counts)
-    else:
-        parts = passing_parts(task.dataset, condition.pushed)
     for (fragment, _), count in zip(parts, counts, strict=True):
         if fragment.metadata.num_rows != count:
             raise ValueError("a file has a different number of rows than the log says")
     names = [f.physical for f in reading.schema.fields if f.physical in (condition.columns or ())]
+    test = condition.comparisons(reading.schema)
     for place, start, batch in row_groups(task.dataset, parts, names):
+        if test is not None:
+            passes = test(batch)
+            if passes.true_count:
+                passed = passes.fill_null(False).to_numpy(zero_copy_only=False)
+                positions = np.flatnonzero(passed) + start
+                if vectors[place] is not None:
+                    positions = positions[live(place)[positions]]
+                if len(positions):
+                    pieces.setdefault(place, []).append(positions)
+            continue
         positions = np.arange(start, start + batch.num_rows)
         columns = [*batch.columns, pa.array(positions)]
         if vectors[place] is not None:
@@ -448,18 +483,25 @@ def _live(task: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
 
 
 def _decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:
-    """Return polars as the decoder, if it gives the same rows with less work."""
+    """Return polars as the decoder of matching rows, if it gives the same rows with less work."""
     condition = reading.condition
-    # Without these columns the predicate may be wider than the condition.
-    known = condition.exact is None and condition.columns is not None
-    if reading.look_first.matched > FEW_MATCH or not known or condition.predicate is None:
-        return None
-    if reading.located or reading.first is not None or not reading.names:
+    if reading.look_first.matched > FEW_MATCH or condition.predicate is None or not reading.names:
         return None
     # Of other stores, polars' own scans ask for rows while its threads wait for them.
     if not task.data.on_disk:
         return None
     return decoder_for(task.dataset, reading.schema, reading.names, condition.predicate)
+
+
+def _whole_decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:
+    """Return polars as the decoder of whole row groups, without a look at their condition."""
+    condition = reading.condition
+    # Without these columns the predicate may be wider than the condition.
+    if condition.exact is not None or condition.columns is None:
+        return None
+    if reading.located or reading.first is not None:
+        return None
+    return _decoder(task, reading)
 
 
 def _by_polars(decoder: PolarsDecoder, task: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:

@@ -5,7 +5,9 @@ A reader decodes such a file as any other. Spec: DAT-4, DAT-5.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import pyarrow.parquet as pq
@@ -48,6 +50,26 @@ class StoredChunk(NamedTuple):
     """The bytes of the pages with their headers, in any pieces."""
 
 
+def check_checksums(chunk: StoredChunk) -> None:
+    """Check the bytes of a chunk's pages, in pieces of whole pages, against their checksums.
+
+    Raises:
+        ValueError: a checksum is wrong, or the pieces hold other pages.
+    """
+    pages = iter(chunk.pages)
+    for part in chunk.parts:
+        view, at = memoryview(part), 0
+        while at < len(view):
+            page = next(pages, None)
+            if page is None:
+                raise ValueError("a column chunk holds more bytes than its pages")
+            first, at = at + page.header, at + page.header + page.packed
+            if page.checksum not in (None, zlib.crc32(view[first:at])):
+                raise ValueError("a page does not match its checksum")
+    if next(pages, None) is not None:
+        raise ValueError("a column chunk holds fewer bytes than its pages")
+
+
 def page_file(groups: Sequence[tuple[int, Sequence[StoredChunk]]]) -> bytes:
     """Return a file of row groups: the number of rows, and a chunk of every column, of each."""
     parts: list[bytes] = [_MAGIC]
@@ -78,18 +100,26 @@ def _column(chunk: StoredChunk, rows: int, at: int) -> bytes:
     packed = [page.header + page.packed for page in chunk.pages]
     unpacked = sum(page.header + page.unpacked for page in chunk.pages)
     first = packed[:1] if chunk.pages and chunk.pages[0].is_dictionary else []
-    described = {
-        1: _int(chunk.leaf.kind),
-        2: _list(INT32, [_zigzag(_ENCODINGS[name]) for name in chunk.described.encodings]),
-        3: (LIST, chunk.leaf.path),
-        4: _int(_CODECS[chunk.described.compression]),
-        5: _long(rows),
-        6: _long(unpacked),
-        7: _long(sum(packed)),
-        9: _long(at + sum(first)),
-        **({11: _long(at)} if first else {}),
+    form = _form(chunk.leaf, chunk.described.encodings, chunk.described.compression)
+    numbers = [rows, unpacked, sum(packed), at + sum(first), *([at] if first else [])]
+    # Fields 5, 6, 7, 9 and 11, each after its distance from the one before.
+    fields = b"".join(
+        bytes((step << 4 | INT64,)) + _zigzag(number)
+        for step, number in zip((1, 1, 1, 2, 2), numbers, strict=False)
+    )
+    return _struct({2: _long(at), 3: (STRUCT, form + fields + b"\0")})
+
+
+@lru_cache(1 << 10)
+def _form(leaf: Leaf, encodings: tuple[str, ...], codec: str) -> bytes:
+    """Return the fields 1 to 4 of a chunk's description, which most chunks of a column share."""
+    fields = {
+        1: _int(leaf.kind),
+        2: _list(INT32, [_zigzag(_ENCODINGS[name]) for name in encodings]),
+        3: (LIST, leaf.path),
+        4: _int(_CODECS[codec]),
     }
-    return _struct({2: _long(at), 3: (STRUCT, _struct(described))})
+    return _struct(fields)[:-1]
 
 
 _Encoded = tuple[int, bytes]
@@ -97,6 +127,8 @@ _Encoded = tuple[int, bytes]
 
 
 def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
     body = bytearray()
     while value > 0x7F:
         body.append(value & 0x7F | 0x80)

@@ -27,12 +27,24 @@ WORTH = 0.7
 
 
 class PickedPages(NamedTuple):
-    """A Parquet file of columns whose pages begin at the same rows."""
+    """Pages of columns whose pages begin at the same rows."""
 
     names: tuple[str, ...]
-    body: pa.Buffer
+    total: int
+    """Rows of the pages."""
+    chunks: Sequence[StoredChunk]
+    """The dictionary and the pages of every column."""
     rows: NDArray[np.int64]
-    """Positions of the wanted rows in this file."""
+    """Positions of the wanted rows among those of the pages."""
+
+    @property
+    def unpacked(self) -> int:
+        """Bytes of the pages after decompression."""
+        return sum(page.unpacked for chunk in self.chunks for page in chunk.pages)
+
+    def file(self) -> pa.Buffer:
+        """Return them as a Parquet file with one row group."""
+        return pa.py_buffer(page_file([(self.total, self.chunks)]))
 
 
 def flat_columns(leaves: Sequence[Leaf]) -> dict[str, int]:
@@ -85,9 +97,9 @@ def picked_pages(
         if counts.sum() <= WORTH * group.num_rows:
             # How far each page moved to the front.
             moved = firsts[hit] - (np.cumsum(counts) - counts)
-            body = _file(source, chunks, hit.tolist(), int(counts.sum()))
+            stored = [_stored(source, chunk, hit.tolist()) for chunk in chunks]
             names = tuple(chunk.name for chunk in chunks)
-            found.append(PickedPages(names, body, rows - moved[among]))
+            found.append(PickedPages(names, int(counts.sum()), stored, rows - moved[among]))
     return found
 
 
@@ -110,18 +122,15 @@ def _chunk(source: Any, name: str, described: pq.ColumnChunkMetaData, leaf: Leaf
     return _Chunk(name, leaf, described, dictionary, pages)
 
 
-def _file(source: Any, chunks: Sequence[_Chunk], hit: Sequence[int], rows: int) -> pa.Buffer:
-    """Return a file with one row group: the dictionary and the chosen pages of every chunk."""
-    stored = []
-    for chunk in chunks:
-        first = [] if chunk.dictionary is None else [chunk.dictionary]
-        chosen = [*first, *(chunk.pages[index] for index in hit)]
-        parts = []
-        for start, stop in _runs(chosen):
-            source.seek(start)
-            parts.append(source.read(stop - start))
-        stored.append(StoredChunk(chunk.leaf, chunk.described, chosen, parts))
-    return pa.py_buffer(page_file([(rows, stored)]))
+def _stored(source: Any, chunk: _Chunk, hit: Sequence[int]) -> StoredChunk:
+    """Return the dictionary and the chosen pages of a chunk."""
+    first = [] if chunk.dictionary is None else [chunk.dictionary]
+    chosen = [*first, *(chunk.pages[index] for index in hit)]
+    parts = []
+    for start, stop in _runs(chosen):
+        source.seek(start)
+        parts.append(source.read(stop - start))
+    return StoredChunk(chunk.leaf, chunk.described, chosen, parts)
 
 
 def _runs(pages: Iterable[Page]) -> list[tuple[int, int]]:

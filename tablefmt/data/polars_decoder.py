@@ -16,11 +16,10 @@ import io
 import itertools
 import operator
 import sys
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +29,8 @@ from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import known_values
 from tablefmt.data.direct_reader import shaped_column
-from tablefmt.data.page_files import StoredChunk, is_known_form, page_file
-from tablefmt.data.picked_pages import flat_columns
+from tablefmt.data.page_files import StoredChunk, check_checksums, is_known_form, page_file
+from tablefmt.data.picked_pages import PickedPages, flat_columns
 from tablefmt.data.scan_tasks import Part
 from tablefmt.expressions.predicate import (
     And,
@@ -154,7 +153,8 @@ class PolarsDecoder:
             run: row groups of files. Together they are bounded by PIECE_BYTES, or one row group.
             live: the live rows of their files.
         """
-        try:
+
+        def decode() -> list[pa.RecordBatch] | None:
             opened = [self._opened(at, part) for at, part in enumerate(run)]
             if None in opened:
                 return None
@@ -162,12 +162,30 @@ class PolarsDecoder:
             alike = itertools.groupby(files, key=lambda file: (file.elements, file.known))
             found = [self._decoded(list(some), live) for _, some in alike]
             return [batch for batch in found if batch is not None]
-        except Exception:
-            return None
-        except BaseException as error:
-            if type(error).__name__ != "PanicException":
-                raise
-            return None
+
+        return _unless_it_fails(decode)
+
+    def picked(
+        self, some: Sequence[tuple[ds.ParquetFileFragment, PickedPages]]
+    ) -> list[pa.RecordBatch] | None:
+        """Return the wanted rows of pages of each row group; None: Arrow must decode them.
+
+        Args:
+            some: row groups whose checksums are verified, and whose wanted rows all match the
+                condition. The pages are those of all columns to read that the file has.
+        """
+
+        def decode() -> list[pa.RecordBatch] | None:
+            files = [self._picked_file(fragment, pages) for fragment, pages in some]
+            if None in files:
+                return None
+            alike = itertools.groupby(
+                [file for file in files if file is not None],
+                key=lambda file: (file.elements, file.known),
+            )
+            return [batch for _, same in alike for batch in self._picked_rows(list(same))]
+
+        return _unless_it_fails(decode)
 
     def stored(self, fragment: ds.ParquetFileFragment) -> dict[str, pa.DataType] | None:
         """Return the types that a file has for the columns to read; None: Arrow must decode it."""
@@ -235,13 +253,98 @@ class PolarsDecoder:
             frame = frame.filter(polars.Series(_live(some, masks)).gather(frame[_ROW]))
         if not frame.height:
             return None
-        # Arrow's C interface has no name with a zero byte, so _ROW stays here.
-        table = frame.select(read).to_arrow(compat_level=polars.CompatLevel.oldest())
-        columns = [table[name].cast(stored[name]).combine_chunks() for name in read]
+        return self._shaped(frame, read, stored, some[0].known)
+
+    def _shaped(
+        self,
+        frame: Any,
+        read: Sequence[str],
+        stored: Mapping[str, pa.DataType],
+        known: Mapping[str, pa.Scalar],
+    ) -> pa.RecordBatch:
+        """Return the rows of a frame in the types of the schema."""
+        import polars
+
+        oldest = polars.CompatLevel.oldest()
+        columns = [
+            frame.get_column(name).to_arrow(compat_level=oldest).cast(stored[name]) for name in read
+        ]
         batch = pa.RecordBatch.from_arrays(columns or [pa.nulls(frame.height)], read or [_ROW])
         targets = [self.files.schema.field(name) for name in self.names]
-        shaped = [shaped_column(batch, target, some[0].known) for target in targets]
+        shaped = [shaped_column(batch, target, known) for target in targets]
         return pa.RecordBatch.from_arrays(shaped, list(self.names))
+
+    def _picked_file(
+        self, fragment: ds.ParquetFileFragment, pages: PickedPages
+    ) -> _PickedFile | None:
+        """Return pages of a file; None if polars might decode one otherwise."""
+        stored = self.stored(fragment)
+        if stored is None or {*stored} != {*pages.names}:
+            return None
+        if any(chunk.leaf.kind == _INT96 for chunk in pages.chunks):
+            return None
+        returned = pa.schema([self.files.schema.field(name) for name in self.names])
+        elements = tuple(chunk.leaf.element for chunk in pages.chunks)
+        return _PickedFile(elements, stored, known_values(fragment, returned), pages)
+
+    def _picked_rows(self, some: Sequence[_PickedFile]) -> list[pa.RecordBatch]:
+        """Return the wanted rows of each of some row groups with the same columns.
+
+        Raises:
+            ValueError: polars finds that a wanted row does not match, or the pages are large.
+        """
+        import polars
+
+        if sum(file.pages.unpacked for file in some) > UNPACKED_MOST:
+            raise ValueError("the pages are large")
+        counts = [file.pages.total for file in some]
+        starts = itertools.accumulate(counts[:-1], initial=0)
+        wanted = np.concatenate(
+            [start + file.pages.rows for start, file in zip(starts, some, strict=True)]
+        )
+        body = page_file([(file.pages.total, file.pages.chunks) for file in some])
+        read = [name for name in self.names if name in some[0].stored]
+        rows = polars.scan_parquet(body, row_index_name=_ROW, glob=False)
+        frame = rows.filter(self.condition).select([*read, _ROW]).collect()
+        matching = frame[_ROW].to_numpy()
+        if not np.array_equal(matching, wanted):
+            # Deleted rows match, too.
+            frame = frame.filter(polars.Series(np.isin(matching, wanted)))
+        if frame.height != len(wanted):
+            raise ValueError("polars and Arrow disagree on the condition")
+        batch = self._shaped(frame, read, some[0].stored, some[0].known)
+        ends = itertools.accumulate(len(file.pages.rows) for file in some)
+        return [
+            batch.slice(end - len(file.pages.rows), len(file.pages.rows))
+            for end, file in zip(ends, some, strict=True)
+        ]
+
+
+class _PickedFile(NamedTuple):
+    """Pages of a row group."""
+
+    elements: tuple[bytes, ...]
+    """Columns, as the file's schema has them."""
+    stored: dict[str, pa.DataType]
+    """Their types by name."""
+    known: dict[str, pa.Scalar]
+    """Values of columns that the file lacks."""
+    pages: PickedPages
+
+
+_T = TypeVar("_T")
+
+
+def _unless_it_fails(decode: Callable[[], _T | None]) -> _T | None:
+    """Return the result; None if polars or a check fails, so that Arrow decodes and reports."""
+    try:
+        return decode()
+    except Exception:
+        return None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        return None
 
 
 class _File(NamedTuple):
@@ -281,16 +384,14 @@ def _chunk(source: Any, leaf: Leaf, group: pq.RowGroupMetaData, place: int) -> S
     start, stop = chunk_extent(described)
     source.seek(start)
     body = source.read(stop - start)
-    view, pages = memoryview(body), list(pages_between(io.BytesIO(body), 0, stop - start))
-    for page in pages:
-        first = page.start + page.header
-        if page.checksum not in (None, zlib.crc32(view[first : first + page.packed])):
-            raise ValueError("a page does not match its checksum")
+    pages = list(pages_between(io.BytesIO(body), 0, stop - start))
+    chunk = StoredChunk(leaf, described, pages, [body])
+    check_checksums(chunk)
     if sum(page.values for page in pages if not page.is_dictionary) != group.num_rows:
         raise ValueError("a column chunk has a different number of rows than its row group")
     if any(page.is_dictionary for page in pages[1:]):
         raise ValueError("a column chunk has a second dictionary")
-    return StoredChunk(leaf, described, pages, [body])
+    return chunk
 
 
 def _live(some: Sequence[_File], masks: Sequence[NDArray[np.bool_] | None]) -> NDArray[np.bool_]:

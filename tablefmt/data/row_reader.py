@@ -249,8 +249,3 @@ def _scan_problem(task: ScanTask, schema: Schema) -> tuple[str, str] | None:
         except DAMAGE as error:
             return fragment.path, f"it cannot be read: {first_line(error)}"
     return None
-
-
-def physical_schema(schema: Schema) -> Schema:
-    """Return the schema with physical names as names, for conditions on data files."""
-    return replace(schema, fields=tuple(replace(f, name=f.physical) for f in schema.fields))

@@ -9,8 +9,7 @@ from typing import Union
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.matching_rows import RowFilter
-from tablefmt.data.row_reader import physical_schema
+from tablefmt.data.matching_rows import RowFilter, physical_schema
 from tablefmt.data.sql_evaluation import RowTest, check_carried_out, now_us
 from tablefmt.errors import InvalidPredicateError, SchemaMismatchError, UnsupportedFeatureError
 from tablefmt.expressions.arrow_to_predicate import predicates_of

@@ -24,8 +24,9 @@ Spec: PRN-1, PRN-2, PRN-10 (spec/pruning.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Union
 
 import pyarrow as pa
@@ -250,6 +251,44 @@ def to_scan_expression(predicate: Predicate, schema: Schema) -> pc.Expression:
     float column is TRUE for NaN. Columns and errors are the same. Spec: PRN-10.
     """
     return _expression(_without_nan_conditions(normalise(predicate)), schema)
+
+
+_KERNELS: dict[str, Callable[[Any, Any], pa.BooleanArray]] = {
+    "=": pc.equal,
+    "<=>": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def to_comparisons(
+    predicate: Predicate, schema: Schema
+) -> Callable[[pa.RecordBatch], pa.BooleanArray] | None:
+    """Return a function that evaluates a conjunction of comparisons on rows. Its result may be
+    NULL. None: the predicate is something else, or compares floats.
+
+    It costs less per batch than an expression, which starts an execution plan.
+    """
+    wanted = normalise(predicate)
+    leaves = wanted.items if isinstance(wanted, And) else (wanted,)
+    compared: list[tuple[str, Callable[[Any, Any], pa.BooleanArray], pa.Scalar]] = []
+    for leaf in leaves:
+        if not isinstance(leaf, Comparison):
+            return None
+        field = schema.by_id(leaf.field.id)
+        if is_float(field.type) or str(field.type) == "boolean":
+            return None
+        value = pa.scalar(leaf.value, arrow_type(field.type))
+        compared.append((field.name, _KERNELS[leaf.op], value))
+
+    def test(rows: pa.RecordBatch) -> pa.BooleanArray:
+        found = [kernel(rows.column(name), value) for name, kernel, value in compared]
+        return reduce(pc.and_kleene, found)
+
+    return test
 
 
 def _without_nan_conditions(predicate: Predicate) -> Predicate:

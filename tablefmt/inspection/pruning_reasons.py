@@ -1,7 +1,8 @@
 """Reasons for which a scan reads a file or leaves it out.
 
-The decision is that of the scan itself: `Snapshot.survivors`. The reasons come from the evaluator
-that made it (`file_pruning.exclusions`), condition by condition. Spec: PRN-4 .. PRN-9, PRN-16.
+The decision is that of the scan itself: `Snapshot.candidates` and `Snapshot.survivors`. The reasons
+come from the evaluator that made it (`file_pruning.exclusions`), condition by condition.
+Spec: PRN-4 .. PRN-9, PRN-16.
 """
 
 from __future__ import annotations
@@ -146,16 +147,19 @@ def pruning_report(scan: Scan, file: int | str | None = None) -> PruningReport:
 def _decided(snapshot: Snapshot, predicate: Predicate | None, conditional: bool) -> pa.Table:
     """Return FILES of all live files."""
     tables = [FILES.empty_table()]
+    wanted = None if predicate is None else implied(predicate, snapshot.metadata)
+    candidates = set(map(id, snapshot.candidates(wanted)))
     for segment in snapshot.history.segments:
         live = segment.live(snapshot.version)
         if not live.any():
             continue
-        if predicate is None:
+        if wanted is None:
             reason = UNKNOWN if conditional else NO_CONDITION
             tables.append(_rows(segment, live, live, None, None, reason))
             continue
-        wanted = implied(predicate, snapshot.metadata)
-        read = snapshot.survivors(segment, wanted)
+        read = np.zeros(len(segment), bool)
+        if id(segment) in candidates:
+            read = snapshot.survivors(segment, wanted)
         columns = snapshot.deciding(segment, wanted)
         parts = exclusions(wanted, columns, snapshot.partition_ids)
         decider = np.full(len(segment), -1)

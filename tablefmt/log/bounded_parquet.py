@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 from tablefmt.log.parquet_footer import (
     INT32,
     USUAL_DATA_PAGE,
+    USUAL_DICTIONARY_PAGE,
     Leaf,
     check_footer,
     fields,
     leaves_of,
-    number,
+    whole_number,
     zigzag,
 )
 
@@ -70,17 +71,29 @@ def footer_of(end: bytes | memoryview) -> pq.FileMetaData:
     Raises:
         pyarrow.ArrowException, OSError, ValueError: there is none, or one that is too long.
     """
+    _footer_length(end)
+    check_end(end)
+    return checked_footer(end)
+
+
+def checked_footer(end: bytes | memoryview) -> pq.FileMetaData:
+    """Return the Parquet footer in bytes that passed `check_end`. Raises as `footer_of`."""
+    length = _footer_length(end)
+    # The limits are those of the footer alone, however many bytes before it are in memory.
+    with pq.ParquetFile(
+        pa.BufferReader(memoryview(end)[-length:]), pre_buffer=False, **_limits(length)
+    ) as file:
+        return file.metadata
+
+
+def _footer_length(end: bytes | memoryview) -> int:
+    """Return the number of bytes from the start of the footer. Raises ValueError: too many."""
     view = memoryview(end)
     has_footer = bytes(view[-4:]) == b"PAR1"
     length = int.from_bytes(view[-8:-4], "little") + 8 if has_footer else len(view)
     if has_footer and length > FOOTER_BYTES_MAX:
         raise ValueError(f"its footer is longer than {FOOTER_BYTES_MAX} bytes")
-    check_end(end)
-    # The limits are those of the footer alone, however many bytes before it are in memory.
-    with pq.ParquetFile(
-        pa.BufferReader(view[-length:]), pre_buffer=False, **_limits(length)
-    ) as file:
-        return file.metadata
+    return length
 
 
 def columns_of(source: Any) -> tuple[Leaf, ...]:
@@ -385,11 +398,16 @@ def _page_header(head: bytes) -> tuple[int, int, int, int, int, int | None]:
     Raises:
         IndexError: it does not end within `head`. ValueError: it is invalid.
     """
-    if usual := USUAL_DATA_PAGE.match(head):
-        unpacked, packed, values = (number(head, usual.start(at)) for at in (1, 2, 4))
-        if unpacked >= 0:
-            checksum = None if usual[3] is None else number(head, usual.start(3)) & _CRC
-            return unpacked, packed, max(values, 0), usual.end(), 0, checksum
+    kind, usual = 0, USUAL_DATA_PAGE.match(head)
+    if usual is None:
+        kind, usual = _DICTIONARY, USUAL_DICTIONARY_PAGE.match(head)
+    if usual is not None:
+        unpacked, packed, crc, values = usual.groups()
+        size = whole_number(unpacked)
+        if size >= 0:
+            checksum = None if crc is None else whole_number(crc) & _CRC
+            count = max(whole_number(values), 0)
+            return size, whole_number(packed), count, usual.end(), kind, checksum
     found, end = fields(head, 0)
     sizes = [zigzag(head, found[name][1])[0] for name in (2, 3) if name in found]
     if len(sizes) < 2 or sizes[0] < 0 or any(found[name][0] != INT32 for name in (2, 3)):

@@ -55,6 +55,20 @@ def number(data: bytes, at: int) -> int:
     return zigzag(data, at)[0]
 
 
+def whole_number(digits: bytes) -> int:
+    """Return the signed number that these bytes are, as a pattern has captured them."""
+    count = len(digits)
+    if count == 1:
+        value = digits[0]
+    elif count == 2:
+        value = digits[0] & 0x7F | digits[1] << 7
+    elif count == 3:
+        value = digits[0] & 0x7F | (digits[1] & 0x7F) << 7 | digits[2] << 14
+    else:
+        value = varint(digits, 0)[0]
+    return (value >> 1) ^ -(value & 1)
+
+
 def binary(data: bytes, at: int) -> tuple[int, int]:
     """Return the start and the end of the bytes of a text."""
     length, at = varint(data, at)
@@ -460,6 +474,15 @@ USUAL_DATA_PAGE = re.compile(
 
 Its groups are the unpacked bytes, the stored bytes, the checksum and the number of values.
 """
+
+USUAL_DICTIONARY_PAGE = re.compile(
+    rb"\x15\x04" + _NUMBER * 2
+    # With a checksum or without one.
+    + rb"(?:" + _NUMBER + rb"\x3c|\x4c)"
+    + _NUMBER + rb"\x15[\x00-\x7f][\x11\x12]?\x00\x00",
+    re.DOTALL,
+)  # fmt: skip
+"""Pattern of the header of a dictionary, with the groups of USUAL_DATA_PAGE."""
 
 
 @lru_cache(64)

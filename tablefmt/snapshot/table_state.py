@@ -157,7 +157,7 @@ class Snapshot:
 
         wanted = implied(predicate, self.metadata)
         chosen = None if names is None else frozenset(names)
-        return self._select(lambda segment: self._passes(segment, wanted), chosen, wanted)
+        return self._select(lambda segment: self.survivors(segment, wanted), chosen, wanted)
 
     def ids_matching(self, predicate: Predicate) -> NDArray[np.int64]:
         """Return the ids of these files, ascending. This reads only the columns that decide."""
@@ -165,27 +165,21 @@ class Snapshot:
 
         def ids() -> NDArray[np.int64]:
             chosen = [np.zeros(0, np.int64)]
-            for segment in self._candidates(wanted):
-                mask = self._passes(segment, wanted)
+            for segment in self.candidates(wanted):
+                mask = self.survivors(segment, wanted)
                 if mask.any():
                     chosen.append(segment.files.ids[mask])
             return np.sort(np.concatenate(chosen))
 
         return self._healed(ids)
 
-    def survivors(self, segment: Segment, predicate: Predicate) -> Mask:
-        """Return a mask of the segment's live files that may hold a matching row."""
-        if not segment.files.may_match(predicate, self.partition_ids):
-            return np.zeros(len(segment), bool)
-        return self._passes(segment, predicate)
-
-    def _candidates(self, predicate: Predicate | None) -> Iterable[Segment]:
+    def candidates(self, predicate: Predicate | None) -> Iterable[Segment]:
         """Return the segments whose summaries do not exclude a matching row."""
         segments = self.history.segments
         return segments if predicate is None else passing(segments, predicate, self.partition_ids)
 
-    def _passes(self, segment: Segment, predicate: Predicate) -> Mask:
-        """Return the mask of `survivors`, for a segment whose summary excludes nothing."""
+    def survivors(self, segment: Segment, predicate: Predicate) -> Mask:
+        """Return a mask of the live files of a candidate that may hold a matching row."""
         columns = self.deciding(segment, predicate)
         return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
 
@@ -279,7 +273,7 @@ class Snapshot:
         names: frozenset[str] | None,
         predicate: Predicate | None = None,
     ) -> pa.Table:
-        marked = [(segment, choose(segment)) for segment in self._candidates(predicate)]
+        marked = [(segment, choose(segment)) for segment in self.candidates(predicate)]
         chosen = [
             segment.only(mask, self._known(segment, names))
             for segment, mask in marked

@@ -104,7 +104,7 @@ def test_rows_equal_those_of_whole_row_groups(
             assert not found or codec in PICKABLE
             for picked in found:
                 part = pq.ParquetFile(
-                    pa.BufferReader(picked.body), page_checksum_verification=True
+                    pa.BufferReader(picked.file()), page_checksum_verification=True
                 ).read()
                 assert part.num_rows <= 0.7 * here.num_rows
                 expected = here.select(picked.names).take(pa.array(rows))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars  # noqa: F401 - the decoder is for programs that have loaded it
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +19,7 @@ import tablefmt
 from tablefmt.data import matching_rows, polars_decoder
 from tablefmt.data.polars_decoder import PolarsDecoder
 from tablefmt.errors import CorruptDataError
+from tablefmt.log.bounded_parquet import chunk_extent, pages_between
 
 COUNT = 1_500
 CONDITIONS = [
@@ -217,6 +218,108 @@ def test_a_damaged_page_is_an_error_that_names_the_file(
     file.write_bytes(whole)
     assert table.to_arrow(where="key = 7").num_rows == np.count_nonzero(numbers % 100 == 7)
     assert decoded == [False, True]
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Small pages, of which polars decodes those with a match; says how many row groups at once,
+    and 0 if it did not.
+    """
+    real_writer, real = pq.ParquetWriter, PolarsDecoder.picked
+
+    def small(*given: Any, **settings: Any) -> pq.ParquetWriter:
+        return real_writer(*given, **settings, data_page_size=1, write_batch_size=25)
+
+    found: list[int] = []
+
+    def told(self: PolarsDecoder, some: Any) -> Any:
+        rows = real(self, some)
+        found.append(0 if rows is None else len(some))
+        return rows
+
+    monkeypatch.setattr(pq, "ParquetWriter", small)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 500)
+    monkeypatch.setattr(PolarsDecoder, "picked", told)
+    return found
+
+
+def test_rows_at_known_positions_are_those_of_arrow(
+    tmp_path: Path, pages: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DAT-4, DAT-12, DEL-1, PRN-10: with rows deleted, and columns added, renamed and widened."""
+    chance = random.Random(31)
+    table = tablefmt.create(tmp_path / "t", rows_of(chance).schema)
+    for _ in range(3):
+        table.append(rows_of(chance))
+    conditions = [
+        "number = 5 AND small = 7 AND day > DATE '1970-03-01'",
+        "price = 3.25 AND small = 3",
+        "day = DATE '1970-02-02'",
+        "number = 7 AND day = DATE '1970-01-21' AND x > 0.5",
+    ]
+    counts = [same_rows(table, condition) for condition in conditions]
+    assert min(counts) > 0
+    assert len(pages) >= 3
+    assert min(pages) > 0
+    assert max(pages) > 3
+    table.delete("day = DATE '1970-02-02' AND small < 5")
+    table.alter.rename_column("price", "cost")
+    table.alter.widen_column("small", "BIGINT")
+    table.alter.add_column("note", "STRING", default="-")
+    table.append(table.to_arrow(where="small = 4", limit=50))
+    pages.clear()
+    for condition in conditions:
+        assert same_rows(table, condition.replace("price", "cost")) > 0
+    assert same_rows(table, "day = DATE '1970-02-02'", ["note", "cost"]) < counts[2]
+    assert min(pages) > 0
+    # A deletion needs the positions of the rows that it reads.
+    rest = table.to_arrow(
+        where="NOT (number <=> 5 AND small <=> 7 AND NOT (day IS NULL OR day <= '1970-03-01'))"
+    )
+    table.delete(conditions[0])
+    assert bits(table.to_arrow()) == bits(rest)
+
+
+def test_arrow_decodes_pages_where_polars_finds_other_rows(
+    tmp_path: Path, pages: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disagreement on the condition is no result: Arrow decodes the pages."""
+    chance = random.Random(32)
+    table = tablefmt.create(tmp_path / "t", rows_of(chance).schema)
+    table.append(rows_of(chance))
+    real = polars_decoder._expression
+    monkeypatch.setattr(
+        polars_decoder, "_expression", lambda *given: real(*given) & (polars.col("small") < 0)
+    )
+    assert same_rows(table, "day = DATE '1970-02-02'") > 0
+    assert pages == [0]
+
+
+def test_a_damaged_page_with_a_match_is_an_error_that_names_the_file(
+    tmp_path: Path, pages: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DAT-5: every picked page is verified before polars decodes it."""
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 40_000)
+    numbers = np.random.default_rng(5).integers(0, 1 << 60, 40_000)
+    rows = pa.table({"id": numbers, "key": np.arange(40_000) * 7919 % 40_009})
+    table = tablefmt.create(tmp_path / "t", rows.schema)
+    table.append(rows)
+    (path,) = table.scan().files()["path"].to_pylist()
+    file = tmp_path / "t" / path
+    with file.open("rb") as source:
+        extent = chunk_extent(pq.read_metadata(file).row_group(0).column(0))
+        stored = [page for page in pages_between(source, *extent) if not page.is_dictionary]
+    first_rows = np.cumsum([0, *(page.values for page in stored)])
+    hit = stored[int(np.searchsorted(first_rows, 20_000, side="right")) - 1]
+    where = f"key = {20_000 * 7919 % 40_009}"
+    assert table.to_arrow(where=where)["id"].to_pylist() == [numbers[20_000]]
+    assert pages == [1]
+    body = bytearray(file.read_bytes())
+    body[hit.start + hit.header + hit.packed // 2] ^= 1
+    file.write_bytes(body)
+    with pytest.raises(CorruptDataError, match=path):
+        table.to_arrow(where=where)
+    assert pages == [1]
 
 
 FORK = """

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import decimal
+import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,15 +15,21 @@ from tablefmt.errors import InvalidPredicateError, UnsupportedFeatureError
 from tablefmt.expressions import sql_parser
 from tablefmt.expressions.literals import DAY
 from tablefmt.expressions.predicate import (
+    OPERATORS,
+    And,
     Comparison,
     IsNull,
     Like,
+    Not,
+    Or,
     Predicate,
     fields,
     normalise,
+    to_comparisons,
     to_sql,
 )
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts, parse_predicate
+from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Array, Decimal, Field, Primitive, Schema, Struct
 from tablefmt.testing.random_conditions import evaluate, predicates, schemas, values
 from tests.scheduling import examples
@@ -323,3 +331,64 @@ def test_any_text_is_read_or_refused_with_our_errors(text: str) -> None:
         return
 
     assert repr(parse_predicate(to_sql(predicate), SCHEMA)) == repr(predicate)
+
+
+COMPARED: dict[int, list[Any]] = {
+    2: [-128, 0, 7],
+    3: [-5, 0, 1 << 30],
+    4: [-(1 << 62), 3, 4],
+    7: [decimal.Decimal("-1.25"), decimal.Decimal("0.00"), decimal.Decimal("999.99")],
+    8: ["", "a", "é"],
+    9: [b"", b"\x00", b"\xff"],
+    10: [-400, 0, 20_000],
+    11: [-1, 0, 1 << 50],
+    12: [-1, 0, 1 << 50],
+}
+"""Values of the columns that are compared as whole columns, by field id."""
+
+
+def test_comparisons_of_whole_columns_are_those_of_each_row() -> None:
+    """PRN-1: every type and operator, with NULLs, alone, negated and in conjunctions."""
+    chance = random.Random(11)
+    rows = [{i: chance.choice([None, *some]) for i, some in COMPARED.items()} for _ in range(60)]
+    batch = pa.RecordBatch.from_pydict(
+        {
+            SCHEMA.by_id(i).name: pa.array(
+                [row[i] for row in rows], arrow_type(SCHEMA.by_id(i).type)
+            )
+            for i in COMPARED
+        }
+    )
+    leaves: list[Predicate] = [
+        Comparison(SCHEMA.by_id(i), op, value)
+        for i, some in COMPARED.items()
+        for op in OPERATORS
+        for value in some
+    ]
+    pairs = [And((chance.choice(leaves), chance.choice(leaves))) for _ in range(200)]
+    matched = 0
+    for predicate in [*leaves, *map(Not, leaves), *pairs]:
+        test = to_comparisons(predicate, SCHEMA)
+        if test is None:
+            # NOT of <=> is no comparison.
+            assert isinstance(predicate, Not)
+            continue
+        found = [value is True for value in test(batch).to_pylist()]
+        assert found == [evaluate(predicate, row) is True for row in rows], predicate
+        matched += sum(found)
+    assert matched > 1000
+
+
+def test_other_conditions_are_left_to_expressions() -> None:
+    """Arrow orders floats in another way (PRN-1)."""
+    one, two = SCHEMA.by_id(3), SCHEMA.by_id(6)
+    whole = Comparison(one, "=", 1)
+    others: list[Predicate] = [
+        Comparison(two, ">", 1.0),
+        IsNull(one),
+        Or((whole, Comparison(one, "=", 2))),
+    ]
+    others.append(Comparison(SCHEMA.by_id(1), "=", True))
+    for other in others:
+        assert to_comparisons(other, SCHEMA) is None
+        assert to_comparisons(And((whole, other)), SCHEMA) is None

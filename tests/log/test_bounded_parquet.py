@@ -256,8 +256,10 @@ def test_the_usual_page_header_is_what_the_walk_reads(monkeypatch: pytest.Monkey
         for _ in range(chance.choice([0, 1, 1, 2])):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
         samples.append(bytes(changed))
-    usual = sum(bool(parquet_footer.USUAL_DATA_PAGE.match(sample)) for sample in samples)
-    assert len(samples) / 5 < usual < len(samples) * 4 / 5
+    for pattern, least in (("USUAL_DATA_PAGE", 0.2), ("USUAL_DICTIONARY_PAGE", 0.04)):
+        usual = sum(bool(getattr(parquet_footer, pattern).match(sample)) for sample in samples)
+        assert least < usual / len(samples) < 0.8
     fast = [told(sample) for sample in samples]
     monkeypatch.setattr(bounded_parquet, "USUAL_DATA_PAGE", re.compile(rb"(?!)"))
+    monkeypatch.setattr(bounded_parquet, "USUAL_DICTIONARY_PAGE", re.compile(rb"(?!)"))
     assert fast == [told(sample) for sample in samples]

@@ -126,6 +126,61 @@ def test_a_join_with_a_small_table_leaves_files_out(
     assert files_read(filtered, uri) == 2
 
 
+STAR = """
+SELECT /*+ BROADCAST(d) */ d.month, i.brand, count(*) AS n, sum(f.price) AS price
+FROM {facts} f JOIN dates d ON f.day = d.day JOIN items i ON f.item = i.item
+WHERE d.month = 3 AND i.brand = 'b7' GROUP BY d.month, i.brand
+"""
+"""A query as TPC-DS has them: a large table of facts, and conditions on small tables beside it."""
+
+
+def rows_after_bloom_filter(frame: Any) -> int:
+    """Return the rows that passed the Bloom filter which Spark built while the query ran."""
+    waiting, found = [frame._jdf.queryExecution().executedPlan()], []
+    while waiting:
+        node = waiting.pop()
+        if node.nodeName().startswith("Filter") and "might_contain" in node.simpleString(1000):
+            found.append(int(node.metrics().apply("numOutputRows").value()))
+        children = node.children()
+        waiting += [children.apply(i) for i in range(children.size())]
+    (rows,) = found
+    return rows
+
+
+def test_runtime_filters_of_a_star_join_prune_our_files(spark: Any, uri: str) -> None:
+    """PRN-3: files by the dates that the join has, and rows by a Bloom filter of its items, as
+    for plain Parquet, also with deleted rows.
+    """
+    settings = {
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
+        # Spark's default is 10 GB of facts.
+        "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "0",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+    }
+    spark.range(12).selectExpr("id AS day", "id div 2 AS month").createOrReplaceTempView("dates")
+    items = spark.range(500).selectExpr("id AS item", "concat('b', id % 50) AS brand")
+    items.coalesce(1).write.parquet(uri + "-items")
+    spark.read.parquet(uri + "-items").createOrReplaceTempView("items")
+    facts = spark.range(6000).selectExpr("id", "id % 12 AS day", "id % 491 AS item", "id AS price")
+    tablefmt.spark.write(facts.coalesce(1), uri, partition_by=["day"])
+    tablefmt.open(uri).delete("id % 7 = 0")
+    facts.where("id % 7 <> 0").coalesce(1).write.partitionBy("day").parquet(uri + "-plain")
+    by_name(spark, uri).createOrReplaceTempView("ours")
+    spark.read.parquet(uri + "-plain").createOrReplaceTempView("plain")
+    ids = [n for n in range(6000) if n % 7 and n % 12 // 2 == 3 and n % 491 % 50 == 7]
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        found, plain = (spark.sql(STAR.format(facts=facts)) for facts in ("ours", "plain"))
+        assert [tuple(row) for row in plain.collect()] == [(3, "b7", len(ids), sum(ids))]
+        assert found.collect() == plain.collect()
+        assert files_read(found, uri) == 2
+        assert len(ids) <= rows_after_bloom_filter(found) == rows_after_bloom_filter(plain) < 100
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
 @pytest.mark.share(14)
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("way", [by_path, by_name])
