@@ -149,7 +149,9 @@ class _Pruner:
         """Return the counts called `name`, -1 where they are unknown or impossible."""
         if name not in self.names:
             return np.full(self.files.num_rows, -1, dtype=np.int64)
-        column = pc.fill_null(self.files.column(name).cast(pa.int64()), -1)
+        column = self.files.column(name).cast(pa.int64())
+        if column.null_count:
+            column = pc.fill_null(column, -1)
         counts: npt.NDArray[np.int64] = np.maximum(column.to_numpy(), -1)
         return counts
 
@@ -171,22 +173,25 @@ class _Pruner:
         bounded = self._all(False)
         if lower is not None and upper is not None:
             # Bounds in the wrong order prove nothing. Spec: PRN-6.
-            crossed = pc.fill_null(pc.greater(lower, upper), False)
-            nothing = pa.scalar(None, lower.type)
-            lower, upper = (pc.if_else(crossed, nothing, side) for side in (lower, upper))
+            crossed = pc.greater(lower, upper)
+            if pc.any(crossed).as_py():
+                crossed, nothing = pc.fill_null(crossed, False), pa.scalar(None, lower.type)
+                lower, upper = (pc.if_else(crossed, nothing, side) for side in (lower, upper))
         for side in (lower, upper):
             if side is not None:
-                bounded |= _truth(pc.is_valid(side))
+                bounded |= _truth(pc.is_valid(side)) if side.null_count else True
+        sure = rows >= 0
         if not is_float(field.type):
-            nans = np.zeros_like(rows)
+            # Counts exceed the number of rows, or leave no row for the bounds.
+            lies = sure & ((nulls > rows) | (bounded & (nulls == rows)))
+            has_value, nowhere = ~(sure & (nulls == rows) & ~lies), self._all(False)
+            has_null = (nulls != 0) | lies
+            return _Facts(lower, upper, has_value, has_null, nowhere, has_value, sure & (rows == 0))
         counted = np.maximum(nulls, 0) + np.maximum(nans, 0)
         # Counts exceed the number of rows, or leave no row for the bounds.
         lies = (rows >= 0) & ((nulls > rows) | (nans > rows) | (counted > rows))
         lies |= bounded & (rows >= 0) & (counted == rows)
-        nulls = np.where(lies, -1, nulls)
-        if is_float(field.type):
-            nans = np.where(lies, -1, nans)
-        sure = rows >= 0
+        nulls, nans = np.where(lies, -1, nulls), np.where(lies, -1, nans)
         has_value = ~(sure & (nulls == rows))
         return _Facts(
             lower,
@@ -202,7 +207,7 @@ class _Pruner:
 
 def _truth(result: Any, unknown: bool = False) -> Mask:
     """Return an Arrow boolean column as a mask."""
-    filled = pc.fill_null(result, unknown)
+    filled = pc.fill_null(result, unknown) if result.null_count else result
     if isinstance(filled, pa.ChunkedArray):
         return np.array(filled.to_numpy(), dtype=np.bool_)
     return np.array(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
