@@ -202,7 +202,8 @@ def read_bounded(
             chunks = []
             # Read one column at a time, because the worst case of a batch is known per column.
             lines = max(1, min(_LINES, BATCH_BYTES // max(1, pages.texts[name])))
-            for batch in file.iter_batches(lines, row_groups=chosen, columns=[name]):
+            one = file.iter_batches(lines, row_groups=chosen, columns=[name], use_threads=False)
+            for batch in one:
                 held += batch.nbytes
                 if held > pages.most:
                     raise ValueError(_too_much(held, pages.stored))
