@@ -8,17 +8,18 @@ Spec: CFL-3, MRG-6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from tablefmt.commit.transaction_plan import Replacing, Staged
-from tablefmt.data.data_writer import whole_rows
+from tablefmt.data.data_writer import codes_of, comparable, partition_column, whole_rows
 from tablefmt.data.matching_rows import RowFilter
-from tablefmt.data.partition_membership import in_partitions, partition_sources
 from tablefmt.data.selection import Condition, no_condition
 from tablefmt.errors import (
     ConstraintViolationError,
@@ -43,7 +44,8 @@ from tablefmt.model.log_entry import (
     PredicateScope,
     Scope,
 )
-from tablefmt.model.schema import Schema, with_hidden_columns
+from tablefmt.model.scalar_values import decode
+from tablefmt.model.schema import Field, Schema, with_hidden_columns
 from tablefmt.operations.alter import add_features
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
@@ -490,3 +492,47 @@ def _check_inside(added: AddedFiles, metadata: Metadata, condition: Predicate) -
         raise ConstraintViolationError(
             f"{rows} new rows do not match the condition {to_sql(condition)}; nothing was written"
         )
+
+
+Mask = NDArray[np.bool_]
+
+
+def partition_sources(metadata: Metadata) -> list[Field]:
+    """Return the columns that decide the current partition of a row."""
+    schema = metadata.schema
+    ids = [f.id if f.transform is None else f.transform.source for f in metadata.partition_fields]
+    return [schema.by_id(i) for i in dict.fromkeys(ids)]
+
+
+def in_partitions(
+    added: AddedFiles, metadata: Metadata
+) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
+    """Return a test for rows that belong to a partition of the files.
+
+    Args:
+        added: files of the current partitioning.
+        metadata: the metadata that they were written under.
+
+    Returns:
+        A function of a batch with the columns of `partition_sources`, by physical name.
+    """
+    fields = metadata.partition_fields
+    values = [decode(added.columns[f"partition.{f.id}"], f.type) for f in fields]
+    known = [comparable(pa.chunked_array([v]), f) for v, f in zip(values, fields, strict=True)]
+
+    def test(batch: pa.RecordBatch) -> pa.BooleanArray:
+        rows = pa.Table.from_batches([batch])
+        values = [partition_column(rows, field, metadata.schema) for field in fields]
+        keys = [comparable(v, f) for v, f in zip(values, fields, strict=True)]
+        return pa.array(_among(keys, known, batch.num_rows))
+
+    return test
+
+
+def _among(keys: Sequence[pa.Array], known: Sequence[pa.Array], rows: int) -> Mask:
+    """Return a mask of the rows whose keys are among the known ones."""
+    count = len(known[0])
+    both = [pa.concat_arrays([k, v.cast(k.type)]) for k, v in zip(known, keys, strict=True)]
+    codes = codes_of(both, count + rows)
+    found: Mask = np.isin(codes[count:], codes[:count])
+    return found

@@ -32,8 +32,7 @@ TESTED_THROUGH_OTHERS = {
     "compat": "translation",
     "data": (
         "arrow_results assigned_values clustering_order column_cast data_writer "
-        "file_prefetch file_rewrite generated_values identity_values imported_files "
-        "partition_membership"
+        "file_prefetch file_rewrite generated_values identity_values imported_files"
     ),
     "demo": "story",
     ".": "duckdb polars printable",
@@ -46,7 +45,7 @@ TESTED_THROUGH_OTHERS = {
         "duckdb_operators duckdb_types partition_conditions set_assignments"
     ),
     "imports": (
-        "clone_fit clone_plan clone_replacement delta_log file_copies partition_values "
+        "clone_plan clone_replacement delta_log file_copies partition_values "
         "source source_columns source_description"
     ),
     "inspection": "explained_table",
