@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,8 +92,7 @@ def read_files(
             with explain_missing(run.root):
                 for rows in map(scan.kept, batches):
                     if rows.num_rows:
-                        arrays = [rows.column(f.physical) for f in columns]
-                        yield _as_answer(arrays, rows.num_rows, answer)
+                        yield _chosen(rows, columns, answer)
         return
     # The condition's columns come first: it may name them by position.
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
@@ -100,16 +100,11 @@ def read_files(
     most = sys.maxsize if kept and condition.pushed is condition.exact is first is None else None
     reading = Reading(schema, names, condition, first=first, most_bytes=most)
     for task in tasks_of(store, files, condition.needs(schema, names, eager, first)):
-        try:
+        with _diagnosed(store, task, schema, condition):
             for rows in matching(task, reading):
                 if rows.num_rows:
-                    arrays = [rows.column(f.physical) for f in columns]
-                    yield _as_answer(arrays, rows.num_rows, answer)
+                    yield _chosen(rows, columns, answer)
             _check_rows(task)
-        except InvalidPredicateError:
-            raise
-        except DAMAGE as error:
-            raise _diagnosis(store, task, schema, condition, error) from None
         task.drop()
 
 
@@ -140,18 +135,13 @@ def locate_rows(
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
     reading = Reading(schema, names, condition, readahead)
     for task in tasks_of(store, files, condition.needs(schema, names)):
-        try:
+        with _diagnosed(store, task, schema, condition):
             for place, rows in located(task, reading):
                 if rows.num_rows:
-                    arrays = [rows.column(f.physical) for f in columns]
-                    chosen = _as_answer(arrays, rows.num_rows, answer)
+                    chosen = _chosen(rows, columns, answer)
                     positions = rows.column(POSITION).to_numpy()
                     yield LocatedRows(task.start + place, positions, chosen)
             _check_rows(task)
-        except InvalidPredicateError:
-            raise
-        except DAMAGE as error:
-            raise _diagnosis(store, task, schema, condition, error) from None
         task.drop()
 
 
@@ -172,8 +162,7 @@ def _located_imported(
             placed = one.rows.append_column(POSITION, pa.array(one.positions))
             rows = scan.kept(placed)
             if rows.num_rows:
-                arrays = [rows.column(f.physical) for f in columns]
-                chosen = _as_answer(arrays, rows.num_rows, answer)
+                chosen = _chosen(rows, columns, answer)
                 yield LocatedRows(one.file, rows.column(POSITION).to_numpy(), chosen)
 
 
@@ -185,12 +174,13 @@ def _check_rows(task: ScanTask) -> None:
             raise ValueError("a file has a different number of rows than the log says")
 
 
-def _as_answer(arrays: list[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
+def _chosen(rows: pa.RecordBatch, columns: Sequence[Field], answer: pa.Schema) -> pa.RecordBatch:
     """Return the columns under their logical names and nullability."""
-    if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-    columns = [relabelled(a, f.type) for a, f in zip(arrays, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows.num_rows, pa.struct([])))
+    pairs = zip(columns, answer, strict=True)
+    arrays = [relabelled(rows.column(f.physical), shown.type) for f, shown in pairs]
+    return pa.RecordBatch.from_arrays(arrays, schema=answer)
 
 
 def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilter | None) -> int:
@@ -204,11 +194,9 @@ def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilt
         return sum(b.num_rows for b in read_files(store, files, schema, read, condition))
     count = 0
     for task in tasks_of(store, files, condition.needs(schema, [])):
-        try:
+        with _diagnosed(store, task, schema, condition):
             count += task.dataset.count_rows(filter=condition.pushed)
             _check_rows(task)
-        except DAMAGE as error:
-            raise _diagnosis(store, task, schema, condition, error) from None
         task.drop()
     return count
 
@@ -216,6 +204,19 @@ def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilt
 def answer_schema(columns: Sequence[Field]) -> pa.Schema:
     """Return the Arrow schema of the result for these columns."""
     return pa.schema(list(map(arrow_field, columns)))
+
+
+@contextmanager
+def _diagnosed(
+    store: Store, task: ScanTask, schema: Schema, condition: RowFilter
+) -> Iterator[None]:
+    """Replace an error of reading a task by the one that `_diagnosis` returns."""
+    try:
+        yield
+    except InvalidPredicateError:
+        raise
+    except DAMAGE as error:
+        raise _diagnosis(store, task, schema, condition, error) from None
 
 
 def _diagnosis(
