@@ -121,9 +121,33 @@ def test_a_login_goes_to_hadoop(options: dict[str, Any], expected: dict[str, str
     assert {k.removeprefix("fs.azure."): v for k, v in login.items()} == expected
 
 
-def test_the_session_may_have_the_login() -> None:
-    with_session = place({}, session={"fs.azure.account.auth.type": "OAuth"})
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fs.azure.account.auth.type",
+        "fs.azure.account.auth.type.mine.blob.core.windows.net",
+        "fs.azure.account.key.mine.blob.core.windows.net",
+    ],
+)
+def test_the_session_may_have_the_login(name: str) -> None:
+    with_session = place({}, session={name: "SharedKey"})
     assert not [name for name in with_session.settings if "auth.type" in name]
+
+
+def test_a_login_of_another_account_is_none() -> None:
+    """Hadoop would fail where Arrow does not."""
+    session = {"fs.azure.account.key.other.blob.core.windows.net": "hidden"}
+    found = place_for("lake", URL, {}, session, hierarchical=False)
+    assert "the Spark session has none for Hadoop" in str(found)
+
+
+def test_a_login_of_the_session_is_for_one_kind_of_account(with_jar: dict[str, str]) -> None:
+    with_jar["fs.azure.account.key.mine.dfs.core.windows.net"] = "hidden"
+    store = open_store("az://lake/t", ACCOUNT)
+    with_jar[azure_connector.NAMESPACE] = "false"
+    assert "has none for Hadoop" in str(azure_place(None, store))  # type: ignore[arg-type]
+    with_jar[azure_connector.NAMESPACE] = "true"
+    assert isinstance(azure_place(None, store), AzurePlace)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ SESSION_CONF = {
 }
 """Settings of the session copy that writes."""
 
+_LOGIN_SETTINGS = ("fs.azure.account.auth.type", "fs.azure.account.key")
 _LOGIN = "https://login.microsoftonline.com"
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _HOST = re.compile(r"(?P<account>[a-z0-9]{3,24})[.]blob[.](?P<domain>[a-z0-9.-]+)")
@@ -76,10 +77,13 @@ def azure_place(spark: Session, store: Store) -> AzurePlace | str:
     assert isinstance(access, AzureAccess)
     session = _session_settings(spark)
     options = given_options(store.portable_options(), AZURE_OPTIONS)
+    flat, other = (
+        place_for(store.traits.bucket, access.endpoint, options, session, hierarchical=kind)
+        for kind in (False, True)
+    )
     # Checked first: a place that Hadoop cannot open costs no request.
-    place = place_for(store.traits.bucket, access.endpoint, options, session, hierarchical=False)
-    if isinstance(place, str):
-        return place
+    if isinstance(flat, str) and isinstance(other, str):
+        return flat
     said = session.get(NAMESPACE, "").strip().lower()
     if said in ("true", "false"):
         hierarchical: bool | None = said == "true"
@@ -90,9 +94,7 @@ def azure_place(spark: Session, store: Store) -> AzurePlace | str:
             hierarchical = None
     if hierarchical is None:
         return NO_NAMESPACE
-    return place_for(
-        store.traits.bucket, access.endpoint, options, session, hierarchical=hierarchical
-    )
+    return other if hierarchical else flat
 
 
 def place_for(
@@ -186,13 +188,13 @@ def _login(
         if options.get("tenant_id"):
             given["account.oauth2.msi.tenant"] = options["tenant_id"]
         return of_account(given)
-    logins = ("fs.azure.account.auth.type", "fs.azure.account.key.")
-    if any(name.startswith(logins) for name in session):
+    # The setting of another account would not open this one.
+    if any(f"{name}{end}" in session for name in _LOGIN_SETTINGS for end in ("", f".{host}")):
         return {}
     return (
         "no storage option has a login, and the Spark session has none for Hadoop; pass "
         "azure_storage_account_key, azure_storage_sas_token, a client secret or the client id of "
-        "a managed identity, or set spark.hadoop.fs.azure.account.auth.type when Spark starts"
+        f"a managed identity, or set spark.hadoop.{_LOGIN_SETTINGS[0]} when Spark starts"
     )
 
 
