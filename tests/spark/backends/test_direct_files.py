@@ -110,7 +110,7 @@ def test_other_files_and_marks_of_folders_are_removed() -> None:
     for key in [*kept, lost, *marks, *others]:
         store.put(key, b"")
     reported = "7\t__p=1/one.parquet\n8\t__p=2/two.parquet\n"
-    root = HadoopRoot("abfs", "c", "", direct=True, marks_folders=True)
+    root = HadoopRoot("abfs", "c", "", direct=True, folder_marks="each folder")
     files = native_writer._direct(store, root, "data/t/a/", reported)
     assert files == list(zip(kept, [7, 8], strict=True))
     assert {one.key for one in store.list_after("")} == {*kept, *others}

@@ -168,5 +168,7 @@ def test_spark_on_a_cloud(
     printed = [path.read_text(errors="replace") for path in (tmp_path / "cluster").rglob("std*")]
     assert len(printed) > 2
     assert [text for text in (done.stdout, done.stderr, *printed) if secret in text] == []
-    # Each root of a table, and its folder of data files, may have a mark.
-    assert [name for name in cloud.folder_marks(uri) if name.rstrip("/").count("/") > 1] == []
+    # Each root of a table, and its folder of data files, may have a mark. On Google, so may the
+    # folder of a partition whose only file was that of a failed attempt, for a moment.
+    marks = [name for name in cloud.folder_marks(uri) if name.rstrip("/").count("/") > 1]
+    assert [name for name in marks if cloud.name == "azure" or "/__p=" not in name] == []

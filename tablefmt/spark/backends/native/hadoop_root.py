@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.spark.backends.native import azure_connector, gcs_connector, s3a
@@ -34,8 +35,9 @@ class HadoopRoot:
     """Settings of the session copy that writes."""
     direct: bool = False
     """Tasks write files at their final names: here a rename is a copy. See `DirectFiles`."""
-    marks_folders: bool = False
-    """True if Hadoop writes an empty object for each folder, and needs none of them."""
+    folder_marks: Literal["each folder", "emptied folders"] | None = None
+    """For which folders Hadoop writes an empty object, without need: each folder, by its name; or
+    those whose last file is deleted, by the name and a slash."""
 
     def __truediv__(self, below: str) -> str:
         """Return a path below the root as text that Hadoop reads without unescaping."""
@@ -76,7 +78,15 @@ def hadoop_root(spark: Session, store: Store) -> HadoopRoot:
         else:
             path = f"/{traits.path}" if traits.path else ""
             conf = gcs_connector.SESSION_CONF
-            return HadoopRoot("gs", traits.bucket, path, settings, session_conf=conf, direct=True)
+            return HadoopRoot(
+                "gs",
+                traits.bucket,
+                path,
+                settings,
+                session_conf=conf,
+                direct=True,
+                folder_marks="emptied folders",
+            )
     if traits.scheme == "az":
         place = azure_connector.azure_place(spark, store)
         if isinstance(place, str):
@@ -89,7 +99,7 @@ def hadoop_root(spark: Session, store: Store) -> HadoopRoot:
                 place.settings,
                 session_conf=azure_connector.SESSION_CONF,
                 direct=True,
-                marks_folders=not place.hierarchical,
+                folder_marks=None if place.hierarchical else "each folder",
             )
     raise UnsupportedFeatureError(
         f"Spark cannot open the files of the table at {store.uri} by itself: {problem}",

@@ -181,8 +181,11 @@ def _direct(store: Store, root: HadoopRoot, folder: str, reported: str) -> list[
     files = [(f"{folder}{path}", int(size)) for size, path in lines]
     kept = {key for key, _ in files}
     delete_keys(store, [one.key for one in store.list_after(folder) if one.key not in kept])
-    if root.marks_folders:
+    if root.folder_marks == "each folder":
         store.delete_many(sorted(_folders(folder, kept)))
+    elif root.folder_marks:
+        # A failed attempt may have emptied it for a moment.
+        store.delete_folder_marker(folder)
     return files
 
 
