@@ -69,7 +69,9 @@ def __getattr__(name: str) -> Any:
     if name in _EXTRAS:
         return importlib.import_module(f"tablefmt.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'tablefmt' has no attribute {name!r}")
+        from tablefmt.model.attribute_names import OF_PACKAGE, missing_attribute
+
+        raise missing_attribute("module 'tablefmt'", name, OF_PACKAGE, __all__)
     module, _, attribute = _HOMES[name].partition(":")
     value = getattr(importlib.import_module(module), attribute)
     globals()[name] = value

@@ -54,6 +54,10 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "updates": ("set",),
     "version_as_of": ("version",),
     "with_columns": ("columns",),
+    "n_rows": ("limit",),
+    "projection": ("columns",),
+    "select": ("columns",),
+    "target": ("version",),
     "zorder_by": ("columns", "cluster_by"),
 }
 """Arguments of other libraries in snake case, and ours with the same meaning."""
@@ -63,9 +67,20 @@ _NEWEST = (
     "the branch main. For an older one, name the address of an older metadata file of Iceberg"
 )
 
+_OLDER = "a handle reads every version: use scan(version=…), or to_arrow(timestamp=…)"
+_PARTS = "to replace the rows of a condition, use Table.overwrite(data, where)"
+_DEFINED = "to define a table, use tablefmt.create(uri, schema, properties=…)"
+
 MISSING: Mapping[tuple[str, str], str] = {
     ("import_table", name): _NEWEST
     for name in ("branch", "ref", "snapshot_id", "tag", "timestamp", "version", "version_as_of")
+} | {
+    **{("open", name): _OLDER for name in ("snapshot_id", "timestamp", "version", "version_as_of")},
+    **{("write", name): _PARTS for name in ("predicate", "replace_where", "where")},
+    ("write", "configuration"): _DEFINED,
+    ("write", "properties"): _DEFINED,
+    ("merge", "join_cols"): 'give `on`, a condition such as "t.id = s.id"',
+    ("update", "new_values"): "give `set`, with SQL text for each column",
 }
 """Reasons why a function has no such argument, by function and argument in snake case."""
 

@@ -64,6 +64,16 @@ MISNAMED: dict[str, tuple[Call, str]] = {
         lambda t: t.alter.set_properties({}, txnVersion=1),
         "set_properties(): unknown argument 'txnVersion'; did you mean 'application'?",
     ),
+    "a version of a handle": (
+        lambda t: tablefmt.open(t.uri, versionAsOf=1),  # type: ignore[call-arg]
+        "open(): unknown argument 'versionAsOf'; a handle reads every version: use "
+        "scan(version=…), or to_arrow(timestamp=…)",
+    ),
+    "a part of a table": (
+        lambda t: tablefmt.write(rows(1), t.uri, replaceWhere="id = 1"),  # type: ignore[call-arg]
+        "write(): unknown argument 'replaceWhere'; to replace the rows of a condition, use "
+        "Table.overwrite(data, where)",
+    ),
     "unlike all": (
         lambda t: t.history(xyz=1),
         "history(): unknown argument 'xyz'; it takes limit",

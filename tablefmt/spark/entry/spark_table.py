@@ -19,6 +19,7 @@ from tablefmt.maintenance.log_expiry import ExpiryReport
 from tablefmt.maintenance.vacuum import VacuumReport
 from tablefmt.model.argument_checks import check_flags, check_set
 from tablefmt.model.argument_names import check_method_names, check_names
+from tablefmt.model.attribute_names import OF_TABLES, missing_attribute
 from tablefmt.model.properties import Retention
 from tablefmt.model.schema import Schema
 from tablefmt.model.times import Time
@@ -102,6 +103,15 @@ class SparkTable:
 
     def __repr__(self) -> str:
         return f"Spark{self.table!r}"
+
+    # A type checker refuses such a name by itself.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse a name of another library, and say what to call."""
+            own = hasattr(Table, name) and not name.startswith("_")
+            elsewhere = {name: f"table.{name}"} if own else {**OF_TABLES, "toDF": "to_df()"}
+            raise missing_attribute("'SparkTable' object", name, elsewhere, dir(type(self)))
 
     def to_df(self, version: int | str | None = None, timestamp: Time | None = None) -> DataFrame:
         """Return the table as a DataFrame at a fixed version. Default: the newest version.
