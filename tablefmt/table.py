@@ -34,7 +34,6 @@ from tablefmt.maintenance.vacuum import VacuumReport, vacuum
 from tablefmt.maintenance.verify import Report, verify
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.argument_names import check_method_names, check_names
-from tablefmt.model.attribute_names import OF_TABLES, missing_attribute
 from tablefmt.model.clustering_columns import with_cluster_by
 from tablefmt.model.properties import Retention
 from tablefmt.model.times import Time, from_micros, show_time
@@ -111,13 +110,6 @@ class Table(ExplainedTable):
             f"Table({self.uri!r}, version={self.version}, time={show_time(when)}, "
             f"files={sums.files}, rows={sums.rows - sums.deleted}, bytes={sums.bytes})"
         )
-
-    # A type checker refuses such a name by itself.
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Refuse a name of another library, and say what to call."""
-            raise missing_attribute("'Table' object", name, OF_TABLES, dir(type(self)))
 
     @property
     def timestamp(self) -> datetime:

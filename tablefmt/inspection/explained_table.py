@@ -19,6 +19,7 @@ from tablefmt.inspection.report_page import html_table, report_page, size_text, 
 from tablefmt.inspection.version_reasons import VersionReport, version_report
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.argument_names import check_method_names
+from tablefmt.model.attribute_names import NamedElsewhere
 from tablefmt.model.times import show_time
 from tablefmt.operations.describe import kept_entries
 from tablefmt.session.table_scan import ReadableTable, Scan
@@ -30,7 +31,7 @@ COLUMNS = 100
 
 
 @check_method_names
-class ExplainedTable(ReadableTable):
+class ExplainedTable(ReadableTable, NamedElsewhere):
     """Reports about the commits, the files and the versions of a table."""
 
     def _repr_html_(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from tablefmt.model.name_matching import did_you_mean
 
@@ -43,7 +44,7 @@ OF_TABLES: Mapping[str, str] = {
     "version_as_of": "scan(version=…)",
     "where": "scan(where=…)",
 }
-"""What to call instead of a method of Delta, delta-rs, PyIceberg, polars or pandas."""
+"""The call that replaces a method of Delta, delta-rs, PyIceberg, polars or pandas."""
 
 OF_PACKAGE: Mapping[str, str] = {
     "DeltaTable": "tablefmt.open, or tablefmt.compat.delta and tablefmt.compat.deltalake",
@@ -65,7 +66,7 @@ OF_PACKAGE: Mapping[str, str] = {
     "write_deltalake": "tablefmt.write, or tablefmt.compat.deltalake",
     "write_table": "tablefmt.write",
 }
-"""What to use instead of a name of the package of another library."""
+"""The name that replaces one of the package of another library."""
 
 
 def missing_attribute(
@@ -74,7 +75,7 @@ def missing_attribute(
     """Return the error for an attribute that does not exist, with advice if the name is known.
 
     Args:
-        of: what lacks it: `'Table' object`.
+        of: the owner: `'Table' object`.
         name: the attribute.
         elsewhere: OF_TABLES or OF_PACKAGE.
         known: the attributes that exist, for names that are nearly one of them.
@@ -84,3 +85,15 @@ def missing_attribute(
         other = elsewhere.get(name)
         advice = did_you_mean(name, list(known)) if other is None else f"; use {other}"
     return AttributeError(f"{of} has no attribute {name!r}{advice}", name=name)
+
+
+class NamedElsewhere:
+    """Base of a table: a method of another library is refused, with the call that replaces it."""
+
+    # A type checker refuses such a name by itself.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse a name that the table lacks."""
+            of = type(self)
+            raise missing_attribute(f"{of.__name__!r} object", name, OF_TABLES, dir(of))
