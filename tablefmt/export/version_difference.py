@@ -277,12 +277,7 @@ def last_deletes(deltas: Deltas, ids: Ids, version: int) -> Ids:
         version: the version of the state.
     """
     last = np.full(len(ids), NOTHING, np.int64)
-    if not len(deltas) or not len(ids):
-        return last
-    order = np.argsort(ids, kind="stable")
-    ascending = ids[order]
-    at = np.flatnonzero(deltas.takes & (deltas.version <= version))
-    places = np.minimum(np.searchsorted(ascending, deltas.file[at]), len(ids) - 1)
-    known = ascending[places] == deltas.file[at]
-    np.maximum.at(last, order[places[known]], deltas.version[at[known]])
+    if len(deltas) and len(ids):
+        places, own = deltas.deleting_from(ids, version)
+        np.maximum.at(last, places, deltas.version[own])
     return last

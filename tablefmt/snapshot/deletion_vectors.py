@@ -90,15 +90,23 @@ class Deltas:
         once.
         """
         counts = np.zeros(len(ids), np.int64)
-        if len(self) == 0 or len(ids) == 0:
-            return counts
+        if len(self) and len(ids):
+            places, own = self.deleting_from(ids, version)
+            np.add.at(counts, places, self.rows[own])
+        return counts
+
+    def deleting_from(
+        self, ids: NDArray[np.int64], version: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return each vector that deletes rows of the files `ids` at `version`: the place of its file
+        in `ids`, and its own place. `ids` has each file once, and at least one.
+        """
         order = np.argsort(ids, kind="stable")
         ascending = ids[order]
         at = np.flatnonzero(self.takes & (self.version <= version))
         places = np.minimum(np.searchsorted(ascending, self.file[at]), len(ids) - 1)
         known = ascending[places] == self.file[at]
-        np.add.at(counts, order[places[known]], self.rows[at[known]])
-        return counts
+        return order[places[known]], at[known]
 
     def union(self, file: int, rows: int, version: int) -> BitMap64:
         """Return the deleted positions of a file at `version`.
