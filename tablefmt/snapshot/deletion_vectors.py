@@ -98,8 +98,10 @@ class Deltas:
     def deleting_from(
         self, ids: NDArray[np.int64], version: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return each vector that deletes rows of the files `ids` at `version`: the place of its file
-        in `ids`, and its own place. `ids` has each file once, and at least one.
+        """Return the vectors that delete rows of the files `ids` at `version`.
+
+        Each has the place of its file in `ids`, and its own place here. `ids` has each file once,
+        and is not empty.
         """
         order = np.argsort(ids, kind="stable")
         ascending = ids[order]
