@@ -50,7 +50,6 @@ from tablefmt.cli.table_commands import (
     partitions,
     schema,
 )
-from tablefmt.demo.story import run
 from tablefmt.errors import (
     ChangesExpiredError,
     InvalidPredicateError,
@@ -109,6 +108,9 @@ def demo(uri: str | None, master: str, rows: int | None, options: Json) -> None:
     Every line that begins with `ok` or `WRONG` is a comparison with pandas. The tables
     stay after the demo.
     """
+    # Spark's part of the package takes a tenth of the time that other commands need to start.
+    from tablefmt.demo.story import run
+
     # Without it, Spark warns about the machine's name. No other machine needs to reach this
     # session.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

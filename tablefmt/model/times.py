@@ -9,6 +9,7 @@ from typing import Union
 from tablefmt.errors import InvalidRangeError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_NAIVE_EPOCH = datetime(1970, 1, 1)
 _ZULU = re.compile(r"[zZ]$")
 _SHORT_ZONE = re.compile(r"([+-]\d{2})(\d{2})?$")
 _FRACTION = re.compile(r"[.,](\d{1,6})(\d*)")
@@ -103,6 +104,10 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+def _naive(micros: int) -> datetime:
+    return _NAIVE_EPOCH + timedelta(microseconds=micros)
+
+
 def show_time(micros: int) -> str:
     """Return the time as ISO text in UTC with µs, which `to_micros` reads back.
 
@@ -110,6 +115,6 @@ def show_time(micros: int) -> str:
     is.
     """
     try:
-        return from_micros(micros).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return _naive(micros).isoformat(timespec="microseconds") + "Z"
     except OverflowError:
         return f"{micros} µs after 1970"

@@ -56,7 +56,7 @@ TESTED_THROUGH_OTHERS = {
     "model": (
         "argument_checks argument_names cached_property clustering_columns features "
         "identity_columns import_layouts partition_fields partitionings "
-        "scalar_values tags times"
+        "scalar_values tags"
     ),
     "operations": "alterations describe merge merge_matches prepared_merge",
     "pipes": "keyed_merge replication_lag",

@@ -339,21 +339,22 @@ def test_a_count_below_zero_is_no_count() -> None:
     """PRN-6: it is unknown; zero NULLs, in contrast, prove something."""
     files = pa.table(
         {
-            "rows": pa.array([3, -1, -7, 3, 3], pa.int64()),
-            "nulls.1": pa.array([0, 0, -7, -1, -2], pa.int64()),
-            "nulls.2": pa.array([3, -1, -7, 0, -4], pa.int64()),
-            "nans.2": pa.array([0, -1, -7, 3, 7], pa.int64()),
+            "rows": pa.array([3, -1, -7, 3, 3, 3, 3], pa.int64()),
+            "nulls.1": pa.array([0, 0, -7, -1, -2, None, 0], pa.int64()),
+            "nulls.2": pa.array([3, -1, -7, 0, -4, 0, 2], pa.int64()),
+            "nans.2": pa.array([0, -1, -7, 3, 7, None, 2], pa.int64()),
         }
     )
 
     def kept(predicate: Predicate) -> str:
         return "".join("01"[int(m)] for m in may_match(predicate, files, frozenset()))
 
-    assert kept(IsNull(LONG)) == "00111"
-    assert kept(Not(IsNull(LONG))) == "11111"
-    assert kept(Not(IsNull(DOUBLE))) == "01111"
-    assert kept(Comparison(DOUBLE, "=", 1.0)) == "01101"
-    assert kept(Not(IsNaN(DOUBLE))) == "11101"
+    assert kept(IsNull(LONG)) == "0011110"
+    assert kept(Not(IsNull(LONG))) == "1111111"
+    assert kept(Not(IsNull(DOUBLE))) == "0111111"
+    assert kept(IsNaN(DOUBLE)) == "0111111"
+    assert kept(Comparison(DOUBLE, "=", 1.0)) == "0110111"
+    assert kept(Not(IsNaN(DOUBLE))) == "1110111"
 
 
 def test_partition_match_refuses_what_partitions_do_not_decide() -> None:

@@ -134,7 +134,7 @@ def state(
 
 
 def prints(text: str) -> bool:
-    """Whether a text drives no terminal."""
+    """Return True if a text drives no terminal."""
     return all(char.isprintable() or char == "\n" for char in text)
 
 
@@ -186,7 +186,7 @@ def test_a_notebook_shows_each_state(state: tuple[str, Table]) -> None:
 
 
 def test_blame_counts_the_rows_that_are_there(state: tuple[str, Table]) -> None:
-    """What commits inserted minus what they deleted is what a scan finds, unless it expired."""
+    """Inserted rows minus deleted ones are the rows of a scan, unless entries expired."""
     name, table = state
     _, where, _ = STATES[name]
     report = table.blame(where=where)
@@ -301,7 +301,7 @@ def test_a_report_of_a_table_that_is_written_to_is_of_one_version(every: int) ->
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_explanations_of_a_table_that_is_written_to_are_of_one_version(every: int) -> None:
-    """They are those that the same version gives when nobody writes."""
+    """They are those that the same version gives without a writer."""
     store = memory()
     new_table(store).append(rows(1, 2, 3))
     busy = Busy(store, every)

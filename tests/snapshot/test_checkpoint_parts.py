@@ -260,6 +260,14 @@ def test_near_ranges_are_requested_as_one() -> None:
         (far + 10 + gap, far + 11 + gap),
     ]
     assert _merged([(0, 100), (5, 50), (60, 120)]) == [(0, 120)]
+    assert _merged([(0, 9), (far, far + 9), (far + 9, far + 20)]) == [(0, 9), (far, far + 20)]
+
+
+def test_a_lost_part_is_named_with_one_line(store: Store) -> None:
+    """CKP-6: the first line of what a library says, up to 200 characters."""
+    file = PartFile(store, write_part(store, "1", LINES))
+    assert "cannot be read: first (rule" in str(file.lost("first\nsecond"))
+    assert file.lost("x" * 300).detail.endswith(": " + "x" * 200)
 
 
 def test_ranges_are_read_like_a_file() -> None:

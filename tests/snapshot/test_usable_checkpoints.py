@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tablefmt.errors import LostCheckpointError
+from tablefmt.log.object_names import root_version
+from tablefmt.snapshot import checkpoint_reader
 from tablefmt.snapshot.checkpoint_base import NOTHING
 from tablefmt.snapshot.checkpoint_reader import (
     BLAMED_MAX,
@@ -68,3 +72,23 @@ def test_an_entry_that_contradicts_all_checkpoints_is_read_itself(store: MemoryS
     found = [kept.another(store, lost(root), 6).version for root in listed_roots(store)]
     assert BLAMED_MAX == 2
     assert found[1:] == [-1, -1]
+
+
+def test_an_older_version_is_read_without_roots_that_contradict_the_log(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CKP-9: the next older checkpoint first; after two of them, the entries alone."""
+    roots = {version: key for key in listed_roots(store) if (version := root_version(key))}
+    tried: list[int] = []
+    real = checkpoint_reader.replay
+
+    def contradicting(store: Any, files: Any, version: int, packed_to: int = -1) -> Any:
+        tried.append(files.version)
+        if files.version in roots:
+            raise lost(roots[files.version])
+        return real(store, files, version, packed_to)
+
+    monkeypatch.setattr(checkpoint_reader, "replay", contradicting)
+    base = read_base(store, roots[6])
+    found = CheckpointBase(base).older(store, base.files, 5)
+    assert (tried, found.version) == ([4, 2, -1], 5)

@@ -266,7 +266,10 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 
 def spoil(document: dict[str, Any], chance: random.Random) -> None:
     for _ in range(chance.choice((1, 1, 2, 4))):
-        where, key = chance.choice(places(document))
+        found = places(document)
+        if not found:
+            return
+        where, key = chance.choice(found)
         kind = chance.randrange(8)
         if kind == 0:
             del where[key]

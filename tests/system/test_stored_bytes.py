@@ -13,8 +13,10 @@ import pytest
 
 from tests.system.fuzzed_bytes import ENVIRONMENT, FORGED, SAME
 from tests.system.fuzzed_copies import CHANGES
+from tests.system.fuzzed_fields import FIELDS
 
 BYTES, COPIES = "tests.system.fuzzed_bytes", "tests.system.fuzzed_copies"
+VALUES = "tests.system.fuzzed_fields"
 
 
 def run(seed: int, cases: int, *more: str, module: str = BYTES) -> tuple[int, str]:
@@ -43,6 +45,18 @@ def test_every_kind_of_change_is_right_rows_or_an_error(kind: str) -> None:
 def test_changed_copies_and_sources_are_rows_or_an_error(first_seed: int) -> None:
     """STO-25, IMP-5, XPT-1: 1 GB, random changes of what imports and exports read."""
     assert run(first_seed, 1000, module=COPIES) == (0, "")
+
+
+@pytest.mark.soak
+def test_changed_fields_are_rows_or_an_error(first_seed: int) -> None:
+    """STO-24, ENT-16, IDN-2, EVO-2, RPL-7: cursors, identity claims and partitionings."""
+    assert run(first_seed, 1500, module=VALUES) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_few_changed_fields_are_rows_or_an_error() -> None:
+    """STO-24, ENT-16, IDN-2, EVO-2, RPL-7: each field once."""
+    assert run(1, len(FIELDS), module=VALUES) == (0, "")
 
 
 @pytest.mark.soak

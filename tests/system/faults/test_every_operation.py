@@ -13,12 +13,21 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
-from tablefmt.errors import CommitRejectedError, CommitUnknownError, StoreError, TableNotFoundError
+from tablefmt.errors import (
+    CommitRejectedError,
+    CommitUnknownError,
+    ConcurrentModificationException,
+    StoreError,
+    TablefmtError,
+    TableNotFoundError,
+)
+from tablefmt.imports.clone import clone
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.maintenance.verify import verify
 from tablefmt.operations.alter import Alter
 from tablefmt.operations.create import create
 from tablefmt.session.commit_options import CommitOptions
+from tablefmt.session.refused_commits import REFUSED_COMMITS
 from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.object_store import Store
 from tablefmt.table import Table
@@ -110,6 +119,43 @@ OPERATIONS: Final[dict[str, Callable[[Table], Any]]] = {
 }
 """Each operation that changes a table, on the prepared one."""
 
+
+def with_two_partitionings(table: Table) -> None:
+    """Give the newest files another partitioning than the older ones."""
+    table.alter.set_partitioning(["p"])
+    table.append(rows(11, 12))
+
+
+def clustered(table: Table) -> None:
+    """Give the table a clustering order, and put some of its files in that order."""
+    table.alter.set_clustering(["n"])
+    table.cluster()
+    with_two_partitionings(table)
+
+
+def clone_over(table: Table) -> None:
+    """Replace the table by a deep clone of another one."""
+    source = Table(create(memory(), "id BIGINT, other STRING"))
+    source.append({"id": [1, 2], "other": ["x", None]})
+    clone(source.context, table.context.store, shallow=False, replace=True)
+
+
+def with_a_copy(table: Table) -> None:
+    """Let each commit export a copy."""
+    table.alter.set_properties({"export": "delta"})
+
+
+VARIANTS: Final[dict[str, tuple[Callable[[Table], Any], Callable[[Table], Any]]]] = {
+    "OPTIMIZE FULL": (clustered, lambda t: (t.repartition(), t.cluster())),
+    "compact two partitionings": (with_two_partitionings, lambda t: t.compact("major")),
+    "append with a copy": (with_a_copy, lambda t: t.append(rows(11))),
+    "compact with a copy": (with_a_copy, lambda t: t.compact("major")),
+    "clone over a table": (lambda t: None, clone_over),
+    "restore older files": (with_two_partitionings, lambda t: t.restore("kept")),
+}
+"""Other ways of an operation: what comes before the faults, and the operation."""
+
+
 ELSEWHERE: Final = {
     "create": "`tests/system/faults/test_crash.py::"
     "test_a_creation_killed_at_any_request_is_whole_or_absent`",
@@ -172,20 +218,32 @@ def picture(store: Store) -> Any:
 
 def stopped(work: Callable[[Table], Any], store: FaultyStore) -> bool | None:
     """Run an operation. Return whether it was done; None if its process ended."""
-    table = None
     try:
         table = handle(store)
+    except Killed:
+        return None
+    except (StoreError, CommitRejectedError):
+        return False
+    return ended_as(table, work)
+
+
+def ended_as(table: Table, work: Callable[[Table], Any]) -> bool | None:
+    """Run an operation of a handle, as `stopped`."""
+    try:
         work(table)
     except Killed:
         return None
     except CommitUnknownError as error:
-        assert table is not None
         return table.resolve(error.transaction, error.version) is not None
     except (StoreError, CommitRejectedError):
         return False
     return True
 
 
+CASES = {name: (None, work) for name, work in OPERATIONS.items()} | {
+    f"variant: {name}": case for name, case in VARIANTS.items()
+}
+CASES["repartition"] = (set_partitioning, OPERATIONS["repartition"])
 FAULTS = ["kill_after", "lost_answer", pytest.param("kill_before", marks=pytest.mark.soak)]
 """Killed before a request is killed after the one before it, but for the first."""
 
@@ -193,15 +251,17 @@ FAULTS = ["kill_after", "lost_answer", pytest.param("kill_before", marks=pytest.
 @pytest.mark.slow
 @pytest.mark.share(20)
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.soak] * n.startswith("variant")) for n in CASES]
+)
 def test_a_fault_at_any_request_leaves_all_or_nothing(
     name: str, fault: Fault, prepared: MemoryStore
 ) -> None:
     """CMT-1, CMT-7, IDN-2: and the operation can be run again if it was not done."""
-    work = OPERATIONS[name]
+    prepare, work = CASES[name]
     start = copy_to(prepared, memory())
-    if name == "repartition":
-        set_partitioning(handle(start))
+    if prepare is not None:
+        prepare(handle(start))
     before = picture(start)
     done = copy_to(start, memory())
     work(handle(done))
@@ -257,3 +317,61 @@ def test_a_drop_stopped_at_any_request_is_whole_or_not_there(
             handle(store)
     assert outcomes == sorted(outcomes)
     assert (outcomes[0], outcomes[-1]) == (False, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["kill_after", "lost_answer", "kill_before"])
+def test_a_commit_that_reports_refusals_is_whole_or_absent(
+    fault: Fault, prepared: MemoryStore
+) -> None:
+    """ENT-17, CMT-1: a refusal is reported by the next commit, once, and only if that is there."""
+    outcomes = []
+    for at in range(100):
+        store, chosen = copy_to(prepared, memory()), set[int]()
+        faulty = FaultyStore(
+            store, lambda i, verb, key, chosen=chosen: fault if i in chosen else None
+        )
+        table = handle(faulty)
+        behind = table.transaction()
+        behind.update({"n": "n + 1"}, "id < 1000")
+        handle(store).delete("id = 1")
+        with pytest.raises(ConcurrentModificationException):
+            behind.commit()
+        before = picture(store)
+        chosen.add(faulty.requests + at)
+        try:
+            ended = ended_as(table, lambda t: t.append(rows(11)))
+        finally:
+            REFUSED_COMMITS.take(table.context.view.head.table)
+        there = picture(store) != before
+        assert ended is None or there == ended, f"request {at}"
+        refused = handle(store).conflicts().refused.to_pylist()
+        assert sum(one["times"] for one in refused) == int(there)
+        assert verify(store).ok
+        if not faulty.fired[fault]:
+            break
+        outcomes.append(there)
+    assert len(outcomes) >= 2
+    assert not faulty.fired[fault]
+
+
+@pytest.mark.parametrize("fault", ["kill_after", "lost_answer", "kill_before"])
+def test_a_creation_of_an_absent_table_can_be_repeated(fault: Fault) -> None:
+    """CMT-1: `exist_ok` makes the table once, whatever happened to the first run."""
+    outcomes = []
+    for at in range(100):
+        store = memory()
+        faulty = FaultyStore(store, lambda i, verb, key, at=at: fault if i == at else None)
+        with contextlib.suppress(Killed, TablefmtError):
+            create(faulty, DDL, partition_by=["p"], exist_ok=True)
+        there = any(store.list_after("_log/0"))
+        again = Table(create(store, DDL, partition_by=["p"], exist_ok=True))
+        assert (again.version, again.partition_by) == (0, ["p"])
+        assert verify(store).ok
+        if not faulty.fired[fault]:
+            break
+        outcomes.append(there)
+    assert len(outcomes) >= 2
+    if fault == "kill_after":
+        assert outcomes == sorted(outcomes)
+        assert outcomes[-1]
