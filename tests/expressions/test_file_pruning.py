@@ -357,6 +357,21 @@ def test_a_count_below_zero_is_no_count() -> None:
     assert kept(Not(IsNaN(DOUBLE))) == "1110111"
 
 
+def test_a_bound_contradicts_a_count_of_all_rows() -> None:
+    """PRN-6: all rows are NaN or NULL, and yet there is a bound; the other count is unknown."""
+    files = pa.table(
+        {
+            "rows": pa.array([3, 3], pa.int64()),
+            "lower.2": pa.array([1.0, 1.0]),
+            "upper.2": pa.array([2.0, 2.0]),
+            "nulls.2": pa.array([None, 3], pa.int64()),
+            "nans.2": pa.array([3, None], pa.int64()),
+        }
+    )
+    for predicate in (Not(IsNaN(DOUBLE)), Not(IsNull(DOUBLE)), Comparison(DOUBLE, "=", 1.0)):
+        assert may_match(predicate, files, frozenset()).tolist() == [True, True], predicate
+
+
 def test_partition_match_refuses_what_partitions_do_not_decide() -> None:
     """PRN-8."""
     with pytest.raises(ValueError, match="not decided"):
