@@ -124,6 +124,18 @@ def test_no_flipped_bit_is_silent_in_arrow(table: tablefmt.Table, first_seed: in
     soak(table, first_seed, reads)
 
 
+def test_no_flipped_bit_of_what_readers_skip_is_sound(table: tablefmt.Table) -> None:
+    """VFY-1: reads leave a damaged checkpoint or segment aside, and `verify` names it."""
+    uri, chance = Path(table.uri), random.Random(1)
+    for kind in ("checkpoint", "packed history"):
+        for path in sorted(path for path in uri.glob(KINDS[kind]) if path.is_file()):
+            body = flipped(path, chance)
+            found = tablefmt.open(table.uri).verify(deep=True).findings
+            assert path.relative_to(uri).as_posix() in str(found), kind
+            path.write_bytes(body)
+    assert tablefmt.open(table.uri).verify(deep=True).ok
+
+
 @pytest.mark.soak
 def test_no_flipped_bit_is_silent_in_spark(
     spark: Any, use_backend: UseBackend, table: tablefmt.Table, first_seed: int
