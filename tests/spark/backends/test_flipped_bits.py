@@ -1,4 +1,4 @@
-"""2,000 flipped bits of all that a table stores, read by both planes: right rows or an error."""
+"""2,000 flipped bits of all that a table stores, read by both backends: right rows or an error."""
 
 from __future__ import annotations
 
@@ -81,41 +81,41 @@ def soak(table: tablefmt.Table, seed: int, reads: dict[str, tuple[Read, Rows]]) 
         for number in range(FLIPS):
             path = chance.choice(paths)
             body = flipped(path, chance)
-            for plane, (read, rows) in reads.items():
-                found = read_or_error(read, plane)
+            for backend, (read, rows) in reads.items():
+                found = read_or_error(read, backend)
                 outcome = "error" if found is None else "right" if found == rows else "WRONG"
-                outcomes[kind, plane, outcome] += 1
+                outcomes[kind, backend, outcome] += 1
                 if outcome == "WRONG":
-                    silent.append((plane, number, path.name))
+                    silent.append((backend, number, path.name))
             path.write_bytes(body)
-        for plane, (read, rows) in reads.items():
+        for backend, (read, rows) in reads.items():
             assert read() == rows
-            said = {name: outcomes[kind, plane, name] for name in ("error", "right", "WRONG")}
-            print(f"{kind}, {plane}: {said}", flush=True)
+            said = {name: outcomes[kind, backend, name] for name in ("error", "right", "WRONG")}
+            print(f"{kind}, {backend}: {said}", flush=True)
     total = FLIPS * len(KINDS)
     print(f"seed {seed}: {total} flipped bits, each read {len(reads)} times; {len(silent)} silent")
     assert silent == []
-    for plane in reads:
-        if plane != "Arrow, older":
-            assert outcomes["Parquet", plane, "error"] > FLIPS // 2
-            assert outcomes["entry", plane, "error"] > 0
+    for backend in reads:
+        if backend != "Arrow, older":
+            assert outcomes["Parquet", backend, "error"] > FLIPS // 2
+            assert outcomes["entry", backend, "error"] > 0
 
 
-def read_or_error(read: Read, plane: str) -> Rows | None:
+def read_or_error(read: Read, backend: str) -> Rows | None:
     """Return the rows; None if there was an error of the tree, or of a task of Spark."""
     try:
         return read()
     except TablefmtError:
         return None
     except Exception:
-        if plane != "Spark":
+        if backend != "Spark":
             raise
         return None
 
 
 @pytest.mark.soak
 def test_no_flipped_bit_is_silent_in_arrow(table: tablefmt.Table, first_seed: int) -> None:
-    """ENT-1, CKP-3, HIS-1, DEL-2, DAT-5: of the newest version, and of an older one."""
+    """ENT-1, CKP-3, HIS-1, DEL-2, DAT-5: the newest version and an older one are read."""
     newest, old = by_arrow(table), by_arrow(table, 5)
     reads = {
         "Arrow": (lambda: by_arrow(table), newest),
