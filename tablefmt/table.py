@@ -52,7 +52,7 @@ from tablefmt.operations.merge import explain_merge, merge
 from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.operations.metadata_tables import snapshots, tags
 from tablefmt.operations.overwrite import overwrite, truncate
-from tablefmt.operations.repartition import Repartition, repartition
+from tablefmt.operations.repartition import Repartition, repartition, rewrite_here
 from tablefmt.operations.resolve import resolve
 from tablefmt.operations.restore import restore
 from tablefmt.operations.save_modes import Mode
@@ -487,7 +487,7 @@ class Table(ExplainedTable):
             ConcurrentModificationException: a concurrent commit changed one of these files.
         """
         check_flags(dry_run=dry_run)
-        options, asked = commit_options(commit), Repartition(progress)
+        options, asked = commit_options(commit), Repartition(rewrite_here(progress))
         if dry_run:
             return plan_of(self.context, asked.plan)
         return repartition(self.context, asked, options, commit_every=commit_every)
@@ -664,7 +664,8 @@ class Table(ExplainedTable):
             hold: for a shallow clone: set a tag of this table, so that a vacuum keeps the version.
                 The tag is named in the clone's history; drop it when the clone is not needed.
             replace: replace the rows and the definition of the table at the place, if there is
-                one. It keeps its history and its tags (CLN-5).
+                one. It keeps its history and its tags (CLN-5). A deep clone that is made again
+                copies only what is new (CLN-6).
             properties: properties of the clone, in place of those of this table.
             storage_options: of the place; by default those of this table.
 

@@ -38,8 +38,12 @@ from tablefmt.maintenance.vacuum import vacuum as run_vacuum
 from tablefmt.maintenance.verify import verify as verify_store
 from tablefmt.model.properties import split_names
 from tablefmt.model.times import show_time, to_micros
+from tablefmt.operations.compact import plan_of
 from tablefmt.operations.compact_plan import KINDS, MINOR, Kind, LayoutPlan
+from tablefmt.operations.repartition import Repartition, rewrite_here
+from tablefmt.operations.repartition import repartition as run_repartition
 from tablefmt.printable import number_of
+from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
 from tablefmt.table import import_table
 
@@ -240,6 +244,28 @@ def cluster(
     print_commit(commit, as_json)
 
 
+@click.command()
+@on_table
+@click.option("--commit-every", type=int, metavar="N", help="Commit after every N groups of files.")
+@click.option("--dry-run", is_flag=True, help="Print the plan with reasons, and write nothing.")
+def repartition(
+    uri: str, as_json: bool, options: Json, commit_every: int | None, dry_run: bool
+) -> None:
+    """Rewrite files of older partitionings.
+
+    No query result changes. Files that the current partitioning was used for stay.
+    """
+    context = open_table(uri, options).context
+    if dry_run:
+        _print_plan(plan_of(context, Repartition(rewrite_here()).plan), as_json)
+        return
+    with progress("repartitioning") as show:
+        commit = run_repartition(
+            context, Repartition(rewrite_here(show)), CommitOptions(), commit_every=commit_every
+        )
+    print_commit(commit, as_json)
+
+
 def _print_plan(plan: LayoutPlan, as_json: bool) -> None:
     record = {name: getattr(plan, name) for name in ("version", "operation", "target")}
     groups = [{"files": g.files.tolist(), "outputs": g.outputs} for g in plan.groups]
@@ -331,8 +357,11 @@ def import_(
 @click.option(
     "--hold", is_flag=True, help="Set a tag in the source, so that vacuum keeps this version."
 )
+@click.option(
+    "--replace", is_flag=True, help="Replace the table at INTO. --deep copies only new files."
+)
 def clone(
-    uri: str, as_json: bool, options: Json, into: str, deep: bool, as_of: Point, hold: bool
+    uri: str, as_json: bool, options: Json, into: str, deep: bool, as_of: Point, **more: Any
 ) -> None:
     """Clone one version of a table to a new table at INTO.
 
@@ -346,7 +375,7 @@ def clone(
             table.context,
             clone_store(table.context.store, into, options or None),
             shallow=not deep,
-            hold=hold,
+            **more,
             **point,
             progress=show,
         )

@@ -1,14 +1,14 @@
-"""Rewrite of live rows of data files: in their order for compaction, or clustered.
+"""Rewrite of live rows of data files: in their order, clustered, or by another partitioning.
 
 A compaction streams, and works on any thread, and in any process that sees the store. A clustering
 writes another order within bounded memory. A sample determines ranges of the order. Every row goes
-to its range, and each range is sorted on its own. Spec: LIN-1, DAT-9, ADD-1, CMP-5, CMP-6.
+to its range, and each range is sorted on its own. Spec: LIN-1, DAT-9, ADD-1, CMP-5, CMP-6, EVO-5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 
@@ -18,14 +18,15 @@ import pyarrow.compute as pc
 
 from tablefmt.data.clustering_order import SAMPLE_ROWS, RowOrder, learn_order
 from tablefmt.data.column_bounds import nan_counts
-from tablefmt.data.data_writer import Gathered
+from tablefmt.data.data_writer import Gathered, write_data
 from tablefmt.data.file_prefetch import ahead
 from tablefmt.data.parquet_writer import row_groups, write_groups
-from tablefmt.data.row_reader import read_files
+from tablefmt.data.row_reader import answer_schema, read_files
 from tablefmt.data.spill_buffers import RangeSpill
 from tablefmt.data.value_conversion import relabelled
 from tablefmt.log.object_names import data_folder
 from tablefmt.model.arrow_types import arrow_type, file_schema
+from tablefmt.model.identity_columns import without_identities
 from tablefmt.model.log_entry import OWN, PARTITIONING, AddedFiles, Metadata
 from tablefmt.model.scalar_values import encode
 from tablefmt.model.schema import Field, Schema, is_float
@@ -101,6 +102,24 @@ class Rewriting:
             )
             gathered.take({**row, **partition})
         return gathered.added()
+
+    def repartitioned(self, files: pa.Table, prefix: str) -> AddedFiles | None:
+        """Write the live rows of files by the current partitioning (EVO-5).
+
+        Args, returns and raises as `in_order`, with files of any partitions.
+        """
+        schema = self.metadata.schema
+        batches = read_files(self.store, files, schema, schema.fields)
+        # The rows were checked when they were added.
+        under = replace(without_identities(self.metadata), constraints={})
+        return write_data(
+            self.store,
+            self.transaction,
+            pa.RecordBatchReader.from_batches(answer_schema(schema.fields), batches),
+            under,
+            self.stats,
+            prefix=prefix,
+        )
 
     def partition(self, files: pa.Table) -> dict[str, Any]:
         """Return the partition of the files, as columns of ADD-1.

@@ -5,25 +5,23 @@ The class is CLUSTER: rows of one file go to several, so their places are not re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tablefmt.commit.transaction_plan import Staged
-from tablefmt.data.column_bounds import stats_of
-from tablefmt.data.data_writer import write_data
-from tablefmt.data.row_reader import answer_schema, read_files
-from tablefmt.model.identity_columns import without_identities
-from tablefmt.model.log_entry import PARTITIONING, AddedFiles, OperationClass
+from tablefmt.model.log_entry import PARTITIONING, OperationClass
 from tablefmt.operations import alterations
 from tablefmt.operations.alter import alter
 from tablefmt.operations.compact import (
     Progress,
+    RewrittenGroup,
     in_batches,
     partition_columns,
     rewrite_groups,
+    rewriting,
     staged_rewrites,
     still_there,
     target_of,
@@ -50,11 +48,15 @@ TOGETHER = 8
 """Files of a group have at most this many times the target size: its rows go to many partitions."""
 
 
+Rewrite = Callable[[TransactionSnapshot, "tuple[PlannedGroup, ...]"], list[RewrittenGroup]]
+"""Writes the groups of a plan, on any engine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Repartition:
     """A request to rewrite older files."""
 
-    progress: Progress | None = None
+    rewrite: Rewrite
 
     def plan(self, txn: TransactionSnapshot) -> LayoutPlan:
         """Return the plan for a version: every file of an older partitioning is in a group."""
@@ -75,6 +77,25 @@ class Repartition:
         reasons = np.where(older, CODE[OLDER], CODE[CURRENT])
         named = partition_columns(txn.metadata, files)
         return LayoutPlan(txn.version, NAME, target, groups, table.shown(group, reasons, named))
+
+
+def rewrite_here(progress: Progress | None = None) -> Rewrite:
+    """Return a function that rewrites the groups in threads of this process.
+
+    Args:
+        progress: called with the number of finished groups and of all groups.
+    """
+
+    def rewrite(txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...]) -> list[RewrittenGroup]:
+        work = rewriting(txn)
+        return rewrite_groups(
+            txn,
+            [group.files for group in groups],
+            lambda _, files, prefix: work.repartitioned(files, prefix),
+            progress,
+        )
+
+    return rewrite
 
 
 def repartition(
@@ -110,12 +131,7 @@ def repartition(
 def _statement(asked: Repartition, chosen: tuple[PlannedGroup, ...] | None = None) -> Statement:
     def stage(txn: TransactionSnapshot, _: Any) -> Staged:
         groups = asked.plan(txn).groups if chosen is None else still_there(txn, chosen)
-        done = rewrite_groups(
-            txn,
-            [group.files for group in groups],
-            lambda _, files, prefix: _rewritten(txn, files, prefix),
-            asked.progress,
-        )
+        done = asked.rewrite(txn, groups)
         staged = staged_rewrites(txn, OperationClass.CLUSTER, done)
         parameters = {"partitionBy": ", ".join(txn.metadata.partition_names)}
         return replace(
@@ -123,19 +139,3 @@ def _statement(asked: Repartition, chosen: tuple[PlannedGroup, ...] | None = Non
         )
 
     return Statement(name=NAME, stage=stage)
-
-
-def _rewritten(txn: TransactionSnapshot, files: pa.Table, prefix: str) -> AddedFiles | None:
-    """Write the live rows of files by the current partitioning."""
-    schema = txn.metadata.schema
-    batches = read_files(txn.store, files, schema, schema.fields)
-    # The rows were checked when they were added.
-    under = replace(without_identities(txn.metadata), constraints={})
-    return write_data(
-        txn.store,
-        txn.transaction,
-        pa.RecordBatchReader.from_batches(answer_schema(schema.fields), batches),
-        under,
-        stats_of(under),
-        prefix=prefix,
-    )

@@ -509,6 +509,21 @@ def test_compact_and_cluster_say_what_they_would_do_and_do_it(
     assert run("compact", uri, "--where", "length(part) = 1").code == 2
 
 
+def test_repartition_rewrites_older_files() -> None:
+    """EVO-5."""
+    table = evolving(memory())
+    uri, before = str(table.uri), sorted(table.to_arrow()["id"].to_pylist())
+    dry = run("repartition", uri, "--dry-run", "--json").document
+    assert (dry["version"], dry["operation"]) == (table.version, "REPARTITION")
+    done = run("repartition", uri, "--commit-every", "1", "--json").document
+    assert (done["no_op"], done["metrics"]["numRemovedFiles"]) == (False, 5)
+    assert run("repartition", uri, "--json").document["no_op"]
+    assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == before
+    assert {f["partitioned_by"] for f in run("files", uri, "--json").document if
+            "partitioned_by" in f} == set()  # fmt: skip
+    assert run("repartition", uri, "--commit-every", "0").code == 2
+
+
 def test_tags_are_listed(table: tablefmt.Table, uri: str) -> None:
     """TAG-1."""
     assert run("tags", uri, "--json").document == []
@@ -573,6 +588,8 @@ def test_clones_are_made(table: tablefmt.Table, uri: str, tmp_path: Path) -> Non
     done = run("clone", uri, str(tmp_path / "four"), "--deep")
     assert "copied files" in done.out
     assert run("clone", uri, str(tmp_path / "four")).code == 1
+    again = run("clone", uri, str(tmp_path / "four"), "--deep", "--replace", "--json").document
+    assert (again["version"], again["rows"]) == (1, table.refresh().count())
     assert run("clone", uri, str(tmp_path / "five"), "--deep", "--hold").code == 2
     assert run("clone", uri, str(tmp_path / "five"), "--as-of", "99").code == 3
     assert run("clone", uri).code == 2

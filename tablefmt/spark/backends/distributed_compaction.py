@@ -1,11 +1,11 @@
-"""Compaction and clustering by Spark: planned on the driver, run in tasks, committed once.
+"""Rewrites of files by Spark: planned on the driver, run in tasks, committed once.
 
 Each written file is one task. Arrow in the workers reads and writes the files, whatever the
 session's execution backend is. So it works over Spark Connect, too. Tasks are values that travel to
 the workers. They take files and return files, but no rows. Where a clustering moves rows between
 workers, Spark shuffles them as serialized bytes.
 
-Spec: CMP-1 .. CMP-6, ADD-5.
+Spec: CMP-1 .. CMP-6, ADD-5, EVO-5.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tablefmt.data.arrow_scanner import columns_read
 from tablefmt.data.clustering_order import RowOrder, learn_order
 from tablefmt.data.file_rewrite import RANGE_BYTES, Clustering, Rewriting, sample_step
 from tablefmt.expressions.filter_tuples import Filters
-from tablefmt.model.log_entry import AddedFiles, OperationClass
-from tablefmt.operations import cluster, compact
+from tablefmt.model.log_entry import OWN, PARTITIONING, AddedFiles, OperationClass
+from tablefmt.operations import cluster, compact, repartition
 from tablefmt.operations.compact import RewrittenGroup, files_of_groups, rewriting, staged_rewrites
 from tablefmt.operations.compact_plan import PlannedGroup
 from tablefmt.session.measurements import REWRITE
@@ -76,6 +76,19 @@ class CompactTask:
         """
         with _attempt(self.rewriting, group) as prefix:
             return self.rewriting.in_order(self.groups[group], prefix, self.rows_max[group])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepartitionTask:
+    """Rewrites groups of files by the current partitioning."""
+
+    rewriting: Rewriting
+    groups: tuple[pa.Table, ...]
+
+    def write(self, group: int) -> AddedFiles | None:
+        """Return the files written for one group. Raises as `CompactTask.write`."""
+        with _attempt(self.rewriting, group) as prefix:
+            return self.rewriting.repartitioned(self.groups[group], prefix)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,15 +199,31 @@ def compact_groups(
     """
     check_workers(spark)
     rewriting = replace(rewriting, store=for_workers(rewriting.store))
-    task = CompactTask(rewriting, tuple(map(_for_task, groups)), tuple(rows_max))
+    return _group_by_group(
+        spark, CompactTask(rewriting, tuple(map(_for_task, groups)), tuple(rows_max)), "compact"
+    )
 
+
+def repartition_groups(spark: Session, rewriting: Rewriting, groups: Sequence[pa.Table]) -> Added:
+    """Rewrite groups of files by the current partitioning, one task per group.
+
+    Arguments and errors are those of `compact_groups`.
+    """
+    check_workers(spark)
+    rewriting = replace(rewriting, store=for_workers(rewriting.store))
+    task = RepartitionTask(rewriting, tuple(map(_for_task, groups)))
+    return _group_by_group(spark, task, "repartition")
+
+
+def _group_by_group(spark: Session, task: CompactTask | RepartitionTask, label: str) -> Added:
     def work(group: int) -> _Results:
         yield group, described(task.write(group))
 
+    count, rewriting = len(task.groups), task.rewriting
     files = TransactionFiles(rewriting.store, rewriting.transaction)
     with files.removed_on_failure():
-        written = _collected(_tasks(spark, len(groups), work, "compact"))
-        return _by_group(files, written, range(len(groups)))
+        written = _collected(_tasks(spark, count, work, label))
+        return _by_group(files, written, range(count))
 
 
 def cluster_groups(
@@ -324,7 +353,8 @@ def _by_group(
 
 def _for_task(files: pa.Table) -> pa.Table:
     """Return files with the columns that a task needs."""
-    more = [n for n in files.column_names if n == "vector" or n.startswith("nans.")]
+    own = ("vector", PARTITIONING)
+    more = [n for n in files.column_names if n in own or n.startswith(("nans.", OWN))]
     return files.select([*columns_read(files), *more]).combine_chunks()
 
 
@@ -357,6 +387,18 @@ def cluster_by(spark: Session) -> cluster.Rewrite:
         done = _rewritten(groups, added)
         cls = OperationClass.CLUSTER
         return staged_rewrites(txn, cls, done, asked.parameters(txn))
+
+    return rewrite
+
+
+def repartition_by(spark: Session) -> repartition.Rewrite:
+    """Return a function that rewrites files of older partitionings in Spark's tasks."""
+
+    def rewrite(txn: TransactionSnapshot, groups: tuple[PlannedGroup, ...]) -> list[RewrittenGroup]:
+        files = _files(txn, groups)
+        with txn.measured.timed(REWRITE), job_description(spark, _job_step("repartition", files)):
+            added = repartition_groups(spark, rewriting(txn), files) if files else []
+        return _rewritten(groups, added)
 
     return rewrite
 

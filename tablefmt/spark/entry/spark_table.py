@@ -35,7 +35,13 @@ from tablefmt.session.commit_options import CommitKeywords, commit_options
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.staging import newest, newest_snapshot
 from tablefmt.session.statement_scope import AnalyzedCondition, kept_text
-from tablefmt.spark.backends.distributed_compaction import cluster_by, compact_by, files_where
+from tablefmt.spark.backends.backend_choice import check_shared
+from tablefmt.spark.backends.distributed_compaction import (
+    cluster_by,
+    compact_by,
+    files_where,
+    repartition_by,
+)
 from tablefmt.spark.columns.catalog_columns import note
 from tablefmt.spark.columns.row_conditions import (
     analyzed_text,
@@ -455,12 +461,17 @@ class SparkTable:
     def repartition(
         self, *, commit_every: int | None = None, **commit: Unpack[CommitKeywords]
     ) -> Commit:
-        """Rewrite the files of older partitionings by the current one, in this process.
+        """Rewrite the files of older partitionings by the current one, in Spark's tasks.
 
         Arguments and errors as `Table.repartition`.
+
+        Raises:
+            UnsupportedFeatureError: memory://, which the workers cannot read.
         """
-        options = commit_options(commit)
-        return repartition(self.table.context, Repartition(), options, commit_every=commit_every)
+        options, context = commit_options(commit), self.table.context
+        check_shared(context.store)
+        asked = Repartition(repartition_by(self.spark))
+        return repartition(context, asked, options, commit_every=commit_every)
 
     @overload
     def cluster(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
+from tablefmt.errors import UnsupportedFeatureError
+from tests.operations.evolving_table import COLUMNS, Row, counted, plain
 from tests.oracle import assert_agrees
 
 pytestmark = pytest.mark.usefixtures("catalog")
@@ -83,3 +86,48 @@ def test_partition_fields_change_by_sql(spark: Any, tmp_path: Path) -> None:
     finally:
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
         spark.sql("DROP TABLE IF EXISTS evolved_t")
+
+
+def test_tasks_rewrite_files_of_several_partitionings(spark: Any, tmp_path: Path) -> None:
+    """EVO-4, EVO-5: outputs of a compaction keep both; repartition has the current one."""
+    path = str(tmp_path / "t")
+    table = tablefmt.create(path, COLUMNS, partition_by=["region"])
+    rows: list[Row] = []
+    for by in (["region", "days(ts)"], ["days(ts)"], ["bucket(2, id)"], []):
+        for _ in range(2):
+            added = [*plain(range(len(rows), len(rows) + 3)), *plain(range(90, 91), None, 1)]
+            table.append(added)
+            rows += added
+        table.alter.set_partitioning(by)
+    table.append(plain(range(95, 97), "US"))
+    rows += plain(range(95, 97), "US")
+    table.delete("id = 4")
+    rows = [each for each in rows if each["id"] != 4]
+    before = listed(table)
+    on = tablefmt.spark.open(spark, path)
+    assert on.compact("major").metrics["numRemovedFiles"]
+    fresh = tablefmt.open(path)
+    assert counted(fresh.to_arrow().to_pylist()) == counted(rows)
+    assert listed(fresh) == before
+    assert_agrees(fresh)
+    assert on.cluster("id").version == fresh.version + 1
+    fresh = tablefmt.open(path)
+    assert listed(fresh) == before
+    assert counted(fresh.to_arrow().to_pylist()) == counted(rows)
+    assert on.repartition().metrics["numRemovedFiles"]
+    fresh = tablefmt.open(path)
+    assert counted(fresh.to_arrow().to_pylist()) == counted(rows)
+    assert not fresh.context.view.head.metadata.is_evolved
+    assert fresh.verify(deep=True).ok
+    assert on.repartition().no_op
+    in_memory = tablefmt.create(f"memory://evolved-{uuid.uuid4().hex}", COLUMNS)
+    with pytest.raises(UnsupportedFeatureError, match="memory://"):
+        tablefmt.spark.open(spark, in_memory.uri).repartition()
+
+
+def listed(table: tablefmt.Table) -> dict[tuple[Any, ...], int]:
+    """Return the number of live rows of each partition of each partitioning."""
+    return {
+        (each["partitioned_by"], *each["partition"].values()): each["rows"]
+        for each in table.scan().partitions().to_pylist()
+    }
