@@ -7,10 +7,10 @@ table in the place. Spec: CLN-1 .. CLN-5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,16 +24,16 @@ from tablefmt.errors import (
     TablefmtError,
     VersionNotFoundError,
 )
+from tablefmt.imports.clone_copies import CloneCopies, Progress
 from tablefmt.imports.clone_plan import (
     CloneSource,
     cloned_metadata,
-    copied_paths,
     deep_imports,
     shallow_imports,
     staged_clone,
 )
 from tablefmt.imports.clone_replacement import replace_by
-from tablefmt.imports.file_copies import THREADS, FileCopy, copy_files
+from tablefmt.imports.file_copies import THREADS
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.log_entry import Import
@@ -50,11 +50,9 @@ from tablefmt.session.metadata_changes import with_properties
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.table_scan import explain_given_up_version
 from tablefmt.session.transaction_snapshot import TransactionFiles
-from tablefmt.store.import_roots import ImportingStore, folder_of
+from tablefmt.store.import_roots import ImportingStore
 from tablefmt.store.location import Uri, open_store, scheme_of
 from tablefmt.store.object_store import KeyNotFoundError, Store
-
-Progress: TypeAlias = Callable[[int, int], None]
 
 
 class CloneKeywords(TypedDict, total=False):
@@ -223,14 +221,12 @@ class _Work:
         described, target = self.described, self.target
         imports, numbers = deep_imports(described)
         transaction = SYSTEM.nonce()
-        paths = copied_paths(transaction, described.files.num_rows)
         files = TransactionFiles(target, transaction)
         store, version = self.source.store, described.version
+        copies = CloneCopies(store, described, target, transaction, progress)
         with files.removed_on_failure(), explain_given_up_version(store, version):
-            for done in copy_files(_copies(store, described, paths), target):
-                if progress is not None:
-                    progress(done, len(paths))
-        return self._made(transaction, imports, numbers, self.parameters, paths)
+            copies.paths(None if self.table is None else self.table.view.snapshot())
+        return self._made(transaction, imports, numbers, self.parameters, copies)
 
     def _made(
         self,
@@ -238,32 +234,18 @@ class _Work:
         imports: Mapping[int, Import],
         numbers: pa.ChunkedArray,
         parameters: Mapping[str, Any],
-        paths: Sequence[str] | None = None,
+        copies: CloneCopies | None = None,
     ) -> TableContext:
         """Commit the clone. Copies that are certainly not in the table are removed."""
         described, target = self.described, self.target
         with TransactionFiles(target, transaction).discarded_on_failure():
             metadata = with_properties(cloned_metadata(described, imports), self.changed)
+            paths = None if copies is None or self.table is not None else copies.paths(None)
             staged = staged_clone(described, transaction, metadata, numbers, parameters, paths)
         if self.table is None:
             return create_with_files(target, staged)
-        replace_by(self.table, described, staged, numbers, self.measured)
+        replace_by(self.table, described, staged, numbers, copies, self.measured)
         return self.table
-
-
-def _copies(store: Store, described: CloneSource, paths: Sequence[str]) -> Iterator[FileCopy]:
-    files, imports = described.files, described.imports()
-    numbers = described.numbers().to_pylist()
-    columns = [_values(files, name) for name in ("path", "size", "footer", "digest")]
-    for path, size, footer, digest, into, number in zip(*columns, paths, numbers, strict=True):
-        folder = store if number is None else folder_of(store, imports[number].root)
-        yield FileCopy(folder, path, into, size, footer, digest)
-
-
-def _values(files: pa.Table, name: str) -> list[Any]:
-    if name in files.column_names:
-        return list(files[name].to_pylist())
-    return [None] * files.num_rows
 
 
 def _hold(source: TableContext, tag: str, version: int, uri: str) -> None:

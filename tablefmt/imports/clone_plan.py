@@ -6,6 +6,7 @@ of them. Deleted rows are in the same entry. Spec: CLN-1 .. CLN-3.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,6 @@ from tablefmt.commit.transaction_plan import Staged
 from tablefmt.conflict.read_write_sets import own_file
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.expressions.generated_columns import features_for
-from tablefmt.log.object_names import data_folder
 from tablefmt.model.features import IMPORTED
 from tablefmt.model.identity_columns import with_counters
 from tablefmt.model.import_layouts import NUMBER
@@ -44,6 +44,9 @@ FORMAT = "tablefmt"
 
 EXPORT = "export"
 """Property that a shallow clone does not take over: no copy can show files outside its folder."""
+
+COPY = "copy-"
+"""Prefix of the name of the copy of a file that the source's writers wrote."""
 
 FEATURES = ProtocolFeatures((IMPORTED,), (IMPORTED,))
 
@@ -145,10 +148,49 @@ def deep_imports(source: CloneSource) -> tuple[dict[int, Import], pa.ChunkedArra
     return imports, source.numbers()
 
 
-def copied_paths(transaction: str, count: int) -> list[str]:
-    """Return the paths of copies of a number of files."""
-    folder = data_folder(transaction)
-    return [f"{folder}0-{at}.parquet" for at in range(count)]
+def copy_names(source: CloneSource) -> list[str]:
+    """Return the name of the copy of each file. All copies of one file of one table have one name.
+
+    Other programs may change an imported file, so its name says nothing.
+    """
+    table, paths = source.snapshot.table_id, source.files["path"].to_pylist()
+    return [
+        f"{COPY}{hashlib.sha256(f'{table}/{path}'.encode()).hexdigest()[:32]}.parquet"
+        if number is None
+        else f"0-{at}.parquet"
+        for at, (path, number) in enumerate(zip(paths, source.numbers().to_pylist(), strict=True))
+    ]
+
+
+def copies_there(source: CloneSource, names: Sequence[str], table: Snapshot) -> list[str | None]:
+    """Return the path of the copy of each file that the table to replace has; else None (CLN-6).
+
+    Args:
+        source: the version to clone.
+        names: as `copy_names` returns them.
+        table: the newest version of the table.
+    """
+    facts = ("path", "size", "rows", "footer")
+    there = table.files_with({*facts, NUMBER})
+    if NUMBER in there.column_names:
+        own = [n for n, each in table.metadata.imports.items() if not each.root]
+        numbers = there[NUMBER].cast(pa.int64())
+        inside = pc.is_in(numbers, value_set=pa.array(own, pa.int64()))
+        there = there.filter(pc.or_(pc.is_null(numbers), inside))
+    if not there.num_rows:
+        return [None] * len(names)
+    found = pc.replace_substring_regex(there["path"], "^.*/", "")
+    at = pc.index_in(pa.array(names, pa.string()), value_set=found)
+    taken = there.take(pc.fill_null(at, 0))
+    alike = pc.and_(at.is_valid(), pc.starts_with(pa.array(names, pa.string()), COPY))
+    for fact in facts[1:]:
+        ours, theirs = (
+            files[fact] if fact in files.column_names else pa.nulls(len(names), pa.int64())
+            for files in (source.files, taken)
+        )
+        alike = pc.and_(alike, pc.fill_null(pc.equal(ours, theirs), False))
+    paths: list[str | None] = pc.if_else(alike, taken["path"], None).to_pylist()
+    return paths
 
 
 def staged_clone(

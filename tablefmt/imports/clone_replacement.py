@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.expressions.generated_columns import features_for, renumbered_constraints
+from tablefmt.imports.clone_copies import CloneCopies
 from tablefmt.imports.clone_plan import FEATURES, FORMAT, NAME, CloneSource
 from tablefmt.model.identity_columns import continued, renumbered_identities, with_counters
 from tablefmt.model.import_layouts import NUMBER
@@ -96,7 +97,8 @@ def fitted(
     metadata = replace(
         definition,
         schema=schema,
-        partition_by=tuple(ids.get(i, i) for i in definition.partition_by),
+        partition_by=_renumbered(definition.partition_by, ids),
+        partitionings={n: _renumbered(by, ids) for n, by in definition.partitionings.items()},
         properties={
             **renumbered_identities(definition, renumbered),
             **only_tags(table.properties),
@@ -106,6 +108,10 @@ def fitted(
         imports={**table.imports, **moved},
     )
     return Fitted(continued(table, metadata), pc.add(numbers, first), ids)
+
+
+def _renumbered(fields: Sequence[int], ids: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(ids.get(i, i) for i in fields)
 
 
 def _schema(
@@ -168,6 +174,7 @@ def replace_by(
     source: CloneSource,
     staged: Staged,
     numbers: pa.ChunkedArray,
+    copies: CloneCopies | None,
     measured: Measured | None,
 ) -> Commit:
     """Replace all rows and the definition of a table by a clone.
@@ -175,8 +182,9 @@ def replace_by(
     Args:
         table: the table.
         source: the version to clone.
-        staged: the clone as the first entry of a new table. Its copies are there.
+        staged: the clone as the first entry of a new table.
         numbers: the import of each file, or NULL.
+        copies: of the files of a deep clone; None: it is shallow.
         measured: measurement since the work on the table began.
 
     Raises:
@@ -193,6 +201,12 @@ def replace_by(
     def stage(txn: TransactionSnapshot, _: Any) -> Staged:
         fit = fitted(txn.counted_metadata, source, _definition(staged), _imports(staged), numbers)
         add = None if staged.add is None else fit.columns(staged.add)
+        keeps = None
+        if add is not None and copies is not None:
+            # The table may have lost a copy that it had.
+            paths = copies.paths(txn.snapshot)
+            add = AddedFiles({**add.columns, "path": paths})
+            keeps = txn.version if copies.are_shared(paths) else None
         return Staged(
             transaction=txn.transaction,
             operation=Operation(
@@ -207,6 +221,7 @@ def replace_by(
             replacing=Replacing(None),
             metadata=fit.metadata,
             replaces=True,
+            keeps=keeps,
         )
 
     def text(metadata: Metadata) -> tuple[str, ...]:

@@ -45,8 +45,7 @@ TESTED_THROUGH_OTHERS = {
         "duckdb_operators duckdb_types partition_conditions set_assignments"
     ),
     "imports": (
-        "clone_plan clone_replacement delta_log file_copies partition_values "
-        "source source_columns source_description"
+        "clone_plan delta_log file_copies partition_values source source_columns source_description"
     ),
     "inspection": "explained_table",
     "log": "entry_columns entry_json metadata_json",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.imports import clone as clone_module
+from tablefmt.imports import clone_copies, clone_replacement
 from tablefmt.imports.clone import clone, clone_roots
 from tablefmt.operations import create as create_module
 from tablefmt.store.local_store import LocalStore
@@ -30,6 +32,7 @@ from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.testing.faults import Fault, FaultyStore, Killed
 from tests.export.shapes import evolved
 from tests.imports.sources import alike, contents, hive
+from tests.operations.evolving_table import evolving
 from tests.tables import assert_sound, handle, memory, new_table, rows
 
 BOTH = pytest.mark.parametrize("shallow", [True, False])
@@ -246,14 +249,14 @@ def test_a_vacuum_during_a_deep_clone_leaves_no_copy(
 ) -> None:
     """CLN-3, CLN-4."""
     source = evolved(str(tmp_path / "source"))
-    other, inner = tablefmt.open(source.uri), getattr(clone_module, "copy_files")  # noqa: B009
+    other, inner = tablefmt.open(source.uri), getattr(clone_copies, "copy_files")  # noqa: B009
 
     def late(*given: Any) -> Any:
         other.overwrite(other.scan(limit=1))
         other.vacuum(**NOW)
         return inner(*given)
 
-    monkeypatch.setattr(clone_module, "copy_files", late)
+    monkeypatch.setattr(clone_copies, "copy_files", late)
     with pytest.raises(VersionNotFoundError, match=str(source.version)):
         source.clone(tmp_path / "copy", shallow=False)
     assert not list((tmp_path / "copy").rglob("*.parquet"))
@@ -494,6 +497,175 @@ def test_a_clone_is_made_again(tmp_path: Path, shallow: bool) -> None:
     files = {p.name for p in place.rglob("data/**/*.parquet")}
     again.vacuum(**NOW)
     assert {p.name for p in place.rglob("data/**/*.parquet")} <= files
+
+
+def copies(place: Path) -> set[str]:
+    """Return the data files in a folder."""
+    return {str(path.relative_to(place)) for path in place.rglob("data/**/*.parquet")}
+
+
+@pytest.mark.parametrize("over", ["nothing", "other columns"])
+def test_a_deep_clone_made_again_copies_what_is_new(tmp_path: Path, over: str) -> None:
+    """CLN-6: deleted rows, removed files and new ones follow; every version stays readable."""
+    source, place = (
+        new_table(LocalStore(tmp_path / "source"), deleteMode="merge-on-read"),
+        tmp_path / "t",
+    )
+    for number in range(4):
+        source.append(rows(*range(number * 10, number * 10 + 5)))
+    if over == "other columns":
+        tablefmt.create(place, {"id": ["x"], "q": [1.5]})
+    wanted = []
+
+    def again(new: int) -> tablefmt.Table:
+        had = copies(place)
+        made = source.clone(place, shallow=False, replace=True)
+        assert len(copies(place) - had) == new
+        wanted.append((made.version, alike(source.to_arrow())))
+        return reopened(made)
+
+    again(4)
+    again(0)
+    source.delete("id IN (1, 12)")
+    source.append(rows(50))
+    again(1)
+    source.delete("id >= 20 AND id < 30")
+    source.compact("major")
+    made = again(1)
+    # The next clone takes back what was changed in the table, and uses its copies again.
+    made.delete("id = 0")
+    made.update({"p": "'mine'"}, "id = 2")
+    made = again(0)
+    for version, expected in wanted:
+        assert alike(made.to_arrow(version=version)) == expected
+    assert logdump.read(made.uri)["findings"] == []
+    assert made.verify(deep=True).ok
+    if over == "nothing":
+        changes = made.changes(after_version=wanted[0][0]).to_arrow().to_pylist()
+        total = Counter(wanted[0][1])
+        for each in changes:
+            came = each["_change_type"] in ("insert", "update_postimage")
+            total[repr({name: each[name] for name in ("id", "p")})] += 1 if came else -1
+        assert {text: n for text, n in total.items() if n} == Counter(wanted[-1][1])
+    made.vacuum(**NOW)
+    assert alike(reopened(made).to_arrow()) == wanted[-1][1]
+    assert reopened(made).verify(deep=True).ok
+
+
+def test_a_copy_that_the_table_lost_meanwhile_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CLN-6: a compaction and a vacuum come between the copies and the commit."""
+    source, place = new_table(LocalStore(tmp_path / "source")), tmp_path / "t"
+    for number in range(3):
+        source.append(rows(number))
+    made = source.clone(place, shallow=False)
+    real = clone_replacement.replace_by
+
+    def late(*given: Any) -> Any:
+        made.compact("major")
+        made.vacuum(**NOW)
+        return real(*given)
+
+    monkeypatch.setattr(clone_module, "replace_by", late)
+    again = source.clone(place, shallow=False, replace=True)
+    assert alike(reopened(again).to_arrow()) == alike(source.to_arrow())
+    assert reopened(again).verify(deep=True).ok
+
+
+def test_a_vacuum_of_a_copy_before_the_commit_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CLN-6, RET-2: no entry names a copy that was removed."""
+    source, place = new_table(LocalStore(tmp_path / "source")), tmp_path / "t"
+    for number in range(3):
+        source.append(rows(number))
+    made, calls = source.clone(place, shallow=False), []
+    real = clone_copies.CloneCopies.paths
+
+    def late(self: Any, table: Any) -> list[str]:
+        found = real(self, table)
+        calls.append(table)
+        if len(calls) == 2:
+            made.compact("major")
+            made.vacuum(**NOW)
+        return found
+
+    monkeypatch.setattr(clone_copies.CloneCopies, "paths", late)
+    with pytest.raises(VersionNotFoundError):
+        source.clone(place, shallow=False, replace=True)
+    assert alike(reopened(made).to_arrow()) == alike(source.to_arrow())
+    again = source.clone(place, shallow=False, replace=True)
+    assert again.version > made.version
+    assert reopened(again).verify(deep=True).ok
+
+
+@pytest.mark.parametrize("fault", ["kill_before", "refused"])
+def test_a_clone_made_again_that_stops_changes_all_or_no_row(tmp_path: Path, fault: Fault) -> None:
+    """CLN-6: the copies that the table had stay, and a further try is whole."""
+    source = new_table(LocalStore(tmp_path / "source"))
+    source.append(rows(1, 2, 3))
+    first, first_rows = source.version, alike(source.to_arrow())
+    source.append(rows(4))
+    source.delete("id = 2")
+    done = alike(source.to_arrow())
+    for at in range(100):
+        place = tmp_path / f"t{at}"
+        source.clone(place, shallow=False, version=first)
+        faulty = FaultyStore(LocalStore(place), lambda n, v, k, at=at: fault if n == at else None)
+        try:
+            clone(source.context, faulty, shallow=False, replace=True)
+        except (Killed, TablefmtError):
+            pass
+        found = tablefmt.open(place)
+        assert alike(found.to_arrow()) in (done, first_rows), at
+        assert found.verify(deep=True).ok
+        if not faulty.fired:
+            assert (alike(found.to_arrow()), len(copies(place))) == (done, 2)
+            break
+        source.clone(place, shallow=False, replace=True)
+        assert alike(tablefmt.open(place).to_arrow()) == done
+    else:
+        raise AssertionError("the clone never ran without a fault")
+
+
+def test_a_file_that_only_looks_like_a_copy_is_copied(tmp_path: Path) -> None:
+    """CLN-6: the log must say the same length, rows and checksum."""
+    source, place = new_table(LocalStore(tmp_path / "source")), tmp_path / "t"
+    source.append(rows(1))
+    made = source.clone(place, shallow=False)
+    (name,) = copies(place)
+    shown = made.scan().files()["path"][0].as_py()
+    assert shown == name
+    other = new_table(LocalStore(tmp_path / "other"))
+    other.append(rows(1))
+    # Another table with the same rows has other names.
+    assert len(copies(Path(other.clone(place, shallow=False, replace=True).uri))) == 2
+
+
+@BOTH
+def test_clones_of_a_table_of_several_partitionings(tmp_path: Path, shallow: bool) -> None:
+    """EVO-6, CLN-5: in a free place, over the same columns, and over other ones with other ids."""
+    source = evolving(LocalStore(tmp_path / "source"))
+    other = tablefmt.create(
+        tmp_path / "other", "zz INT, id STRING, ts TIMESTAMP", partition_by=["zz", "years(ts)"]
+    )
+    other.append([{"zz": 1, "id": "x"}])
+    expected, listed = alike(source.to_arrow()), source.scan().partitions().to_pylist()
+    for place in ("free", "free", "other"):
+        made = source.clone(tmp_path / place, shallow=shallow, replace=True)
+        again = reopened(made, source.uri) if shallow else reopened(made)
+        assert alike(again.to_arrow()) == expected
+        assert again.scan().partitions().to_pylist() == listed
+        assert again.partition_by == ["days(ts)"]
+        for where in ("region = 'EU'", "ts < TIMESTAMP '2026-01-02 00:00:00+00:00'"):
+            assert alike(again.to_arrow(where=where)) == alike(source.to_arrow(where=where))
+        assert logdump.read(again.uri)["findings"] == []
+    again.delete("id = 2")
+    again.compact("major")
+    again.repartition()
+    assert alike(again.to_arrow()) == alike(source.to_arrow(where="id <> 2"))
+    assert again.verify(deep=True).ok
 
 
 @pytest.mark.parametrize("fault", ["kill_before", "refused"])
