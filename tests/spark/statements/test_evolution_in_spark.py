@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,49 @@ def test_partition_fields_change_by_sql(spark: Any, tmp_path: Path) -> None:
     finally:
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
         spark.sql("DROP TABLE IF EXISTS evolved_t")
+
+
+def stream(spark: Any, path: Path, into: Path, **options: Any) -> None:
+    """Copy what is new in a table to another one."""
+    frame = spark.readStream.format("tablefmt").options(**options).load(str(path))
+    writer = frame.writeStream.format("tablefmt").option("checkpointLocation", f"{into}-state")
+    query = writer.trigger(availableNow=True).start(str(into))
+    query.awaitTermination()
+
+
+@pytest.mark.soak
+def test_streams_go_on_over_changed_partitionings(spark: Any, tmp_path: Path) -> None:
+    """EVO-2, STR: of the source, and of the sink; new rows, and the change feed."""
+    path, copy, feed = (tmp_path / name for name in ("t", "copy", "feed"))
+    table = tablefmt.create(str(path), COLUMNS, partition_by=["region"])
+    target = tablefmt.create(str(copy), COLUMNS, partition_by=["days(ts)"])
+    rows: list[Row] = []
+    number = 0
+    for mine, its in (
+        (["region", "days(ts)"], []),
+        ("days(ts)", ["region"]),
+        (["bucket(2, id)"], ["region", "bucket(3, id)"]),
+        ([], ["truncate(1, region)"]),
+    ):
+        for region, day in (("EU", 0), ("US", 1), (None, 2)):
+            rows += plain(range(number, number + 2), region, day)
+            number += 2
+        table.append(rows[-6:])
+        stream(spark, path, copy, skipChangeCommits="true")
+        assert counted(tablefmt.open(str(copy)).to_arrow().to_pylist()) == counted(rows)
+        if number > 6:
+            table.update({"x": "x + 1"}, f"id IN (1, {number - 1})")
+            table.restore(version=table.version - 1)
+        stream(spark, path, feed, readChangeFeed="true", startingVersion="0")
+        total: Counter[str] = Counter()
+        for each in tablefmt.open(str(feed)).to_arrow().to_pylist():
+            came = each["_change_type"] in ("insert", "update_postimage")
+            (text,) = counted([each])
+            total[text] += 1 if came else -1
+        assert {text: n for text, n in total.items() if n} == counted(rows)
+        table.alter.set_partitioning(mine)
+        target.alter.set_partitioning(its)
+    assert_agrees(tablefmt.open(str(copy)))
 
 
 def test_tasks_rewrite_files_of_several_partitionings(spark: Any, tmp_path: Path) -> None:
