@@ -144,3 +144,44 @@ def test_every_door_keeps_a_table_up_alike(
 
 def read(table: Any, version: int | None) -> list[Any]:
     return wanted([tuple(row.values()) for row in table.to_arrow(version=version).to_pylist()])
+
+
+FORMS = {
+    "name": lambda uri: "`kept by`",
+    "database": lambda uri: "default.`kept by`",
+    "quoted database": lambda uri: "`default`.`kept by`",
+    "catalog": lambda uri: "spark_catalog.default.`kept by`",
+    "path": lambda uri: f"tablefmt.`{uri}`",
+    "single quotes": lambda uri: "'" + uri.replace("'", "\\'") + "'",
+    "double quotes": lambda uri: f'"{uri}"',
+}
+"""The ways to name a table in a statement, by the path of its folder."""
+
+
+def test_statements_take_every_form_of_a_quoted_name_and_path(
+    spark: Any, catalog: None, tmp_path: Path
+) -> None:
+    """VACUUM, OPTIMIZE, DESCRIBE HISTORY, DESCRIBE DETAIL, RESTORE: equal answers."""
+    uri = str(tmp_path / "it's kept. here")
+    tablefmt.create(uri, "id BIGINT, p STRING", partition_by=["p"])
+    table = tablefmt.open(uri)
+    for number in range(4):
+        table.append([{"id": number, "p": "a"}])
+    location = uri.replace("'", "\\'")
+    spark.sql(f"CREATE TABLE `kept by` USING tablefmt LOCATION '{location}'")
+    version = table.refresh().version
+    for name, form in FORMS.items():
+        on = form(uri)
+        rows = spark.sql(f"DESCRIBE HISTORY {on} LIMIT 1").collect()
+        assert [row.version for row in rows] == [version], name
+        detail = spark.sql(f"DESCRIBE DETAIL {on}").first()
+        assert (detail["location"], detail["partitionColumns"]) == (uri, ["p"]), name
+        optimized = spark.sql(f"OPTIMIZE {on} WHERE p = 'a'").first()
+        assert (optimized["path"], optimized["version"]) == (uri, version + 1), name
+        assert spark.sql(f"VACUUM {on} RETAIN 200 HOURS DRY RUN").count() == 0, name
+        restored = spark.sql(f"RESTORE TABLE {on} TO VERSION AS OF 3").first()
+        assert restored["version"] == version + 2, name
+        assert spark.sql("SELECT count(*) FROM `kept by`").first()[0] == 3, name
+        version = spark.sql(f"RESTORE {on} VERSION AS OF 4").first()["version"]
+        assert version == table.refresh().version, name
+    spark.sql("DROP TABLE `kept by`")
