@@ -6,6 +6,7 @@ The code is the same for every execution backend.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tablefmt.commit.transaction_plan import Staged
@@ -17,6 +18,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.expressions.ddl import schema_from
+from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.model.argument_names import check_names
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema, nullable
@@ -24,6 +26,7 @@ from tablefmt.model.times import Time
 from tablefmt.operations.alter import add_features
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import Partitions, check_partitioning, create_by, definition
+from tablefmt.operations.merge_builder import begin_merge
 from tablefmt.operations.overwrite import (
     check_overwritable,
     overwrite_files,
@@ -31,6 +34,7 @@ from tablefmt.operations.overwrite import (
     stage_replace_partitions,
 )
 from tablefmt.operations.save_modes import TO_WRITE, Mode, known_mode
+from tablefmt.session.commit_options import CommitKeywords
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.metadata_changes import merged, redefined, replaced
 from tablefmt.session.statement_scope import AnalyzedCondition
@@ -44,10 +48,16 @@ from tablefmt.spark.backends.backend_choice import backend_for
 from tablefmt.spark.backends.backend_protocol import Destination, session_layout
 from tablefmt.spark.columns.projection import check_frame, incoming, narrowed
 from tablefmt.spark.columns.store_assignment import explained_by, value_misfit
-from tablefmt.spark.entry.delta_settings import default_properties, with_settings
+from tablefmt.spark.entry.delta_settings import (
+    check_replaced_columns,
+    checks_replacement,
+    default_properties,
+    with_settings,
+)
 from tablefmt.spark.entry.spark_session import is_stopped
 from tablefmt.spark.pyspark_objects import DataFrame, Session
 from tablefmt.spark.runtime import failures
+from tablefmt.spark.runtime.failures import statement_errors
 from tablefmt.spark.runtime.spark_jobs import with_batch
 from tablefmt.spark.spark_options import WriteKeywords, WriteOptions, parse_options
 from tablefmt.spark.statements.dml import replaced_by, stage_replace_on_spark
@@ -58,6 +68,8 @@ from tablefmt.spark.statements.execution import (
     rows_of,
 )
 from tablefmt.spark.statements.frame_reads import read_at
+from tablefmt.spark.statements.merge_clauses import merge_of
+from tablefmt.spark.statements.spark_merge import merge_rows
 from tablefmt.store.location import open_store
 from tablefmt.store.object_store import Store
 
@@ -232,6 +244,8 @@ def overwrite_rows(
     """
     check_frame(df)
     spark = df.sparkSession
+    if options.replace_where is not None and not checks_replacement(spark):
+        return _replace_unchecked(context, df, options, options.replace_where)
     options = with_batch(options, spark)
     dynamic = options.dynamic_partitions
     if wanted is None and options.overwrite_schema:
@@ -239,7 +253,12 @@ def overwrite_rows(
 
     def resolved_where(metadata: Metadata) -> tuple[str | None, AnalyzedCondition | None]:
         given = options.replace_where
-        return (None, None) if given is None else replaced_by(given, metadata, spark)
+        if given is None:
+            return None, None
+        where, by_rows = replaced_by(given, metadata, spark)
+        if by_rows is not None:
+            check_replaced_columns(spark, given)
+        return where, by_rows
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         where, by_rows = resolved_where(metadata)
@@ -273,6 +292,21 @@ def overwrite_rows(
 
     rows = rows_of(options, df)
     return execute(context, spark, name, stage, options, rows=rows, text=text, refresh=refresh)
+
+
+def _replace_unchecked(
+    context: TableContext, df: DataFrame, options: WriteOptions, where: str
+) -> Commit:
+    """Replace the rows of a condition by rows that need not match it, with a MERGE."""
+    spark, bare = df.sparkSession, replace(options, replace_where=None)
+
+    def run(asked: MergeStatement, commit: CommitKeywords) -> Commit:
+        with statement_errors():
+            return merge_rows(context, spark, merge_of(spark, asked, df), bare)
+
+    merge = begin_merge(df, "FALSE", "s", "t", options.merge_schema, run, lambda asked: "")
+    merge = merge.when_not_matched_by_source_delete(where)
+    return merge.when_not_matched_insert_all().execute()
 
 
 def _mode(mode: str, options: WriteOptions) -> Mode:

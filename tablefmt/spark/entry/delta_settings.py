@@ -58,11 +58,9 @@ SETTINGS: Mapping[str, Setting] = {
         "set write.txnVersion anew before each write: a write does not change a setting", _true
     ),
     "commitInfo.userMetadata": Setting("every write has the option userMetadata"),
-    "replaceWhere.constraintCheck.enabled": Setting(
-        "delete the rows, then append: new rows always have to match replaceWhere", _false
-    ),
+    "replaceWhere.constraintCheck.enabled": Setting("false: new rows need not match replaceWhere"),
     "replaceWhere.dataColumns.enabled": Setting(
-        "name only partition columns in replaceWhere: a tablefmt table accepts any column", _false
+        "false: replaceWhere takes no other columns than those that partition the table"
     ),
     "dynamicPartitionOverwrite.enabled": Setting(
         "set spark.sql.sources.partitionOverwriteMode to static", _false
@@ -229,6 +227,26 @@ def merges_schemas(spark: Session) -> bool:
     """Return whether the session's settings let writes add columns."""
     icebergs = spark.conf.get(iceberg_settings.MERGE_SCHEMA, None)
     return bool(_flag(spark, "schema.autoMerge.enabled")) or folded(icebergs or "") == "true"
+
+
+def checks_replacement(spark: Session) -> bool:
+    """Return whether new rows have to match replaceWhere."""
+    return _flag(spark, "replaceWhere.constraintCheck.enabled") is not False
+
+
+def check_replaced_columns(spark: Session, where: str) -> None:
+    """Check that the session lets replaceWhere depend on values of rows.
+
+    Raises:
+        UnsupportedFeatureError: it does not.
+    """
+    name = "replaceWhere.dataColumns.enabled"
+    if _flag(spark, name) is False:
+        raise UnsupportedFeatureError(
+            f"{PREFIX}{name} is false, and the condition {where!r:.200} needs other columns than "
+            "those that partition the table; unset it, or name only partition columns",
+            [f"setting:{PREFIX}{name}"],
+        )
 
 
 def may_break_transactions(spark: Session) -> bool:

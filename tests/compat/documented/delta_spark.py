@@ -345,30 +345,32 @@ spark.table("orders").select("id")""",
         """
 spark.conf.set("spark.databricks.delta.replaceWhere.constraintCheck.enabled", False)
 spark.table("updates").write.format("delta").mode("overwrite") \\
-    .option("replaceWhere", "region = 'EU'").save("/data/orders")""",
-        Refused("delete the rows, then append"),
+    .option("replaceWhere", "region = 'EU'").save("/data/orders")
+spark.table("orders")""",
+        [(2, "US", 20.0), (2, "US", 25.0), (4, "US", 40.0), (5, "EU", 50.0)],
     ),
     python(
         "replaceWhere of partitions alone",
         """
 spark.conf.set("spark.databricks.delta.replaceWhere.dataColumns.enabled", False)
-spark.table("updates").write.format("delta").mode("overwrite") \\
-    .option("replaceWhere", "region = 'EU'").save("/data/sales")""",
-        Refused("partition columns"),
+spark.table("updates").where("id = 5").write.format("delta").mode("overwrite") \\
+    .option("replaceWhere", "region = 'EU'").save("/data/sales")
+spark.table("sales")""",
+        [(2, "US", 20.0), (4, "US", 40.0), (5, "EU", 50.0)],
     ),
     python(
         "replaceUsing",
         """
 spark.table("updates").where("id = 5").write.format("delta").mode("overwrite") \\
     .option("replaceUsing", "region").saveAsTable("orders")""",
-        Refused("replaceUsing", absent=True),
+        Refused("replaceUsing"),
     ),
     python(
         "replaceOn",
         """
 spark.table("updates").alias("s").write.format("delta").mode("overwrite") \\
     .option("targetAlias", "t").option("replaceOn", "s.id <=> t.id").saveAsTable("orders")""",
-        Refused("replaceOn", absent=True),
+        Refused("replaceOn"),
     ),
     sql(
         "overwrite of partitions by SQL",

@@ -11,7 +11,11 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.errors import SchemaMismatchError, UnsupportedFeatureError
+from tablefmt.errors import (
+    ConstraintViolationError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from tablefmt.spark.entry import iceberg_settings
 from tablefmt.spark.entry.delta_settings import IDLE, PREFIX, SETTINGS, remark_on
 from tests.spark.looking import place_of, selected
@@ -144,6 +148,27 @@ def test_a_setting_that_would_change_a_write_is_refused_by_name(
         with pytest.raises(UnsupportedFeatureError, match=name):
             write(spark, t)
     assert tablefmt.open(t).version == 1
+
+
+def test_replace_where_goes_by_the_settings_of_delta(spark: Any, t: str, conf: Any) -> None:
+    """Rows that do not match; conditions on columns that do not partition the table."""
+    rows = spark.sql("SELECT * FROM VALUES (2L, 'b'), (3L, 'c') AS s (id, p)")
+    writer = rows.write.format("tablefmt").mode("overwrite")
+    with pytest.raises(ConstraintViolationError):
+        writer.option("replaceWhere", "id = 2").save(t)
+    conf("replaceWhere.constraintCheck.enabled", "false")
+    writer.option("replaceWhere", "id = 1").save(t)
+    assert selected(spark, "SELECT * FROM t") == [(2, "b"), (3, "c")]
+    spark.sql("INSERT INTO t REPLACE WHERE id = 3 SELECT 4L, 'd'")
+    tablefmt.spark.open(spark, t).overwrite(frame(spark, 5), where="id = 4")
+    assert selected(spark, "SELECT id FROM t") == [(2,), (5,)]
+    conf("replaceWhere.constraintCheck.enabled", "true")
+    conf("replaceWhere.dataColumns.enabled", "false")
+    with pytest.raises(UnsupportedFeatureError, match=r"dataColumns\.enabled is false.*'id = 2'"):
+        frame(spark, 2).write.format("tablefmt").mode("overwrite").option(
+            "replaceWhere", "id = 2"
+        ).save(t)
+    assert selected(spark, "SELECT id FROM t") == [(2,), (5,)]
 
 
 @pytest.mark.parametrize("name", sorted(iceberg_settings.REFUSED))
