@@ -251,17 +251,8 @@ def overwrite_rows(
     if wanted is None and options.overwrite_schema:
         add_features(context, _evolved(context.view.head.metadata, df, options, partition_by))
 
-    def resolved_where(metadata: Metadata) -> tuple[str | None, AnalyzedCondition | None]:
-        given = options.replace_where
-        if given is None:
-            return None, None
-        where, by_rows = replaced_by(given, metadata, spark)
-        if by_rows is not None:
-            check_replaced_columns(spark, given)
-        return where, by_rows
-
     def text(metadata: Metadata) -> tuple[str, ...]:
-        where, by_rows = resolved_where(metadata)
+        where, by_rows = _where(options, metadata, spark)
         if by_rows is None and not (dynamic and replaces_by_rows(metadata)):
             check_overwritable(metadata, where, dynamic)
         else:
@@ -269,7 +260,7 @@ def overwrite_rows(
         return ()
 
     def stage(txn: TransactionSnapshot) -> Staged:
-        where, by_rows = resolved_where(txn.metadata)
+        where, by_rows = _where(options, txn.metadata, spark)
         if wanted is not None:
             txn.target = redefined(txn.counted_metadata, wanted)
         else:
@@ -292,6 +283,23 @@ def overwrite_rows(
 
     rows = rows_of(options, df)
     return execute(context, spark, name, stage, options, rows=rows, text=text, refresh=refresh)
+
+
+def _where(
+    options: WriteOptions, metadata: Metadata, spark: Session
+) -> tuple[str | None, AnalyzedCondition | None]:
+    """Return replaceWhere as `replaced_by` does.
+
+    Raises:
+        UnsupportedFeatureError: the session does not allow a condition on rows.
+    """
+    given = options.replace_where
+    if given is None:
+        return None, None
+    where, by_rows = replaced_by(given, metadata, spark)
+    if by_rows is not None:
+        check_replaced_columns(spark, given)
+    return where, by_rows
 
 
 def _replace_unchecked(
