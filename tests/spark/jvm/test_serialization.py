@@ -48,7 +48,18 @@ def test_compiled_classes_have_their_serialization_methods_as_java_looks_for_the
         for method in each.getDeclaredMethods()
         if method.getName().rstrip("$") in HOOKS
     }
-    assert found == {("tablefmt.SparkExpressions$Constant", "writeReplace"): False}
+    assert found == {
+        ("tablefmt.DirectFiles", "writeReplace"): False,
+        ("tablefmt.SparkExpressions$Constant", "writeReplace"): False,
+    }
+
+
+def test_tasks_get_the_commit_protocol_of_spark(spark: Any) -> None:
+    """Decision 0061: no class of ours is sent with a write that renames nothing."""
+    protocol = java_classes.new_instance(spark, "DirectFiles", "job", "/folder")
+    sent = bytes(spark._jvm.org.apache.spark.util.Utils.serialize(protocol))
+    assert b"org.apache.spark.sql.execution.streaming.ManifestFileCommitProtocol" in sent
+    assert re.findall(rb"\btablefmt\.\w+", sent) == []
 
 
 def condition_of(frame: Any) -> Any:
