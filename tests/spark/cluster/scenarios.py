@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,51 @@ def slow_attempt(spark: Any, uri: str) -> dict[str, Any]:
     commit = tablefmt.spark.write(frame, uri, partition_by=["p"])
     won = time.monotonic() - started < 110
     return {"won": won, **content(uri), "said": dict(commit.metrics)}
+
+
+TASKS = 200
+
+
+def slow_identity(spark: Any, uri: str) -> dict[str, Any]:
+    """Two appends of 200 tasks at once, where attempts hang after all their rows; others win."""
+
+    def hanging(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        from pyspark import TaskContext
+
+        yield from batches
+        context = TaskContext.get()
+        if context.partitionId() == 7 and context.attemptNumber() == 0:
+            time.sleep(120)
+
+    tablefmt.create(uri, "id BIGINT GENERATED ALWAYS AS IDENTITY, v BIGINT")
+    parts = [
+        spark.range(n * ROWS, (n + 1) * ROWS, 1, TASKS)
+        .withColumnRenamed("id", "v")
+        .mapInArrow(hanging, "v long")
+        for n in range(2)
+    ]
+    started = time.monotonic()
+    writes: list[Callable[[], Any]] = [
+        lambda: tablefmt.spark.open(spark, uri).append(parts[0]),
+        lambda: parts[1].write.format("tablefmt").mode("append").save(uri),
+    ]
+    with ThreadPoolExecutor() as threads:
+        for done in [threads.submit(write) for write in writes]:
+            done.result()
+    table = tablefmt.open(uri)
+    rows, files = table.to_arrow(), table.scan().files()
+    named = {f"{uri}/{path}" for path in files["path"].to_pylist()}
+    return {
+        "won": time.monotonic() - started < 110,
+        "rows": rows.num_rows,
+        "files": files.num_rows,
+        "values": len(set(rows["v"].to_pylist())),
+        "ids": len(set(rows["id"].to_pylist())),
+        "least": min(rows["id"].to_pylist()),
+        "strays": sorted(set(data_files(uri)) - named),
+    }
 
 
 def four_files(spark: Any, uri: str, **properties: Any) -> Any:
@@ -236,6 +282,7 @@ SCENARIOS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
     for f in (
         killed_merge,
         slow_attempt,
+        slow_identity,
         slow_merge,
         slow_delete,
         stopped_session,

@@ -97,7 +97,7 @@ def test_two_processes_that_make_the_same_table_both_have_their_rows_in_it(
 @pytest.fixture(scope="module")
 def speculated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the answers of one application on two hosts whose slow attempts all lose."""
-    names = ("slow_attempt", "slow_merge", "slow_delete")
+    names = ("slow_attempt", "slow_merge", "slow_delete", "slow_identity")
     folder = tmp_path_factory.mktemp("speculated")
     with standalone(folder / "work") as cluster:
         return answers(start(cluster.url, folder, *names))
@@ -109,6 +109,22 @@ def test_a_speculative_attempt_that_wins_leaves_one_copy(speculated: dict[str, A
     said = found.pop("said")
     assert found == {"won": True, "rows": 20_000, "one_copy_each": True, "no_leftovers": True}
     assert said["numFiles"] == 12
+
+
+@pytest.mark.soak
+def test_two_writes_of_200_tasks_whose_slow_attempts_lose_give_no_number_twice(
+    speculated: dict[str, Any],
+) -> None:
+    """IDN-2: each attempt of a task has numbers of its own."""
+    assert speculated["slow_identity"] == {
+        "won": True,
+        "rows": 40_000,
+        "files": 400,
+        "values": 40_000,
+        "ids": 40_000,
+        "least": 1,
+        "strays": [],
+    }
 
 
 CHANGED = {"won": True, "same_rows": True, "strays": [], "missing": []}
