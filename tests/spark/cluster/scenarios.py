@@ -95,6 +95,7 @@ def slow_identity(spark: Any, uri: str) -> dict[str, Any]:
         if context.partitionId() == 7 and context.attemptNumber() == 0:
             time.sleep(120)
 
+    tablefmt.spark.register(spark)
     tablefmt.create(uri, "id BIGINT GENERATED ALWAYS AS IDENTITY, v BIGINT")
     parts = [
         spark.range(n * ROWS, (n + 1) * ROWS, 1, TASKS)
