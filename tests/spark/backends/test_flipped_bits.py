@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tablefmt
+import tablefmt.spark
 from tablefmt.commit import driver
 from tablefmt.errors import TablefmtError
 from tests.spark.conftest import UseBackend
@@ -141,6 +142,7 @@ def test_no_flipped_bit_is_silent_in_spark(
     spark: Any, use_backend: UseBackend, table: tablefmt.Table, first_seed: int
 ) -> None:
     """ENT-1, CKP-3, HIS-1, DEL-2, DAT-5: files are read natively."""
+    tablefmt.spark.register(spark)
     use_backend("native")
 
     def by_spark() -> Rows:
