@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -144,10 +146,17 @@ def test_no_flipped_bit_is_silent_in_spark(
     """ENT-1, CKP-3, HIS-1, DEL-2, DAT-5: files are read natively."""
     tablefmt.spark.register(spark)
     use_backend("native")
+    numbers = itertools.count()
 
     def by_spark() -> Rows:
-        frame = spark.read.format("tablefmt").load(table.uri)
-        return ordered([row.asDict() for row in frame.collect()])
+        # A session keeps what it read of an address, so each read has an address of its own.
+        place = Path(f"{table.uri}-{next(numbers)}")
+        shutil.copytree(table.uri, place)
+        try:
+            frame = spark.read.format("tablefmt").load(str(place))
+            return ordered([row.asDict() for row in frame.collect()])
+        finally:
+            shutil.rmtree(place)
 
     soak(table, first_seed, {"Spark": (by_spark, by_arrow(table))})
 
