@@ -100,7 +100,8 @@ def soak(table: tablefmt.Table, seed: int, reads: dict[str, tuple[Read, Rows]]) 
     assert silent == []
     for backend in reads:
         if backend != "Arrow, older":
-            assert outcomes["Parquet", backend, "error"] > FLIPS // 2
+            # A native scan does not read every byte of a footer.
+            assert outcomes["Parquet", backend, "error"] > FLIPS // 5
             assert outcomes["entry", backend, "error"] > 0
 
 
