@@ -125,11 +125,17 @@ class Job:
         found = self.open(below).to_arrow(version=version).to_pydict()
         assert sorted(zip(*found.values(), strict=True)) == expected
 
-    def sound(self, below: str) -> None:
-        """Check that the table is sound, and that nothing else is in its folder."""
-        table = self.open(below)
-        report = table.verify(deep=True)
-        assert (report.findings, report.unnamed) == ((), ()), report
+    def sound(self, below: str, late: int = 0) -> None:
+        """Check that the table is sound, and that nothing else is in its folder.
+
+        Args:
+            below: what follows the root in the table's address.
+            late: at most so many files of copies of slow tasks may be left to vacuum. Such a copy
+                may still write when the transaction ends.
+        """
+        report = self.open(below).verify(deep=True)
+        assert report.findings == (), report
+        assert sum(one.files for one in report.unnamed) <= late, report
 
 
 def life(job: Job) -> None:
@@ -197,7 +203,7 @@ def faults(job: Job) -> None:
         marks = Counter(path.name.partition("-")[0] for path in folder.iterdir())
         assert all(marks[str(task)] >= 2 for task in ([2] if slow else [0, 1])), marks
         job.check(below, made(*range(4000)))
-        job.sound(below)
+        job.sound(below, late=(3 if partition_by else 1) if slow else 0)
 
 
 def failed(job: Job) -> None:
