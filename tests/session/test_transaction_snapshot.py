@@ -103,7 +103,7 @@ def test_a_store_that_refuses_a_file_rejects_the_commit_and_may_refuse_to_delete
 
 
 def calls_delete(path: Path) -> bool:
-    """Whether the module calls a method of this name, its text in messages and docs aside."""
+    """Return true if the module calls a method `delete`; its texts and docs do not count."""
     return any(
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
