@@ -30,7 +30,7 @@ from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.folding import fold
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.snapshot.segments import joined
+from tablefmt.snapshot.segments import find_files, joined
 from tablefmt.snapshot.table_state import Snapshot
 
 
@@ -158,7 +158,8 @@ def _with_earlier(
     """
     totals = view.totals_at(before)
     ids = ids[ids < totals.next_id]
-    ids = np.setdiff1d(ids, np.concatenate([ids[:0], *(ids[at] for _, _, at in history.find(ids))]))
+    found = find_files(history.segments, ids)
+    ids = np.setdiff1d(ids, np.concatenate([ids[:0], *(ids[at] for _, _, at in found)]))
     if not len(ids):
         return history
     earlier = view.files_at(before)

@@ -104,17 +104,16 @@ def difference(view: LogView, base: int, version: int) -> Difference:
     if was is None:
         return from_nothing(now)
 
-    def compare() -> Difference:
+    def compare(was: Snapshot, now: Snapshot) -> Difference:
         between = _Between(was.history, now.history, base, version)
         return between.difference(was.metadata, now.metadata)
 
-    return was.source.healed(base, lambda: now.source.healed(version, compare))
+    return was.read(lambda one: now.read(lambda other: compare(one, other)))
 
 
 def from_nothing(now: Snapshot) -> Difference:
     """Return the difference between nothing and a snapshot."""
-    version = now.version
-    return now.source.healed(version, lambda: _from_nothing(now.history, now.metadata, version))
+    return now.read(lambda one: _from_nothing(one.history, one.metadata, one.version))
 
 
 def _from_nothing(history: FileHistory, metadata: Metadata, version: int) -> Difference:

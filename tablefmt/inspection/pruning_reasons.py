@@ -129,9 +129,7 @@ def pruning_report(scan: Scan, file: int | str | None = None) -> PruningReport:
     """
     snapshot, predicate = scan.snapshot, scan.predicate
     conditional = scan.selection.rows is not None or predicate is not None
-    decided = snapshot.source.healed(
-        snapshot.version, lambda: _decided(snapshot, predicate, conditional)
-    )
+    decided = snapshot.read(lambda one: _decided(one, predicate, conditional))
     files = decided.sort_by("id")
     if file is not None:
         files = files.filter(pc.equal(files["id" if isinstance(file, int) else "path"], file))

@@ -23,7 +23,7 @@ from tablefmt.model.tags import HOLD, Tag, tags_of
 from tablefmt.model.times import MICROS_MAX, show_time
 from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.table_context import TableContext
-from tablefmt.snapshot.segments import NEVER
+from tablefmt.snapshot.segments import NEVER, find_files
 
 _TIME = pa.timestamp("us", "UTC")
 
@@ -262,7 +262,7 @@ def _tag_text(name: str, tag: Tag) -> str:
 def _path_of(plan: VacuumPlan, file: int) -> str:
     """Return the path of the file with this id. Raises InvalidArgumentError."""
     history = plan.view.snapshot().history
-    for segment, places, _ in history.find(np.array([file], np.int64)):
+    for segment, places, _ in find_files(history.segments, np.array([file], np.int64)):
         return str(history.segments[segment].files.take(places, ["path"])["path"][0].as_py())
     raise _unknown(file)
 

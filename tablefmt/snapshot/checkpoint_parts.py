@@ -557,7 +557,9 @@ class StoredDeltas(Deltas):
     @cached_property
     def takes(self) -> NDArray[np.bool_]:
         """Return the mask, as the base class: all rows are deleted."""
-        return np.ones(self._columns.num_rows, bool)
+        takes = np.ones(self._columns.num_rows, bool)
+        takes.setflags(write=False)
+        return takes
 
     @cached_property
     def maps(self) -> pa.Table:

@@ -46,6 +46,10 @@ class Deltas:
     unions: Unions = field(default_factory=dict, compare=False, repr=False)
     """Cached unions, for this or another state of the same history."""
 
+    def __post_init__(self) -> None:
+        for array in (self.file, self.version, self.rows, self.takes):
+            array.setflags(write=False)
+
     def __len__(self) -> int:
         return len(self.file)
 

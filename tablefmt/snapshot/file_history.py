@@ -8,7 +8,7 @@ There is no Python object per file. Spec: ADD-1 .. ADD-3, ADD-9, RPL-2, RPL-3, D
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,9 +28,9 @@ from tablefmt.snapshot.segments import (
     FileColumns,
     HeldColumns,
     Mask,
-    Places,
     Segment,
     compacted,
+    find_files,
 )
 
 
@@ -72,11 +72,15 @@ class FileHistory:
     checkpoint: str = ""
     """Name of the root that the files were first read from; "" if there is none."""
 
+    def __post_init__(self) -> None:
+        for segment in self.segments:
+            segment.sealed()
+
     def __len__(self) -> int:
         return sum(map(len, self.segments))
 
     def __contains__(self, file: int) -> bool:
-        return any(True for _ in self.find(np.array([file], np.int64)))
+        return any(True for _ in find_files(self.segments, np.array([file], np.int64)))
 
     @property
     def is_held(self) -> bool:
@@ -97,30 +101,10 @@ class FileHistory:
         """Return rows, bytes and deleted rows at `version`, as in `Totals`."""
         return self.rows, self.bytes, self.deleted
 
-    def find(
-        self, ids: NDArray[np.int64], before: int | None = None
-    ) -> Iterator[tuple[int, Places, Places]]:
-        """Yield the places of files with these ids, by manifest segment.
-
-        Args:
-            ids: any, known or not.
-            before: ignore ids from here on.
-
-        Yields:
-            The number of a segment that has any, places in it, and places in `ids`.
-        """
-        for at, segment in enumerate(self.segments):
-            places, lines = segment.files.find(ids)
-            if before is not None:
-                inside = ids[lines] < before
-                places, lines = places[inside], lines[inside]
-            if len(lines):
-                yield at, places, lines
-
     def marked(self, ids: NDArray[np.int64]) -> list[Mask]:
         """Return a mask per manifest segment, of the files of these ids."""
         masks = [np.zeros(len(segment), bool) for segment in self.segments]
-        for at, places, _ in self.find(ids):
+        for at, places, _ in find_files(self.segments, ids):
             masks[at][places] = True
         return masks
 
@@ -136,7 +120,7 @@ class FileHistory:
         return int(segment.removed[place])
 
     def _place(self, file: int) -> tuple[Segment, int]:
-        for at, places, _ in self.find(np.array([file], np.int64)):
+        for at, places, _ in find_files(self.segments, np.array([file], np.int64)):
             return self.segments[at], int(places[0])
         raise KeyError(file)
 

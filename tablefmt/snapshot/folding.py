@@ -44,7 +44,7 @@ from tablefmt.snapshot.file_columns import (
     with_written,
 )
 from tablefmt.snapshot.file_history import FileHistory
-from tablefmt.snapshot.segments import NEVER, SEGMENT_FILES, Segment, joined
+from tablefmt.snapshot.segments import NEVER, SEGMENT_FILES, Segment, find_files, joined
 
 
 def fold(
@@ -112,6 +112,7 @@ class _Folding:
                 last += 1
             self._run(entries[first:last])
             first = last
+        self._own.clear()  # The arrays now belong to an immutable history.
         return replace(
             self._before,
             version=self._version,
@@ -265,8 +266,8 @@ class _Folding:
             deltas[-2:] = [Deltas.joined(deltas[-2:])]
 
     def _find(self, ids: NDArray[np.int64], before: int) -> Iterable[Any]:
-        """Return `FileHistory.find` among the current files."""
-        return FileHistory(segments=tuple(self._segments)).find(ids, before)
+        """Return `find_files` among the current files."""
+        return find_files(self._segments, ids, before)
 
     def _remove(self, entry: Entry) -> None:
         removed = np.asarray(entry.remove, np.int64)

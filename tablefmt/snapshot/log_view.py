@@ -25,7 +25,7 @@ from tablefmt.snapshot.folding import MaterializedFiles
 from tablefmt.snapshot.head import Head, advance, dropped, first_head, same_table, skip_to
 from tablefmt.snapshot.head_freshness import HeadFreshness
 from tablefmt.snapshot.log_opening import check_not_ended, open_view, put_hint_right
-from tablefmt.snapshot.table_state import FileSource, Snapshot
+from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.snapshot.version_history import SkippedEntries, Timeline, Versions
 from tablefmt.store.clocks import Moment
 from tablefmt.store.forks import renew_after_fork
@@ -392,7 +392,8 @@ class LogView:
             time_version=self.time_version_at(version),
             metadata=self.metadata_at(version),
             sums=self.totals_at(version),
-            source=FileSource(self._checked(self.files_at(version)), self.instead),
+            history=self._checked(self.files_at(version)),
+            elsewhere=self.instead,
         )
 
     def files_at(self, version: int) -> FileHistory:
@@ -441,6 +442,7 @@ class LogView:
         return self._checked(self.files_at(version))
 
     def _stand_elsewhere(self, lost: LostCheckpointError, version: int) -> None:
+        self._snapshot = None
         if names_part(self._files.history, lost.key):
             base = self._standing.another(self.store, lost, version)
             with self._lock:

@@ -145,6 +145,10 @@ class HeldColumns(FileColumns):
     held: pa.Table
     """All columns, one chunk each."""
 
+    def __post_init__(self) -> None:
+        self.ids.setflags(write=False)
+        self.added.setflags(write=False)
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -306,6 +310,12 @@ class Segment:
         """Return True if all of it is in memory."""
         return isinstance(self.files, HeldColumns)
 
+    def sealed(self) -> None:
+        """Make the arrays beside the columns read-only."""
+        self.removed.setflags(write=False)
+        if self.deleted is not None:
+            self.deleted.setflags(write=False)
+
     def writable(self, deltas: Sequence[Deltas], version: int) -> Segment:
         """Return the segment with its own copies of the arrays beside the columns.
 
@@ -356,6 +366,28 @@ class Segment:
         columns = self.files.take(at, ["id", "added", *names])
         ids, added = (columns[name].to_numpy() for name in ("id", "added"))
         return HeldColumns(ids, added, columns.drop_columns(["id", "added"]))
+
+
+def find_files(
+    segments: Sequence[Segment], ids: NDArray[np.int64], before: int | None = None
+) -> Iterator[tuple[int, Places, Places]]:
+    """Yield the places of files with these ids, by manifest segment.
+
+    Args:
+        segments: where to look.
+        ids: any, known or not.
+        before: ignore ids from here on.
+
+    Yields:
+        The number of a segment that has any, places in it, and places in `ids`.
+    """
+    for at, segment in enumerate(segments):
+        places, lines = segment.files.find(ids)
+        if before is not None:
+            inside = ids[lines] < before
+            places, lines = places[inside], lines[inside]
+        if len(lines):
+            yield at, places, lines
 
 
 def passing(

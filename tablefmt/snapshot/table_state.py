@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from tablefmt.errors import LostCheckpointError
 from tablefmt.expressions.file_pruning import may_match, partition_match
 from tablefmt.expressions.implied_conditions import implied
 from tablefmt.expressions.predicate import Predicate, fields
+from tablefmt.model.cached_property import cached_property
 from tablefmt.model.import_layouts import NUMBER, with_layouts
 from tablefmt.model.log_entry import PARTITIONING, Metadata, Totals
 from tablefmt.model.schema import Schema
@@ -39,38 +40,13 @@ logger = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
 
 
-@dataclass(slots=True, eq=False)
-class FileSource:
-    """File history that snapshots of one version read, with the live files once they are read.
-
-    It changes: a checkpoint that turns out to be damaged is replaced, and the live files are kept.
-    Neither changes what a snapshot answers.
-    """
-
-    history: FileHistory
-    """File history that includes the version, and perhaps earlier and later ones."""
-    instead: Callable[[LostCheckpointError, int], FileHistory] | None = None
-    """Function that returns the files of a version from elsewhere if a checkpoint is damaged."""
-    live: pa.Table | None = None
-    """All live files; None: not read yet."""
-
-    def healed(self, version: int, work: Callable[[], _Value]) -> _Value:
-        """Run work that reads the files; run it again on other sources if a checkpoint is lost."""
-        try:
-            with blamed(self.history):
-                return work()
-        except LostCheckpointError as lost:
-            if self.instead is None:
-                raise
-            logger.warning("reading files from another source: %s", lost)
-            # The same files: nobody can tell but by what it costs.
-            self.history = self.instead(lost, version)
-            return self.healed(version, work)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
-    """State at `version`: metadata, and the live files as Arrow columns. Never changed."""
+    """State at `version`: metadata, and the live files as Arrow columns. Immutable.
+
+    Columns of files are read from a checkpoint on demand. If its part turns out to be damaged, the
+    read goes to another snapshot of the same version, from other sources (`read`).
+    """
 
     table_id: str
     version: int
@@ -80,13 +56,26 @@ class Snapshot:
     metadata: Metadata
     sums: Totals
     """Table statistics of the version."""
-    source: FileSource = field(compare=False, repr=False)
-    """File source. It is not part of the value: it may change."""
+    history: FileHistory = field(compare=False, repr=False)
+    """Files of this version, and perhaps of earlier and later ones."""
+    elsewhere: Callable[[LostCheckpointError, int], FileHistory] | None = field(
+        default=None, compare=False, repr=False
+    )
+    """Function that returns the files of a version without a damaged checkpoint; None: fail."""
 
-    @property
-    def history(self) -> FileHistory:
-        """Return the file history of this version, and perhaps of others."""
-        return self.source.history
+    def read(self, work: Callable[[Snapshot], _Value]) -> _Value:
+        """Run work that reads the files of the snapshot that it gets: this one, or an equal one.
+
+        The work is run again if a checkpoint is lost.
+        """
+        try:
+            with blamed(self.history):
+                return work(self)
+        except LostCheckpointError as lost:
+            if self.elsewhere is None:
+                raise
+            logger.warning("reading files from another source: %s", lost)
+            return replace(self, history=self.elsewhere(lost, self.version)).read(work)
 
     @property
     def schema(self) -> Schema:
@@ -112,9 +101,7 @@ class Snapshot:
         if len(self.deltas) == 0:
             return BitMap64()
         at = self.version if version is None else version
-        return self._healed(
-            lambda: self.deltas.union(file, self.history.rows_of(file), at),
-        )
+        return self.read(lambda one: one.deltas.union(file, one.history.rows_of(file), at))
 
     def with_vectors(self, files: pa.Table, version: int | None = None) -> pa.Table:
         """Return `deletes.with_vectors` of files of this snapshot.
@@ -124,18 +111,16 @@ class Snapshot:
             version: a version up to this one, by default this one.
         """
         at = self.version if version is None else version
-        return self._healed(lambda: with_vectors(files, self.deltas, at))
+        return self.read(lambda one: with_vectors(files, one.deltas, at))
 
-    @property
+    @cached_property
     def files(self) -> pa.Table:
         """Return the live files in the order of their ids.
 
         Columns have ADD-1's names. Additional columns are `id`, `added` (the version that added the
         file) and `deleted` (the number of deleted rows).
         """
-        if self.source.live is None:
-            self.source.live = self._all(None)
-        return self.source.live
+        return self._all(None)
 
     @property
     def totals(self) -> tuple[int, int, int]:
@@ -157,21 +142,23 @@ class Snapshot:
 
         wanted = implied(predicate, self.metadata)
         chosen = None if names is None else frozenset(names)
-        return self._select(lambda segment: self.survivors(segment, wanted), chosen, wanted)
+        return self.read(
+            lambda one: one._chosen(lambda each: one.survivors(each, wanted), chosen, wanted)
+        )
 
     def ids_matching(self, predicate: Predicate) -> NDArray[np.int64]:
         """Return the ids of these files, ascending. This reads only the columns that decide."""
         wanted = implied(predicate, self.metadata)
 
-        def ids() -> NDArray[np.int64]:
+        def ids(one: Snapshot) -> NDArray[np.int64]:
             chosen = [np.zeros(0, np.int64)]
-            for segment in self.candidates(wanted):
-                mask = self.survivors(segment, wanted)
+            for segment in one.candidates(wanted):
+                mask = one.survivors(segment, wanted)
                 if mask.any():
                     chosen.append(segment.files.ids[mask])
             return np.sort(np.concatenate(chosen))
 
-        return self._healed(ids)
+        return self.read(ids)
 
     def candidates(self, predicate: Predicate | None) -> Iterable[Segment]:
         """Return the segments whose summaries do not exclude a matching row."""
@@ -197,14 +184,14 @@ class Snapshot:
     def partitionings(self) -> frozenset[int]:
         """Return the numbers of the partitionings of live files (EVO-1)."""
 
-        def numbers() -> frozenset[int]:
+        def numbers(one: Snapshot) -> frozenset[int]:
             found: set[int] = set()
-            for segment in self.history.segments:
+            for segment in one.history.segments:
                 known = numbers_of(segment.files.columns([PARTITIONING]), len(segment))
                 found.update(np.unique(known[segment.live(self.version)]).tolist())
             return frozenset(found)
 
-        return self._healed(numbers)
+        return self.read(numbers)
 
     def files_with(self, names: Collection[str]) -> pa.Table:
         """Return `files` with only some ADD-1 columns, partition values, `id`, `added` and
@@ -230,7 +217,7 @@ class Snapshot:
             columns = typed_bounds(segment.files.of_fields(fields(predicate)), self.schema.fields)
             return live & partition_match(predicate, columns, self.partition_ids)
 
-        return self._select(covered)
+        return self.read(lambda one: one._chosen(covered))
 
     def of_ids(self, ids: NDArray[np.int64]) -> pa.Table:
         """Return the live files of these ids, in the order of ids. Other ids are ignored."""
@@ -240,22 +227,19 @@ class Snapshot:
             mask[segment.files.find(ids)[0]] = True
             return mask & segment.live(self.version)
 
-        return self._select(marked)
-
-    def _healed(self, work: Callable[[], _Value]) -> _Value:
-        return self.source.healed(self.version, work)
+        return self.read(lambda one: one._chosen(marked))
 
     def _all(self, names: frozenset[str] | None) -> pa.Table:
         """Return all live files, with all columns or some of them."""
 
-        def complete() -> pa.Table:
-            files = self._chosen(lambda segment: segment.live(self.version), names)
-            check_complete(files, self.sums, self.history)
+        def complete(one: Snapshot) -> pa.Table:
+            files = one._chosen(lambda segment: segment.live(self.version), names)
+            check_complete(files, self.sums, one.history)
             return files
 
-        return self._healed(complete)
+        return self.read(complete)
 
-    def _select(
+    def _chosen(
         self,
         choose: Callable[[Segment], Mask],
         names: frozenset[str] | None = None,
@@ -265,14 +249,6 @@ class Snapshot:
 
         Segments whose summaries exclude a row for which `predicate` is true are left out.
         """
-        return self._healed(lambda: self._chosen(choose, names, predicate))
-
-    def _chosen(
-        self,
-        choose: Callable[[Segment], Mask],
-        names: frozenset[str] | None,
-        predicate: Predicate | None = None,
-    ) -> pa.Table:
         marked = [(segment, choose(segment)) for segment in self.candidates(predicate)]
         chosen = [
             segment.only(mask, self._known(segment, names))

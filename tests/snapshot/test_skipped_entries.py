@@ -14,7 +14,6 @@ from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import Operation, OperationClass, Totals
 from tablefmt.snapshot import folding, version_history
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.snapshot.table_state import FileSource
 from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
@@ -266,5 +265,5 @@ def test_a_history_stays_when_another_is_folded_from_it() -> None:
     for segment, (removed, deleted) in zip(before.history.segments, kept, strict=True):
         assert (segment.removed == removed).all()
         assert (segment.deleted == deleted).all()
-    again = replace(before, source=FileSource(before.history))
+    again = replace(before)
     assert again.files.to_pylist() == files
