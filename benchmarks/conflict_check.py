@@ -24,8 +24,8 @@ from tablefmt.conflict.conflict_check import check
 from tablefmt.conflict.read_write_sets import (
     NO_IDS,
     ConcurrentCommit,
+    DeletionVector,
     Keys,
-    Marks,
     PendingCommit,
     Read,
 )
@@ -109,7 +109,7 @@ def winner_of(files: int, cls: OperationClass) -> ConcurrentCommit:
             "upper.3": pa.array([f"n{i + 999:09}" for i in every]),
         }
     )
-    lost = Marks(BitMap64(range(GONE)), BitMap64(range(GONE, 2 * GONE)))
+    lost = DeletionVector(BitMap64(range(GONE)), BitMap64(range(GONE, 2 * GONE)))
     return ConcurrentCommit(entry, typed, {} if moves else {i + 1: lost for i in every})
 
 
@@ -135,7 +135,7 @@ def mine_of(files: int, granularity: str) -> PendingCommit:
         read_version=1,
         next_id=files + 1,
         reads=(read,),
-        deletes=dict.fromkeys(ids.tolist(), Marks(BitMap64(), rows)),
+        deletes=dict.fromkeys(ids.tolist(), DeletionVector(BitMap64(), rows)),
     )
 
 

@@ -36,7 +36,7 @@ from benchmarks.state import following
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.data.file_checksum import footer_checksum
 from tablefmt.log.codec import decode
-from tablefmt.log.compacted_log import write_blocks
+from tablefmt.log.compacted_log import write_log_segments
 from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import AddedFiles, Basis, Operation, OperationClass, RowDeletes
 from tablefmt.model.positions import encode_positions
@@ -106,7 +106,7 @@ def build(folder: Path, commits: int, files: int) -> None:
                 predicate="amount < 3" if is_delete else None,
             ),
         )
-    write_blocks(store, 0, commits)
+    write_log_segments(store, 0, commits)
     tablefmt.open(folder).checkpoint()
 
 

@@ -32,7 +32,7 @@ from tablefmt.model.log_entry import (
     RowUpdate,
     Totals,
 )
-from tablefmt.model.positions import Marks, encode_positions, row_deletes
+from tablefmt.model.positions import DeletionVector, encode_positions, row_deletes
 
 Row = tuple[int, int]
 Positions = tuple[Sequence[int], Sequence[int]]
@@ -92,7 +92,7 @@ class StagedTable:
             if file in self.live:
                 self.gone[file] |= {*deleted, *changed}
         found = row_deletes(
-            {f: Marks(BitMap64(d), BitMap64(u)) for f, (d, u) in (marks or {}).items()}
+            {f: DeletionVector(BitMap64(d), BitMap64(u)) for f, (d, u) in (marks or {}).items()}
         )
         moves = cls in NOT_LOGICAL
         entry = Entry(

@@ -24,13 +24,13 @@ from tablefmt.changes.commit_rows import (
     INSERT,
     WENT,
     FileChanges,
+    change_row_mapping,
     chosen_rows,
     first_uses,
     masks_of,
     only_rows,
     rows_of_change,
     shared_files,
-    turns_of,
     with_rows,
 )
 from tablefmt.data.matching_rows import RowFilter
@@ -157,7 +157,7 @@ class _Waiting:
     def _take_in(self, index: int, ids: Sequence[int]) -> None:
         """Read files for the first change that needs them, and for all later changes."""
         self._read.update(ids)
-        turns = [turns_of(self._changes, self._uses[file]) for file in ids]
+        turns = [change_row_mapping(self._changes, self._uses[file]) for file in ids]
         files = first_uses(self._changes, {file: self._uses[file] for file in ids})
         files = only_rows(files, [positions for positions, _ in turns])
         for located in self._reader.located(files, self._changes[index].lost):

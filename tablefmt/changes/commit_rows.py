@@ -22,7 +22,7 @@ from tablefmt.errors import CorruptEntryError
 from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import Entry, Lineage, Metadata
 from tablefmt.model.positions import (
-    Marks,
+    DeletionVector,
     decode_positions,
     own_positions,
     pack_positions,
@@ -30,7 +30,7 @@ from tablefmt.model.positions import (
 )
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_columns import shared_values
-from tablefmt.snapshot.segments import NEVER, Segment
+from tablefmt.snapshot.segments import NEVER, ManifestSegment
 
 DELETE = "delete"
 PREIMAGE = "update_preimage"
@@ -159,7 +159,7 @@ class _Chosen:
 class Touched:
     """Every file that the commits of a range touched, and all their deletes."""
 
-    def __init__(self, files: Segment, deltas: Deltas) -> None:
+    def __init__(self, files: ManifestSegment, deltas: Deltas) -> None:
         """Take the result of `fold` for the range.
 
         Args:
@@ -174,7 +174,7 @@ class Touched:
         self._marked = _by_version(deltas.version, deltas.file)
 
     @property
-    def files(self) -> Segment:
+    def files(self) -> ManifestSegment:
         """Return the files."""
         return self._files
 
@@ -230,7 +230,7 @@ class Touched:
         places, lines = self._files.files.find(asked)
         return list(zip(asked[lines].tolist(), places.tolist(), strict=True))
 
-    def _marks(self, version: int) -> dict[int, Marks]:
+    def _marks(self, version: int) -> dict[int, DeletionVector]:
         """Return the deletion vectors of the commit, by place."""
         at = self._marked.get(version, _NONE)
         files = self._deltas.file[at]
@@ -284,7 +284,7 @@ class Touched:
         return {place: row_span(int(self._rows[place])) for _, place in self._places(ids)}
 
     def _twins(
-        self, version: int, removed: Places, added: Places, marks: Mapping[int, Marks]
+        self, version: int, removed: Places, added: Places, marks: Mapping[int, DeletionVector]
     ) -> dict[int, BitMap64]:
         """Return, by place, the unchanged rows of files that are removed and added again.
 
@@ -310,7 +310,7 @@ class Touched:
         chosen: Mapping[str, _Chosen],
         version: int,
         removed: Places,
-        marks: Mapping[int, Marks],
+        marks: Mapping[int, DeletionVector],
         stays: Mapping[int, BitMap64],
     ) -> None:
         nothing = BitMap64()
@@ -318,7 +318,7 @@ class Touched:
         chosen[DELETE].whole.append(removed[~special])
         for place in removed[special].tolist():
             live = self._live(place, version - 1)
-            marked = marks.get(place, Marks(nothing, nothing))
+            marked = marks.get(place, DeletionVector(nothing, nothing))
             if not marked.all.issubset(live):
                 message = f"it deletes a row of file {self._id(place)} that was deleted before"
                 raise _bad(version, "DEL-1", message)
@@ -337,7 +337,7 @@ class Touched:
         self,
         chosen: Mapping[str, _Chosen],
         added: Places,
-        marks: Mapping[int, Marks],
+        marks: Mapping[int, DeletionVector],
         stays: Mapping[int, BitMap64],
     ) -> None:
         table = self._files.files.table
@@ -459,7 +459,7 @@ def rows_of_change(files: pa.Table, place: int) -> int:
     return int(rows - others)
 
 
-def turns_of(
+def change_row_mapping(
     changes: Sequence[FileChanges], uses: Uses
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of a file that changes deleted, ascending, and the change of each."""

@@ -50,7 +50,7 @@ def keep_newest(kept: deque[tuple[int, bytes]], entries: Iterable[tuple[int, byt
 
 
 @dataclass(slots=True)
-class Turn:
+class QueuedCommit:
     """The turn of one commit: the entries it gets from earlier commits, and those it leaves."""
 
     found: Sequence[tuple[int, bytes]] = ()
@@ -74,7 +74,7 @@ class CommitQueue:
         self._handed: deque[tuple[int, bytes]] = deque()
 
     @contextmanager
-    def turn(self, seconds: float) -> Iterator[Turn]:
+    def turn(self, seconds: float) -> Iterator[QueuedCommit]:
         """Wait for the earlier commits in the queue, at most `seconds`.
 
         A thread that already has a place in the queue, and commits again from within, does not
@@ -82,14 +82,14 @@ class CommitQueue:
         """
         me = threading.get_ident()
         if me in self._threads:
-            yield Turn()
+            yield QueuedCommit()
             return
         ticket = threading.Event()
         with self._mutex:
             alone = not self._tickets
             self._tickets.append(ticket)
             self._threads.add(me)
-        turn = Turn(waited=not alone)
+        turn = QueuedCommit(waited=not alone)
         try:
             if not alone and self._wait(ticket, seconds, turn):
                 turn.found = tuple(self._handed)
@@ -97,7 +97,7 @@ class CommitQueue:
         finally:
             self._leave(ticket, turn)
 
-    def _wait(self, ticket: threading.Event, seconds: float, turn: Turn) -> bool:
+    def _wait(self, ticket: threading.Event, seconds: float, turn: QueuedCommit) -> bool:
         """Wait for the turn. Return False if it did not come, because time ran out or the queue is
         stuck."""
         left = seconds
@@ -111,7 +111,7 @@ class CommitQueue:
         turn.expired = left <= 0 and not ticket.is_set()
         return ticket.is_set()
 
-    def _leave(self, ticket: threading.Event, turn: Turn) -> None:
+    def _leave(self, ticket: threading.Event, turn: QueuedCommit) -> None:
         with self._mutex:
             self._ended += 1
             self._tickets.remove(ticket)

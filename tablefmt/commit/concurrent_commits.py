@@ -31,7 +31,7 @@ from tablefmt.log.log_reader import tail_windows
 from tablefmt.log.object_names import entry_key
 from tablefmt.log.overflow_metadata import read_deletes, read_overflow
 from tablefmt.model.log_entry import NOT_LOGICAL, Entry, OperationClass, OverflowFile, StoredEntry
-from tablefmt.model.positions import Marks, delete_columns, marks_of
+from tablefmt.model.positions import DeletionVector, delete_columns, marks_of
 from tablefmt.snapshot.file_columns import added_table, shared_values, with_partitioning
 from tablefmt.snapshot.head import advance, dropped, same_table, skip_to
 from tablefmt.snapshot.log_view import LogView, cursors_at
@@ -102,7 +102,7 @@ class ConflictResolver:
         files = None
         if self.pending.reads and entry.add is not None and self.pending.metadata is not None:
             files = self._files(entry)
-        deletes: Mapping[int, Marks] = {}
+        deletes: Mapping[int, DeletionVector] = {}
         if self.pending.cls in _BY_ROWS and entry.delete is not None:
             deletes = self._deletes(entry)
         return ConcurrentCommit(entry, files, deletes)
@@ -120,7 +120,7 @@ class ConflictResolver:
         # An entry with other metadata conflicts, whatever its files hold (CFL-5).
         return shared_values(with_partitioning(files, metadata.partitioning), metadata)
 
-    def _deletes(self, entry: Entry) -> dict[int, Marks]:
+    def _deletes(self, entry: Entry) -> dict[int, DeletionVector]:
         delete = entry.delete
         assert delete is not None
         try:

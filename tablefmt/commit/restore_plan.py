@@ -27,7 +27,7 @@ from tablefmt.model.log_entry import (
     Metadata,
     Operation,
 )
-from tablefmt.model.positions import Marks
+from tablefmt.model.positions import DeletionVector
 from tablefmt.model.scalar_values import encode
 from tablefmt.model.schema import Type
 from tablefmt.snapshot.cursors import Cursors, taken_back
@@ -61,7 +61,7 @@ class Restored:
     removed: pa.Table
     """Live files to remove, with at least `id`, `rows`, `size` and `deleted`."""
     added: AddedFiles | None
-    deletes: Mapping[int, Marks]
+    deletes: Mapping[int, DeletionVector]
     """By `own_file`: rows deleted from files that come back."""
     cursors: tuple[CursorBack, ...] = ()
 
@@ -115,7 +115,7 @@ def restored_on(restoring: Restoring, parent: Head, live: Snapshot) -> Restored:
     comes = snapshot.files.filter(pa.array(~stays))
     pairs = zip(comes["id"].to_pylist(), comes["deleted"].to_pylist(), strict=True)
     deletes = {
-        own_file(at): Marks(snapshot.positions(file), BitMap64())
+        own_file(at): DeletionVector(snapshot.positions(file), BitMap64())
         for at, (file, deleted) in enumerate(pairs)
         if deleted
     }
@@ -150,10 +150,10 @@ def _unchanged(restoring: Restoring, parent: Head, other: Snapshot) -> tuple[Mas
     at = pc.index_in(files["path"], value_set=others["path"])
     mine = np.flatnonzero(at.is_valid().to_numpy())
     theirs = at.drop_null().to_numpy()
-    ids, gone = (files[name].to_numpy()[mine] for name in ("id", "deleted"))
-    other_ids, other_gone = (others[name].to_numpy()[theirs] for name in ("id", "deleted"))
-    alike = gone == other_gone
-    for pair in np.flatnonzero(alike & (ids != other_ids) & (gone > 0)).tolist():
+    ids, deleted = (files[name].to_numpy()[mine] for name in ("id", "deleted"))
+    other_ids, other_deleted = (others[name].to_numpy()[theirs] for name in ("id", "deleted"))
+    alike = deleted == other_deleted
+    for pair in np.flatnonzero(alike & (ids != other_ids) & (deleted > 0)).tolist():
         alike[pair] = one.positions(int(ids[pair])) == other.positions(int(other_ids[pair]))
     mask, other_mask = _empty_mask(files), _empty_mask(others)
     mask[mine[alike]], other_mask[theirs[alike]] = True, True

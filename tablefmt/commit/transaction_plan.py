@@ -34,24 +34,24 @@ from tablefmt.model.identity_columns import counted, identity_columns
 from tablefmt.model.log_entry import (
     NOT_LOGICAL,
     AddedFiles,
-    Application,
+    ApplicationTransaction,
     Basis,
     CursorBack,
     DerivedFrom,
     Entry,
-    Horizon,
     Lineage,
     Metadata,
     Operation,
     OperationClass,
     ProtocolFeatures,
+    RetentionHorizon,
     RowDeletes,
     RowUpdate,
     Scope,
     Totals,
 )
 from tablefmt.model.partitionings import with_own_values
-from tablefmt.model.positions import Marks, encode_positions, row_deletes
+from tablefmt.model.positions import DeletionVector, encode_positions, row_deletes
 from tablefmt.model.properties import transaction_seconds
 from tablefmt.model.refusals import REFUSED, Refusal, refusals_to_json
 from tablefmt.model.times import next_time
@@ -91,7 +91,7 @@ class Staged:
     reads: tuple[Read, ...] = ()
     removes: Ids = field(default_factory=lambda: NO_IDS)
     """Files that an UPDATE removes whole. Ascending."""
-    deletes: Mapping[int, Marks] = field(default_factory=dict)
+    deletes: Mapping[int, DeletionVector] = field(default_factory=dict)
     """Rows deleted from files that stay. For files in `removes`: which rows were updated or
     deleted."""
     groups: tuple[Group, ...] = ()
@@ -99,7 +99,7 @@ class Staged:
     copied: tuple[Output, ...] = ()
     """See `PendingCommit.copied`."""
     update: RowUpdate | None = None
-    horizon: Horizon | None = None
+    horizon: RetentionHorizon | None = None
     """Older versions are given up, unless a concurrent commit gave up as many."""
     ends: bool = False
     """The table is dropped."""
@@ -140,7 +140,7 @@ def pending_of(
     isolation: str = "WriteSerializable",
     delete_mode: str = "merge-on-read",
     next_id: int = 1,
-    application: Application | None = None,
+    application: ApplicationTransaction | None = None,
     derived_from: DerivedFrom | None = None,
 ) -> PendingCommit:
     """Return the facts that the conflict rules need about staged work. Arguments as the fields."""
@@ -294,7 +294,7 @@ def entry_on(
     )
 
 
-def _claimed(plan: Plan, parent: Head | None) -> Application | None:
+def _claimed(plan: Plan, parent: Head | None) -> ApplicationTransaction | None:
     """Return the counter of an identity column after the plan's claim on the parent (IDN-2).
 
     Raises:
@@ -308,10 +308,12 @@ def _claimed(plan: Plan, parent: Head | None) -> Application | None:
     if number not in columns:
         raise SchemaMismatchError("the identity column was dropped meanwhile; read the table again")
     column = columns[number]
-    return Application(column.counter, column.claimed(counted(parent.applications, column), count))
+    return ApplicationTransaction(
+        column.counter, column.claimed(counted(parent.applications, column), count)
+    )
 
 
-def _horizon(wanted: Horizon | None, oldest: int) -> Horizon | None:
+def _horizon(wanted: RetentionHorizon | None, oldest: int) -> RetentionHorizon | None:
     """Return the retention horizon to commit, given the oldest version that the parent keeps
     (RET-5, RET-9).
 
@@ -329,7 +331,7 @@ def _totals(
     add: AddedFiles | None,
     removed: Removed,
     deletes: RowDeletes | None,
-    horizon: Horizon | None,
+    horizon: RetentionHorizon | None,
 ) -> Totals:
     """Return the table statistics after the entry (ENT-6)."""
     count, rows, size = (len(add), add.rows, add.bytes) if add is not None else (0, 0, 0)

@@ -18,8 +18,8 @@ from pyroaring import BitMap64
 from tablefmt.conflict.conflict_matrix import ROW, matrix_of
 from tablefmt.conflict.read_write_sets import (
     ConcurrentCommit,
+    DeletionVector,
     Ids,
-    Marks,
     PendingCommit,
     Read,
     ascending,
@@ -142,7 +142,7 @@ def overlap_with_removals(
     return taken
 
 
-def _lost(marks: Marks, rows: BitMap64) -> BitMap64:
+def _lost(marks: DeletionVector, rows: BitMap64) -> BitMap64:
     """Return the given rows that are deleted. Usually there are none, so test that without
     allocation.
     """

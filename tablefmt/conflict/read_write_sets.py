@@ -18,14 +18,14 @@ from pyroaring import BitMap64
 
 from tablefmt.expressions.predicate import Predicate
 from tablefmt.model.log_entry import (
-    Application,
+    ApplicationTransaction,
     DerivedFrom,
     Entry,
     Metadata,
     OperationClass,
     Scope,
 )
-from tablefmt.model.positions import Marks as Marks
+from tablefmt.model.positions import DeletionVector as DeletionVector
 
 Ids = NDArray[np.int64]
 NO_IDS: Ids = np.zeros(0, np.int64)
@@ -119,7 +119,7 @@ class PendingCommit:
     """True for an autocommit blind append. It depends on nothing it read, so a changed schema
     conflicts only if its files do not fit (CFL-5).
     """
-    application: Application | None = None
+    application: ApplicationTransaction | None = None
     derived_from: DerivedFrom | None = None
     delete_mode: str = "merge-on-read"
     read_version: int | None = None
@@ -128,7 +128,7 @@ class PendingCommit:
     reads: tuple[Read, ...] = ()
     removes: Ids = field(default_factory=lambda: NO_IDS)
     """Files removed as a whole, not by compaction. Ascending."""
-    deletes: Mapping[int, Marks] = field(default_factory=dict)
+    deletes: Mapping[int, DeletionVector] = field(default_factory=dict)
     """Deletion vectors by file. For files of `removes`, they are the rows that the change feed must
     distinguish. Once a compaction is rebased, they include the transaction's own files.
     """
@@ -164,7 +164,7 @@ class ConcurrentCommit:
     entry: Entry
     files: pa.Table | None = None
     """Added files, typed (`added_table`). None if there are none, or if no rule needs them."""
-    deletes: Mapping[int, Marks] = field(default_factory=dict)
+    deletes: Mapping[int, DeletionVector] = field(default_factory=dict)
     """Deletion vectors by real file id."""
 
 

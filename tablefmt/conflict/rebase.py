@@ -27,9 +27,9 @@ from tablefmt.conflict.conflict_matrix import (
 )
 from tablefmt.conflict.read_write_sets import (
     ConcurrentCommit,
+    DeletionVector,
     Group,
     Ids,
-    Marks,
     Output,
     PendingCommit,
     Read,
@@ -213,7 +213,7 @@ def apply_deletes_of(concurrent: ConcurrentCommit, pending: PendingCommit) -> Pe
             lost = move.all if file in whole else move.place(concurrent.deletes[file].all)
             if lost:
                 before = deletes.get(move.output, _NO_MARKS)
-                deletes[move.output] = Marks(before.deleted | lost, before.updated)
+                deletes[move.output] = DeletionVector(before.deleted | lost, before.updated)
     groups = [replace(group, inputs=without(group.inputs, removed)) for group in pending.groups]
     return _with_groups(replace(pending, deletes=deletes), [g for g in groups if len(g.inputs)])
 
@@ -303,7 +303,7 @@ def _inputs(pending: PendingCommit) -> Ids:
 
 
 _NO_ROWS = BitMap64()
-_NO_MARKS = Marks(_NO_ROWS, _NO_ROWS)
+_NO_MARKS = DeletionVector(_NO_ROWS, _NO_ROWS)
 
 
 def rebase_onto(
@@ -400,7 +400,7 @@ def _move_along(
 
 def _move_deletes(
     concurrent: ConcurrentCommit, pending: PendingCommit, moves: Moves
-) -> dict[int, Marks]:
+) -> dict[int, DeletionVector]:
     """Return the deleted rows by the files that hold them after the compaction.
 
     In the outputs, the rows of a file that was to be removed as a whole are deleted one by one.
@@ -415,14 +415,14 @@ def _move_deletes(
     for file in shared(pending.removes, ascending(moves)).tolist():
         for move in moves[file]:
             # Rows that the winning commit deleted are gone. An update stays an update.
-            gone = concurrent.deletes.get(move.output, _NO_MARKS).all
+            dead = concurrent.deletes.get(move.output, _NO_MARKS).all
             updated = deletes.get(move.output, _NO_MARKS).updated
-            _add_marks(deletes, move.output, deleted=move.all - gone - updated)
+            _add_marks(deletes, move.output, deleted=move.all - dead - updated)
     return deletes
 
 
 def _add_marks(
-    deletes: dict[int, Marks],
+    deletes: dict[int, DeletionVector],
     file: int,
     *,
     deleted: BitMap64 = _NO_ROWS,
@@ -431,7 +431,7 @@ def _add_marks(
     """Add positions to the deleted rows of a file."""
     if deleted or updated:
         before = deletes.get(file, _NO_MARKS)
-        deletes[file] = Marks(before.deleted | deleted, before.updated | updated)
+        deletes[file] = DeletionVector(before.deleted | deleted, before.updated | updated)
 
 
 def _move_read(read: Read, removed: Ids, moves: Moves) -> Read:

@@ -99,8 +99,8 @@ def check_masks(files: pa.Table) -> None:
     if "vector" not in files.column_names:
         return
     rows, sizes = (files[name].to_numpy() for name in ("rows", "size"))
-    gone = files["vector"].is_valid().to_numpy()
-    for at in np.flatnonzero(gone & (rows > EXPANDED_FREE)).tolist():
+    with_vector = files["vector"].is_valid().to_numpy()
+    for at in np.flatnonzero(with_vector & (rows > EXPANDED_FREE)).tolist():
         if rows[at] > most_expanded(int(sizes[at])):
             problem = f"the log says {rows[at]} rows, too many for its {sizes[at]} bytes"
             raise CorruptDataError(problem, key=files["path"][at].as_py(), rule="DEL-1")

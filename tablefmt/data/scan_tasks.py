@@ -340,10 +340,10 @@ def _requested(group: ScanTask, needs: Needs) -> list[RangedFile | None]:
     """Announce the ranges that will be read of each file that is not fetched whole."""
     files = group.files
     paths = files["path"].to_pylist()
-    gone = files["deleted"].to_pylist() if "deleted" in files.column_names else [0] * len(paths)
+    deleted = files["deleted"].to_pylist() if "deleted" in files.column_names else [0] * len(paths)
     return [
         None if group.data.is_whole(path) else group.data.expect(path, _ranges(part, needs, rows))
-        for path, part, rows in zip(paths, group.dataset.get_fragments(), gone, strict=True)
+        for path, part, rows in zip(paths, group.dataset.get_fragments(), deleted, strict=True)
     ]
 
 

@@ -54,7 +54,7 @@ class Backend(Protocol):
         """Return a DataFrame of the row changes of a range."""
 
 
-class SparkPlane:
+class SparkBackend:
     """Backend in which Spark reads and writes the files itself."""
 
     name = "Spark reads and writes the data files itself"
@@ -82,7 +82,7 @@ class SparkPlane:
         return self._table.changes(**bounds)
 
 
-class ArrowPlane:
+class ArrowBackend:
     """Backend in which Python reads and writes the files; rows pass Spark as Arrow tables."""
 
     name = "Arrow in this process reads and writes the data files, fed from Spark by toArrow()"
@@ -118,13 +118,13 @@ def make(
         StoreError: the store does not answer.
     """
     if _spark_can(spark, uri, storage_options):
-        return SparkPlane(
+        return SparkBackend(
             tablefmt_spark.create(
                 spark, uri, schema, partition_by=["month"], storage_options=storage_options
             )
         )
     table = create_table(uri, schema, partition_by=["month"], storage_options=storage_options)
-    return ArrowPlane(spark, table)
+    return ArrowBackend(spark, table)
 
 
 def _spark_can(spark: Any, uri: str, storage_options: Mapping[str, Any] | None) -> bool:

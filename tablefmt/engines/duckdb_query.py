@@ -287,8 +287,8 @@ def _branch(
     if deleted is None:
         return query
     return (
-        f"{query} JOIN (SELECT g.file, g.bits FROM {deleted}) AS gone ON gone.file = f.file_index "
-        "WHERE get_bit(gone.bits, CAST(f.file_row_number AS INTEGER)) = 0"
+        f"{query} JOIN (SELECT g.file, g.bits FROM {deleted}) AS d ON d.file = f.file_index "
+        "WHERE get_bit(d.bits, CAST(f.file_row_number AS INTEGER)) = 0"
     )
 
 

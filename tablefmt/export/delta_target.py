@@ -474,10 +474,10 @@ class _Files:
             self._target.keep(file)
         old = self._vectors(between.changed, "_before", between.base)
         went = self._vectors(between.removed, "", between.base)
-        gone, back = between.same_paths()
+        replaced, back = between.same_paths()
         same = [
             (g, b)
-            for g, b in zip(gone.tolist(), back.tolist(), strict=True)
+            for g, b in zip(replaced.tolist(), back.tolist(), strict=True)
             if went.get(g) == came.get(b)
         ]
         added = _left(between.added, came, [b for _, b in same])

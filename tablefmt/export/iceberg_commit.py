@@ -291,8 +291,8 @@ class _Snapshot:
         for part in chunks(np.sort(ids), FULL):
             low, high = int(part[0]), int(part[-1])
             groups = [*self._live(_within(files, low, high))]
-            gone = _within(dead, low, high)
-            groups.append(Entries(gone, DELETED, np.full(gone.num_rows, table.snapshot)))
+            listed = _within(dead, low, high)
+            groups.append(Entries(listed, DELETED, np.full(listed.num_rows, table.snapshot)))
             made.append(data_manifest(table, groups))
         return made
 

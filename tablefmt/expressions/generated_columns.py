@@ -274,10 +274,10 @@ def _about(error: Exception) -> str:
 
 def without_generation(metadata: Metadata, ids: Iterable[int]) -> Metadata:
     """Return the metadata in which some columns are not generated any more."""
-    gone = {each.constraint for each in generated_columns(metadata) if each.field.id in set(ids)}
-    if not gone:
+    dropped = {each.constraint for each in generated_columns(metadata) if each.field.id in set(ids)}
+    if not dropped:
         return metadata
-    left = {name: each for name, each in metadata.constraints.items() if name not in gone}
+    left = {name: each for name, each in metadata.constraints.items() if name not in dropped}
     return replace(metadata, constraints=left)
 
 

@@ -32,7 +32,7 @@ from tablefmt.model.log_entry import (
     OperationClass,
     ProtocolFeatures,
 )
-from tablefmt.model.positions import Marks
+from tablefmt.model.positions import DeletionVector
 from tablefmt.model.schema import is_float
 from tablefmt.model.tags import without_tags
 from tablefmt.snapshot.head import Head
@@ -241,11 +241,11 @@ def _added(
     return AddedFiles(columns)
 
 
-def _deletes(source: CloneSource) -> dict[int, Marks]:
+def _deletes(source: CloneSource) -> dict[int, DeletionVector]:
     """Return the deleted rows of the files, by `own_file`."""
     marked = pc.indices_nonzero(source.files["deleted"])
     files = source.files["id"].take(marked)
     return {
-        own_file(at): Marks(source.snapshot.positions(file), BitMap64())
+        own_file(at): DeletionVector(source.snapshot.positions(file), BitMap64())
         for at, file in zip(marked.to_pylist(), files.to_pylist(), strict=True)
     }

@@ -270,9 +270,9 @@ def _source(store: Store, folder: _Folder, table: Table, newest: str | None) -> 
         others = frozenset(i for i, v in held.items() if v is not None and i in columns)
         if others:
             lost[path] = others
-        gone = deletes.of(task)
-        if gone:
-            deleted[at] = gone
+        positions = deletes.of(task)
+        if positions:
+            deleted[at] = positions
     mapping = table.name_mapping()
     snapshot = table.current_snapshot()
 
@@ -396,14 +396,14 @@ class _Deletes:
 
     def of(self, task: FileScanTask) -> BitMap64:
         """Return the deleted positions of a task's file."""
-        gone = BitMap64()
+        positions = BitMap64()
         path = self._folder.key(task.file.file_path)
         for delete in task.delete_files:
             key = self._folder.key(delete.file_path)
             if key not in self._known:
                 self._known[key] = self._read(key, delete.file_format.name)
-            gone |= self._known[key].get(path, BitMap64())
-        return gone
+            positions |= self._known[key].get(path, BitMap64())
+        return positions
 
     def _read(self, key: str, form: str) -> Mapping[str, BitMap64]:
         body = self._folder.body(key)

@@ -50,7 +50,7 @@ from tablefmt.model.log_entry import (
     OperationClass,
     ProtocolFeatures,
 )
-from tablefmt.model.positions import Marks
+from tablefmt.model.positions import DeletionVector
 from tablefmt.operations.create import create_as, is_there, open_if_exists, prepare
 from tablefmt.printable import printable
 from tablefmt.session.commit_options import CommitOptions
@@ -246,9 +246,9 @@ def _commit_files(context: TableContext, source: Source, described: Described) -
     """
     places = {at: place for place, at in enumerate(described.kept)}
     deletes = {
-        own_file(places[at]): Marks(gone, BitMap64())
-        for at, gone in sorted(source.deleted.items())
-        if at in places and len(gone)
+        own_file(places[at]): DeletionVector(deleted, BitMap64())
+        for at, deleted in sorted(source.deleted.items())
+        if at in places and len(deleted)
     }
 
     def stage(txn: TransactionSnapshot, _: object) -> Staged:
@@ -282,12 +282,15 @@ def _commit_files(context: TableContext, source: Source, described: Described) -
         context.refresh()
 
 
-def _text(add: AddedFiles, deletes: Mapping[int, Marks]) -> tuple[str, ...]:
+def _text(add: AddedFiles, deletes: Mapping[int, DeletionVector]) -> tuple[str, ...]:
     """Return what identifies the files and their deleted rows, in the commit's digest (CFL-6)."""
     vectors = sorted(deletes.items())
-    gone = (f"{file}:{sha256(marks.deleted.serialize()).hexdigest()}" for file, marks in vectors)
+    deleted = (f"{file}:{sha256(marks.deleted.serialize()).hexdigest()}" for file, marks in vectors)
     columns = sorted(add.columns.items())
-    return (*(f"{name}:{sha256(orjson.dumps(held)).hexdigest()}" for name, held in columns), *gone)
+    return (
+        *(f"{name}:{sha256(orjson.dumps(held)).hexdigest()}" for name, held in columns),
+        *deleted,
+    )
 
 
 def source_of(

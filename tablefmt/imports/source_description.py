@@ -99,8 +99,8 @@ def describe_source(store: Store, source: Source) -> Described:
                 key=source.paths[at],
                 rule="IMP-5",
             )
-        gone = source.deleted.get(at)
-        if gone and gone.max() >= look.footer.num_rows:
+        deleted = source.deleted.get(at)
+        if deleted and deleted.max() >= look.footer.num_rows:
             raise CorruptDataError(
                 "its deletion vector names rows beyond its end", key=source.paths[at], rule="IMP-5"
             )

@@ -347,8 +347,8 @@ class BlameSearch:
             chosen = segment.files.take(np.flatnonzero(mask), ["path", "rows"])
             if chosen.num_rows:
                 ids = segment.files.ids[mask]
-                gone = history.all_deltas.counts(ids, before)
-                left = chosen["rows"].to_numpy() - gone
+                deleted_before = history.all_deltas.counts(ids, before)
+                left = chosen["rows"].to_numpy() - deleted_before
                 tables.append(chosen.select(["path"]).append_column("left", pa.array(left)))
                 added.append(segment.files.added[mask])
         if not tables:

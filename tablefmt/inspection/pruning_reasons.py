@@ -25,7 +25,7 @@ from tablefmt.model.schema import Field, is_float
 from tablefmt.printable import number_of, printable_lines
 from tablefmt.session.table_scan import Scan
 from tablefmt.snapshot.file_columns import of_partitioning
-from tablefmt.snapshot.segments import Segment
+from tablefmt.snapshot.segments import ManifestSegment
 from tablefmt.snapshot.table_state import Snapshot
 
 FILES = pa.schema(
@@ -172,7 +172,7 @@ def _decided(snapshot: Snapshot, predicate: Predicate | None, conditional: bool)
 
 
 def _rows(
-    segment: Segment,
+    segment: ManifestSegment,
     live: NDArray[np.bool_],
     read: NDArray[np.bool_],
     decided_by: pa.Array | None,

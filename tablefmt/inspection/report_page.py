@@ -313,8 +313,8 @@ def _by_size(files: Files) -> str:
         "</svg></td></tr>"
         for low, count in files.by_size
     )
-    gone = f"{files.deleted:,} deleted rows in {files.with_deleted:,} files wait for compaction."
-    return f"<table>{rows}</table><p>{gone}</p>"
+    note = f"{files.deleted:,} deleted rows in {files.with_deleted:,} files wait for compaction."
+    return f"<table>{rows}</table><p>{note}</p>"
 
 
 def _partitions(files: Files) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence, Set
 from tablefmt.errors import CorruptEntryError, TablefmtError, VersionNotFoundError
 from tablefmt.log.codec import decode, digest, follows
 from tablefmt.log.log_reader import gap_error, read_range
-from tablefmt.log.object_names import HISTORY, block_key, block_range, entry_key
+from tablefmt.log.object_names import HISTORY, entry_key, log_segment_key, log_segment_range
 from tablefmt.model.log_entry import StoredEntry
 from tablefmt.store.object_store import Store
 
@@ -26,13 +26,13 @@ SIZES = (4096, 256, 16)
 WASTE = 8
 """A segment is read if at least 1/WASTE of its entries are wanted."""
 
-BLOCK_BYTES_MAX = 64 << 20
+LOG_SEGMENT_BYTES_MAX = 64 << 20
 """Maximum bytes of all entries together. Longer runs are not compacted."""
 
 AT_ONCE = 256
 """Entries to request at once if no sound segment contains them."""
 
-PACKED_MAX = 1 << 24
+COMPACTED_MAX = 1 << 24
 """Maximum number of versions read from segments. A hint may name a version far beyond the log."""
 
 FEW = 4
@@ -45,13 +45,13 @@ def pack(bodies: Sequence[bytes]) -> bytes:
     return squeeze.compress(b"".join(body + b"\n" for body in bodies)) + squeeze.flush()
 
 
-def unpack(block: bytes, count: int) -> list[bytes]:
+def unpack(segment: bytes, count: int) -> list[bytes]:
     """Return the entries of a segment. Raises CorruptEntryError: HIS-1, another number of
     entries.
     """
     grow = zlib.decompressobj(31)
     try:
-        whole = grow.decompress(block, BLOCK_BYTES_MAX + count)
+        whole = grow.decompress(segment, LOG_SEGMENT_BYTES_MAX + count)
     except zlib.error as error:
         message = f"a compacted log segment is damaged: {error}"
         raise CorruptEntryError(message, rule="HIS-1") from None
@@ -65,20 +65,20 @@ def unpack(block: bytes, count: int) -> list[bytes]:
     return bodies
 
 
-def cover(first: int, last: int, packed_to: int) -> Iterator[tuple[int, int]]:
+def cover(first: int, last: int, compacted_to: int) -> Iterator[tuple[int, int]]:
     """Yield segments and single versions that cover a range, as pairs of first and last. Pure.
 
     Args:
         first: the first version wanted.
         last: the last one.
-        packed_to: segments that end at or below this version probably exist.
+        compacted_to: segments that end at or below this version probably exist.
     """
     while first <= last:
         for size in SIZES:
             start = first - first % size
             end = start + size - 1
             used = min(end, last) - first + 1
-            if end <= packed_to and used * WASTE >= size:
+            if end <= compacted_to and used * WASTE >= size:
                 yield start, end
                 first = end + 1
                 break
@@ -87,24 +87,26 @@ def cover(first: int, last: int, packed_to: int) -> Iterator[tuple[int, int]]:
             first += 1
 
 
-def read_entries(store: Store, first: int, last: int, packed_to: int) -> list[StoredEntry]:
+def read_entries(store: Store, first: int, last: int, compacted_to: int) -> list[StoredEntry]:
     """Return versions in order, both ends inclusive; from segments if that takes fewer requests.
 
     Raises: as `read_range`.
     """
-    read = read_packed(store, first, last, packed_to)
+    read = read_compacted(store, first, last, compacted_to)
     return list(read_range(store, first, last)) if read is None else read
 
 
-def read_packed(store: Store, first: int, last: int, packed_to: int) -> list[StoredEntry] | None:
+def read_compacted(
+    store: Store, first: int, last: int, compacted_to: int
+) -> list[StoredEntry] | None:
     """Return versions from segments; None if single requests are cheaper, or a segment is
     unusable.
     """
-    objects = list(cover(first, last, packed_to)) if FEW <= last - first < PACKED_MAX else []
+    objects = list(cover(first, last, compacted_to)) if FEW <= last - first < COMPACTED_MAX else []
     if len(objects) + 1 >= last - first + 1 or not objects:
         return None
     anchored = [entry_key(last)] if objects[-1][0] < objects[-1][1] else []
-    keys = [entry_key(a) if a == b else block_key(a, b) for a, b in objects]
+    keys = [entry_key(a) if a == b else log_segment_key(a, b) for a, b in objects]
     try:
         bodies = store.get_many([*keys, *anchored])
         anchor = decode(bodies[-1] or b"", last).digest if anchored else None
@@ -138,7 +140,7 @@ def _chained(
     """
     for (start, end), body in zip(reversed(objects), reversed(bodies), strict=True):
         if body is None:
-            key = block_key(start, end)
+            key = log_segment_key(start, end)
             raise CorruptEntryError("a compacted log segment is missing", key=key, rule="HIS-2")
         parts = [body] if start == end else unpack(body, end - start + 1)
         for version in range(min(end, wanted[-1]), max(start, wanted[0]) - 1, -1):
@@ -151,7 +153,7 @@ def _chained(
             yield stored
 
 
-def write_blocks(store: Store, since: int, last: int) -> int:
+def write_log_segments(store: Store, since: int, last: int) -> int:
     """Write the segments that end after `since` and up to `last`; return the number of new ones.
 
     Args:
@@ -170,25 +172,25 @@ def write_blocks(store: Store, since: int, last: int) -> int:
     if not wanted:
         return 0
     lowest = min(start for start, _ in wanted)
-    after = block_key(lowest, lowest) if lowest else None
-    there = {block_range(each.key) for each in store.list_after(HISTORY, after)}
+    after = log_segment_key(lowest, lowest) if lowest else None
+    there = {log_segment_range(each.key) for each in store.list_after(HISTORY, after)}
     written = 0
     for start, end in wanted:
         if (start, end) in there:
             continue
         try:
-            block = _block_of(store, start, end, there)
+            segment = _log_segment_of(store, start, end, there)
         except VersionNotFoundError as expired:
             logger.info("entries %d to %d are not compacted: %s", start, end, expired)
             continue
-        if block is not None:
-            store.put_if_absent(block_key(start, end), block)
+        if segment is not None:
+            store.put_if_absent(log_segment_key(start, end), segment)
             there.add((start, end))
             written += 1
     return written
 
 
-def _block_of(
+def _log_segment_of(
     store: Store, start: int, end: int, there: Set[tuple[int, int] | None]
 ) -> bytes | None:
     """Return the bytes of a segment. A large one is built from the smaller ones.
@@ -207,9 +209,9 @@ def _block_of(
             return None
         bodies: list[bytes] = []
         try:
-            for block in store.get_many([block_key(*each) for each in ranges]):
-                bodies += unpack(block or b"", size)
-                if sum(map(len, bodies)) > BLOCK_BYTES_MAX:
+            for segment in store.get_many([log_segment_key(*each) for each in ranges]):
+                bodies += unpack(segment or b"", size)
+                if sum(map(len, bodies)) > LOG_SEGMENT_BYTES_MAX:
                     return None
             (anchor,) = store.get_many([entry_key(end)])
             if bodies[-1] == anchor and _are_chained(bodies, start):
@@ -217,7 +219,7 @@ def _block_of(
             logger.info("rebuilding a compacted log segment: smaller ones hold other bytes")
         except CorruptEntryError as error:
             logger.info("rebuilding a compacted log segment from its entries: %s", error)
-    return _packed_entries(store, start, end)
+    return _compacted_entries(store, start, end)
 
 
 def _are_chained(bodies: Sequence[bytes], first: int) -> bool:
@@ -229,7 +231,7 @@ def _are_chained(bodies: Sequence[bytes], first: int) -> bool:
     return all(follows(after, version, digest(before)) for version, (before, after) in pairs)
 
 
-def _packed_entries(store: Store, start: int, end: int) -> bytes | None:
+def _compacted_entries(store: Store, start: int, end: int) -> bytes | None:
     bodies: list[bytes] = []
     for at in range(start, end + 1, AT_ONCE):
         versions = range(at, min(at + AT_ONCE, end + 1))
@@ -242,6 +244,6 @@ def _packed_entries(store: Store, start: int, end: int) -> bytes | None:
                 # Lines separate the entries of a segment, and this entry has several lines.
                 return None
             bodies.append(body)
-        if sum(map(len, bodies)) > BLOCK_BYTES_MAX:
+        if sum(map(len, bodies)) > LOG_SEGMENT_BYTES_MAX:
             return None
     return pack(bodies)

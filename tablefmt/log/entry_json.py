@@ -33,18 +33,18 @@ from tablefmt.model.log_entry import (
     FORMAT,
     GRANULARITIES,
     ISOLATIONS,
-    Application,
+    ApplicationTransaction,
     Basis,
     CursorBack,
     DerivedFrom,
     Entry,
-    Horizon,
     KeptCheckpoint,
-    LogHorizon,
+    LogRetentionHorizon,
     Operation,
     OperationClass,
     PartitionScope,
     PredicateScope,
+    RetentionHorizon,
     Scope,
     Totals,
 )
@@ -159,7 +159,7 @@ CHECKPOINTS_MIN = 2
 """Minimum number of checkpoints that an entry must name to expire entries. One may be lost."""
 
 
-def horizon_to_json(horizon: Horizon) -> dict[str, Any]:
+def horizon_to_json(horizon: RetentionHorizon) -> dict[str, Any]:
     """Return the JSON form in an entry."""
     document: dict[str, Any] = {"version": horizon.version}
     if horizon.log is not None:
@@ -174,7 +174,7 @@ def horizon_to_json(horizon: Horizon) -> dict[str, Any]:
     return document
 
 
-def horizon_from_json(value: Mapping[str, Any]) -> Horizon:
+def horizon_from_json(value: Mapping[str, Any]) -> RetentionHorizon:
     """Return the retention horizon from its JSON form.
 
     Raises:
@@ -182,7 +182,7 @@ def horizon_from_json(value: Mapping[str, Any]) -> Horizon:
     """
     version = integer(value, "version", low=1)
     if "log" not in value:
-        return Horizon(version)
+        return RetentionHorizon(version)
     log = value["log"]
     start = integer(log, "version", low=1)
     checkpoints = log["checkpoints"]
@@ -190,7 +190,9 @@ def horizon_from_json(value: Mapping[str, Any]) -> Horizon:
         raise bad("ENT-13", "its horizon expires kept entries, or names too few checkpoints")
     if type(log["previous"]) is not str or not DIGEST.fullmatch(log["previous"]):
         raise bad("ENT-13", "`previous` of its horizon is not 64 hex digits")
-    return Horizon(version, LogHorizon(start, log["previous"], tuple(map(_kept, checkpoints))))
+    return RetentionHorizon(
+        version, LogRetentionHorizon(start, log["previous"], tuple(map(_kept, checkpoints)))
+    )
 
 
 def _kept(value: Mapping[str, Any]) -> KeptCheckpoint:
@@ -448,12 +450,12 @@ def totals_from_json(value: Mapping[str, Any]) -> Totals:
     )
 
 
-def _application(value: Mapping[str, Any] | None) -> Application | None:
+def _application(value: Mapping[str, Any] | None) -> ApplicationTransaction | None:
     if value is None:
         return None
     if type(value["id"]) is not str or type(value["digest"]) not in (str, type(None)):
         raise bad("ENT-3", "`application` has an id or a digest that is not text")
-    return Application(value["id"], integer(value, "version"), value["digest"])
+    return ApplicationTransaction(value["id"], integer(value, "version"), value["digest"])
 
 
 def _removed(value: Any) -> tuple[int, ...]:

@@ -83,12 +83,12 @@ def is_part_key(key: str) -> bool:
     return _CHECKPOINT_PART.fullmatch(key) is not None
 
 
-def block_key(first: int, last: int) -> str:
+def log_segment_key(first: int, last: int) -> str:
     """Return the name of a compacted log segment, both versions inclusive (HIS-1)."""
     return f"{HISTORY}{first:020d}-{last:020d}.jsonl.gz"
 
 
-def block_range(key: str) -> tuple[int, int] | None:
+def log_segment_range(key: str) -> tuple[int, int] | None:
     """Return the versions in the name of a compacted log segment, or None for any other name."""
     match = _BLOCK.fullmatch(key)
     if match is None or not key.isascii():

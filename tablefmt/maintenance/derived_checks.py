@@ -11,7 +11,14 @@ from tablefmt.errors import CorruptTableError, UnsupportedFeatureError
 from tablefmt.log.codec import digest
 from tablefmt.log.compacted_log import SIZES, unpack
 from tablefmt.log.log_reader import has_entry, read_hint
-from tablefmt.log.object_names import ENTRIES, HINT, HISTORY, block_range, entry_key, entry_version
+from tablefmt.log.object_names import (
+    ENTRIES,
+    HINT,
+    HISTORY,
+    entry_key,
+    entry_version,
+    log_segment_range,
+)
 from tablefmt.snapshot.checkpoint_reader import read_base
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
@@ -68,7 +75,7 @@ def history_problems(
     sizes: dict[int, int] | None = None
     seen: set[int] = set()
     for one in store.list_after(HISTORY):
-        span = block_range(one.key)
+        span = log_segment_range(one.key)
         if span is None or span[1] - span[0] + 1 not in SIZES or span[0] < oldest:
             continue
         if span[1] > head and has_entry(store, span[1]):

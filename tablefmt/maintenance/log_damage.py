@@ -23,9 +23,9 @@ from tablefmt.log.log_reader import WINDOW_MAX
 from tablefmt.log.object_names import (
     ENTRIES,
     HISTORY,
-    block_range,
     entry_key,
     entry_version,
+    log_segment_range,
     root_version,
 )
 from tablefmt.model.log_entry import OverflowFile, StoredEntry
@@ -131,7 +131,7 @@ def _restorable(
     if not wanted:
         return proven
     for one in store.list_after(HISTORY):
-        span = block_range(one.key)
+        span = log_segment_range(one.key)
         if span is None or not any(span[0] <= version <= span[1] for version in wanted):
             continue
         try:

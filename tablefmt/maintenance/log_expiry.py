@@ -33,7 +33,7 @@ from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.features import EXPIRY
 from tablefmt.model.log_entry import (
     KeptCheckpoint,
-    LogHorizon,
+    LogRetentionHorizon,
     Metadata,
 )
 from tablefmt.model.properties import Retention, duration_text, retention_seconds
@@ -152,7 +152,7 @@ def expire_log(
     kept, needed = _checkpoints(context, oldest)
     (first,) = view.entries_after(start - 1, start)
     assert first.entry.previous is not None
-    log = LogHorizon(start, first.entry.previous, kept)
+    log = LogRetentionHorizon(start, first.entry.previous, kept)
     metrics = {"numEntriesToDelete": entries.num_rows}
     parameters = {"logStart": start, "retentionCheckEnabled": not breaks_running_transactions}
     commit = commit_horizon(context, NAME, oldest, parameters, metrics, log)
@@ -263,10 +263,10 @@ def _checkpoints(
 
 def _check_there(store: Store, needed: frozenset[str]) -> None:
     """Check that all objects exist. A vacuum may have removed one before the horizon named it."""
-    gone = needed - {one.key for one in store.list_after(CHECKPOINTS)}
-    if gone:
+    lost = needed - {one.key for one in store.list_after(CHECKPOINTS)}
+    if lost:
         raise LostCheckpointError(
             "it was removed meanwhile. No entry was removed; run the expiry again",
-            key=min(gone),
+            key=min(lost),
             rule="RET-9",
         )

@@ -114,9 +114,11 @@ def _why_vacuum(context: TableContext) -> str | None:
         files = _removed_of(view.totals_at(kept)) - _removed_of(view.totals_at(oldest))
     if files:
         # A restore may have brought some files back by the same path.
-        gone = removals(whole_view(context.store).snapshot().history, oldest, kept)
-        stays = kept_by_store(context.store, oldest, int(gone.max(initial=0)), now_us, seconds)
-        files = int(np.count_nonzero(gone <= stays))
+        removed_at = removals(whole_view(context.store).snapshot().history, oldest, kept)
+        stays = kept_by_store(
+            context.store, oldest, int(removed_at.max(initial=0)), now_us, seconds
+        )
+        files = int(np.count_nonzero(removed_at <= stays))
     if files:
         return f"{files} files were removed longer ago than {name}"
     if many_checkpoints(context.store, now_us):

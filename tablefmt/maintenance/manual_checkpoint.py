@@ -122,7 +122,7 @@ def verified(store: Store, key: str) -> tuple[Root, str, int]:
         ids.append(found)
         paths.append(columns["path"])
         rows, size = (exact_sum(columns[name].to_numpy()) for name in ("rows", "size"))
-        deleted = segment.gone_rows(history.all_deltas, head.version)
+        deleted = segment.deleted_counts(history.all_deltas, head.version)
         found_sums = (rows, size, exact_sum(deleted))
         sums = [known + more for known, more in zip(sums, found_sums, strict=True)]
     _check_sums(key, root, np.concatenate([np.zeros(0, np.int64), *ids]), paths, sums)

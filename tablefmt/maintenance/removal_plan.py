@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tablefmt.log.object_names import block_range, is_part_key, root_version
+from tablefmt.log.object_names import is_part_key, log_segment_range, root_version
 from tablefmt.maintenance.retention import before_us
 from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.log_entry import Metadata
@@ -309,7 +309,7 @@ def superseded(
     roots, others = [], []
     for at in np.flatnonzero(old).tolist():
         key = keys[at]
-        block = block_range(key)
+        block = log_segment_range(key)
         if root_version(key) is not None and key not in stay:
             roots.append((at, "superseded by newer checkpoints"))
         elif is_part_key(key) and parts is not None and key not in parts:

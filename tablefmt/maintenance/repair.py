@@ -26,9 +26,9 @@ from tablefmt.errors import (
 )
 from tablefmt.export.copy_removal import removable_copies
 from tablefmt.export.table_export import export_table
-from tablefmt.log.compacted_log import write_blocks
+from tablefmt.log.compacted_log import write_log_segments
 from tablefmt.log.log_reader import Hint, write_hint
-from tablefmt.log.object_names import block_range, entry_key, entry_version, root_version
+from tablefmt.log.object_names import entry_key, entry_version, log_segment_range, root_version
 from tablefmt.maintenance.derived_checks import entry_sizes
 from tablefmt.maintenance.finding_kinds import KINDS
 from tablefmt.maintenance.log_damage import inspect_log
@@ -245,7 +245,7 @@ def _rewrite_history(
     known, oldest = entry_sizes(store), LogView.open(store).head.totals.oldest
     head = max(known)
     for step in steps:
-        span = block_range(step.object)
+        span = log_segment_range(step.object)
         if span is None:
             yield replace(step, note="its name is not that of a compacted log segment")
             continue
@@ -256,7 +256,7 @@ def _rewrite_history(
             continue
         store.delete(step.object)
         if span[1] <= head:
-            write_blocks(store, span[0] - 1, span[1])
+            write_log_segments(store, span[0] - 1, span[1])
         yield replace(step, done=True)
 
 

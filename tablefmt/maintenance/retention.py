@@ -14,12 +14,12 @@ from tablefmt.errors import CommitRejectedError
 from tablefmt.export.table_export import kept_for_copies
 from tablefmt.log.object_names import ENTRIES, entry_key, entry_version
 from tablefmt.model.log_entry import (
-    Horizon,
-    LogHorizon,
+    LogRetentionHorizon,
     Metadata,
     Operation,
     OperationClass,
     PartitionScope,
+    RetentionHorizon,
     StoredEntry,
 )
 from tablefmt.model.properties import duration_seconds, get_property, transaction_seconds
@@ -147,7 +147,7 @@ def commit_horizon(
     oldest: int,
     parameters: Mapping[str, Any],
     metrics: Mapping[str, int],
-    log: LogHorizon | None = None,
+    log: LogRetentionHorizon | None = None,
 ) -> Commit:
     """Set the retention horizon to `oldest`. If it is already there, only record the run.
 
@@ -185,7 +185,7 @@ def commit_horizon(
             scope=PartitionScope(()),
             written_under=txn.metadata,
             read_version=txn.version,
-            horizon=Horizon(least, log) if least > 0 else None,
+            horizon=RetentionHorizon(least, log) if least > 0 else None,
             recorded=True,
         )
 

@@ -26,7 +26,7 @@ from tablefmt.log.object_names import (
     entry_version,
     shared_folder_transaction,
 )
-from tablefmt.model.log_entry import Entry, LogHorizon, OverflowFile
+from tablefmt.model.log_entry import Entry, LogRetentionHorizon, OverflowFile
 from tablefmt.snapshot.checkpoint_reader import listed_roots
 from tablefmt.snapshot.checkpoint_root import decode_root
 from tablefmt.snapshot.log_view import LogView
@@ -65,7 +65,7 @@ class Named:
     def __init__(self, view: LogView) -> None:
         self._view = view
         self._sides: list[str] = []
-        self._log_horizon: LogHorizon | None = None
+        self._log_horizon: LogRetentionHorizon | None = None
         for entry in _below(view):
             self._sides += (
                 c.path for c in (entry.add, entry.delete) if isinstance(c, OverflowFile)
@@ -80,7 +80,7 @@ class Named:
         return pa.array([*self._sides, *later], pa.string())
 
     @property
-    def log_horizon(self) -> LogHorizon | None:
+    def log_horizon(self) -> LogRetentionHorizon | None:
         """The newest horizon of the log. Its checkpoints are the only source of the state."""
         horizons = self._view.versions.log_horizons
         return horizons[-1][1] if horizons else self._log_horizon

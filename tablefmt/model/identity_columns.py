@@ -19,7 +19,7 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from tablefmt.model.log_entry import Application, Metadata
+from tablefmt.model.log_entry import ApplicationTransaction, Metadata
 from tablefmt.model.name_matching import folded, there_are
 from tablefmt.model.schema import Field, Identity, Primitive, Schema
 
@@ -360,14 +360,16 @@ def without_history(metadata: Metadata) -> Metadata:
     return with_identities(metadata, (replace(each, skip=0) for each in columns))
 
 
-def counted(applications: Mapping[str, tuple[Application, int]], column: IdentityColumn) -> int:
+def counted(
+    applications: Mapping[str, tuple[ApplicationTransaction, int]], column: IdentityColumn
+) -> int:
     """Return the last number that any writer claimed; 0 for none."""
     known = applications.get(column.counter)
     return 0 if known is None else known[0].version
 
 
 def with_counters(
-    metadata: Metadata, applications: Mapping[str, tuple[Application, int]]
+    metadata: Metadata, applications: Mapping[str, tuple[ApplicationTransaction, int]]
 ) -> Metadata:
     """Return a definition whose identity columns go on after the numbers that were claimed."""
     columns = identity_columns(metadata)

@@ -227,7 +227,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class ApplicationTransaction:
     """Application transaction: the caller's own id and version of this write (CFL-6)."""
 
     id: str
@@ -403,7 +403,7 @@ class KeptCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class LogHorizon:
+class LogRetentionHorizon:
     """Permission to remove entries from the log (ENT-13, feature logExpiry)."""
 
     version: int
@@ -415,12 +415,12 @@ class LogHorizon:
 
 
 @dataclass(frozen=True, slots=True)
-class Horizon:
+class RetentionHorizon:
     """Retention horizon: this entry gives up older versions (ENT-13)."""
 
     version: int
     """Earliest version that is kept, >= 1."""
-    log: LogHorizon | None = None
+    log: LogRetentionHorizon | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -443,11 +443,11 @@ class Entry:
     delete: RowDeletes | OverflowFile | None = None
     lineage: Lineage | None = None
     update: RowUpdate | None = None
-    application: Application | None = None
+    application: ApplicationTransaction | None = None
     derived_from: DerivedFrom | None = None
     cursors: tuple[CursorBack, ...] = ()
     """Cursors that a RESTORE moves back."""
-    horizon: Horizon | None = None
+    horizon: RetentionHorizon | None = None
     ends: bool = False
     """True if the table was dropped with this entry, which is its last (ENT-14)."""
     user_metadata: Mapping[str, Any] = field(default_factory=dict)

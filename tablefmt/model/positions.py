@@ -52,7 +52,7 @@ DELETE_COLUMNS = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class DeletionVector:
     """Deletion vector: positions in one file that a transaction deletes. The two sets are
     disjoint.
     """
@@ -98,11 +98,11 @@ def live_mask(packed: bytes | None, rows: int) -> NDArray[np.bool_]:
         packed: the deleted positions, from `pack_positions`; None: there are none.
         rows: the number of rows of the file.
     """
-    gone = BitMap64() if packed is None else own_positions(packed)
+    deleted = BitMap64() if packed is None else own_positions(packed)
     _check_rows(rows)
-    few = 2 * len(gone) <= rows
+    few = 2 * len(deleted) <= rows
     mask: NDArray[np.bool_] = np.full(rows, few)
-    some = gone if few else row_span(rows) - gone
+    some = deleted if few else row_span(rows) - deleted
     mask[np.asarray(some.to_array(), np.int64)] = not few
     return mask
 
@@ -150,7 +150,7 @@ def delete_columns(deletes: RowDeletes) -> pa.Table:
     return pa.table(arrays, DELETE_COLUMNS)
 
 
-def row_deletes(marks: Mapping[int, Marks]) -> RowDeletes | None:
+def row_deletes(marks: Mapping[int, DeletionVector]) -> RowDeletes | None:
     """Return the `delete` field of an entry for these deletion vectors by file id; None if all are
     empty.
     """
@@ -166,7 +166,7 @@ def row_deletes(marks: Mapping[int, Marks]) -> RowDeletes | None:
     )
 
 
-def marks_of(columns: pa.Table) -> dict[int, Marks]:
+def marks_of(columns: pa.Table) -> dict[int, DeletionVector]:
     """Return the deletion vectors by file id, from DELETE_COLUMNS.
 
     Raises:
@@ -176,13 +176,13 @@ def marks_of(columns: pa.Table) -> dict[int, Marks]:
     return {file: marks(count, deleted, updated) for file, count, deleted, updated in rows}
 
 
-def marks(rows: int, deleted: bytes | None, updated: bytes | None) -> Marks:
+def marks(rows: int, deleted: bytes | None, updated: bytes | None) -> DeletionVector:
     """Return the deletion vector of one file; `rows` is the required number of positions.
 
     Raises:
         CorruptEntryError: DEL-1, DEL-2.
     """
-    row_marks = Marks(
+    row_marks = DeletionVector(
         BitMap64() if deleted is None else unpack_positions(deleted),
         BitMap64() if updated is None else unpack_positions(updated),
     )

@@ -11,7 +11,7 @@ from functools import partial
 
 from tablefmt.commit.environment import Environment
 from tablefmt.errors import LostCheckpointError, TablefmtError
-from tablefmt.log.compacted_log import write_blocks
+from tablefmt.log.compacted_log import write_log_segments
 from tablefmt.log.log_reader import Hint, read_hint, read_range, write_hint
 from tablefmt.log.object_names import HINT, entry_key, root_version
 from tablefmt.model.properties import get_property
@@ -85,7 +85,7 @@ def _pack(store: Store, since: int, last: int) -> None:
     """Write compacted log segments for the entries since the last checkpoint (HIS-3). Best
     effort."""
     try:
-        write_blocks(store, since, last)
+        write_log_segments(store, since, last)
     except TablefmtError as error:
         logger.warning("could not write compacted log segments: %s", error)
 

@@ -13,7 +13,7 @@ from tablefmt.errors import CorruptEntryError, InvalidArgumentError
 from tablefmt.log.strict_json import check_limits
 from tablefmt.model.argument_checks import whole_number
 from tablefmt.model.identity_columns import COUNTER_PREFIX
-from tablefmt.model.log_entry import Application, DerivedFrom
+from tablefmt.model.log_entry import ApplicationTransaction, DerivedFrom
 
 
 class CommitKeywords(TypedDict, total=False):
@@ -110,9 +110,9 @@ def commit_options(given: Mapping[str, object]) -> CommitOptions:
     return CommitOptions(**cast(CommitKeywords, given))
 
 
-def application_of(options: CommitOptions, digest: str | None) -> Application | None:
+def application_of(options: CommitOptions, digest: str | None) -> ApplicationTransaction | None:
     """Return the `application` field of the entry."""
     if options.application is None:
         return None
     application_id, version = options.application
-    return Application(application_id, version, digest)
+    return ApplicationTransaction(application_id, version, digest)

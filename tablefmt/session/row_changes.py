@@ -35,7 +35,7 @@ from tablefmt.model.log_entry import (
     RowUpdate,
     Scope,
 )
-from tablefmt.model.positions import Marks, pack_positions, row_span
+from tablefmt.model.positions import DeletionVector, pack_positions, row_span
 from tablefmt.model.schema import Field
 from tablefmt.session.measurements import REWRITE, SCAN
 from tablefmt.session.statement_scope import AnalyzedCondition, partitions_of, scope_of
@@ -310,7 +310,7 @@ class _Removals:
     """Removed rows and files: fields of a plan."""
 
     removes: Ids
-    deletes: Mapping[int, Marks]
+    deletes: Mapping[int, DeletionVector]
     copied_files: AddedFiles | None = None
     copied: tuple[Output, ...] = ()
 
@@ -389,7 +389,7 @@ def _removals(txn: TransactionSnapshot, changed: Changed, copy: CopyRows) -> _Re
     unlisted = () if rewrites else [f for f in whole.tolist() if f not in changed.updated]
     nothing = BitMap64()
     marks = {
-        file: Marks(changed.deleted.get(file, nothing), changed.updated.get(file, nothing))
+        file: DeletionVector(changed.deleted.get(file, nothing), changed.updated.get(file, nothing))
         for file in touched.tolist()
         if file not in unlisted
     }

@@ -263,11 +263,11 @@ class StoredColumns(FileColumns):
     @cached_property
     def _places(self) -> Places | None:
         """Return the lines that are files, ascending; None: all of them."""
-        gone = self.segment.gone
-        if self._chosen is not None or gone is None:
+        removed = self.segment.gone
+        if self._chosen is not None or removed is None:
             return self._chosen
         stays = np.ones(self.segment.files, bool)
-        stays[np.asarray(gone.to_array(), np.int64)] = False
+        stays[np.asarray(removed.to_array(), np.int64)] = False
         return np.flatnonzero(stays)
 
     @cached_property

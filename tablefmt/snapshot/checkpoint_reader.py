@@ -33,7 +33,7 @@ from tablefmt.snapshot.checkpoint_parts import PartFile, StoredColumns, StoredDe
 from tablefmt.snapshot.checkpoint_root import Root, decode_root
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.folding import bounded, fold
-from tablefmt.snapshot.segments import NEVER, Segment
+from tablefmt.snapshot.segments import NEVER, ManifestSegment
 from tablefmt.store.object_store import Store
 
 
@@ -47,14 +47,14 @@ def fold_stored(store: Store, files: FileHistory, entries: Sequence[StoredEntry]
     return fold(files, [stored.entry for stored in entries], *sides)
 
 
-def replay(store: Store, files: FileHistory, version: int, packed_to: int = -1) -> FileHistory:
+def replay(store: Store, files: FileHistory, version: int, compacted_to: int = -1) -> FileHistory:
     """Return the files of a later version, without removed files above the limit.
 
     Args:
         store: the table's root.
         files: the files of a version.
         version: the later one.
-        packed_to: entries up to this version are in compacted log segments (HIS-3).
+        compacted_to: entries up to this version are in compacted log segments (HIS-3).
 
     Raises:
         CorruptTableError: as `fold_stored`; an entry is missing.
@@ -62,9 +62,9 @@ def replay(store: Store, files: FileHistory, version: int, packed_to: int = -1) 
     while files.version < version:
         first = files.version + 1
         # Read whole compacted log segments, so that none is read twice.
-        together = WINDOW_MAX if first > packed_to else SIZES[0] - first % SIZES[0]
+        together = WINDOW_MAX if first > compacted_to else SIZES[0] - first % SIZES[0]
         last = min(version, first + together - 1)
-        entries = read_entries(store, first, last, packed_to)
+        entries = read_entries(store, first, last, compacted_to)
         files = bounded(fold_stored(store, files, entries))
     return files
 
@@ -120,7 +120,7 @@ def base_of(store: Store, root: Root, key: str) -> Base:
         files = StoredColumns(PartFile(store, part), part, limits)
         # A broadcast value uses no memory: the count is not trusted until the part is read.
         live = np.broadcast_to(np.int64(NEVER), len(files))
-        segments.append(Segment(files, live, None))
+        segments.append(ManifestSegment(files, live, None))
     stored = [segment.files for segment in segments]
     deletes = StoredDeletes([PartFile(store, part) for part in root.deletes], stored, limits)
     return Base(

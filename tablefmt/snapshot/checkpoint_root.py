@@ -35,7 +35,7 @@ from tablefmt.log.strict_json import (
     is_field_id,
     object_of,
 )
-from tablefmt.model.log_entry import Application
+from tablefmt.model.log_entry import ApplicationTransaction
 from tablefmt.model.positions import decode_positions, encode_positions
 from tablefmt.snapshot.cursors import Cursor, Cursors
 from tablefmt.snapshot.head import Head
@@ -213,8 +213,8 @@ def _check_sums(root: Root) -> None:
     rows = [segment.rows for segment in root.segments]
     if None not in rows:
         known = sum(count or 0 for count in rows)
-        has_gone = any(segment.gone is not None for segment in root.segments)
-        if known < totals.rows or (known > totals.rows and not has_gone):
+        has_removed = any(segment.gone is not None for segment in root.segments)
+        if known < totals.rows or (known > totals.rows and not has_removed):
             raise bad("CKP-3", "the number of rows of its segments differs from `totals`")
     if totals.deleted and not root.deletes:
         raise bad("CKP-3", "it lacks the deleted rows")
@@ -241,10 +241,10 @@ def live_files(segment: SegmentPart) -> int:
     return segment.files - (0 if segment.gone is None else len(segment.gone))
 
 
-def _application(name: str, value: Mapping[str, Any]) -> tuple[Application, int]:
+def _application(name: str, value: Mapping[str, Any]) -> tuple[ApplicationTransaction, int]:
     if type(value["digest"]) not in (str, type(None)):
         raise bad("CKP-2", "an application has a digest that is not text")
-    known = Application(name, integer(value, "version"), value["digest"])
+    known = ApplicationTransaction(name, integer(value, "version"), value["digest"])
     return known, integer(value, "at", low=0)
 
 

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.object_names import entry_key
 from tablefmt.model.cached_property import cached_property
-from tablefmt.model.positions import DELETE_COLUMNS, Marks, marks, pack_positions
+from tablefmt.model.positions import DELETE_COLUMNS, DeletionVector, marks, pack_positions
 
 _NONE = np.zeros(0, np.int64)
 _NO_MAPS = DELETE_COLUMNS.empty_table()
@@ -159,7 +159,7 @@ class Deltas:
         """
         return self.marks_of(place, rows).all
 
-    def marks_of(self, place: int, rows: int) -> Marks:
+    def marks_of(self, place: int, rows: int) -> DeletionVector:
         """Return the deletion vector of one element, with deleted and updated rows separate."""
         deleted, updated = (self.maps[name][place].as_py() for name in ("deleted", "updated"))
         try:

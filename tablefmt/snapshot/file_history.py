@@ -27,8 +27,8 @@ from tablefmt.snapshot.segments import (
     NEVER,
     FileColumns,
     HeldColumns,
+    ManifestSegment,
     Mask,
-    Segment,
     compacted,
     find_files,
 )
@@ -48,7 +48,7 @@ class FileHistory:
     """Last version folded in."""
     metadata_version: int = 0
     """Version that wrote the metadata in force at `version`."""
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[ManifestSegment, ...] = ()
     deltas: tuple[Deltas, ...] = ()
     types: Mapping[int, Type] = field(default_factory=dict)
     """Types by field id, of all columns since `first`."""
@@ -93,7 +93,7 @@ class FileHistory:
         return Deltas.joined(self.deltas)
 
     @property
-    def gone(self) -> int:
+    def removed(self) -> int:
         """Return the number of files that are kept only for versions before the last one."""
         return len(self) - self.live
 
@@ -119,7 +119,7 @@ class FileHistory:
         segment, place = self._place(file)
         return int(segment.removed[place])
 
-    def _place(self, file: int) -> tuple[Segment, int]:
+    def _place(self, file: int) -> tuple[ManifestSegment, int]:
         for at, places, _ in find_files(self.segments, np.array([file], np.int64)):
             return self.segments[at], int(places[0])
         raise KeyError(file)
@@ -169,7 +169,7 @@ class FileHistory:
                 files = HeldColumns(segment.files.ids, segment.files.added, table)
                 deleted = deltas.counts(files.ids, version)
                 removed = np.full(len(files), NEVER, np.int64)
-                segments.append(Segment(files, removed, deleted))
+                segments.append(ManifestSegment(files, removed, deleted))
         return FileHistory(
             first=version,
             version=version,
@@ -236,7 +236,7 @@ class FileHistory:
         raise CorruptEntryError(message, key=entry_key(max(added)), rule="ADD-1")
 
 
-def _of_files(deltas: tuple[Deltas, ...], segments: list[Segment]) -> tuple[Deltas, ...]:
+def _of_files(deltas: tuple[Deltas, ...], segments: list[ManifestSegment]) -> tuple[Deltas, ...]:
     """Return the deletion vectors of files that are in one of the manifest segments."""
     columns: list[FileColumns] = [segment.files for segment in segments]
     kept = []

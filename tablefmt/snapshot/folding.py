@@ -44,7 +44,7 @@ from tablefmt.snapshot.file_columns import (
     with_written,
 )
 from tablefmt.snapshot.file_history import FileHistory
-from tablefmt.snapshot.segments import NEVER, SEGMENT_FILES, Segment, find_files, joined
+from tablefmt.snapshot.segments import NEVER, SEGMENT_FILES, ManifestSegment, find_files, joined
 
 
 def fold(
@@ -179,13 +179,13 @@ class _Folding:
             if files is not segment.files:
                 self._put(at, replace(segment, files=files), owned=id(segment) in self._own)
 
-    def _put(self, at: int, segment: Segment, *, owned: bool) -> None:
+    def _put(self, at: int, segment: ManifestSegment, *, owned: bool) -> None:
         self._own.discard(id(self._segments[at]))
         self._segments[at] = segment
         if owned:
             self._own.add(id(segment))
 
-    def _owned(self, at: int) -> Segment:
+    def _owned(self, at: int) -> ManifestSegment:
         """Return a manifest segment whose `removed` and `deleted` may be written to."""
         segment = self._segments[at]
         if id(segment) not in self._own:
@@ -250,7 +250,7 @@ class _Folding:
 
     def _push(self, ids: NDArray[np.int64], added: NDArray[np.int64], columns: pa.Table) -> None:
         segments = self._segments
-        for segment in Segment.new(ids, added, columns):
+        for segment in ManifestSegment.new(ids, added, columns):
             segments.append(segment)
             self._own.add(id(segment))
         # Like a binary counter, so every file is copied O(log n) times over a long life.
@@ -298,11 +298,11 @@ class _Folding:
             live = segment.removed[places] == NEVER
             if np.any(~live & (segment.removed[places] != entry.version)):
                 raise _bad(entry, "DEL-1", "it deletes rows of a file that was removed before")
-            known_gone = _counts(segment)[places]
+            known_deleted = _counts(segment)[places]
             written = segment.files.take(places, ["rows"])["rows"].to_numpy()
-            if np.any(rows[lines] > written - known_gone):
+            if np.any(rows[lines] > written - known_deleted):
                 raise _bad(entry, "DEL-1", "it deletes more rows of a file than it has")
-            counts = known_gone + rows[lines]
+            counts = known_deleted + rows[lines]
             _counts(segment)[places[live]] = counts[live]
             takes[lines] = live
             known += len(lines)
@@ -325,13 +325,13 @@ def _is_in_run(entry: Entry) -> bool:
     return entry.metadata is None and not isinstance(entry.add, OverflowFile)
 
 
-def _are_joined(older: Segment, newer: Segment) -> bool:
+def _are_joined(older: ManifestSegment, newer: ManifestSegment) -> bool:
     if not older.is_held or older.deleted is None:
         return False
     return len(older) <= 2 * len(newer) and len(older) + len(newer) <= SEGMENT_FILES
 
 
-def _counts(segment: Segment) -> NDArray[np.int64]:
+def _counts(segment: ManifestSegment) -> NDArray[np.int64]:
     """Return the deleted counts of a manifest segment that may be written to."""
     assert segment.deleted is not None
     return segment.deleted
@@ -492,7 +492,7 @@ class MaterializedFiles:
 
 def bounded(history: FileHistory) -> FileHistory:
     """Return the history without the files removed first, if it keeps too many."""
-    while history.gone > max(REMOVED_MAX, history.live):
+    while history.removed > max(REMOVED_MAX, history.live):
         history = history.halved()
     return history
 

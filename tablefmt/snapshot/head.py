@@ -28,7 +28,7 @@ from tablefmt.model.features import (
 from tablefmt.model.log_entry import (
     NOT_LOGICAL,
     AddedFiles,
-    Application,
+    ApplicationTransaction,
     Entry,
     Import,
     Metadata,
@@ -60,7 +60,7 @@ class Head:
     totals: Totals
     metadata: Metadata
     protocol: ProtocolFeatures
-    applications: Mapping[str, tuple[Application, int]] = field(default_factory=dict)
+    applications: Mapping[str, tuple[ApplicationTransaction, int]] = field(default_factory=dict)
     """Newest application version by application id, and the ID version that set it."""
     cursors: Cursors = field(default_factory=dict)
     """Source cursors of the pipes that fill the table (RPL-7)."""
@@ -443,8 +443,8 @@ def _check_scope(entry: Entry, metadata: Metadata) -> None:
 
 
 def _applications(
-    before: Mapping[str, tuple[Application, int]], entry: Entry
-) -> Mapping[str, tuple[Application, int]]:
+    before: Mapping[str, tuple[ApplicationTransaction, int]], entry: Entry
+) -> Mapping[str, tuple[ApplicationTransaction, int]]:
     mine = entry.application
     if mine is None:
         return before

@@ -130,8 +130,8 @@ def _dated(moment: Moment, now: Moment) -> Moment:
     """Return a moment with the store's time, if it was taken before the store's first answer."""
     if moment.store_us is not None or now.store_us is None:
         return moment
-    gone_us = round((now.elapsed - moment.elapsed) * 1_000_000)
-    return replace(moment, store_us=now.store_us - gone_us)
+    elapsed_us = round((now.elapsed - moment.elapsed) * 1_000_000)
+    return replace(moment, store_us=now.store_us - elapsed_us)
 
 
 def _put_back(version: int) -> TableReplacedError:

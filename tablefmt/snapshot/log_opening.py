@@ -19,7 +19,7 @@ from tablefmt.errors import (
     VersionNotFoundError,
 )
 from tablefmt.log.codec import decode
-from tablefmt.log.compacted_log import read_packed
+from tablefmt.log.compacted_log import read_compacted
 from tablefmt.log.log_reader import (
     FIRST_WINDOW,
     FirstRound,
@@ -156,7 +156,7 @@ def _packed(store: Store, probe: FirstRound, first: int) -> list[StoredEntry]:
     """Return entries from one version up to the hint's checkpoint, from compacted log segments."""
     key = None if probe.hint is None else probe.hint.checkpoint
     last = -1 if key is None else root_version(key) or 0
-    return read_packed(store, first, last, last) or []
+    return read_compacted(store, first, last, last) or []
 
 
 def _expired(

@@ -276,7 +276,7 @@ def _has_unknown(bounds: pa.ChunkedArray) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class ManifestSegment:
     """Manifest segment: files, with their removal versions and deleted rows."""
 
     files: FileColumns
@@ -290,7 +290,7 @@ class Segment:
     @classmethod
     def new(
         cls, ids: NDArray[np.int64], added: NDArray[np.int64], table: pa.Table
-    ) -> Iterator[Segment]:
+    ) -> Iterator[ManifestSegment]:
         """Yield new files in manifest segments of limited size."""
         for at in range(0, len(ids), SEGMENT_FILES):
             some = slice(at, at + SEGMENT_FILES)
@@ -316,18 +316,20 @@ class Segment:
         if self.deleted is not None:
             self.deleted.setflags(write=False)
 
-    def writable(self, deltas: Sequence[Deltas], version: int) -> Segment:
+    def writable(self, deltas: Sequence[Deltas], version: int) -> ManifestSegment:
         """Return the segment with its own copies of the arrays beside the columns.
 
         Args:
             deltas: the deletion vectors.
             version: the version up to which they apply.
         """
-        gone = self.gone_rows(Deltas.joined(deltas), version) if self.deleted is None else None
-        deleted = self.deleted.copy() if self.deleted is not None else gone
+        if self.deleted is None:
+            deleted = self.deleted_counts(Deltas.joined(deltas), version)
+        else:
+            deleted = self.deleted.copy()
         return replace(self, removed=self.removed.copy(), deleted=deleted)
 
-    def gone_rows(self, deltas: Deltas, version: int) -> NDArray[np.int64]:
+    def deleted_counts(self, deltas: Deltas, version: int) -> NDArray[np.int64]:
         """Return the number of deleted rows of each file at a version, from the deletion
         vectors.
         """
@@ -340,7 +342,7 @@ class Segment:
         mask: Mask = self.files.added_by(version) & (self.removed > version)
         return mask
 
-    def only(self, mask: Mask, names: Sequence[str] | None = None) -> Segment:
+    def only(self, mask: Mask, names: Sequence[str] | None = None) -> ManifestSegment:
         """Return the selected files, loaded into memory; the segment itself if all are selected.
 
         With `names`, columns of other names are absent.
@@ -350,15 +352,15 @@ class Segment:
         at = np.flatnonzero(mask)
         deleted = None if self.deleted is None else self.deleted[at]
         held = self._held(at, self.files.names if names is None else names)
-        return Segment(held, self.removed[at], deleted)
+        return ManifestSegment(held, self.removed[at], deleted)
 
-    def narrowed(self, mask: Mask) -> Segment:
+    def narrowed(self, mask: Mask) -> ManifestSegment:
         """Return the selected files without loading them."""
         if mask.all():
             return self
         at = np.flatnonzero(mask)
         deleted = None if self.deleted is None else self.deleted[at]
-        return Segment(self.files.narrowed(at), self.removed[at], deleted)
+        return ManifestSegment(self.files.narrowed(at), self.removed[at], deleted)
 
     def _held(self, at: Places, names: Sequence[str]) -> HeldColumns:
         if isinstance(self.files, HeldColumns):
@@ -369,7 +371,7 @@ class Segment:
 
 
 def find_files(
-    segments: Sequence[Segment], ids: NDArray[np.int64], before: int | None = None
+    segments: Sequence[ManifestSegment], ids: NDArray[np.int64], before: int | None = None
 ) -> Iterator[tuple[int, Places, Places]]:
     """Yield the places of files with these ids, by manifest segment.
 
@@ -391,8 +393,8 @@ def find_files(
 
 
 def passing(
-    segments: Sequence[Segment], predicate: Predicate, partition_ids: frozenset[int]
-) -> Iterator[Segment]:
+    segments: Sequence[ManifestSegment], predicate: Predicate, partition_ids: frozenset[int]
+) -> Iterator[ManifestSegment]:
     """Yield the segments whose summaries allow a row for which the predicate is TRUE, in order.
 
     Spec: PRN-4.
@@ -407,8 +409,8 @@ def passing(
 
 
 def joined(
-    segments: Collection[Segment], deltas: Sequence[Deltas] = (), version: int = -1
-) -> Segment:
+    segments: Collection[ManifestSegment], deltas: Sequence[Deltas] = (), version: int = -1
+) -> ManifestSegment:
     """Return one segment with the files of all, in their order.
 
     Args:
@@ -418,8 +420,10 @@ def joined(
     """
     columns = pa.concat_tables([s.files.table for s in segments], promote_options="permissive")
     whole = Deltas.joined(deltas)
-    deleted = [s.gone_rows(whole, version) if s.deleted is None else s.deleted for s in segments]
-    return Segment(
+    deleted = [
+        s.deleted_counts(whole, version) if s.deleted is None else s.deleted for s in segments
+    ]
+    return ManifestSegment(
         HeldColumns(
             np.concatenate([s.files.ids for s in segments]),
             np.concatenate([s.files.added for s in segments]),
@@ -430,13 +434,13 @@ def joined(
     )
 
 
-def compacted(segments: list[Segment]) -> list[Segment]:
+def compacted(segments: list[ManifestSegment]) -> list[ManifestSegment]:
     """Return the files with small segments joined to their predecessors, in their order.
 
     Segments that are not in memory stay unchanged.
     """
-    result: list[Segment] = []
-    waiting: list[Segment] = []
+    result: list[ManifestSegment] = []
+    waiting: list[ManifestSegment] = []
     held = 0
 
     def end() -> None:

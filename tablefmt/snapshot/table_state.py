@@ -33,7 +33,7 @@ from tablefmt.snapshot.file_columns import (
     with_partitions,
 )
 from tablefmt.snapshot.file_history import FileHistory
-from tablefmt.snapshot.segments import HeldColumns, Mask, Segment, passing
+from tablefmt.snapshot.segments import HeldColumns, ManifestSegment, Mask, passing
 
 logger = logging.getLogger(__name__)
 
@@ -160,17 +160,17 @@ class Snapshot:
 
         return self.read(ids)
 
-    def candidates(self, predicate: Predicate | None) -> Iterable[Segment]:
+    def candidates(self, predicate: Predicate | None) -> Iterable[ManifestSegment]:
         """Return the segments whose summaries do not exclude a matching row."""
         segments = self.history.segments
         return segments if predicate is None else passing(segments, predicate, self.partition_ids)
 
-    def survivors(self, segment: Segment, predicate: Predicate) -> Mask:
+    def survivors(self, segment: ManifestSegment, predicate: Predicate) -> Mask:
         """Return a mask of the live files of a candidate that may hold a matching row."""
         columns = self.deciding(segment, predicate)
         return segment.live(self.version) & may_match(predicate, columns, self.partition_ids)
 
-    def deciding(self, segment: Segment, predicate: Predicate) -> pa.Table:
+    def deciding(self, segment: ManifestSegment, predicate: Predicate) -> pa.Table:
         """Return the columns of the segment's files that decide which of them may match."""
         known = segment.files.of_fields(fields(predicate))
         columns = typed_bounds(known, self.schema.fields)
@@ -209,7 +209,7 @@ class Snapshot:
         if predicate is None:
             return self.files
 
-        def covered(segment: Segment) -> Mask:
+        def covered(segment: ManifestSegment) -> Mask:
             live = segment.live(self.version)
             if not live.any():
                 # Its files may have another partitioning, and lack these values.
@@ -222,7 +222,7 @@ class Snapshot:
     def of_ids(self, ids: NDArray[np.int64]) -> pa.Table:
         """Return the live files of these ids, in the order of ids. Other ids are ignored."""
 
-        def marked(segment: Segment) -> Mask:
+        def marked(segment: ManifestSegment) -> Mask:
             mask = np.zeros(len(segment), bool)
             mask[segment.files.find(ids)[0]] = True
             return mask & segment.live(self.version)
@@ -241,7 +241,7 @@ class Snapshot:
 
     def _chosen(
         self,
-        choose: Callable[[Segment], Mask],
+        choose: Callable[[ManifestSegment], Mask],
         names: frozenset[str] | None = None,
         predicate: Predicate | None = None,
     ) -> pa.Table:
@@ -268,7 +268,7 @@ class Snapshot:
         check_distinct(files, self.history)
         return files if files.num_rows else with_partitions(files, self.schema, self.partition_ids)
 
-    def _known(self, segment: Segment, names: frozenset[str] | None) -> Sequence[str]:
+    def _known(self, segment: ManifestSegment, names: frozenset[str] | None) -> Sequence[str]:
         """Return which columns of a segment are needed for these names; None: all."""
         known = segment.files.names
         if names is None:
@@ -276,7 +276,7 @@ class Snapshot:
         kept = {*names, NUMBER, PARTITIONING}
         return [name for name in known if name in kept or name.startswith("partition.")]
 
-    def _columns(self, segment: Segment, names: frozenset[str] | None) -> pa.Table:
+    def _columns(self, segment: ManifestSegment, names: frozenset[str] | None) -> pa.Table:
         # A later version may have wider types than this one.
         known = segment.files.columns(self._known(segment, names))
         typed = typed_bounds(known, self.schema.fields)
@@ -290,18 +290,18 @@ class Snapshot:
             .append_column("deleted", pa.array(self._deleted(segment)))
         )
 
-    def _deleted(self, segment: Segment) -> NDArray[np.int64]:
+    def _deleted(self, segment: ManifestSegment) -> NDArray[np.int64]:
         if segment.deleted is not None and self.version == self.history.version:
             return segment.deleted
-        return segment.gone_rows(self.deltas, self.version)
+        return segment.deleted_counts(self.deltas, self.version)
 
 
-def _no_files(history: FileHistory) -> Segment:
+def _no_files(history: FileHistory) -> ManifestSegment:
     nothing = np.zeros(0, np.int64)
-    return Segment(HeldColumns(nothing, nothing, history.empty_table()), nothing, nothing)
+    return ManifestSegment(HeldColumns(nothing, nothing, history.empty_table()), nothing, nothing)
 
 
-def _ascending(segments: list[Segment]) -> bool:
+def _ascending(segments: list[ManifestSegment]) -> bool:
     """Return True if each segment's ids are below the next one's. Each segment ascends."""
     pairs = itertools.pairwise(segments)
     return all(one.files.ids[-1] < other.files.ids[0] for one, other in pairs)

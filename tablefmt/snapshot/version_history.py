@@ -15,7 +15,14 @@ from typing import Any, Protocol
 
 from tablefmt.errors import VersionNotFoundError
 from tablefmt.log.codec import decode
-from tablefmt.model.log_entry import Entry, LogHorizon, Metadata, OverflowFile, StoredEntry, Totals
+from tablefmt.model.log_entry import (
+    Entry,
+    LogRetentionHorizon,
+    Metadata,
+    OverflowFile,
+    StoredEntry,
+    Totals,
+)
 from tablefmt.model.times import show_time
 from tablefmt.snapshot.checkpoint_base import NOTHING, Base
 from tablefmt.snapshot.cursors import NO_CURSORS, CursorMove, Cursors, after, move_of
@@ -172,7 +179,7 @@ class Versions:
         """Versions with lineage of their files' rows (LIN-1)."""
         self.sides: list[tuple[int, str]] = []
         """Overflow metadata files, with the versions that name them (ADD-6, DEL-3)."""
-        self.log_horizons: list[tuple[int, LogHorizon]] = []
+        self.log_horizons: list[tuple[int, LogRetentionHorizon]] = []
         """Log retention horizons, with the versions that set them (ENT-13)."""
         self._sums = array("q")
         self._metadata: list[tuple[int, Metadata]] = []

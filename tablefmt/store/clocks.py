@@ -42,10 +42,10 @@ def moment_of(store: Store) -> Moment:
 
 def seconds_between(before: Moment, after: Moment) -> float:
     """Return the longest time between two moments that any of the clocks shows, in seconds."""
-    gone = [after.elapsed - before.elapsed, (after.wall_us - before.wall_us) / 1_000_000]
+    elapsed = [after.elapsed - before.elapsed, (after.wall_us - before.wall_us) / 1_000_000]
     if before.store_us is not None and after.store_us is not None:
-        gone.append((after.store_us - before.store_us) / 1_000_000)
-    return max(gone)
+        elapsed.append((after.store_us - before.store_us) / 1_000_000)
+    return max(elapsed)
 
 
 def was_set_back(before: Moment, after: Moment) -> float:

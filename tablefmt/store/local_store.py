@@ -68,7 +68,7 @@ _SYNC_THREADS = 8
 
 _DESCRIPTORS = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
 _STREAM_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-TURN_SECONDS = 1.0
+QUEUE_SECONDS = 1.0
 """Longest wait for the shared commit queue (STO-14): time for hundreds of creates. A stopped holder
 delays other writers no longer than this.
 """
@@ -204,7 +204,7 @@ class LocalStore(ServerlessStore):
         except OSError as error:
             refused = error.errno in LINK_REFUSALS
             return Refused(explain(error)) if refused else NoAnswer(explain(error))
-        self._end_turn()
+        self._leave_queue()
         staged.discard()
         try:
             os.fsync(directory.fd)
@@ -375,7 +375,7 @@ class LocalStore(ServerlessStore):
 
     @contextmanager
     def turn(self, key: str, seconds: float = inf) -> Iterator[None]:
-        """Hold an advisory lock on the key's directory. Stop waiting for it after TURN_SECONDS.
+        """Hold an advisory lock on the key's directory. Stop waiting for it after QUEUE_SECONDS.
 
         The lock is released at the end of the block, or when this store creates the next name,
         whichever thread does. The threads of a process share the lock: `CommitQueue` orders them.
@@ -386,15 +386,15 @@ class LocalStore(ServerlessStore):
             yield
             return
         start = time.monotonic()
-        if wait_for_lock(directory.fd, min(seconds, TURN_SECONDS), self._waited):
+        if wait_for_lock(directory.fd, min(seconds, QUEUE_SECONDS), self._waited):
             self._turn = directory
         self._waited = (self._waited + time.monotonic() - start) / 2
         try:
             yield
         finally:
-            self._end_turn()
+            self._leave_queue()
 
-    def _end_turn(self) -> None:
+    def _leave_queue(self) -> None:
         held, self._turn = self._turn, None
         if held is not None:
             fcntl.flock(held.fd, fcntl.LOCK_UN)

@@ -47,7 +47,7 @@ class Kind:
 HINT_BYTES_MAX = 4096
 ENTRY_BYTES_MAX = 64 * _MIB
 ROOT_BYTES_MAX = 256 * _MIB
-BLOCK_BYTES_MAX = 65 * _MIB
+LOG_SEGMENT_BYTES_MAX = 65 * _MIB
 PARQUET_BYTES_MAX = 2048 * _MIB
 COPY_HINT_BYTES_MAX = 1 << 16
 COPY_BYTES_MAX = 1024 * _MIB
@@ -65,7 +65,7 @@ KINDS = (
     Kind(
         "compacted log segment",
         rf"_log/history/{_NUMBER}-{_NUMBER}\.jsonl\.gz",
-        BLOCK_BYTES_MAX,
+        LOG_SEGMENT_BYTES_MAX,
         "HIS-1: 64 MiB of entries that gzip cannot make smaller",
     ),
     Kind(

@@ -30,7 +30,7 @@ from tablefmt.store.object_store import (
     check_prefix,
     check_range,
 )
-from tablefmt.store.shared_commit_queue import shared_queue_turn
+from tablefmt.store.shared_commit_queue import join_shared_queue
 from tablefmt.store.store_traits import Scheme, Traits
 
 
@@ -227,4 +227,4 @@ class RemoteStore(ABC):
 
     def turn(self, key: str, seconds: float = inf) -> AbstractContextManager[SharedEntries | None]:
         """Wait for other processes of this machine and user only."""
-        return shared_queue_turn(self.identity, seconds)
+        return join_shared_queue(self.identity, seconds)

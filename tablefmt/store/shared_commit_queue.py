@@ -130,7 +130,7 @@ def _checksum(body: bytes, when: float) -> int:
 
 
 @contextmanager
-def shared_queue_turn(identity: str, seconds: float) -> Iterator[QueueFileEntries | None]:
+def join_shared_queue(identity: str, seconds: float) -> Iterator[QueueFileEntries | None]:
     """Wait at most `seconds` for the writers of this machine that came before.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tablefmt.commit import commit_queue
-from tablefmt.commit.commit_queue import CommitQueue, Turn, queue_of
+from tablefmt.commit.commit_queue import CommitQueue, QueuedCommit, queue_of
 from tablefmt.log.object_names import entry_key
 from tablefmt.store.store_wrappers import CountingStore
 from tests.tables import assert_sound, behind, handle, ids, new_table, rows
@@ -33,7 +33,7 @@ class Crowd:
 
     def __init__(self, line: CommitQueue) -> None:
         self.line = line
-        self.turns: list[tuple[str, Turn]] = []
+        self.turns: list[tuple[str, QueuedCommit]] = []
         self.threads: list[threading.Thread] = []
 
     def join(self, name: str, *left: tuple[int, bytes]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pyroaring import BitMap64
 
 from tablefmt.conflict.conflict_check import _may_have_seen, check
-from tablefmt.conflict.read_write_sets import ConcurrentCommit, Marks, PendingCommit, Read
+from tablefmt.conflict.read_write_sets import ConcurrentCommit, DeletionVector, PendingCommit, Read
 from tablefmt.conflict.rebase import rebase_onto
 from tablefmt.conflict.verdict import AlreadyApplied, Conflict, RebasedOver, Verdict
 from tablefmt.errors import ConcurrentModificationException
@@ -22,7 +22,7 @@ from tablefmt.expressions.ddl import schema_from
 from tablefmt.expressions.predicate import Comparison, In
 from tablefmt.model.log_entry import (
     AddedFiles,
-    Application,
+    ApplicationTransaction,
     Metadata,
     OperationClass,
     OverflowFile,
@@ -499,9 +499,9 @@ def test_the_same_application_id(theirs: Any, own: Any, expected: Any) -> None:
     on = world()
     concurrent = on.entry_of(on.insert([(9, 0, 0, 0)]))
     concurrent = replace(
-        concurrent, entry=replace(concurrent.entry, application=Application(*theirs))
+        concurrent, entry=replace(concurrent.entry, application=ApplicationTransaction(*theirs))
     )
-    mine = replace(on.insert([(8, 0, 0, 0)]).mine, application=Application(*own))
+    mine = replace(on.insert([(8, 0, 0, 0)]).mine, application=ApplicationTransaction(*own))
     found = check(concurrent, mine)
     same = AlreadyApplied(concurrent.entry.version) if expected is True else expected
     assert (found.rule if isinstance(found, Conflict) else found) == same
@@ -618,7 +618,7 @@ def test_one_row_taken_out_by_a_range_that_moved_is_taken_out_once() -> None:
     mine: PendingCommit = replace(staged.mine, reads=(*staged.mine.reads, read))
     concurrent = on.entry_of(on.compact(MINOR, [[2, 1]]))
     after, _ = rebase_onto(concurrent, mine)
-    assert after.deletes == {4: Marks(BitMap64([1]), BitMap64())}
+    assert after.deletes == {4: DeletionVector(BitMap64([1]), BitMap64())}
     assert [r.files.tolist() for r in after.reads] == [[3, 4], [3, 4]]
     assert after.reads[0].rows == {4: BitMap64([1])}
 

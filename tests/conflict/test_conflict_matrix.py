@@ -25,7 +25,7 @@ from tablefmt.conflict.read_write_sets import ConcurrentCommit, PendingCommit
 from tablefmt.conflict.verdict import AlreadyApplied, Conflict
 from tablefmt.expressions.ddl import schema_from
 from tablefmt.model.log_entry import (
-    Application,
+    ApplicationTransaction,
     Basis,
     Entry,
     Metadata,
@@ -73,7 +73,7 @@ def test_granularity_transaction_is_the_published_matrix() -> None:
 
 def test_the_first_check_that_applies_decides() -> None:
     """CFL-1: protocol, metadata, application, matrix. One concurrent commit breaks all."""
-    app = Application("app", 1, "theirs")
+    app = ApplicationTransaction("app", 1, "theirs")
     concurrent = replace(ENTRY, protocol=ProtocolFeatures(), metadata=METADATA, application=app)
     mine = replace(MINE, application=replace(app, digest="mine"))
     rules = []

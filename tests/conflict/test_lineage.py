@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from tablefmt.conflict.read_write_sets import Group, Marks, Output, PendingCommit, Read, Run
+from tablefmt.conflict.read_write_sets import (
+    DeletionVector,
+    Group,
+    Output,
+    PendingCommit,
+    Read,
+    Run,
+)
 from tablefmt.conflict.rebase import RowMove, place_all, rebase_onto
 from tablefmt.errors import CorruptEntryError
 from tablefmt.model.log_entry import OperationClass
@@ -236,7 +243,7 @@ def test_thousands_of_concurrent_commits_leave_no_more_state_than_ten(count: int
             sizes.append((len(mine.deletes), len(read.rows), len(read.files), len(mine.known)))
     assert sizes == [(1, 1, 2, 2), (1, 1, 2, 2)]
     large = next(file for file, rows in world.data.items() if len(rows) == 9)
-    assert mine.deletes == {large: Marks(BitMap64(), BitMap64(range(5)))}
+    assert mine.deletes == {large: DeletionVector(BitMap64(), BitMap64(range(5)))}
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 from pyroaring import BitMap64
 
 from tablefmt.conflict import commit_overlap, conflict_check, rebase
-from tablefmt.conflict.read_write_sets import ConcurrentCommit, Marks, PendingCommit, Read
+from tablefmt.conflict.read_write_sets import ConcurrentCommit, DeletionVector, PendingCommit, Read
 from tablefmt.conflict.rebase import Moves, RowMove
 from tablefmt.errors import CorruptEntryError
 from tablefmt.model.positions import row_span
@@ -128,11 +128,13 @@ def _read_stays(read: Read, *_: Any) -> Read:
 
 def _deletes_stay(
     concurrent: ConcurrentCommit, mine: PendingCommit, moves: Moves
-) -> Mapping[int, Marks]:
+) -> Mapping[int, DeletionVector]:
     return mine.deletes
 
 
-def _twice(concurrent: ConcurrentCommit, mine: PendingCommit, moves: Moves) -> Mapping[int, Marks]:
+def _twice(
+    concurrent: ConcurrentCommit, mine: PendingCommit, moves: Moves
+) -> Mapping[int, DeletionVector]:
     return _DELETES(replace(concurrent, deletes={}), mine, moves)
 
 

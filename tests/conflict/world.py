@@ -23,9 +23,9 @@ from tablefmt.conflict import conflict_check as rules
 from tablefmt.conflict import rebase
 from tablefmt.conflict.read_write_sets import (
     ConcurrentCommit,
+    DeletionVector,
     Group,
     Keys,
-    Marks,
     Output,
     PendingCommit,
     Read,
@@ -206,7 +206,9 @@ class World:
     def _take_out(self, staged: Staged, found: dict[int, list[int]], updated: bool) -> None:
         mine, at = staged.mine, staged.read_version
         marks = {
-            f: Marks(BitMap64() if updated else BitMap64(i), BitMap64(i) if updated else BitMap64())
+            f: DeletionVector(
+                BitMap64() if updated else BitMap64(i), BitMap64(i) if updated else BitMap64()
+            )
             for f, i in found.items()
         }
         if mine.delete_mode != "copy-on-write":

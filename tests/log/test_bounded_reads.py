@@ -25,9 +25,9 @@ from tablefmt.errors import (
 )
 from tablefmt.log import strict_json
 from tablefmt.log.codec import decode
-from tablefmt.log.compacted_log import read_packed, unpack
+from tablefmt.log.compacted_log import read_compacted, unpack
 from tablefmt.log.log_reader import read_from, tail_windows
-from tablefmt.log.object_names import VERSION_MAX, block_key, entry_key
+from tablefmt.log.object_names import VERSION_MAX, entry_key, log_segment_key
 from tablefmt.log.strict_json import amount_problem
 from tablefmt.model.positions import ROWS_MAX, live_mask, row_span
 from tablefmt.snapshot.head import check_writable
@@ -146,7 +146,7 @@ def test_derived_objects_that_are_too_long_are_skipped(tmp_path: Path) -> None:
     for number in range(20):
         table.append([{"id": number}])
     written = table.checkpoint()
-    for key in ("_log/hint.json", written.path, block_key(0, 15)):
+    for key in ("_log/hint.json", written.path, log_segment_key(0, 15)):
         assert (tmp_path / key).exists()
         os.truncate(tmp_path / key, 20 << 30)
         with little():
@@ -214,10 +214,10 @@ def test_blocks_are_unpacked_one_at_a_time() -> None:
     store = with_history(64)
     bomb = gzip.compress(b"\n".join([b" " * (4 << 20)] * 15 + [b""]) + b"\n")
     for start in (0, 16, 32, 48):
-        store.put(block_key(start, start + 15), bomb)
+        store.put(log_segment_key(start, start + 15), bomb)
     with little(most=200 << 20):
-        assert read_packed(store, 0, 63, 63) is None
-        assert read_packed(store, 0, VERSION_MAX, VERSION_MAX) is None
+        assert read_compacted(store, 0, 63, 63) is None
+        assert read_compacted(store, 0, VERSION_MAX, VERSION_MAX) is None
 
 
 def test_rows_of_a_file_are_not_listed_beyond_what_a_file_has() -> None:

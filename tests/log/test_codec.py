@@ -16,7 +16,7 @@ from tablefmt.log import codec
 from tablefmt.log.codec import decode, encode
 from tablefmt.model.log_entry import (
     AddedFiles,
-    Application,
+    ApplicationTransaction,
     Basis,
     Constraint,
     Entry,
@@ -69,7 +69,12 @@ ADD = AddedFiles(
         "nulls.1": [0, 0],
     }
 )
-REAL = entry(add=ADD, remove=[4, 9], application=Application("app", 7, "d"), user_metadata={"a": 1})
+REAL = entry(
+    add=ADD,
+    remove=[4, 9],
+    application=ApplicationTransaction("app", 7, "d"),
+    user_metadata={"a": 1},
+)
 
 
 def document(of: Entry = REAL) -> dict[str, Any]:
@@ -208,7 +213,9 @@ def entries(draw: st.DrawFn) -> Entry:
         delete=draw(st.none() | deletes() | st.just(aside)),
         lineage=draw(st.none() | lineages(add)),
         update=draw(st.none() | st.builds(RowUpdate, chosen, ids.map(tuple))),
-        application=draw(st.none() | st.builds(Application, TEXT, INTEGER, st.none() | TEXT)),
+        application=draw(
+            st.none() | st.builds(ApplicationTransaction, TEXT, INTEGER, st.none() | TEXT)
+        ),
         user_metadata=draw(st.dictionaries(TEXT, JSON, max_size=2)),
         unknown=draw(st.dictionaries(TEXT.map(lambda key: f"x_{key}"), JSON, max_size=2)),
     )

@@ -20,10 +20,10 @@ from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import (
     Basis,
     Entry,
-    Horizon,
     Operation,
     OperationClass,
     PartitionScope,
+    RetentionHorizon,
     Totals,
 )
 from tablefmt.store.memory_store import MemoryStore
@@ -51,7 +51,7 @@ def raise_horizon(store: Store, version: int) -> int:
             scope=PartitionScope(()),
         ),
         totals=replace(head.totals, oldest=version),
-        horizon=Horizon(version),
+        horizon=RetentionHorizon(version),
     )
     assert store.put_if_absent(entry_key(entry.version), encode(entry)) == Written()
     return entry.version

@@ -16,19 +16,19 @@ from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.log import strict_json
 from tablefmt.log.codec import decode
 from tablefmt.model.log_entry import (
-    Application,
+    ApplicationTransaction,
     Constraint,
     CursorBack,
     DerivedFrom,
-    Horizon,
     KeptCheckpoint,
     Lineage,
-    LogHorizon,
+    LogRetentionHorizon,
     Metadata,
     OperationClass,
     OverflowFile,
     PredicateScope,
     ProtocolFeatures,
+    RetentionHorizon,
     RowDeletes,
     RowUpdate,
 )
@@ -46,8 +46,8 @@ WHOLE = replace(
     lineage=Lineage([0], [1], [0], [1], [None]),
     totals=replace(REAL.totals, next_id=9, deleted=1, oldest=1),
     update=RowUpdate((1,), (2,)),
-    application=Application("a", 1, None),
-    horizon=Horizon(1, LogHorizon(1, "a" * 64, (ROOT, ROOT))),
+    application=ApplicationTransaction("a", 1, None),
+    horizon=RetentionHorizon(1, LogRetentionHorizon(1, "a" * 64, (ROOT, ROOT))),
 )
 SIDES = replace(
     WHOLE,

@@ -11,12 +11,12 @@ from tablefmt.log.object_names import (
     PATH_BYTES_MAX,
     VERSION_MAX,
     _are_plain,
-    block_key,
-    block_range,
     entry_key,
     entry_version,
     first_path_problem,
     imported_path_problem,
+    log_segment_key,
+    log_segment_range,
     path_problem,
     root_key,
     root_version,
@@ -76,7 +76,7 @@ def test_names_hold_their_numbers_up_to_the_last_version() -> None:
     for version in (0, 1, VERSION_MAX - 1, VERSION_MAX):
         assert entry_version(entry_key(version)) == version
         assert root_version(root_key(version, NONCE)) == version
-        assert block_range(block_key(version // 2, version)) == (version // 2, version)
+        assert log_segment_range(log_segment_key(version // 2, version)) == (version // 2, version)
     for version in (-1, VERSION_MAX + 1):
         with pytest.raises(ValueError, match="not between"):
             entry_key(version)
@@ -86,7 +86,7 @@ def test_names_hold_their_numbers_up_to_the_last_version() -> None:
     digits = "\u0663" * 20
     assert entry_version(f"_log/{digits}.json") is None
     assert root_version(f"_log/checkpoints/{digits}.{NONCE}.json") is None
-    assert block_range(f"_log/history/{digits}-{digits}.jsonl.gz") is None
+    assert log_segment_range(f"_log/history/{digits}-{digits}.jsonl.gz") is None
 
 
 def test_a_file_in_a_shared_folder_names_its_transaction() -> None:

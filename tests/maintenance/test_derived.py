@@ -17,10 +17,10 @@ from tablefmt.log.log_reader import Hint, write_hint
 from tablefmt.log.object_names import (
     CHECKPOINTS,
     HISTORY,
-    block_key,
-    block_range,
     entry_key,
     entry_version,
+    log_segment_key,
+    log_segment_range,
     part_key,
     root_key,
     root_version,
@@ -105,8 +105,8 @@ def test_only_names_of_ours_go() -> None:
     keys = [
         named(1),
         part_key("a" * 32),
-        block_key(0, 15),
-        block_key(16, 31),
+        log_segment_key(0, 15),
+        log_segment_key(16, 31),
         f"{CHECKPOINTS}notes.json",
         f"{CHECKPOINTS}parts/x.parquet",
         f"{HISTORY}notes",
@@ -114,7 +114,7 @@ def test_only_names_of_ours_go() -> None:
     ]
     listing = pa.table({"key": keys, "size": [1] * 8, "modified_us": [1] * 7 + [9]})
     going = superseded(listing, (), (), needed(50, log_start=20, before_us=5))
-    assert [keys[at] for at, _ in going] == [named(1), part_key("a" * 32), block_key(0, 15)]
+    assert [keys[at] for at, _ in going] == [named(1), part_key("a" * 32), log_segment_key(0, 15)]
     assert superseded(listing, keys, None, needed(50)) == []
 
 
@@ -306,7 +306,7 @@ def test_the_checkpoints_of_a_log_without_its_beginning_stay(order: str) -> None
     report = table.vacuum(dry_run=False)
     roots = listed_roots(store)
     assert {kept.path for kept in horizon.log.checkpoints} <= {*roots}
-    blocks = [block_range(o.key) or (0, 0) for o in store.list_after(HISTORY)]
+    blocks = [log_segment_range(o.key) or (0, 0) for o in store.list_after(HISTORY)]
     assert all(last >= run.log_start for _, last in blocks)
     assert any(path.startswith(HISTORY) for path in removed(report))
     fresh = handle(store, clock)
@@ -430,7 +430,7 @@ def test_a_long_log_is_read_by_what_was_put_together() -> None:
     assert len(entries) < 40
     # Segments that differ from the log are not used.
     block = max(
-        (o.key for o in store.list_after(HISTORY)), key=lambda key: block_range(key) or (0, 0)
+        (o.key for o in store.list_after(HISTORY)), key=lambda key: log_segment_range(key) or (0, 0)
     )
     store.put(block, b"x")
     assert handle(store, clock).vacuum().files.num_rows >= 0

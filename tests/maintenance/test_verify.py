@@ -14,8 +14,8 @@ import pytest
 
 from tablefmt.data import column_bounds
 from tablefmt.errors import ConstraintViolationError, CorruptDataError, InvalidArgumentError
-from tablefmt.log.compacted_log import pack, unpack, write_blocks
-from tablefmt.log.object_names import HINT, HISTORY, block_key, entry_key
+from tablefmt.log.compacted_log import pack, unpack, write_log_segments
+from tablefmt.log.object_names import HINT, HISTORY, entry_key, log_segment_key
 from tablefmt.maintenance import verify as verify_module
 from tablefmt.maintenance.finding_kinds import KINDS
 from tablefmt.maintenance.repair import ACTIONS, repair
@@ -49,7 +49,7 @@ def sound() -> MemoryStore:
     table.overwrite(rows(100, p="a"), where="p = 'a'")
     table.checkpoint()
     table.append(rows(20, p="b"))
-    assert [one.key for one in store.list_after(HISTORY)] == [block_key(0, 15)]
+    assert [one.key for one in store.list_after(HISTORY)] == [log_segment_key(0, 15)]
     return store
 
 
@@ -115,14 +115,14 @@ def flip_part(store: Store) -> str:
 
 
 def flip_history(store: Store) -> str:
-    flip(store, block_key(0, 15))
-    return block_key(0, 15)
+    flip(store, log_segment_key(0, 15))
+    return log_segment_key(0, 15)
 
 
 def forge_history(store: Store) -> str:
-    bodies = unpack(store.get(block_key(0, 15)), 16)
-    store.put(block_key(0, 15), pack([*bodies[:3], bodies[3] + b" ", *bodies[4:]]))
-    return block_key(0, 15)
+    bodies = unpack(store.get(log_segment_key(0, 15)), 16)
+    store.put(log_segment_key(0, 15), pack([*bodies[:3], bodies[3] + b" ", *bodies[4:]]))
+    return log_segment_key(0, 15)
 
 
 def wrong_hint(store: Store) -> str:
@@ -294,14 +294,14 @@ def test_what_a_commit_writes_meanwhile_is_no_finding(monkeypatch: pytest.Monkey
     def behind(*_: Any) -> list[Any]:
         written = table.append(pa.table({"id": [15]})).version
         store.put(HINT, orjson.dumps({"table": table.id, "version": written}))
-        write_blocks(store, -1, written)
+        write_log_segments(store, -1, written)
         return []
 
     # Commits between the reading of the log and the checks of what is derived from it.
     monkeypatch.setattr(verify_module, "_row_findings", behind)
     report = verify(store)
     assert report.findings == ()
-    assert [one.key for one in store.list_after(HISTORY)] == [block_key(0, 15)]
+    assert [one.key for one in store.list_after(HISTORY)] == [log_segment_key(0, 15)]
     assert table.version == 15
     assert verify(store).findings == ()
 
@@ -497,7 +497,7 @@ def test_packed_history_is_read_instead_of_entries() -> None:
     for number in range(40):
         table.append(rows(number))
     table.checkpoint()
-    write_blocks(store, -1, 40)
+    write_log_segments(store, -1, 40)
     counted = CountingStore(store)
     assert verify(counted).ok
     entries = {key for verb, key in counted.requests if verb == "get" and key.startswith("_log/0")}

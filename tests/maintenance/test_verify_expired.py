@@ -14,7 +14,7 @@ from tablefmt.log.codec import decode, encode
 from tablefmt.log.object_names import entry_key
 from tablefmt.maintenance.verify import verify
 from tablefmt.model.log_entry import AddedFiles, Lineage, Operation, OperationClass
-from tablefmt.model.positions import Marks, row_deletes
+from tablefmt.model.positions import DeletionVector, row_deletes
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 from tests.compactions import MINOR, compact
@@ -22,7 +22,7 @@ from tests.snapshot.grown import grow
 from tests.tables import Clock, Dated, handle, ids, new_table, next_entry, rows
 
 DAY = 86_400.0
-ALL = Marks(deleted=BitMap64([0]), updated=BitMap64())
+ALL = DeletionVector(deleted=BitMap64([0]), updated=BitMap64())
 """The only row of a file."""
 
 

@@ -17,7 +17,7 @@ from tablefmt.errors import CorruptEntryError
 from tablefmt.model.log_entry import RowDeletes
 from tablefmt.model.positions import (
     DELETE_COLUMNS,
-    Marks,
+    DeletionVector,
     decode_positions,
     delete_columns,
     encode_positions,
@@ -108,18 +108,18 @@ def test_marks_come_back_from_the_columns_of_an_entry() -> None:
     """DEL-1: files ascending; a file without marks is left out."""
     none = BitMap64()
     marks = {
-        9: Marks(BitMap64([3]), none),
-        2: Marks(none, BitMap64([0, 7])),
-        5: Marks(BitMap64([1]), BitMap64([2])),
+        9: DeletionVector(BitMap64([3]), none),
+        2: DeletionVector(none, BitMap64([0, 7])),
+        5: DeletionVector(BitMap64([1]), BitMap64([2])),
     }
-    found = row_deletes({**marks, 1: Marks(none, none)})
+    found = row_deletes({**marks, 1: DeletionVector(none, none)})
     assert found is not None
     assert (found.file, found.rows) == ([2, 5, 9], [2, 2, 1])
     assert (found.deleted[0], found.updated[2]) == (None, None)
     columns = delete_columns(found)
     assert columns.schema == DELETE_COLUMNS
     assert marks_of(columns) == marks
-    assert row_deletes({1: Marks(none, none)}) is None
+    assert row_deletes({1: DeletionVector(none, none)}) is None
 
 
 @pytest.mark.parametrize(

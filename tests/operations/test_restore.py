@@ -21,7 +21,7 @@ from tablefmt.errors import (
 )
 from tablefmt.log.codec import encode
 from tablefmt.log.object_names import entry_key
-from tablefmt.model.log_entry import Horizon, Operation, OperationClass, PartitionScope
+from tablefmt.model.log_entry import Operation, OperationClass, PartitionScope, RetentionHorizon
 from tablefmt.operations.restore import restore_statement
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.table_state import Snapshot
@@ -55,7 +55,7 @@ def give_up(store: Store, before: int) -> None:
         view,
         time_version=view.head.time_version,
         operation=Operation(name="VACUUM", cls=OperationClass.MINOR_COMPACT),
-        horizon=Horizon(before),
+        horizon=RetentionHorizon(before),
     )
     horizon = replace(
         horizon,

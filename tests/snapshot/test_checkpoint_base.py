@@ -21,7 +21,7 @@ from tablefmt.snapshot.checkpoint_base import Base
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.snapshot.segments import HeldColumns, Segment
+from tablefmt.snapshot.segments import HeldColumns, ManifestSegment
 from tablefmt.snapshot.table_state import Snapshot
 from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import CountingStore
@@ -35,7 +35,7 @@ def base_at(whole: LogView, entries: list[StoredEntry], version: int, seed: int)
     snapshot = whole.snapshot(version)
     totals, metadata = whole.totals_at(version), whole.metadata_at(version)
     files = snapshot.history.as_of(version, totals, metadata, whole.metadata_version_at(version))
-    segments: list[Segment] = []
+    segments: list[ManifestSegment] = []
     for segment in files.segments:
         part = chance.integers(0, 3, len(segment))
         for at in (np.flatnonzero(part == number) for number in chance.permutation(3)):
@@ -49,11 +49,11 @@ def base_at(whole: LogView, entries: list[StoredEntry], version: int, seed: int)
     )
 
 
-def shuffled(segment: Segment, order: Any) -> Segment:
+def shuffled(segment: ManifestSegment, order: Any) -> ManifestSegment:
     files = segment.files
     moved = HeldColumns(files.ids[order], files.added[order], files.table.take(pa.array(order)))
     assert segment.deleted is not None
-    return Segment(moved, segment.removed[order], segment.deleted[order])
+    return ManifestSegment(moved, segment.removed[order], segment.deleted[order])
 
 
 def united(snapshot: Snapshot, files: FileHistory) -> Deltas:

@@ -26,7 +26,7 @@ from tablefmt.session.checkpoint_writing import checkpoint_at, checkpoint_of
 from tablefmt.snapshot import checkpoint_writer, log_opening, segment_reuse
 from tablefmt.snapshot.checkpoint_writer import Checkpoint, Known, State, write_checkpoint
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.snapshot.segments import HeldColumns, Segment
+from tablefmt.snapshot.segments import HeldColumns, ManifestSegment
 from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
@@ -632,7 +632,7 @@ def test_removed_files_are_counted() -> None:
     for condition in ("id = 0", "id = 2"):
         table.truncate(condition)
         history = handle(table.context.store).context.view.snapshot().history
-        counts.append((history.live, history.gone))
+        counts.append((history.live, history.removed))
     assert counts == [(2, 1), (1, 2)]
 
 
@@ -643,13 +643,13 @@ def test_a_segment_is_copied_once_a_fold(monkeypatch: pytest.MonkeyPatch) -> Non
     for value in range(8):
         table.append(rows(value))
     copied: list[int] = []
-    right = Segment.writable
+    right = ManifestSegment.writable
 
-    def writable(self: Segment, *given: Any) -> Segment:
+    def writable(self: ManifestSegment, *given: Any) -> ManifestSegment:
         copied.append(len(self))
         return right(self, *given)
 
-    monkeypatch.setattr(Segment, "writable", writable)
+    monkeypatch.setattr(ManifestSegment, "writable", writable)
     reader = handle(store)
     assert ids(reader) == list(range(8))
     for value in range(3):
@@ -673,6 +673,6 @@ def test_only_a_whole_view_keeps_all_removed_files(monkeypatch: pytest.MonkeyPat
     for whole in (True, False):
         view = LogView.open(store, whole=whole)
         assert view.snapshot().history.live == 1
-        gone[whole] = view.snapshot().history.gone
+        gone[whole] = view.snapshot().history.removed
     assert (gone[True], gone[False] < 5) == (5, True)
     assert ids(handle(store), 6) == list(range(6))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tablefmt.errors import CorruptTableError, LogGapError
-from tablefmt.log.compacted_log import write_blocks
+from tablefmt.log.compacted_log import write_log_segments
 from tablefmt.log.log_reader import FIRST_WINDOW, Hint, write_hint
-from tablefmt.log.object_names import CHECKPOINTS, HINT, HISTORY, block_range, entry_key
+from tablefmt.log.object_names import CHECKPOINTS, HINT, HISTORY, entry_key, log_segment_range
 from tablefmt.snapshot.checkpoint_reader import TRIED_MAX, listed_roots
 from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
@@ -162,7 +162,7 @@ def test_log_segments_are_written_after_expired_entries() -> None:
     assert kept % 16
     assert kept > 64
     newest = handle(store, clock).version
-    write_blocks(store, -1, newest)
-    blocks = {block_range(one.key) for one in store.list_after(HISTORY)}
+    write_log_segments(store, -1, newest)
+    blocks = {log_segment_range(one.key) for one in store.list_after(HISTORY)}
     ends = range(kept + 16 - kept % 16 + 15, newest + 1, 16)
     assert blocks == {(end - 15, end) for end in ends}

@@ -82,11 +82,11 @@ def test_an_older_version_is_read_without_roots_that_contradict_the_log(
     tried: list[int] = []
     real = checkpoint_reader.replay
 
-    def contradicting(store: Any, files: Any, version: int, packed_to: int = -1) -> Any:
+    def contradicting(store: Any, files: Any, version: int, compacted_to: int = -1) -> Any:
         tried.append(files.version)
         if files.version in roots:
             raise lost(roots[files.version])
-        return real(store, files, version, packed_to)
+        return real(store, files, version, compacted_to)
 
     monkeypatch.setattr(checkpoint_reader, "replay", contradicting)
     base = read_base(store, roots[6])

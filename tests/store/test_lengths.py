@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tablefmt.log.object_names import (
-    block_key,
     deletes_key,
     entry_key,
+    log_segment_key,
     overflow_key,
     part_key,
     root_key,
@@ -26,7 +26,7 @@ NAMES = {
     "_log/hint.json": "hint",
     entry_key(7): "entry",
     root_key(7, NONCE): "root of a checkpoint",
-    block_key(0, 15): "compacted log segment",
+    log_segment_key(0, 15): "compacted log segment",
     part_key(NONCE): "part of a checkpoint",
     overflow_key(NONCE): "overflow metadata file",
     deletes_key(NONCE): "overflow metadata file",

@@ -18,7 +18,7 @@ import pytest
 
 from tablefmt.store import shared_commit_queue
 from tablefmt.store.clocks import elapsed
-from tablefmt.store.shared_commit_queue import QueueFileEntries, shared_queue_turn
+from tablefmt.store.shared_commit_queue import QueueFileEntries, join_shared_queue
 
 SOON = 30.0
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -46,10 +46,10 @@ def test_what_is_left_is_found_by_the_next() -> None:
         ([(9, b"nine")], [(9, b"nine")]),
         ([(2, b"old")], [(9, b"nine")]),
     ):
-        with shared_queue_turn("a", SOON) as shared:
+        with join_shared_queue("a", SOON) as shared:
             assert shared is not None
             shared.leave(entries)
-        with shared_queue_turn("a", SOON) as shared, shared_queue_turn("b", SOON) as other:
+        with join_shared_queue("a", SOON) as shared, join_shared_queue("b", SOON) as other:
             assert shared is not None
             assert other is not None
             assert (shared.read(), other.read()) == (found, [])
@@ -67,20 +67,20 @@ def test_a_queue_without_locks_is_done_without(fails: int, monkeypatch: pytest.M
             raise OSError(errno.ENOLCK, "No locks available")
         return real(*arguments)
 
-    with shared_queue_turn("a", SOON):
+    with join_shared_queue("a", SOON):
         monkeypatch.setattr(fcntl, "fcntl", short)
-        with shared_queue_turn("a", 0.1) as shared:
+        with join_shared_queue("a", 0.1) as shared:
             assert shared is None
     assert len(requests) >= fails
 
 
 def test_a_damaged_queue_is_done_without(folder: Path) -> None:
     """STO-14: the file holds numbers that no ticket has."""
-    with shared_queue_turn("a", SOON):
+    with join_shared_queue("a", SOON):
         (file,) = folder.iterdir()
     for damage in (b"\xff" * 16, b"\xff" * 7 + b"\x7f" + b"\0" * 8):
         file.write_bytes(damage)
-        with shared_queue_turn("a", 0.1) as shared:
+        with join_shared_queue("a", 0.1) as shared:
             assert shared is None
         shared_commit_queue._stuck.clear()
 
@@ -95,20 +95,20 @@ def test_a_full_disk_of_the_queue_is_no_failure(monkeypatch: pytest.MonkeyPatch)
         return real(fd, body, at)
 
     monkeypatch.setattr(os, "pwrite", full)
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is None
 
 
 def test_no_more_entries_are_shared_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """STO-14: the newest stay."""
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is not None
         shared.leave([(n, b"x") for n in range(100)])
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is not None
         assert [version for version, _ in shared.read()] == list(range(36, 100))
         shared.leave([(100, b"x" * shared_commit_queue.LEFT_BYTES), (101, b"y")])
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is not None
         assert shared.read() == [(101, b"y")]
 
@@ -120,15 +120,15 @@ def test_what_was_left_long_ago_is_not_believed(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(shared_commit_queue, "elapsed", lambda: clock[0])
     for name, later, found in (("a", 9.0, before), ("b", 11.0, []), ("c", -1.0, [])):
         clock[0] = now
-        with shared_queue_turn(name, SOON) as shared:
+        with join_shared_queue(name, SOON) as shared:
             assert shared is not None
             shared.leave(before)
         clock[0] = now + later
-        with shared_queue_turn(name, SOON) as shared:
+        with join_shared_queue(name, SOON) as shared:
             assert shared is not None
             assert shared.read() == found
             shared.leave([(4, b"four")])
-        with shared_queue_turn(name, SOON) as shared:
+        with join_shared_queue(name, SOON) as shared:
             assert shared is not None
             assert shared.read() == [*found, (4, b"four")]
 
@@ -136,18 +136,18 @@ def test_what_was_left_long_ago_is_not_believed(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("at", range(16, 48, 3))
 def test_damage_is_nothing_left(folder: Path, at: int) -> None:
     """STO-14: the process that wrote it may have been stopped in the middle."""
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is not None
         shared.leave([(3, b"three")])
     (file,) = folder.iterdir()
     body = bytearray(file.read_bytes())
     body[at] ^= 1
     file.write_bytes(body)
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is not None
         assert shared.read() == []
         shared.leave([(7, b"seven")])
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is not None
         assert shared.read() == [(7, b"seven")]
 
@@ -164,7 +164,7 @@ FOREIGN = {
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_foreign_bytes_are_nothing_left(folder: Path, kind: str) -> None:
     """STO-14: the checksum is right, because another program may have written the bytes."""
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is not None
         body, when = FOREIGN[kind], elapsed()
         head = shared_commit_queue._LEFT.pack(
@@ -173,7 +173,7 @@ def test_foreign_bytes_are_nothing_left(folder: Path, kind: str) -> None:
         os.pwrite(shared._fd, head + body, shared_commit_queue._HEADER.size)
         assert shared.read() == []
         shared.leave([(7, b"seven")])
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is not None
         assert shared.read() == [(7, b"seven")]
 
@@ -182,7 +182,7 @@ def _one_of_many(folder: str, turns: int, start: Any, said: Any) -> None:
     shared_commit_queue._folder = lambda: folder
     start.wait(SOON)
     for _ in range(turns):
-        with shared_queue_turn("a", SOON) as shared:
+        with join_shared_queue("a", SOON) as shared:
             assert shared is not None
             last = shared.read()[-1:] or [(0, b"")]
             time.sleep(0.001)
@@ -202,7 +202,7 @@ def test_one_at_a_time(folder: Path) -> None:
     assert [said.get(timeout=SOON) for _ in many] == [20] * 4
     for process in many:
         process.join(SOON)
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is not None
         assert shared.read()[-1][0] == 80
 
@@ -211,7 +211,7 @@ HOLDER = """
 import sys, time
 from tablefmt.store import shared_commit_queue
 shared_commit_queue._folder = lambda: sys.argv[1]
-with shared_commit_queue.shared_queue_turn("a", 30.0) as slate:
+with shared_commit_queue.join_shared_queue("a", 30.0) as slate:
     slate.leave([(1, b"one")])
     print("held", flush=True)
     time.sleep(60)
@@ -233,16 +233,16 @@ def test_a_dead_holder_does_not_block_the_queue(
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with shared_queue_turn("a", 0.0) as shared:
+        with join_shared_queue("a", 0.0) as shared:
             assert shared is None
         holder.send_signal(stop)
         if stop is signal.SIGKILL:
             holder.wait(SOON)
-        with shared_queue_turn("a", SOON) as shared:
+        with join_shared_queue("a", SOON) as shared:
             assert (shared is None) == (stop is signal.SIGSTOP)
             assert shared is None or shared.read() == [(1, b"one")]
         monkeypatch.setattr(shared_commit_queue, "STANDSTILL_SECONDS", SOON)
-        with shared_queue_turn("a", SOON) as shared:
+        with join_shared_queue("a", SOON) as shared:
             assert (shared is None) == (stop is signal.SIGSTOP), "it is not waited in once more"
     finally:
         holder.kill()
@@ -251,14 +251,14 @@ def test_a_dead_holder_does_not_block_the_queue(
 
 def test_a_child_forked_in_a_turn_does_not_block_the_queue() -> None:
     """STO-14, STO-21: though it lives on with the same open file."""
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is not None
         pid = os.fork()
         if pid == 0:
             time.sleep(SOON)
             os._exit(0)
     try:
-        with shared_queue_turn("a", 5.0) as shared:
+        with join_shared_queue("a", 5.0) as shared:
             assert shared is not None
     finally:
         os.kill(pid, signal.SIGKILL)
@@ -274,27 +274,27 @@ def test_a_folder_that_others_can_write_to_is_not_used(
     mine = tmp_path / f"tablefmt-{os.getuid()}"
     assert shared_commit_queue._folder() == str(mine)
     assert mine.stat().st_mode & 0o777 == 0o700
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert isinstance(shared, QueueFileEntries)
     (file,) = mine.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     mine.chmod(0o770)
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is None
     file.unlink()
     mine.rmdir()
     mine.symlink_to(tmp_path)
-    with shared_queue_turn("a", SOON) as shared:
+    with join_shared_queue("a", SOON) as shared:
         assert shared is None
 
 
 def test_unused_files_are_removed(folder: Path) -> None:
     """STO-14: they are removed when another file is created."""
     for identity in ("a", "b"):
-        with shared_queue_turn(identity, SOON):
+        with join_shared_queue(identity, SOON):
             pass
     old, young = folder.iterdir()
     os.utime(old, (1, 1))
-    with shared_queue_turn("c", SOON):
+    with join_shared_queue("c", SOON):
         assert not old.exists()
         assert young.exists()

@@ -44,9 +44,9 @@ from tablefmt.log import bounded_parquet, compacted_log, log_reader, strict_json
 from tablefmt.log.codec import digest, seal
 from tablefmt.log.object_names import (
     VERSION_MAX,
-    block_key,
     entry_key,
     entry_version,
+    log_segment_key,
     root_key,
     root_version,
 )
@@ -103,7 +103,7 @@ class Known:
         self.rows = {v: _rows(table.to_arrow(version=v)) for v in range(1, table.version + 1)}
         assert any(key.startswith("_log/side/") for key in self.objects)
         assert any(key.startswith("deletes/") for key in self.objects)
-        assert block_key(0, 15) in self.objects
+        assert log_segment_key(0, 15) in self.objects
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -218,7 +218,7 @@ def names(objects: Objects, chance: random.Random) -> None:
         (
             entry_key(number),
             root_key(number, "ab" * 16),
-            block_key(number // 16 * 16, min(number // 16 * 16 + 15, VERSION_MAX)),
+            log_segment_key(number // 16 * 16, min(number // 16 * 16 + 15, VERSION_MAX)),
             "_log/side/" + "ab" * 16 + ".parquet",
         )
     )
@@ -426,7 +426,7 @@ def part(objects: Objects, chance: random.Random) -> None:
 
 def block(objects: Objects, chance: random.Random) -> None:
     """A block of entries, with the hint that leads to it."""
-    key = block_key(0, 15)
+    key = log_segment_key(0, 15)
     whole = gzip.decompress(objects[key])
     kind = chance.randrange(5)
     if kind < 3:
@@ -474,7 +474,9 @@ def json_bomb(objects: Objects, chance: random.Random) -> None:
 
 def long(objects: Objects, chance: random.Random) -> None:
     """Objects beyond their lengths."""
-    key = chance.choice(("_log/hint.json", newest_root(objects), block_key(0, 15), entry_key(3)))
+    key = chance.choice(
+        ("_log/hint.json", newest_root(objects), log_segment_key(0, 15), entry_key(3))
+    )
     objects[key] = b" " * (
         object_store.most_of(key) + 1 if key != newest_root(objects) else 9 * MIB
     )

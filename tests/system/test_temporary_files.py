@@ -69,7 +69,7 @@ def rows_of_ranges() -> Iterator[None]:
 
 @contextmanager
 def turns_of_a_machine() -> Iterator[None]:
-    with shared_commit_queue.shared_queue_turn("s3://bucket/table", 1.0) as shared:
+    with shared_commit_queue.join_shared_queue("s3://bucket/table", 1.0) as shared:
         assert shared is not None
         yield
 

@@ -47,7 +47,7 @@ from tablefmt.spark.statements.dml import SparkCondition
 NewValue = tuple[Field, "Column"]
 """A column of the table, and its new value."""
 
-Assigned = tuple[Field, "Column | Over"]
+Assignment = tuple[Field, "Column | Over"]
 """A column of the table, and its new value as a Column, or an `Over` of a Column."""
 
 
@@ -63,7 +63,7 @@ class SparkClause:
     side: Side
     action: Action
     condition: Column | None = None
-    values: tuple[Assigned, ...] = ()
+    values: tuple[Assignment, ...] = ()
 
     def over(self, rows: DataFrame) -> SparkClause:
         """Return the clause with names resolved in `rows` (MRG-1). Raises AnalysisException"""
@@ -355,7 +355,7 @@ class MergeColumns:
         return {field.id: value for field, value in self.merge.fits(frame, values)}
 
     def _overlaid(
-        self, frame: DataFrame, values: Sequence[Assigned], rows: DataFrame | None
+        self, frame: DataFrame, values: Sequence[Assignment], rows: DataFrame | None
     ) -> list[NewValue]:
         there = {field.id: field for field in self.txn.snapshot.schema.fields}
         overlaid_values = []

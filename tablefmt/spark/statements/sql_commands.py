@@ -40,7 +40,7 @@ from tablefmt.spark.pyspark_objects import (
 from tablefmt.spark.spark_options import parse_options
 from tablefmt.spark.statements.dml import SparkCondition, delete_rows, update_rows
 from tablefmt.spark.statements.execution import open_context
-from tablefmt.spark.statements.merge_clauses import Assigned, Merge, NewValue, SparkClause
+from tablefmt.spark.statements.merge_clauses import Assignment, Merge, NewValue, SparkClause
 from tablefmt.spark.statements.spark_merge import merge_rows
 from tablefmt.store.location import open_store
 
@@ -198,7 +198,7 @@ class _Statement:
 
     def _overlaid(
         self, clause: Mapping[str, Any], values: Sequence[NewValue]
-    ) -> tuple[Assigned, ...]:
+    ) -> tuple[Assignment, ...]:
         if not clause["star"] or clause["action"] != Action.UPDATE.value:
             return tuple(values)
         return tuple((field, over(field, value)) for field, value in values)

@@ -22,7 +22,7 @@ from tablefmt.conflict import conflict_check as rules
 from tablefmt.conflict import rebase
 from tablefmt.conflict.verdict import Conflict, Verdict
 from tablefmt.expressions.predicate import Comparison
-from tablefmt.model.log_entry import Application, OperationClass
+from tablefmt.model.log_entry import ApplicationTransaction, OperationClass
 from tablefmt.testing.schedules import Choices, run_one
 from tablefmt.testing.simulated_commit import (
     Entry,
@@ -60,7 +60,7 @@ def compacting(cls: OperationClass) -> Callable[[World], Staged]:
 def applying(world: World) -> Staged:
     """An insert that carries an application version."""
     staged = world.insert([(9, 0, 0, 0)])
-    staged.mine = replace(staged.mine, application=Application("app", 1, "0" * 64))
+    staged.mine = replace(staged.mine, application=ApplicationTransaction("app", 1, "0" * 64))
     return staged
 
 

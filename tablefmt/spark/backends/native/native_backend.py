@@ -19,11 +19,11 @@ from tablefmt.changes.change_schema import CHANGE_COLUMNS, schema_of_files
 from tablefmt.changes.commit_rows import (
     FileChanges,
     Uses,
+    change_row_mapping,
     first_uses,
     masks_of,
     rows_of_change,
     shared_files,
-    turns_of,
 )
 from tablefmt.expressions.ddl import to_spark_json
 from tablefmt.expressions.predicate import quote_name
@@ -120,7 +120,7 @@ class _SharedFiles:
         cls, identity: str, schema: Schema, each: Sequence[FileChanges], shared: Mapping[int, Uses]
     ) -> _SharedFiles:
         """Build the object from the changes that have these files."""
-        turns = [turns_of(each, uses) for _, uses in sorted(shared.items())]
+        turns = [change_row_mapping(each, uses) for _, uses in sorted(shared.items())]
         counts = np.array([len(positions) for positions, _ in turns])
         files = first_uses(each, shared)
         # ChangeRowMapping selects the rows, so the scan reads every row.
