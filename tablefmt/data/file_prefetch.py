@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from tablefmt.data.file_checksum import END_BYTES, End
 from tablefmt.log.bounded_parquet import check_end, checked_footer
+from tablefmt.log.parquet_footer import Leaf, leaves_of
 from tablefmt.store.buffers import PositionedReader, lent, reader_of
 from tablefmt.store.object_store import KeyNotFoundError, Range, Store
 
@@ -64,6 +65,12 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
     def footer(self, path: str) -> pq.FileMetaData:
         """Return the footer of a file. Raises Arrow's errors for an invalid footer."""
         return checked_footer(self._files[path][1].body)
+
+    def leaves(self, path: str) -> tuple[Leaf, ...]:
+        """Return the columns of a file, in the order of its chunks."""
+        body = memoryview(self._files[path][1].body)
+        length = int.from_bytes(body[-8:-4], "little")
+        return leaves_of(bytes(body[-8 - length : -8]))
 
     def expect(self, path: str, ranges: Sequence[tuple[int, int]]) -> RangedFile:
         """Announce the ranges of a file that will be read, for remote files that are not whole."""

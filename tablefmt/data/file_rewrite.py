@@ -20,9 +20,11 @@ from tablefmt.data.clustering_order import SAMPLE_ROWS, RowOrder, learn_order
 from tablefmt.data.column_bounds import nan_counts
 from tablefmt.data.data_writer import Gathered, write_data
 from tablefmt.data.file_prefetch import ahead
-from tablefmt.data.parquet_writer import row_groups, write_groups
+from tablefmt.data.mixed_files import write_mixed
+from tablefmt.data.parquet_writer import GROUP_ROWS, Encodings, row_groups, write_groups
 from tablefmt.data.row_reader import answer_schema, read_files
 from tablefmt.data.spill_buffers import RangeSpill
+from tablefmt.data.stored_groups import StoredRows, suits_copies
 from tablefmt.data.value_conversion import relabelled
 from tablefmt.log.object_names import data_folder
 from tablefmt.model.arrow_types import arrow_type, file_schema
@@ -67,6 +69,10 @@ class Rewriting:
             StoreError: the store refused a file.
         """
         schema = self.metadata.schema
+        if rows_max is None and suits_copies(files, schema):
+            live = int(pc.sum(files["rows"]).as_py() or 0)
+            if live >= 2 * GROUP_ROWS:
+                return self._partly_copied(files, prefix)
 
         def groups() -> Iterator[pa.Table]:
             batches = read_files(self.store, files, schema, schema.fields)
@@ -76,6 +82,31 @@ class Rewriting:
         return self.write(
             ahead(groups), prefix, self.partition(files), self.may_be_nan(files), rows_max
         )
+
+    def _partly_copied(self, files: pa.Table, prefix: str) -> AddedFiles | None:
+        """Write the live rows of files into one file, with stored pages where they fit."""
+        schema, may_be_nan = self.metadata.schema, self.may_be_nan(files)
+        # The log confirms that a copied column of floats has no NaN.
+        floats = [f for f in schema.fields if is_float(f.type)]
+        never = {f.physical for f in floats if _nans(files, f) != 0}
+        rows = StoredRows(self.store, files, schema, frozenset(never))
+        groups = ahead(rows.groups)
+        first = next(groups, None)
+        if first is None:
+            return None
+        key = f"{data_folder(self.transaction)}{prefix}0.parquet"
+        row = write_mixed(
+            self.store,
+            key,
+            chain([first], groups),
+            schema,
+            self.stats,
+            rows.layout or Encodings(),
+            may_be_nan=may_be_nan,
+        )
+        gathered = Gathered()
+        gathered.take({**row, **self.partition(files)})
+        return gathered.added()
 
     def write(
         self,
@@ -139,18 +170,20 @@ class Rewriting:
         return values
 
     def may_be_nan(self, files: pa.Table) -> frozenset[int]:
-        """Return the ids of columns with bounds that hold a NaN in a live row.
+        """Return the ids of columns of floats whose row groups get no statistics (DAT-9).
 
-        Columns for which the log does not decide it are read.
+        Columns with bounds, for which the log does not decide it, are read for a NaN. A column
+        without bounds is not worth a read: it is returned unless the log says that it has none.
         """
-        unknown = [f for f in self.stats if is_float(f.type) and _nans(files, f) != 0]
-        if not unknown:
-            return frozenset()
-        schema = self.metadata.schema
-        holding: set[int] = set()
-        for batch in read_files(self.store, files, schema, unknown):
-            rows = pa.Table.from_batches([batch.rename_columns([f.physical for f in unknown])])
-            holding.update(i for i, nans in nan_counts(rows, unknown).items() if nans)
+        floats = [f for f in self.metadata.schema.fields if is_float(f.type)]
+        unknown = [f for f in floats if _nans(files, f) != 0]
+        schema, bounded = self.metadata.schema, [f for f in unknown if f in self.stats]
+        holding = {f.id for f in unknown if f not in self.stats}
+        if bounded:
+            names = [f.physical for f in bounded]
+            for batch in read_files(self.store, files, schema, bounded):
+                rows = pa.Table.from_batches([batch.rename_columns(names)])
+                holding.update(i for i, nans in nan_counts(rows, bounded).items() if nans)
         return frozenset(holding)
 
 
@@ -257,7 +290,8 @@ class Clustering:
     ) -> AddedFiles | None:
         """Write rows in order. Arguments as for `Rewriting.write`; errors as for `write`."""
         nan: set[int] = set()
-        floats = [field for field in self.rewriting.stats if is_float(field.type)]
+        fields = self.rewriting.metadata.schema.fields
+        floats = [field for field in fields if is_float(field.type)]
         with RangeSpill(order.count, SPILL_BYTES) as spill:
             for batch in batches:
                 spill.put(batch, order.ranges(batch))

@@ -6,7 +6,7 @@ A reader decodes such a file as any other. Spec: DAT-4, DAT-5.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 
 from tablefmt.log.bounded_parquet import Page
 from tablefmt.log.parquet_footer import BINARY, INT32, INT64, LIST, STRUCT, Leaf
+from tablefmt.log.thrift_writing import int32, int64, list_of, signed, struct_of
 
-_CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
+CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
 """Numbers of the codecs that have one name in Arrow and one number in Parquet."""
 
-_ENCODINGS = {
+ENCODINGS = {
     "PLAIN": 0,
     "PLAIN_DICTIONARY": 2,
     "RLE": 3,
@@ -35,8 +36,8 @@ _MAGIC = b"PAR1"
 
 def is_known_form(described: pq.ColumnChunkMetaData) -> bool:
     """Return whether a footer written here can state the codec and encodings of a column chunk."""
-    known = _ENCODINGS.keys() >= {*described.encodings}
-    return bool(described.compression in _CODECS and known)
+    known = ENCODINGS.keys() >= {*described.encodings}
+    return bool(described.compression in CODECS and known)
 
 
 class StoredChunk(NamedTuple):
@@ -80,16 +81,16 @@ def page_file(groups: Sequence[tuple[int, Sequence[StoredChunk]]]) -> bytes:
             columns.append(_column(chunk, rows, at))
             parts += chunk.parts
             at += sum(map(len, chunk.parts))
-        total = {1: _list(STRUCT, columns), 2: _long(at - first), 3: _long(rows)}
-        described.append(_struct(total))
+        total = {1: list_of(STRUCT, columns), 2: int64(at - first), 3: int64(rows)}
+        described.append(struct_of(total))
     chunks = groups[0][1]
-    root = _struct({4: (BINARY, b"\x01r"), 5: _int(len(chunks))})
-    footer = _struct(
+    root = struct_of({4: (BINARY, b"\x01r"), 5: int32(len(chunks))})
+    footer = struct_of(
         {
-            1: _int(2),
-            2: _list(STRUCT, [root, *(chunk.leaf.element for chunk in chunks)]),
-            3: _long(sum(rows for rows, _ in groups)),
-            4: _list(STRUCT, described),
+            1: int32(2),
+            2: list_of(STRUCT, [root, *(chunk.leaf.element for chunk in chunks)]),
+            3: int64(sum(rows for rows, _ in groups)),
+            4: list_of(STRUCT, described),
         }
     )
     return b"".join([*parts, footer, len(footer).to_bytes(4, "little"), _MAGIC])
@@ -104,62 +105,19 @@ def _column(chunk: StoredChunk, rows: int, at: int) -> bytes:
     numbers = [rows, unpacked, sum(packed), at + sum(first), *([at] if first else [])]
     # Fields 5, 6, 7, 9 and 11, each after its distance from the one before.
     fields = b"".join(
-        bytes((step << 4 | INT64,)) + _zigzag(number)
+        bytes((step << 4 | INT64,)) + signed(number)
         for step, number in zip((1, 1, 1, 2, 2), numbers, strict=False)
     )
-    return _struct({2: _long(at), 3: (STRUCT, form + fields + b"\0")})
+    return struct_of({2: int64(at), 3: (STRUCT, form + fields + b"\0")})
 
 
 @lru_cache(1 << 10)
 def _form(leaf: Leaf, encodings: tuple[str, ...], codec: str) -> bytes:
     """Return the fields 1 to 4 of a chunk's description, which most chunks of a column share."""
     fields = {
-        1: _int(leaf.kind),
-        2: _list(INT32, [_zigzag(_ENCODINGS[name]) for name in encodings]),
+        1: int32(leaf.kind),
+        2: list_of(INT32, [signed(ENCODINGS[name]) for name in encodings]),
         3: (LIST, leaf.path),
-        4: _int(_CODECS[codec]),
+        4: int32(CODECS[codec]),
     }
-    return _struct(fields)[:-1]
-
-
-_Encoded = tuple[int, bytes]
-"""A value in Thrift's compact protocol, after its kind."""
-
-
-def _varint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    body = bytearray()
-    while value > 0x7F:
-        body.append(value & 0x7F | 0x80)
-        value >>= 7
-    body.append(value)
-    return bytes(body)
-
-
-def _zigzag(value: int) -> bytes:
-    return _varint(value << 1)
-
-
-def _int(value: int) -> _Encoded:
-    return INT32, _zigzag(value)
-
-
-def _long(value: int) -> _Encoded:
-    return INT64, _zigzag(value)
-
-
-def _list(kind: int, elements: Sequence[bytes]) -> _Encoded:
-    count = len(elements)
-    head = bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + _varint(count)
-    return LIST, head + b"".join(elements)
-
-
-def _struct(fields: Mapping[int, _Encoded]) -> bytes:
-    """Return a struct of fields, whose numbers ascend by less than 16."""
-    body, last = bytearray(), 0
-    for number, (kind, encoded) in fields.items():
-        body.append((number - last) << 4 | kind)
-        body += encoded
-        last = number
-    return bytes(body) + b"\0"
+    return struct_of(fields)[:-1]

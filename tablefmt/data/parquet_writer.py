@@ -268,6 +268,15 @@ def _layout(chosen: Encodings | None, codec: str) -> _Layout:
     }
 
 
+def schema_footer(schema: pa.Schema) -> bytes:
+    """Return the footer of a file of this schema without rows."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema, **writer_settings(None, "zstd", True, [])):
+        pass
+    body = sink.getvalue().to_pybytes()
+    return body[-8 - int.from_bytes(body[-8:-4], "little") : -8]
+
+
 def group_rows(rows: int, width: int) -> int:
     """Return rows per row group (DAT-16), for `rows` rows of `width` bytes of Arrow data. Pure."""
     return max(1, min(GROUP_ROWS, rows * GROUP_BYTES // max(width, 1)))
@@ -346,7 +355,7 @@ def write_groups(
     chosen = choose_encodings(first, first.num_rows)
     rows = 0
     with store.open_output(key) as out:
-        sink = _Sink(out)
+        sink = FileSink(out)
         with pq.ParquetWriter(
             sink, first.schema, **writer_settings(chosen, "zstd", statistics, footers)
         ) as writer:
@@ -372,7 +381,7 @@ def _all(first: pa.Table, second: pa.Table, rest: Iterator[pa.Table]) -> Iterato
     yield from rest
 
 
-class _Sink(io.RawIOBase):
+class FileSink(io.RawIOBase):
     """Output stream that counts its bytes and keeps the last ones, for the checksum (ADD-7)."""
 
     def __init__(self, out: IO[bytes]) -> None:

@@ -196,6 +196,25 @@ def test_nan_that_the_log_does_not_know_of_is_looked_for(
     ]
 
 
+@pytest.mark.parametrize("verb", ["compact", "cluster"])
+def test_nan_in_a_column_without_bounds_leaves_no_statistics(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DAT-9: Spark orders NaN above all values, and would skip a row group by its maximum."""
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 4)
+    table = tablefmt.create(tmp_path, SCHEMA, properties={"statsColumns": "id"})
+    table.append(written(0, 10, nan=True))
+    table.append(written(10, 10))
+    table.cluster(["id"]) if verb == "cluster" else table.compact()
+    (path,) = table.scan().files()["path"].to_pylist()
+    footer = pq.read_metadata(tmp_path / path)
+    groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+    assert [group.num_rows for group in groups] == [4] * 5
+    assert {group.column(2).path_in_schema for group in groups} == {"f"}
+    assert not any(group.column(2).is_stats_set for group in groups)
+    assert all(group.column(0).is_stats_set for group in groups)
+
+
 def test_a_file_that_is_too_large_is_split_by_a_major_alone(tmp_path: Path) -> None:
     """CMP-1, CMP-2: a minor leaves it; parts are about alike."""
     table = tablefmt.create(tmp_path, SCHEMA)
