@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from tablefmt.data.file_checksum import END_BYTES, End
 from tablefmt.log.bounded_parquet import check_end, checked_footer
-from tablefmt.log.parquet_footer import Leaf, leaves_of
+from tablefmt.log.parquet_footer import Leaf, Outline, leaves_of
 from tablefmt.store.buffers import PositionedReader, lent, reader_of
 from tablefmt.store.object_store import KeyNotFoundError, Range, Store
 
@@ -46,6 +46,7 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
     def __init__(self, store: Store) -> None:
         self._store = store
         self._files: dict[str, tuple[int, End]] = {}
+        self._outlines: dict[str, Outline | None] = {}
         self._ranges: dict[str, RangedFile] = {}
 
     @property
@@ -55,7 +56,7 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
 
     def hold(self, path: str, size: int, end: End) -> None:
         """Add a file whose footer bytes are fetched. Raises ValueError: its footer is damaged."""
-        check_end(end.body)
+        self._outlines[path] = check_end(end.body)
         self._files[path] = (size, end)
 
     def is_whole(self, path: str) -> bool:
@@ -71,6 +72,15 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         body = memoryview(self._files[path][1].body)
         length = int.from_bytes(body[-8:-4], "little")
         return leaves_of(bytes(body[-8 - length : -8]))
+
+    def outline(self, path: str) -> Outline | None:
+        """Return the parts of the footer of a file; None: Arrow finds no footer."""
+        return self._outlines[path]
+
+    def whole(self, path: str) -> bytes | None:
+        """Return the bytes of a file, if they are fetched and ADD-7 covers all of them."""
+        size, end = self._files[path]
+        return end.body if end.start == 0 and size <= END_BYTES else None
 
     def expect(self, path: str, ranges: Sequence[tuple[int, int]]) -> RangedFile:
         """Announce the ranges of a file that will be read, for remote files that are not whole."""

@@ -51,6 +51,7 @@ from tablefmt.data.scan_tasks import (
     pieces,
     whole_parts,
 )
+from tablefmt.data.small_files import Run, small_files
 from tablefmt.expressions.predicate import Predicate, fields, to_comparisons, to_scan_expression
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.positions import live_mask
@@ -362,6 +363,14 @@ def _wanted(task: ScanTask, reading: Reading, at_once: AtOnce) -> Iterator[Place
     start, stop = 0, task.files.num_rows
     if needs_plain(reading.schema):
         at_once = _plain
+    elif (runs := _small_files(task, reading)) is not None:
+        for run in runs:
+            if run.rows is None:
+                rows = at_once(task.slice(run.start, run.stop), reading)
+                yield from ((run.start + at, reading.condition.kept(batch)) for at, batch in rows)
+            else:
+                yield from ((0, batch) for batch in run.rows)
+        return
     elif _can_decide(task, reading) and reading.look_first.is_due():
         start = yield from _condition_first(task, reading)
     if start < stop:
@@ -491,6 +500,18 @@ def _decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:
     if not task.data.on_disk:
         return None
     return decoder_for(task.dataset, reading.schema, reading.names, condition.predicate)
+
+
+def _small_files(task: ScanTask, reading: Reading) -> Iterator[Run] | None:
+    """Return the rows of small files, decoded by polars; None: Arrow must decode them."""
+    condition = reading.condition
+    if reading.located or reading.first is not None or condition.exact is not None:
+        return None
+    if condition.pushed is not None and (condition.predicate is None or condition.columns is None):
+        # Without these columns the predicate may be wider than the condition.
+        return None
+    predicate = None if condition.pushed is None else condition.predicate
+    return small_files(task, reading.schema, reading.names, predicate)
 
 
 def _whole_decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:

@@ -44,7 +44,7 @@ from tablefmt.expressions.predicate import (
     normalise,
 )
 from tablefmt.log.bounded_parquet import chunk_extent, columns_of, pages_between
-from tablefmt.log.parquet_footer import Leaf
+from tablefmt.log.parquet_footer import Leaf, leaves_of
 from tablefmt.model.schema import Decimal, Field, Schema
 from tablefmt.store.forks import renew_after_fork
 
@@ -115,8 +115,31 @@ def decoder_for(
         names: physical names of the columns to return; at least one.
         predicate: keep rows for which it is true.
     """
+    decoder = unsuited_decoder(files, schema, names, predicate)
+    if decoder is None:
+        return None
+    try:
+        suited = all(decoder.stored(each) is not None for each in files.get_fragments())
+    except (OSError, ValueError, OverflowError, pa.ArrowException):
+        return None
+    return decoder if suited else None
+
+
+def unsuited_decoder(
+    files: ds.FileSystemDataset, schema: Schema, names: Sequence[str], predicate: Predicate | None
+) -> PolarsDecoder | None:
+    """Return a decoder as `decoder_for` does, before a look at the types of the files.
+
+    Args:
+        files: whole files.
+        schema: the snapshot's schema.
+        names: physical names of the columns to return; at least one.
+        predicate: keep rows for which it is true; None: all.
+    """
     if not is_loaded():
         return None
+    if predicate is None:
+        return None if any(map(_is_pattern, names)) else PolarsDecoder(files, tuple(names))
     wanted = normalise(predicate)
     looked = frozenset(schema.by_id(i).physical for i in fields(predicate))
     if _comparisons(wanted) > COMPARED_MOST or any(map(_is_pattern, {*names, *looked})):
@@ -126,14 +149,7 @@ def decoder_for(
     except AttributeError:
         # This polars is too old, or no polars.
         return None
-    if condition is None:
-        return None
-    decoder = PolarsDecoder(files, tuple(names), condition, looked)
-    try:
-        suited = all(decoder.stored(each) is not None for each in files.get_fragments())
-    except (OSError, ValueError, OverflowError, pa.ArrowException):
-        return None
-    return decoder if suited else None
+    return None if condition is None else PolarsDecoder(files, tuple(names), condition, looked)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,8 +158,9 @@ class PolarsDecoder:
 
     files: ds.FileSystemDataset
     names: tuple[str, ...]
-    condition: Any
-    looked: frozenset[str]
+    condition: Any = None
+    """An expression of polars; None: return all rows."""
+    looked: frozenset[str] = frozenset()
     """Columns that the condition reads."""
 
     def rows(self, run: Sequence[Part], live: Live) -> list[pa.RecordBatch] | None:
@@ -184,6 +201,37 @@ class PolarsDecoder:
                 key=lambda file: (file.elements, file.known),
             )
             return [batch for _, same in alike for batch in self._picked_rows(list(same))]
+
+        return _unless_it_fails(decode)
+
+    def of_whole(
+        self,
+        fragment: ds.ParquetFileFragment,
+        bodies: Sequence[bytes],
+        live: NDArray[np.bool_] | None,
+    ) -> list[pa.RecordBatch] | None:
+        """Return the matching live rows of whole files; None: Arrow must decode them.
+
+        Args:
+            fragment: the first of the files. The log has the same values for the others, and
+                their outlines differ in the number of rows only.
+            bodies: the bytes of the files, which ADD-7 covers.
+            live: for each row of the files whether it is live; None: all are.
+        """
+
+        def decode() -> list[pa.RecordBatch] | None:
+            stored = self.stored(fragment)
+            returned = pa.schema([self.files.schema.field(name) for name in self.names])
+            if stored is None:
+                return None
+            body = bodies[0]
+            leaves = leaves_of(body[-int.from_bytes(body[-8:-4], "little") - 8 : -8])
+            places = flat_columns(leaves)
+            if any(n not in places or leaves[places[n]].kind == _INT96 for n in stored):
+                return None
+            known = known_values(fragment, returned)
+            batch = self._selected(list(bodies), stored, known, live)
+            return [] if batch is None else [batch]
 
         return _unless_it_fails(decode)
 
@@ -230,8 +278,6 @@ class PolarsDecoder:
 
     def _decoded(self, some: Sequence[_File], live: Live) -> pa.RecordBatch | None:
         """Return the matching live rows of files with the same columns; None: there are none."""
-        import polars
-
         groups = [group for file in some for group in file.groups]
         if not groups:
             return None
@@ -239,21 +285,44 @@ class PolarsDecoder:
         if unpacked > UNPACKED_MOST:
             raise ValueError("the pages are large")
         masks = [live(file.at) for file in some]
-        partly = any(mask is not None for mask in masks)
-        rows = polars.scan_parquet(
-            page_file(groups), row_index_name=_ROW if partly else None, glob=False
-        )
-        stored = some[0].stored
+        kept = _live(some, masks) if any(mask is not None for mask in masks) else None
+        return self._selected(page_file(groups), some[0].stored, some[0].known, kept)
+
+    def _selected(
+        self,
+        source: bytes | list[bytes],
+        stored: Mapping[str, pa.DataType],
+        known: Mapping[str, pa.Scalar],
+        live: NDArray[np.bool_] | None,
+    ) -> pa.RecordBatch | None:
+        """Return the matching live rows of files in memory; None: there are none.
+
+        Args:
+            source: one file, or several with the same columns.
+            stored: types of the columns to read.
+            known: values of columns that the files lack.
+            live: for each row whether it is live; None: all are.
+        """
+        import polars
+
         read = [name for name in self.names if name in stored]
-        shown = [*read, *([_ROW] if partly or not read else [])]
-        if not read and not partly:
-            rows = rows.with_row_index(_ROW)
-        frame = rows.filter(self.condition).select(shown).collect()
-        if partly:
-            frame = frame.filter(polars.Series(_live(some, masks)).gather(frame[_ROW]))
+        numbered = live is not None or not read
+        rows = polars.scan_parquet(
+            source,
+            row_index_name=_ROW if numbered else None,
+            # Their statistics are no part of what is known about these rows.
+            use_statistics=False,
+            hive_partitioning=False,
+            glob=False,
+        )
+        if self.condition is not None:
+            rows = rows.filter(self.condition)
+        frame = rows.select([*read, *([_ROW] if numbered else [])]).collect()
+        if live is not None:
+            frame = frame.filter(polars.Series(live).gather(frame[_ROW]))
         if not frame.height:
             return None
-        return self._shaped(frame, read, stored, some[0].known)
+        return self._shaped(frame, read, stored, known)
 
     def _shaped(
         self,

@@ -167,10 +167,10 @@ def _located_imported(
 
 
 def _check_rows(task: ScanTask) -> None:
-    """Check row counts (DAT-5). Runs after the scan, when Arrow has the footers."""
-    rows = task.files["rows"].to_pylist()
-    for fragment, expected in zip(task.dataset.get_fragments(), rows, strict=True):
-        if fragment.metadata.num_rows != expected:
+    """Check row counts (DAT-5)."""
+    for path, expected in zip(*(task.files[c].to_pylist() for c in ("path", "rows")), strict=True):
+        outline = task.data.outline(path)
+        if outline is None or outline.rows != expected:
             raise ValueError("a file has a different number of rows than the log says")
 
 

@@ -19,6 +19,7 @@ from tablefmt.log.parquet_footer import (
     USUAL_DATA_PAGE,
     USUAL_DICTIONARY_PAGE,
     Leaf,
+    Outline,
     check_footer,
     fields,
     leaves_of,
@@ -138,10 +139,13 @@ def _last_bytes(source: Any, size: int, count: int) -> bytes:
     return last
 
 
-def check_end(end: bytes | memoryview) -> None:
+def check_end(end: bytes | memoryview) -> Outline | None:
     """Check that Arrow's objects can be asked about the footer at the end of these bytes (STO-26).
 
     Bytes that end in no footer pass: Arrow says so when it opens them.
+
+    Returns:
+        The parts of the footer; None: there is no footer.
 
     Raises:
         ValueError: the footer is damaged.
@@ -149,7 +153,8 @@ def check_end(end: bytes | memoryview) -> None:
     view = memoryview(end)
     length = int.from_bytes(view[-8:-4], "little")
     if bytes(view[-4:]) == b"PAR1" and length + 8 <= len(view):
-        check_footer(bytes(view[-8 - length : -8]))
+        return check_footer(bytes(view[-8 - length : -8]))
+    return None
 
 
 def _limits(length: int) -> dict[str, int]:

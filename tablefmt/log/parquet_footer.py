@@ -174,6 +174,16 @@ class Leaf(NamedTuple):
     """Its element of the schema, as the file has it."""
 
 
+class Outline(NamedTuple):
+    """Parts of a footer. Files of one writer with the same columns differ in `rows` only."""
+
+    rows: int
+    columns: bytes
+    """Bytes up to the end of the schema."""
+    rest: bytes
+    """Bytes after the row groups."""
+
+
 class _Schema(NamedTuple):
     encoded: bytes
     """All bytes of the footer up to the end of the schema."""
@@ -189,11 +199,14 @@ def leaves_of(footer: bytes) -> tuple[Leaf, ...]:
     return _schema(footer).leaves
 
 
-def check_footer(footer: bytes) -> None:
+def check_footer(footer: bytes) -> Outline:
     """Check that Arrow can be asked about every column chunk of a footer.
 
     Args:
         footer: the bytes of the struct FileMetaData.
+
+    Returns:
+        Its parts.
 
     Raises:
         ValueError: it is damaged, or one of its columns is encrypted.
@@ -215,6 +228,7 @@ def check_footer(footer: bytes) -> None:
         # A repeated field would be read twice.
         found, _ = fields(footer, at, last=last)
         _check_lists(footer, found, _FILE_LISTS)
+        return Outline(rows, schema.encoded, footer[at:])
     except IndexError:
         raise ValueError("its footer ends too early") from None
 

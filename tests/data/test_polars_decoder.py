@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
-from tablefmt.data import matching_rows, polars_decoder
+from tablefmt.data import matching_rows, polars_decoder, small_files
 from tablefmt.data.polars_decoder import PolarsDecoder
 from tablefmt.errors import CorruptDataError
 from tablefmt.log.bounded_parquet import chunk_extent, pages_between
@@ -86,6 +86,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(matching_rows, "_can_decide", lambda *_: False)
     monkeypatch.setattr(matching_rows, "FEW_MATCH", 1.0)
     monkeypatch.setattr(matching_rows, "POLARS_BYTES", 50_000)
+    monkeypatch.setattr(small_files, "LEAST", sys.maxsize)
     done: list[bool] = []
     real = PolarsDecoder.rows
 
@@ -98,7 +99,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return done
 
 
-def same_rows(table: tablefmt.Table, where: str, columns: list[str] | None = None) -> int:
+def same_rows(
+    table: tablefmt.Table, where: str | None = None, columns: list[str] | None = None
+) -> int:
     """Read with polars and without, compare, and return the number of rows."""
     ours = table.to_arrow(where=where, columns=columns)
     with pytest.MonkeyPatch.context() as patch:
@@ -168,6 +171,7 @@ def test_a_scan_chooses_polars_where_few_rows_match(
     tmp_path: Path, decoded: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
+    monkeypatch.setattr(small_files, "LEAST", sys.maxsize)
     monkeypatch.setattr(matching_rows, "WINDOW_ROWS", 100)
     seen: list[int] = []
     real = PolarsDecoder.rows
@@ -334,3 +338,122 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_a_forked_child_has_no_threads_of_polars() -> None:
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", FORK]).returncode == 0
+
+
+@pytest.fixture
+def wholes(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """Says of each run of small files how many polars decoded at once; None: it failed."""
+    done: list[int | None] = []
+    real = PolarsDecoder.of_whole
+
+    def told(self: PolarsDecoder, fragment: Any, bodies: list[bytes], live: Any) -> Any:
+        found = real(self, fragment, bodies, live)
+        done.append(None if found is None else len(bodies))
+        return found
+
+    monkeypatch.setattr(PolarsDecoder, "of_whole", told)
+    return done
+
+
+def test_rows_of_small_files_are_those_of_arrow(
+    tmp_path: Path, wholes: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ADD-7, DAT-12, DEL-1: all rows, conditions, deleted rows, and columns that change."""
+    chance = random.Random(31)
+    table = tablefmt.create(tmp_path / "t", rows_of(chance).schema)
+    with table.transaction() as several:
+        for _ in range(6):
+            several.append(rows_of(chance).slice(0, 200))
+    assert same_rows(table) == 1200
+    assert same_rows(table, columns=["x", "text"]) == 1200
+    assert wholes == [6, 6]
+    counts = [same_rows(table, condition) for condition in CONDITIONS]
+    assert min(counts) > 0
+    assert wholes == [6] * (2 + 11)
+    table.delete("number = 7 AND day < DATE '1970-01-20'")
+    with monkeypatch.context() as patch:
+        patch.setattr(small_files, "PIECE_BYTES", 1)
+        wholes.clear()
+        assert same_rows(table) < 1200
+        assert wholes == [1] * 6
+    table.alter.rename_column("price", "cost")
+    table.alter.widen_column("small", "BIGINT")
+    table.alter.add_column("note", "STRING", default="-")
+    with table.transaction() as several:
+        for _ in range(5):
+            several.append(table.to_arrow(where="small = 4", limit=50))
+    wholes.clear()
+    for condition in (None, *CONDITIONS[:11]):
+        same_rows(table, condition and condition.replace("price", "cost"))
+        same_rows(table, condition and condition.replace("price", "cost"), ["note"])
+    assert {*wholes} == {6, 5}
+    # Arrow reads a condition on a column that some of the files lack.
+    wholes.clear()
+    assert same_rows(table, "note = '-'") > 0
+    # A limit, a store that is not a disk, and a file that is larger: none of them asks polars.
+    table.to_arrow(limit=3, where="small = 4")
+    table.append(pa.concat_tables([rows_of(chance).drop(["price"])] * 20), merge_schema=True)
+    assert table.scan().files()["size"].to_pylist()[-1] > 1 << 16
+    assert same_rows(table) > 20_000
+    assert wholes == []
+
+
+def test_small_files_of_many_partitions_are_left_to_arrow(
+    tmp_path: Path, wholes: list[int | None]
+) -> None:
+    """DAT-8: the log's value of a partition column replaces the file's."""
+    rows = pa.table({"id": range(40), "p": [at % 8 for at in range(40)]})
+    table = tablefmt.create(tmp_path / "t", rows.schema, partition_by=["p"])
+    table.append(rows)
+    assert same_rows(table) == 40
+    assert wholes == []
+    one = tablefmt.create(tmp_path / "one", rows.schema, partition_by=["p"])
+    with one.transaction() as several:
+        for _ in range(4):
+            several.append(rows.filter(pa.array([at % 8 == 3 for at in range(40)])))
+    assert same_rows(one, columns=["id"]) == 20
+    assert wholes == [4]
+    assert same_rows(one) == 20
+    assert wholes == [4]
+
+
+def test_a_damaged_small_file_is_an_error_that_names_it(
+    tmp_path: Path, wholes: list[int | None]
+) -> None:
+    """ADD-7, DAT-5: each byte is covered. Without a checksum in the log, Arrow reads the pages."""
+    rows = pa.table({"id": range(100)})
+    table = tablefmt.create(tmp_path / "t", rows.schema)
+    with table.transaction() as several:
+        for _ in range(4):
+            several.append(rows)
+    path = table.scan().files()["path"].to_pylist()[2]
+    whole = (tmp_path / "t" / path).read_bytes()
+    for at in range(4, len(whole), 97):
+        body = bytearray(whole)
+        body[at] ^= 1
+        (tmp_path / "t" / path).write_bytes(body)
+        with pytest.raises(CorruptDataError, match=path):
+            table.to_arrow()
+    (tmp_path / "t" / path).write_bytes(whole)
+    assert wholes == []
+    assert table.to_arrow().num_rows == 400
+    assert wholes == [4]
+
+
+def test_arrow_decodes_small_files_at_which_polars_fails(
+    tmp_path: Path, wholes: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"id": range(100)})
+    table = tablefmt.create(tmp_path / "t", rows.schema)
+    with table.transaction() as several:
+        for _ in range(4):
+            several.append(rows)
+    expected = table.to_arrow(where="id < 40")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise polars.exceptions.ComputeError("parquet: ?")
+
+    monkeypatch.setattr(polars, "scan_parquet", fail)
+    assert table.to_arrow(where="id < 40").equals(expected)
+    assert table.to_arrow().num_rows == 400
+    assert wholes == [4, None, None]
