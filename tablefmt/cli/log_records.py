@@ -290,18 +290,22 @@ def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -
     if "deleted" in files.column_names:
         for row, deleted in zip(rows, files["deleted"].to_pylist(), strict=True):
             row["deleted"] = deleted
-    numbers = numbers_of(with_partitioning(files, metadata.partitioning)).tolist()
+    groups: dict[str, dict[int, list[Any]]] = {}
     for name in files.column_names:
         group, dot, field_id = name.replace(OWN, "partition.").partition(".")
-        if not dot or int(field_id) not in names or not (bounds or group == "partition"):
-            continue
-        values = plain_column(files[name])
-        field = int(field_id)
+        if dot and int(field_id) in names and (bounds or group == "partition"):
+            groups.setdefault(group, {})[int(field_id)] = plain_column(files[name])
+    numbers = numbers_of(with_partitioning(files, metadata.partitioning)).tolist()
+    for group, columns in groups.items():
+        titles = [names[field] for field in columns]
+        values = zip(*columns.values(), strict=True)
         if group == "partition":
-            has = [not metadata.is_evolved or field in metadata.numbered[n] for n in numbers]
-            _set_partitions(rows, names[field], values, has)
+            own = _partitions(titles, values, list(columns), metadata, numbers)
         else:
-            _set_bounds(rows, group, names[field], values)
+            own = _known_values(titles, values, any(None in each for each in columns.values()))
+        for row, record in zip(rows, own, strict=True):
+            if record:
+                row[group] = record
     if metadata.is_evolved:
         declared = {
             n: ", ".join(metadata.partitioned_as(n).partition_names) for n in metadata.numbered
@@ -311,17 +315,33 @@ def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -
     return rows
 
 
-def _set_partitions(rows: list[Json], name: str, values: list[Any], has: Sequence[bool]) -> None:
-    for row, value, own in zip(rows, values, has, strict=True):
-        if own:
-            row["partition"][name] = value
+def _partitions(
+    names: list[str],
+    values: Iterable[tuple[Any, ...]],
+    ids: list[int],
+    metadata: Metadata,
+    numbers: Sequence[int],
+) -> Iterator[Json]:
+    """Yield the partition of each file, without fields that its partitioning lacks."""
+    if not metadata.is_evolved:
+        yield from (dict(zip(names, row, strict=True)) for row in values)
+        return
+    fields = list(zip(ids, names, strict=True))
+    held = {
+        number: [at for at, (field, _) in enumerate(fields) if field in metadata.numbered[number]]
+        for number in set(numbers)
+    }
+    for row, number in zip(values, numbers, strict=True):
+        yield {names[at]: row[at] for at in held[number]}
 
 
-def _set_bounds(rows: list[Json], group: str, name: str, values: list[Any]) -> None:
-    """Add a column to the records, without unknown bounds."""
-    for row, value in zip(rows, values, strict=True):
-        if value is not None:
-            row.setdefault(group, {})[name] = value
+def _known_values(
+    names: list[str], values: Iterable[tuple[Any, ...]], some_unknown: bool
+) -> Iterator[Json]:
+    """Yield the values of each file by name, without those that are unknown."""
+    for row in values:
+        pairs = zip(names, row, strict=True)
+        yield {n: v for n, v in pairs if v is not None} if some_unknown else dict(pairs)
 
 
 def checked_entries(store: Store, *, shows: bool = True) -> Iterator[Read]:

@@ -113,8 +113,10 @@ WRONG = 1
 
 def json_text(value: Any, *, indent: bool = False) -> str:
     """Return JSON in one line, or indented by two. Unprintable characters are escaped (SEC-1)."""
-    text = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None).decode()
-    return printable_json(text)
+    body = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None)
+    # Of ASCII, serialized JSON has no character that does not print, except DEL.
+    is_printable = body.isascii() and b"\x7f" not in body
+    return body.decode() if is_printable else printable_json(body.decode())
 
 
 def print_document(value: Any) -> None:
@@ -149,9 +151,23 @@ def exit_unless(ok: bool) -> None:
 
 
 def print_lines(values: Iterable[Any]) -> None:
-    """Print one JSON object a line."""
-    for value in values:
-        click.echo(json_text(value))
+    """Print one JSON object a line. If reading a value raises, print those before it."""
+    waiting: list[str] = []
+    size = 0
+    try:
+        for value in values:
+            waiting.append(json_text(value))
+            size += len(waiting[-1])
+            if size >= CHARACTERS_AT_ONCE:
+                click.echo("\n".join(waiting))
+                waiting, size = [], 0
+    finally:
+        if waiting:
+            click.echo("\n".join(waiting))
+
+
+CHARACTERS_AT_ONCE = 1 << 18
+"""Characters of JSON that are printed together: each call flushes the output."""
 
 
 READABLE = 50

@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ from click.testing import CliRunner
 
 import tablefmt
 from tablefmt import errors
+from tablefmt.cli import output
 from tablefmt.cli.main import main
+from tablefmt.cli.output import json_text
+from tablefmt.errors import CorruptTableError
 from tablefmt.log.codec import decode, encode
 from tablefmt.model.log_entry import DerivedFrom
 from tablefmt.printable import printable, printable_json, printable_lines
@@ -221,6 +225,29 @@ def test_a_character_becomes_its_escape(character: str) -> None:
     text = json.dumps({character: [character]}, ensure_ascii=False, indent=2)
     assert json.loads(printable_json(text)) == {character: [character]}
     assert driving(printable_json(text)) == []
+    for indent in (False, True):
+        text = json_text({f"a{character}": [character, "é"]}, indent=indent)
+        assert json.loads(text) == {f"a{character}": [character, "é"]}
+        assert driving(text) == []
+
+
+@pytest.mark.parametrize("at_once", [1, 30, 10_000])
+def test_lines_before_an_error_are_printed(
+    at_once: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SEC-1: however many lines go out together, each is printed once and in order."""
+    monkeypatch.setattr(output, "CHARACTERS_AT_ONCE", at_once)
+
+    def values() -> Iterator[Any]:
+        yield from ({"n": number} for number in range(20))
+        raise CorruptTableError("damage", key="k")
+
+    with pytest.raises(CorruptTableError):
+        output.print_lines(values())
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line) for line in lines] == [{"n": number} for number in range(20)]
+    output.print_lines([])
+    assert capsys.readouterr().out == ""
 
 
 def test_text_that_prints_stays() -> None:
