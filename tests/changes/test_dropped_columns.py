@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 import tablefmt
+from tablefmt.changes.feed_plan import planned
+from tablefmt.changes.version_range import Covered
 from tablefmt.errors import UnsupportedFeatureError
 
 COLUMNS = "k INT, x INT, f DOUBLE, s STRUCT<a: INT, b: STRING>"
@@ -244,6 +246,23 @@ def test_a_field_that_was_dropped_for_a_time_is_nothing_to_both_ends(
     assert went not in now
     with pytest.raises(UnsupportedFeatureError, match="struct field"):
         table.changes(after_version=4, content="net").to_arrow()
+
+
+def test_each_end_of_a_range_lacks_what_its_own_version_had_dropped(tmp_path: Path) -> None:
+    """INC-4, PIP-5: rows before the range have the column, rows at its end do not."""
+    table = tablefmt.create(str(tmp_path / "t"), COLUMNS)
+    appended(table, row(1, 5), row(2, 6))
+    schema = table.context.view.metadata_at(1).schema
+    table.alter.drop_column("x")
+    table.refresh().delete("k = 1")
+    appended(table, {"k": 3, "f": 1.0, "s": None})
+    view = tablefmt.open(table.uri).context.view
+    dropped_id = {schema.fields[1].id}
+    range_ = Covered(first=2, last=view.head.version, settled=True)
+    for whole in (False, True):
+        ends = planned(view, range_, "net", schema, whole=whole)
+        lost = {one.change: one.lost for one in ends}
+        assert lost == {"delete": set(), "insert": dropped_id}
 
 
 def sorted_text(values: dict[str, Any]) -> str:

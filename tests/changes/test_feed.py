@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,6 +101,21 @@ def test_deleted_rows_in_overflow_files_are_changes(monkeypatch: pytest.MonkeyPa
     found = tablefmt.open(table.uri).changes(after_version=1).to_arrow()
     assert found["_change_type"].to_pylist() == ["delete"]
     assert found["id"].to_pylist() == [2]
+
+
+def test_rows_of_the_first_version_are_deleted_like_others(tmp_path: Path) -> None:
+    """INC-3: version 0 of a clone has files. Later versions delete rows of one, and another one."""
+    source = tablefmt.create(tmp_path / "source", rows().schema, partition_by=["p"])
+    source.append(rows(1, 2, 3, p=["a", "a", "b"]))
+    table = source.clone(tmp_path / "clone", shallow=False)
+    table.delete("id = 2")
+    table.overwrite(rows(4, p="b"), where="p = 'b'")
+    found = tablefmt.open(table.uri).changes(after_version=0).to_arrow().to_pylist()
+    assert [(r["_commit_version"], r["_change_type"], r["id"]) for r in found] == [
+        (1, "delete", 2),
+        (2, "delete", 3),
+        (2, "insert", 4),
+    ]
 
 
 @pytest.mark.soak

@@ -126,6 +126,16 @@ def test_every_kind_of_range_covers_what_it_says(given: dict[str, Any], expected
     assert covered(bounds, line(), 10**12) == Covered(*expected, settled=True)
 
 
+def test_a_time_before_the_history_names_its_first_and_its_newest_time() -> None:
+    """INC-2: the last two commits have different times."""
+    timeline = line()
+    timeline.append(400, 400)
+    with pytest.raises(VersionNotFoundError) as caught:
+        covered(Bounds(starting_timestamp=at(99)), timeline, 10**12)
+    assert str(caught.value).count(at(100)) == 1
+    assert str(caught.value).count(at(400)) == 1
+
+
 @pytest.mark.parametrize("zeros", ["", "000"])
 @pytest.mark.parametrize("pandas", [False, True])
 @pytest.mark.parametrize("micros", [100, 199, 200, 300])

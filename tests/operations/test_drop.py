@@ -248,6 +248,18 @@ def test_a_drop_rebases_onto_every_concurrent_commit() -> None:
         late.refresh()
 
 
+def test_the_last_entry_keeps_no_version_before() -> None:
+    """ENT-14: nor does the first entry of the next table."""
+    table = new_table()
+    store = table.context.store
+    table.append(rows(1))
+    drop_at(store, CommitOptions())
+    ended = LogView.open(store, ended=True)
+    assert (ended.head.version, ended.head.totals.oldest) == (2, 2)
+    again = new_table(store)
+    assert (again.version, again.context.view.head.totals.oldest) == (3, 3)
+
+
 def test_data_goes_when_it_is_asked_for() -> None:
     """RET-8: the data is removed at once or later. Foreign files stay."""
     for later in (False, True):

@@ -21,7 +21,13 @@ from tablefmt.errors import (
 )
 from tablefmt.log.codec import encode
 from tablefmt.log.object_names import entry_key
-from tablefmt.model.log_entry import Operation, OperationClass, PartitionScope, RetentionHorizon
+from tablefmt.model.log_entry import (
+    AddedFiles,
+    Operation,
+    OperationClass,
+    PartitionScope,
+    RetentionHorizon,
+)
 from tablefmt.operations.restore import restore_statement
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.table_state import Snapshot
@@ -34,6 +40,7 @@ from tests.tables import (
     data_files,
     handle,
     ids,
+    last_entry,
     memory,
     new_table,
     next_entry,
@@ -359,6 +366,20 @@ def test_changes_across_a_restore_are_the_difference() -> None:
     found = table.changes(after_version=3).to_arrow().sort_by("_commit_version").to_pylist()
     said = sorted((row["_commit_version"], row["_change_type"], row["id"]) for row in found)
     assert said == [(4, "delete", 2), (4, "delete", 3), (5, "insert", 2), (5, "insert", 3)]
+
+
+def test_a_file_without_bounds_comes_back_without_them() -> None:
+    """VAL-4, RET-3: an entry has no column of NULLs alone, even if other files have bounds."""
+    table = new_table()
+    table.append(pa.table({"id": [1], "p": pa.array([None], pa.string())}))
+    table.append(rows(2))
+    table.truncate()
+    table.restore(version=1)
+    added = last_entry(table).add
+    assert isinstance(added, AddedFiles)
+    bounds = {name for name in added.columns if name.partition(".")[0] in ("lower", "upper")}
+    assert bounds == {"lower.1", "upper.1"}
+    assert content(table) == [{"id": 1, "p": None}]
 
 
 @pytest.mark.slow

@@ -23,6 +23,9 @@ from tablefmt.errors import CorruptEntryError, CorruptTableError, TablefmtError
 from tablefmt.log.codec import encode
 from tablefmt.log.object_names import entry_key
 from tablefmt.maintenance.verify import verify
+from tablefmt.model.log_entry import StoredEntry
+from tablefmt.snapshot.checkpoint_base import Base
+from tablefmt.snapshot.folding import UNFOLDED_MAX, MaterializedFiles
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Store
 from tests.compactions import MINOR
@@ -313,3 +316,27 @@ def test_damage_of_an_entry_is_told_as_the_entrys(checkpoints: int) -> None:
         with pytest.raises(CorruptEntryError, match="never added") as raised:
             ask()
         assert (raised.value.key, raised.value.rule) == (entry_key(wrong.version), "RPL-2")
+
+
+@pytest.mark.parametrize("checkpoint", ["", "_log/checkpoints/any"])
+def test_damage_found_early_condemns_no_log_that_a_checkpoint_may_contradict(
+    checkpoint: str,
+) -> None:
+    """CKP-6, RPL-2: without a checkpoint below them, the entries themselves are at fault."""
+    table = new_table()
+    table.append(rows(1))
+    view = LogView.open(table.context.store)
+    assert view.snapshot().files.num_rows == 1
+    known = view._files.history
+    files = MaterializedFiles(Base(files=replace(known, checkpoint=checkpoint)))
+    totals = replace(view.head.totals, rows=0, bytes=0, files=0)
+    damaged = next_entry(view, remove=[77], totals=totals)
+    for version in range(damaged.version, damaged.version + UNFOLDED_MAX + 1):
+        files.take(StoredEntry(replace(damaged, version=version), "0" * 64))
+    assert files.history.version == known.version
+    assert [one.version for one in files.unfolded] == [damaged.version + UNFOLDED_MAX]
+    if checkpoint:
+        # The next reader of files reads the entries again, and then judges the checkpoint.
+        assert files.damage is None
+    else:
+        assert "never added" in str(files.damage)

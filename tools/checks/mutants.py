@@ -59,6 +59,7 @@ PACKAGES = {
     "protocol": Package(
         ("commit/commit_protocol", "commit/transaction_plan", "commit/restore_plan"),
         ("tests/commit", "tests/system/simulation", "tests/operations/test_restore.py",
+         "tests/operations/test_partition_evolution.py", "tests/operations/test_drop.py",
          "tests/system/transactions/test_rebase.py"),
     ),
     "replay": Package(
