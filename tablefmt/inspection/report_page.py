@@ -164,8 +164,9 @@ def _health(facts: ReportFacts) -> str:
     if facts.upkeep is not None:
         lines.append(html_table(facts.upkeep, "No maintenance is due."))
         if facts.upkeep.rows:
-            lines.append("<p><b>tablefmt maintain</b> does what is due.</p>")
-    lines.append("<p>This page reads the log. <b>tablefmt verify</b> checks every file.</p>")
+            lines.append(f"<p><b>tablefmt maintain {text(facts.uri)}</b> does what is due.</p>")
+    verify = f"<b>tablefmt verify {text(facts.uri)}</b>"
+    lines.append(f"<p>This page reads the log. {verify} checks every file.</p>")
     return "".join(lines)
 
 

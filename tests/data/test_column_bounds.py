@@ -7,6 +7,7 @@ import decimal
 import io
 import math
 import pathlib
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ import pytest
 from tablefmt.data.column_bounds import (
     SCHEMAS_KEPT,
     FooterBounds,
+    _decimal_converter,
     file_bounds,
     nan_counts,
     stats_columns,
@@ -144,6 +146,30 @@ def test_decimals_of_every_physical_type_are_exact(
     found = bounds(array, Decimal(precision, scale), store_decimal_as_integer=as_integer)
 
     assert found == {"lower": f"{low:f}", "upper": f"{end:f}", "nulls": 0}
+
+
+@pytest.mark.parametrize(("raw", "value"), [(b"\xff\x85", "-1.23"), (b"\x7b", "1.23")])
+def test_a_decimal_of_any_length_is_exact(raw: bytes, value: str) -> None:
+    """PRN-12: BYTE_ARRAY, which Arrow does not write. Its bytes are big-endian."""
+    column = SimpleNamespace(scale=2)
+    for physical in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"):
+        convert = _decimal_converter(Decimal(9, 4), column, physical, "Decimal(precision=9)")
+        assert convert is not None
+        assert str(convert(raw, False)) == f"{value}00"
+    assert _decimal_converter(Decimal(9, 4), column, "DOUBLE", "Decimal(precision=9)") is None
+
+
+def test_a_wider_type_has_the_bounds_of_older_files() -> None:
+    """PRN-12, SCH-9: a file of FLOAT after the column became DOUBLE; never the other way round."""
+    narrow = pa.array([1.5, -2.5], pa.float32())
+    assert bounds(narrow, Primitive("double")) == {"lower": -2.5, "upper": 1.5, "nulls": 0}
+    assert bounds(narrow.cast(pa.float64()), Primitive("float")) == {"nulls": 0}
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_times_of_day_are_no_bounds_of_timestamps(kind: str) -> None:
+    """PRN-12: they have the same unit and the same physical type."""
+    assert bounds(pa.array([1, 2], pa.time64("us")), Primitive(kind)) == {"nulls": 0}
 
 
 def test_int96_has_no_bounds() -> None:

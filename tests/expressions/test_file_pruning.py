@@ -320,6 +320,8 @@ def test_many_values_are_the_same_as_each_of_them(field: Field, dropped: str) ->
     files = files.drop_columns([f"{side}.{field.id}" for side in sides])
     values: list[Any] = [*range(7, 41, 2), None]
     lists = [values, values[::-1], [*range(7), *range(46, 60)], [7, *range(50, 70), 7]]
+    # Some files lie between the last two values.
+    lists.append([*range(1, 17), 20, 26])
     if field == DOUBLE:
         lists += [[*values, NAN], [*map(float, range(17))], [0.5 + at for at in range(4, 30)]]
     elif field == TEXT:

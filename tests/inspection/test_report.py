@@ -180,6 +180,7 @@ def test_damage_in_one_part_leaves_the_others(table: tablefmt.Table) -> None:
     read = Page(report_page(facts))
     assert "commits could not be read" in read.text
     assert "3.json" in read.text
+    assert f"tablefmt verify {table.uri}" in read.text
 
 
 @pytest.mark.broken_tables

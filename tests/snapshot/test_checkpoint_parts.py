@@ -292,6 +292,12 @@ def test_a_root_has_every_bound_of_a_column() -> None:
     }  # fmt: skip
     found = bounds_of(known, LIMITS.fields[3])
     assert repr(found) == "{'lower': 0.5, 'nulls': 2, 'nans': 3}"
+    price = Field(1, "d", "d", Decimal(5, 2))
+    known = {
+        "lower.1": pa.array([decimal.Decimal("1.50")], pa.decimal128(5, 2)),
+        "nulls.1": pa.array([2]),
+    }
+    assert repr(bounds_of(known, price)) == "{'lower': '1.50', 'nulls': 2}"
 
 
 @pytest.mark.parametrize(
@@ -335,6 +341,30 @@ def test_few_files_are_read_from_their_row_groups(
     assert files.columns(["rows"])["rows"].to_pylist() == [1] * 20
     taken = files.take(np.array([19, 3]), ["rows"])
     assert (taken["rows"].to_pylist(), asked) == ([1, 1], [groups, None, [0], None])
+
+
+def test_a_remote_part_is_fetched_up_to_the_end_of_its_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CKP-3: one round of requests, and no byte behind the columns that are asked for."""
+    monkeypatch.setattr(checkpoint_parts, "ROW_GROUP", 4)
+    store = memory()
+    columns = pa.table({"id": np.arange(12), "path": ["x"] * 12, "size": np.full(12, 9)})
+    file = PartFile(store, write_part(store, "1", columns))
+    fetched: list[Any] = []
+    get_ranges = store.get_ranges
+
+    def noted(ranges: Any) -> Any:
+        fetched.append(ranges)
+        return get_ranges(ranges)
+
+    monkeypatch.setattr(store, "open_file", lambda key: None)
+    monkeypatch.setattr(store, "get_ranges", noted)
+    assert file.read(["path"], [1, 2])["path"].to_pylist() == ["x"] * 8
+    chunks = [file.footer.row_group(at).column(1) for at in (1, 2)]
+    starts = [one.dictionary_page_offset or one.data_page_offset for one in chunks]
+    end = starts[1] + chunks[1].total_compressed_size
+    assert fetched == [[(file.part.path, starts[0], end - starts[0])]]
 
 
 def test_a_file_of_an_import_has_a_path_of_its_own() -> None:

@@ -119,6 +119,24 @@ def test_lines_without_a_live_file_exist(root: tuple[str, dict[str, Any]]) -> No
             decode_root(*changed(root, wrong))
 
 
+def test_a_segment_without_a_live_file_is_refused() -> None:
+    """CKP-3: though the sums of all segments are right."""
+    table = tablefmt.create(memory().uri, rows().schema)
+    table.append(rows(1))
+    table.append(rows(2))
+    table.delete("id = 2")
+    table.checkpoint()
+    bodies = objects(table.context.store)
+    key = max(key for key in bodies if key.startswith("_log/checkpoints/0"))
+    document = json.loads(bodies[key])
+    (segment,) = document["segments"]
+    assert decode_root(bodies[key], key).head.totals.files == 1
+    gone = {"ids": [2, 2], "files": 1, "gone": encode_positions(BitMap64([0])), "rows": None}
+    more = [segment, {**segment, "path": segment["path"].replace("0", "1"), **gone}]
+    with pytest.raises(CorruptTableError, match="a segment holds no file"):
+        decode_root(signed_root(document | {"segments": more}), key)
+
+
 @pytest.mark.parametrize(
     ("files", "times", "said"),
     [

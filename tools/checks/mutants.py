@@ -77,7 +77,7 @@ PACKAGES = {
         ("tests/data/test_column_bounds.py", "tests/data/test_bound_checks.py",
          "tests/data/test_types.py",
          "tests/expressions/test_file_pruning.py", "tests/expressions/test_condition_keys.py",
-         "tests/maintenance/test_verify.py"),
+         "tests/inspection/test_pruning_reasons.py", "tests/maintenance/test_verify.py"),
     ),
     "checkpoint": Package(
         ("snapshot/checkpoint_base", "snapshot/checkpoint_checks", "snapshot/checkpoint_parts",
