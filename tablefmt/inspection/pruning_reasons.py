@@ -129,7 +129,7 @@ def pruning_report(scan: Scan, file: int | str | None = None) -> PruningReport:
     """
     snapshot, predicate = scan.snapshot, scan.predicate
     conditional = scan.selection.rows is not None or predicate is not None
-    decided = snapshot.read(lambda one: _decided(one, predicate, conditional))
+    decided = snapshot.read(lambda one: _decided(one, predicate, conditional, file))
     files = decided.sort_by("id")
     if file is not None:
         files = files.filter(pc.equal(files["id" if isinstance(file, int) else "path"], file))
@@ -142,14 +142,19 @@ def pruning_report(scan: Scan, file: int | str | None = None) -> PruningReport:
     return PruningReport(scan.store.uri, snapshot.version, condition, files)
 
 
-def _decided(snapshot: Snapshot, predicate: Predicate | None, conditional: bool) -> pa.Table:
-    """Return FILES of all live files."""
+def _decided(
+    snapshot: Snapshot,
+    predicate: Predicate | None,
+    conditional: bool,
+    file: int | str | None,
+) -> pa.Table:
+    """Return FILES of all live files; if `file` is given, of the segments that may hold it."""
     tables = [FILES.empty_table()]
     wanted = None if predicate is None else implied(predicate, snapshot.metadata)
     candidates = set(map(id, snapshot.candidates(wanted)))
     for segment in snapshot.history.segments:
         live = segment.live(snapshot.version)
-        if not live.any():
+        if not live.any() or not _may_hold(segment, file):
             continue
         if wanted is None:
             reason = UNKNOWN if conditional else NO_CONDITION
@@ -169,6 +174,16 @@ def _decided(snapshot: Snapshot, predicate: Predicate | None, conditional: bool)
         bounds = _bounds(columns, wanted, parts, decider, snapshot)
         tables.append(_rows(segment, live, read, decided_by, bounds, ALLOWED))
     return pa.concat_tables(tables)
+
+
+def _may_hold(segment: ManifestSegment, file: int | str | None) -> bool:
+    """Return whether a segment may hold the file with this id or path. None: any file."""
+    if file is None:
+        return True
+    if isinstance(file, int):
+        ids = segment.files.ids
+        return bool(ids[0] <= file <= ids[-1])
+    return bool(pc.any(pc.equal(segment.files.columns(["path"])["path"], file)).as_py())
 
 
 def _rows(

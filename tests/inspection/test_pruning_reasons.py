@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import tablefmt
 from tablefmt.errors import InvalidArgumentError, InvalidPredicateError, VersionNotFoundError
 from tablefmt.inspection.pruning_reasons import BY_SUMMARY, NO_CONDITION, UNKNOWN
-from tests.tables import memory
+from tablefmt.snapshot.table_state import Snapshot
+from tests.tables import memory, new_table, rows
 
 REGIONS = ["EU", "US", "it's", None]
 
@@ -132,6 +134,30 @@ def test_one_file_and_an_older_version(table: tablefmt.Table) -> None:
         table.why(where="id >= 0", version=99)
     with pytest.raises(InvalidPredicateError):
         table.why(where="nope > 1")
+
+
+@pytest.mark.parametrize("by", ["id", "path"])
+def test_only_the_segment_of_a_file_is_explained(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PRN-16: a table of very many files has many segments."""
+    monkeypatch.setattr("tablefmt.snapshot.segments.SEGMENT_FILES", 4)
+    monkeypatch.setattr("tablefmt.snapshot.folding.SEGMENT_FILES", 4)
+    table = new_table()
+    for number in range(24):
+        table.append(rows(number))
+    everything = table.why(where="id = 5").files
+    assert len(table.context.view.snapshot().history.segments) > 4
+    asked: set[int] = set()
+    deciding = Snapshot.deciding
+
+    def noted(self: Snapshot, segment: Any, wanted: Any) -> pa.Table:
+        asked.add(id(segment))
+        return deciding(self, segment, wanted)
+
+    monkeypatch.setattr(Snapshot, "deciding", noted)
+    for row in everything.to_pylist():
+        asked.clear()
+        assert table.why(where="id = 5", file=row[by]).files.to_pylist() == [row]
+        assert len(asked) == 1
 
 
 def test_texts_are_cut_and_bytes_are_shown() -> None:
