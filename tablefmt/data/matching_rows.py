@@ -33,6 +33,7 @@ from tablefmt.data.arrow_scanner import (
 )
 from tablefmt.data.direct_reader import (
     BATCH_ROWS,
+    PICKED_MOST,
     PickedRows,
     needs_plain,
     plain_batches,
@@ -40,13 +41,14 @@ from tablefmt.data.direct_reader import (
 )
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.polars_decoder import PIECE_BYTES as POLARS_BYTES
-from tablefmt.data.polars_decoder import PolarsDecoder, decoder_for
+from tablefmt.data.polars_decoder import PolarsDecoder, decoder_for, is_loaded
 from tablefmt.data.scan_tasks import (
     Needs,
     Part,
     ScanTask,
     Spans,
     inhabited_part,
+    part_rows,
     passing_parts,
     pieces,
     whole_parts,
@@ -361,6 +363,7 @@ def located(task: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
 
 def _wanted(task: ScanTask, reading: Reading, at_once: AtOnce) -> Iterator[PlacedBatch]:
     start, stop = 0, task.files.num_rows
+    parts: list[Part] | None = None
     if needs_plain(reading.schema):
         at_once = _plain
     elif (runs := _small_files(task, reading)) is not None:
@@ -372,11 +375,13 @@ def _wanted(task: ScanTask, reading: Reading, at_once: AtOnce) -> Iterator[Place
                 yield from ((0, batch) for batch in run.rows)
         return
     elif _can_decide(task, reading) and reading.look_first.is_due():
-        start = yield from _condition_first(task, reading)
+        parts = _passing(task, reading)
+        if not _match_widely(task, reading, parts):
+            start = yield from _condition_first(task, reading, parts)
     if start < stop:
         decoder = None if at_once is _plain else _whole_decoder(task, reading)
         if decoder is not None:
-            at_once = partial(_by_polars, decoder)
+            at_once = partial(_by_polars, decoder, None if parts is None else parts[start:])
         for place, batch in at_once(task.slice(start, stop), reading):
             yield start + place, reading.condition.kept(batch)
 
@@ -389,17 +394,43 @@ def _can_decide(task: ScanTask, reading: Reading) -> bool:
     return not looked.issuperset(reading.names)
 
 
-def _condition_first(task: ScanTask, reading: Reading) -> Generator[PlacedBatch, None, int]:
+def _passing(task: ScanTask, reading: Reading) -> list[Part]:
+    """Return the row groups of each file that can hold a match."""
+    if reading.condition.pushed is None:
+        return whole_parts(task.dataset, task.files["rows"].to_pylist())
+    return passing_parts(task.dataset, reading.condition.pushed)
+
+
+def _match_widely(task: ScanTask, reading: Reading, parts: Sequence[Part]) -> bool:
+    """Return whether the first row group shows that the condition's columns need no look of their
+    own: so many rows match that polars had better decode all columns, or that Arrow must.
+    """
+    if not is_loaded() or not task.data.on_disk or sum(map(part_rows, parts)) <= WINDOW_ROWS:
+        return False
+    place, (fragment, spans) = next((at, part) for at, part in enumerate(parts) if part[1])
+    groups = [group.id for group in fragment.row_groups]
+    if len(groups) != len(spans):
+        return False
+    first = fragment.subset(row_group_ids=groups[:1]), spans[:1]
+    found = _positions(task.slice(place, place + 1), reading, [first])
+    matches = sum(map(len, found.values()))
+    if matches <= PICKED_MOST:
+        return False
+    reading.look_first.matched = matches / spans[0][1]
+    widely = reading.look_first.matched > FEW_MATCH or _whole_decoder(task, reading) is not None
+    if widely:
+        reading.look_first.judge(False)
+    return widely
+
+
+def _condition_first(
+    task: ScanTask, reading: Reading, parts: Sequence[Part]
+) -> Generator[PlacedBatch, None, int]:
     """Yield the matching rows of files from the first on, and return the number of these files.
 
     It covers all files if few row groups hold a match.
     """
     start, paid = 0, True
-    pushed, rows = reading.condition.pushed, task.files["rows"].to_pylist()
-    if pushed is None:
-        parts = whole_parts(task.dataset, rows)
-    else:
-        parts = passing_parts(task.dataset, pushed)
     counts = np.array([sum(count for _, count in spans) for _, spans in parts], np.int64)
     looked = reading.condition.columns or frozenset[str]()
     at_once = len(looked.union(reading.names))
@@ -525,12 +556,17 @@ def _whole_decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:
     return _decoder(task, reading)
 
 
-def _by_polars(decoder: PolarsDecoder, task: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
-    """Yield the rows of `_live`, decoded by polars where it can, without their file."""
+def _by_polars(
+    decoder: PolarsDecoder, passing: Sequence[Part] | None, task: ScanTask, reading: Reading
+) -> Iterator[PlacedBatch]:
+    """Yield the rows of `_live`, decoded by polars where it can, without their file.
+
+    `passing` are the row groups of each file that can hold a match, if they are known.
+    """
     rows, vectors, pushed = task.files["rows"].to_pylist(), task.vectors, reading.condition.pushed
     widths = task.row_bytes([*decoder.looked.union(reading.names)])
     assert pushed is not None
-    parts = passing_parts(task.dataset, pushed)
+    parts = passing_parts(task.dataset, pushed) if passing is None else passing
     places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
 
     def decode(run: list[Part]) -> tuple[list[Part], list[pa.RecordBatch] | None]:

@@ -12,7 +12,6 @@ than most scans. Spec: DAT-4, DAT-5, DAT-12, DEL-1, PRN-10.
 
 from __future__ import annotations
 
-import io
 import itertools
 import operator
 import sys
@@ -43,13 +42,15 @@ from tablefmt.expressions.predicate import (
     fields,
     normalise,
 )
-from tablefmt.log.bounded_parquet import chunk_extent, columns_of, pages_between
+from tablefmt.log.bounded_parquet import chunk_extent, columns_of, pages_in
 from tablefmt.log.parquet_footer import Leaf, leaves_of
 from tablefmt.model.schema import Decimal, Field, Schema
 from tablefmt.store.forks import renew_after_fork
 
-PIECE_BYTES = 32 << 20
-"""Approximate Arrow data of the rows that polars decodes at once, before the condition."""
+PIECE_BYTES = 128 << 20
+"""Approximate Arrow data of the rows that polars decodes at once, before the condition. It builds
+the matching rows only.
+"""
 
 UNPACKED_MOST = 256 << 20
 """Most bytes of pages after decompression that polars decodes at once."""
@@ -314,6 +315,7 @@ class PolarsDecoder:
             use_statistics=False,
             hive_partitioning=False,
             glob=False,
+            parallel="auto" if self.condition is None else "prefiltered",
         )
         if self.condition is not None:
             rows = rows.filter(self.condition)
@@ -373,7 +375,7 @@ class PolarsDecoder:
         )
         body = page_file([(file.pages.total, file.pages.chunks) for file in some])
         read = [name for name in self.names if name in some[0].stored]
-        rows = polars.scan_parquet(body, row_index_name=_ROW, glob=False)
+        rows = polars.scan_parquet(body, row_index_name=_ROW, glob=False, parallel="prefiltered")
         frame = rows.filter(self.condition).select([*read, _ROW]).collect()
         matching = frame[_ROW].to_numpy()
         if not np.array_equal(matching, wanted):
@@ -453,7 +455,9 @@ def _chunk(source: Any, leaf: Leaf, group: pq.RowGroupMetaData, place: int) -> S
     start, stop = chunk_extent(described)
     source.seek(start)
     body = source.read(stop - start)
-    pages = list(pages_between(io.BytesIO(body), 0, stop - start))
+    if len(body) != stop - start:
+        raise ValueError("a column chunk is truncated")
+    pages = list(pages_in(body))
     chunk = StoredChunk(leaf, described, pages, [body])
     check_checksums(chunk)
     if sum(page.values for page in pages if not page.is_dictionary) != group.num_rows:

@@ -150,7 +150,7 @@ def pieces(
     held = 0
     for part, width in zip(parts, widths, strict=True):
         for some in _cut(part, most_bytes // width):
-            length = width * _rows(some)
+            length = width * part_rows(some)
             if run and held + length > most_bytes:
                 yield run
                 run, held = [], 0
@@ -166,7 +166,7 @@ def _cut(part: Part, most: int) -> Iterator[Part]:
     Any two consecutive parts together exceed the limit.
     """
     fragment, spans = part
-    if _rows(part) <= most:
+    if part_rows(part) <= most:
         if spans:
             yield part
         return
@@ -182,7 +182,8 @@ def _cut(part: Part, most: int) -> Iterator[Part]:
     yield fragment.subset(row_group_ids=groups[start:]), spans[start:]
 
 
-def _rows(part: Part) -> int:
+def part_rows(part: Part) -> int:
+    """Return the number of rows in the row groups of a part."""
     return sum(count for _, count in part[1])
 
 

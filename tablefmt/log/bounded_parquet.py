@@ -8,6 +8,7 @@ of bytes are read in batches. Spec: STO-25.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -361,17 +362,39 @@ def pages_between(source: Any, start: int, stop: int) -> Iterator[Page]:
         ValueError: a header is invalid.
     """
     while start < stop:
-        unpacked, packed, values, used, kind, checksum = _header_at(source, start, stop)
-        # Compression never makes a small page much larger.
-        if not 0 <= packed <= unpacked + unpacked // 16 + 1024:
-            raise ValueError("a page records an impossible length")
-        if start + used + packed > stop:
-            raise ValueError("a page exceeds its column chunk")
-        yield Page(start, used, packed, unpacked, values, kind == _DICTIONARY, checksum)
-        start += used + packed
+        page = _page(start, stop, _header_at(source, start, stop))
+        yield page
+        start += page.header + page.packed
 
 
-def _header_at(source: Any, start: int, stop: int) -> tuple[int, int, int, int, int, int | None]:
+def pages_in(body: bytes) -> Iterator[Page]:
+    """Yield the pages of a whole column chunk. Takes and raises as `pages_between`."""
+    start, stop = 0, len(body)
+    while start < stop:
+        header = _usual_header(body, start)
+        if header is None:
+            header = _header_at(io.BytesIO(body), start, stop)
+        page = _page(start, stop, header)
+        yield page
+        start += page.header + page.packed
+
+
+def _page(start: int, stop: int, header: _Header) -> Page:
+    """Return the page whose header is at a byte offset of a chunk that ends at `stop`."""
+    unpacked, packed, values, used, kind, checksum = header
+    # Compression never makes a small page much larger.
+    if not 0 <= packed <= unpacked + unpacked // 16 + 1024:
+        raise ValueError("a page records an impossible length")
+    if start + used + packed > stop:
+        raise ValueError("a page exceeds its column chunk")
+    return Page(start, used, packed, unpacked, values, kind == _DICTIONARY, checksum)
+
+
+_Header = tuple[int, int, int, int, int, "int | None"]
+"""The unpacked bytes, stored bytes, values, header bytes, type and checksum of a page."""
+
+
+def _header_at(source: Any, start: int, stop: int) -> _Header:
     """Return `_page_header` of the page at a byte offset."""
     for length in _HEADER_BYTES:
         source.seek(start)
@@ -396,24 +419,31 @@ data page of version 2.
 """
 
 
-def _page_header(head: bytes) -> tuple[int, int, int, int, int, int | None]:
-    """Return the unpacked bytes, stored bytes, values, header bytes, type and checksum of a page.
+def _usual_header(data: bytes, at: int) -> _Header | None:
+    """Return the header at a byte offset; None: it has no usual form."""
+    kind, usual = 0, USUAL_DATA_PAGE.match(data, at)
+    if usual is None:
+        kind, usual = _DICTIONARY, USUAL_DICTIONARY_PAGE.match(data, at)
+        if usual is None:
+            return None
+    unpacked, packed, crc, values = usual.groups()
+    size = whole_number(unpacked)
+    if size < 0:
+        return None
+    checksum = None if crc is None else whole_number(crc) & _CRC
+    count = max(whole_number(values), 0)
+    return size, whole_number(packed), count, usual.end() - at, kind, checksum
 
-    The header is a struct in Thrift's compact protocol.
+
+def _page_header(head: bytes) -> _Header:
+    """Return the header at the start of some bytes: a struct in Thrift's compact protocol.
 
     Raises:
         IndexError: it does not end within `head`. ValueError: it is invalid.
     """
-    kind, usual = 0, USUAL_DATA_PAGE.match(head)
-    if usual is None:
-        kind, usual = _DICTIONARY, USUAL_DICTIONARY_PAGE.match(head)
+    usual = _usual_header(head, 0)
     if usual is not None:
-        unpacked, packed, crc, values = usual.groups()
-        size = whole_number(unpacked)
-        if size >= 0:
-            checksum = None if crc is None else whole_number(crc) & _CRC
-            count = max(whole_number(values), 0)
-            return size, whole_number(packed), count, usual.end(), kind, checksum
+        return usual
     found, end = fields(head, 0)
     sizes = [zigzag(head, found[name][1])[0] for name in (2, 3) if name in found]
     if len(sizes) < 2 or sizes[0] < 0 or any(found[name][0] != INT32 for name in (2, 3)):

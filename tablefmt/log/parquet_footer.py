@@ -64,6 +64,11 @@ def whole_number(digits: bytes) -> int:
         value = digits[0] & 0x7F | digits[1] << 7
     elif count == 3:
         value = digits[0] & 0x7F | (digits[1] & 0x7F) << 7 | digits[2] << 14
+    elif count <= 5:
+        # Without a loop: a scan reads thousands of checksums.
+        value = int.from_bytes(digits, "little")
+        low = value & 0x7F | value >> 1 & 0x3F80 | value >> 2 & 0x1FC000
+        value = low | value >> 3 & 0xFE00000 | value >> 4 & 0x7F0000000
     else:
         value = varint(digits, 0)[0]
     return (value >> 1) ^ -(value & 1)

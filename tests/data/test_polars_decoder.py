@@ -198,6 +198,12 @@ def test_a_scan_chooses_polars_where_few_rows_match(
         memory.append(rows.slice(start, 1000))
     assert memory.to_arrow(where="key = 7").equals(table.to_arrow(where="key = 7"))
     assert seen == [3, 3]
+    # Where the first row group has many matches, no look at the condition's columns comes first.
+    monkeypatch.setattr(matching_rows, "PICKED_MOST", 19)
+    assert table.to_arrow(where="key = 7").to_pylist() == expected.to_pylist()
+    assert seen == [3, 3, 4]
+    assert table.to_arrow(where="key > 7").num_rows == 3360
+    assert seen == [3, 3, 4]
 
 
 def test_a_damaged_page_is_an_error_that_names_the_file(
