@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Union
 
+from tablefmt.model.frozen_dict import freeze_mappings
 from tablefmt.model.partition_transforms import declared
 from tablefmt.model.schema import Field, Schema
 
@@ -154,6 +155,9 @@ class Import:
     lookup: str | None = None
     """Way in which Iceberg's readers find the columns: "ids", "names", or None. IMP-8."""
 
+    def __post_init__(self) -> None:
+        freeze_mappings(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
@@ -174,6 +178,9 @@ class Metadata:
     """Partitionings of live files by number, with the current one. Empty if it never changed
     without a rewrite. EVO-1.
     """
+
+    def __post_init__(self) -> None:
+        freeze_mappings(self)
 
     @property
     def numbered(self) -> Mapping[int, tuple[int, ...]]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tablefmt.errors import CorruptEntryError
 from tablefmt.log.object_names import entry_key
 from tablefmt.model.cached_property import cached_property
+from tablefmt.model.frozen_dict import freeze_mappings
 from tablefmt.model.log_entry import Metadata, Totals
 from tablefmt.model.schema import Type
 from tablefmt.snapshot.deletion_vectors import Deltas
@@ -73,6 +74,7 @@ class FileHistory:
     """Name of the root that the files were first read from; "" if there is none."""
 
     def __post_init__(self) -> None:
+        freeze_mappings(self)
         for segment in self.segments:
             segment.sealed()
 

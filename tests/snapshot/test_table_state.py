@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 from enum import Enum
@@ -55,7 +56,11 @@ def changeable(snapshot: Snapshot) -> list[str]:
         elif isinstance(value, np.ndarray):
             if value.flags.writeable:
                 found.append(path)
-        elif not isinstance(value, (*LEAVES, Mapping, tuple, frozenset)) and not callable(value):
+        elif isinstance(value, Mapping):
+            with contextlib.suppress(TypeError):
+                value.pop(None, None)  # type: ignore[attr-defined]
+                found.append(path)
+        elif not isinstance(value, (*LEAVES, tuple, frozenset)) and not callable(value):
             found.append(f"{path}: {type(value).__name__}")
     return found
 

@@ -1,6 +1,6 @@
 """An executor dies by SIGKILL, and another one joins in its place: every row once, as before.
 
-At each change, test_failed_tasks.py has tasks that Spark tries again.
+test_failed_tasks.py has tasks that Spark tries again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def kill_once(marker: Path) -> Any:
     return killing
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_write_whose_executor_dies_has_each_row_once_and_plans_of_before_still_run(
     spark: Any, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import tablefmt.spark
+from tablefmt.spark.jvm import java_classes
+from tablefmt.spark.jvm.spark_internals import INTERNALS
 
 # In a process of its own: the classes are compiled once a JVM.
 PROGRAM = """
@@ -73,16 +75,17 @@ spark.stop()
 RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "gone", "named"),
     [
         ("name", "hintResolutionRules", "analysis.Analyzer#hintResolutionRulesIsGone;"),
-        ("class", RELATION, f"{RELATION}IsGone;"),
-        (
+        pytest.param("class", RELATION, f"{RELATION}IsGone;", marks=pytest.mark.soak),
+        pytest.param(
             "version",
             "4.4.1",
             "not tested with Spark 4.4.1, only with 4.1, 4.2, 4.3; install a tested",
+            marks=pytest.mark.soak,
         ),
     ],
 )
@@ -110,3 +113,13 @@ def test_what_is_lacking_means_the_other_backend_the_same_answers_and_one_warnin
     assert named in warning
     assert named in found["native"]
     assert "spark.tablefmt.backend is native" in found["native"]
+
+
+def test_the_check_at_register_finds_every_name_that_is_gone(spark: Any) -> None:
+    """Each class and each member of the table."""
+    check = java_classes.new_instance(spark, "SparkInternals")
+    lines = [f"{each.name}IsGone" for each in INTERNALS]
+    assert check.missing("\n".join(lines)).split() == lines
+    lines = ["\t".join((each.name, *(f"{m}IsGone" for m in each.members))) for each in INTERNALS]
+    members = [f"{each.name}#{member}IsGone" for each in INTERNALS for member in each.members]
+    assert check.missing("\n".join(lines)).split() == members
