@@ -46,3 +46,12 @@ def json_escape(character: str) -> str:
     return "".join(
         f"\\u{int.from_bytes(units[at : at + 2], 'big'):04x}" for at in range(0, len(units), 2)
     )
+
+
+def is_unicode(text: str) -> bool:
+    """Return True if the text can be encoded as UTF-8, that is, without unpaired surrogates."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

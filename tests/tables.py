@@ -223,6 +223,17 @@ def by_hand(store: Store) -> list[int]:
     return sorted(found)
 
 
+def contents_of(store: Store, *folders: str) -> dict[str, bytes]:
+    """Return the body of each object by its key: of some folders, by default of all."""
+    found = (one.key for folder in folders or ("",) for one in store.list_after(folder))
+    return {key: store.get(key) for key in found}
+
+
+def quoted(name: str) -> str:
+    """Return a column name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def data_files(store: Store) -> list[str]:
     """Keys of all data files, live or not."""
     return [found.key for found in store.list_after("data/")]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tablefmt.data.column_cast import cast_column, check_nested_nulls, fit_length, type_misfit
 from tablefmt.data.sql_evaluation import Engine, check_carried_out, evaluate
-from tablefmt.data.value_conversion import nulls
+from tablefmt.data.value_conversion import nulls, places_of_fields
 from tablefmt.errors import ConstraintViolationError, InvalidPredicateError, SchemaMismatchError
 from tablefmt.expressions.duckdb_types import DOUBLE, FLOAT, Typed, store_assigned
 from tablefmt.expressions.merge_statement import in_clause
@@ -50,7 +50,7 @@ def overlaid(values: pa.ChunkedArray, old: pa.ChunkedArray, column: Field) -> pa
 
 
 def _overlaid(values: pa.Array, old: pa.Array, kind: Struct) -> pa.StructArray:
-    field_places = _places(values.type)
+    field_places = places_of_fields(values.type)
     is_null = values.is_null()
     if _lacks(values.type, kind):
         is_null = pc.and_(is_null, old.is_null())
@@ -75,7 +75,7 @@ def _overlaid(values: pa.Array, old: pa.Array, kind: Struct) -> pa.StructArray:
 
 def _lacks(given: pa.StructType, target: Struct) -> bool:
     """Return whether the type lacks a field of the column, at any depth of structs."""
-    field_places = _places(given)
+    field_places = places_of_fields(given)
     for column in target.fields:
         at = field_places.get(folded(column.name))
         if at is None:
@@ -84,10 +84,6 @@ def _lacks(given: pa.StructType, target: Struct) -> bool:
         if isinstance(kind, Struct) and pa.types.is_struct(inner) and _lacks(inner, kind):
             return True
     return False
-
-
-def _places(kind: pa.StructType) -> dict[str, int]:
-    return {folded(kind.field(at).name): at for at in range(kind.num_fields)}
 
 
 @dataclass(frozen=True, slots=True)

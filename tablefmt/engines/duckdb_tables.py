@@ -25,8 +25,8 @@ from tablefmt.expressions.sql_parser import Relation
 from tablefmt.expressions.sql_to_duckdb import translate_condition
 from tablefmt.model.argument_names import check_names
 from tablefmt.model.schema import Field
-from tablefmt.model.schema_rules import is_unicode
 from tablefmt.model.times import Time
+from tablefmt.printable import is_unicode
 from tablefmt.session.table_scan import ReadableTable, Scan, explain_given_up_version
 from tablefmt.store.fsspec_filesystem import SCHEME, StoreFiles, address_of, base_of, keep_end
 from tablefmt.store.location import Uri

@@ -27,6 +27,7 @@ from tablefmt.log.bounded_avro import (
     long_bytes,
     read_bytes,
     read_long,
+    sized,
     walked_blocks,
 )
 
@@ -176,7 +177,7 @@ def _file(
     meta = {**facts, "avro.schema": orjson.dumps(schema).decode(), "avro.codec": "deflate"}
     header = [MAGIC, long_bytes(len(meta))]
     for name, value in meta.items():
-        header += [_text(name.encode()), _text(value.encode())]
+        header += [sized(name.encode()), sized(value.encode())]
     header.append(b"\x00")
     packed = [(count, _deflated(data)) for count, data in blocks]
     mark = hashlib.sha256(b"".join(header))
@@ -237,9 +238,9 @@ def encode(schema: Schema, value: Any) -> bytes:
     if kind in ("int", "long"):
         return long_bytes(value)
     if kind == "string":
-        return _text(value.encode())
+        return sized(value.encode())
     if kind == "bytes":
-        return _text(value)
+        return sized(value)
     if kind == "boolean":
         return b"\x01" if value else b"\x00"
     if kind in ("float", "double"):
@@ -292,7 +293,3 @@ def _read_array(items: Schema, data: bytes, at: int) -> tuple[list[Any], int]:
             values.append(value)
         count, at = read_long(data, at)
     return values, at
-
-
-def _text(value: bytes) -> bytes:
-    return long_bytes(len(value)) + value

@@ -1,23 +1,28 @@
 """Comparison of a copy with the log: the mark of its newest commit, and the files that it shows.
 
-The copy is read by its own rules, not by the exporter's. Spec: XPT-1, XPT-3.
+The copy is read by its own rules, not by the exporter's. Spec: XPT-1, XPT-3, XPT-20.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from urllib.parse import unquote
 
 from tablefmt.errors import CorruptEntryError, CorruptTableError
+from tablefmt.export.avro_file import read_records
 from tablefmt.export.delta_target import LOG
 from tablefmt.export.export_target import Mark
-from tablefmt.export.iceberg_check import iceberg_files
+from tablefmt.export.iceberg_commit import key_of
+from tablefmt.export.iceberg_manifests import DATA, DELETED
+from tablefmt.export.iceberg_metadata import metadata_key
+from tablefmt.export.iceberg_schema import Json
 from tablefmt.export.iceberg_target import location_of
 from tablefmt.export.table_export import target_of
 from tablefmt.log.bounded_avro import AVRO_ERRORS
 from tablefmt.log.bounded_records import records_of
 from tablefmt.log.log_reader import has_entry
-from tablefmt.log.strict_json import json_lines
+from tablefmt.log.strict_json import bounded_json, json_lines
 from tablefmt.model.import_layouts import NUMBER
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import KeyNotFoundError, Store
@@ -71,6 +76,64 @@ def _add(live: dict[tuple[str, str], tuple[int, int]], add: dict[str, object]) -
     vector = add.get("deletionVector")
     deleted = vector["cardinality"] if isinstance(vector, dict) else 0
     live[_key(add)] = (int(str(add["size"])), int(deleted))
+
+
+def iceberg_files(store: Store, version: int) -> Files:
+    """Return the files that the metadata file of a version shows.
+
+    A positional delete applies to files of the same sequence number or a lower one. A file with a
+    vector has no other deletes.
+
+    Raises:
+        KeyNotFoundError, ValueError, KeyError, pyarrow.ArrowException, CorruptTableError: it is
+            damaged.
+    """
+    made = bounded_json(store.get(metadata_key(version)))
+    location = made["location"]
+
+    def records(path: str) -> list[Json]:
+        key = key_of(path, location)
+        return read_records(store.get(key), key)
+
+    sizes: dict[str, int] = {}
+    since: dict[str, int] = {}
+    deletes: list[Json] = []
+    for manifest in records(made["snapshots"][-1]["manifest-list"]):
+        for entry in records(manifest["manifest_path"]):
+            if entry["status"] == DELETED:
+                continue
+            if manifest["content"] != DATA:
+                deletes.append(entry)
+                continue
+            path = entry["data_file"]["file_path"]
+            if path in sizes:
+                raise ValueError(f"the path {path} is live twice")
+            sizes[path] = entry["data_file"]["file_size_in_bytes"]
+            since[path] = entry["sequence_number"]
+    lost: Counter[str] = Counter()
+    vectors: set[str] = set()
+    for entry in deletes:
+        for path, rows in _deleted_rows(store, location, entry["data_file"]).items():
+            if entry["data_file"]["file_format"] == "PUFFIN":
+                if path in vectors or path not in sizes:
+                    raise ValueError(f"a vector of {path} is stale")
+                vectors.add(path)
+            if path in since and entry["sequence_number"] >= since[path]:
+                lost[path] += rows
+    below = f"{location}/"
+    return {path.removeprefix(below): (size, lost[path]) for path, size in sizes.items()}
+
+
+def _deleted_rows(store: Store, location: str, delete_file: Json) -> dict[str, int]:
+    """Return the number of rows by data file that a delete file deletes."""
+    path = delete_file["referenced_data_file"]
+    if path is not None:
+        return {path: delete_file["record_count"]}
+    body = store.get(key_of(delete_file["file_path"], location))
+    found: Counter[str] = Counter()
+    for row in records_of(body, ["file_path"]):
+        found[row["file_path"]] += 1
+    return dict(found)
 
 
 CHECKS: dict[str, Callable[[Store, int], Files]] = {

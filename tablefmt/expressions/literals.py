@@ -58,9 +58,7 @@ def literal_sql(value: Any, kind: str) -> str:
     if kind == "boolean":
         return "TRUE" if value else "FALSE"
     if kind == "string":
-        # Spark replaces ${…} by settings and environment variables before it parses a text.
-        body = str(value).translate(_ESCAPES)
-        return "'" + body.replace("${", "\\u0024{") + "'"
+        return text_sql(value)
     if kind == "binary":
         return f"X'{value.hex().upper()}'"
     if kind == "date":
@@ -84,6 +82,13 @@ def literal_sql(value: Any, kind: str) -> str:
 _ESCAPES = {ord("\\"): "\\\\", ord("'"): "\\'", 0: "\\u0000", 10: "\\n", 13: "\\r", 26: "\\Z"}
 _UNESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7][0-7])|(.))", re.DOTALL)
+
+
+def text_sql(value: object) -> str:
+    """Return the text of a value as a Spark string literal."""
+    # Spark replaces ${…} by settings and environment variables before it parses a text.
+    body = str(value).translate(_ESCAPES)
+    return "'" + body.replace("${", "\\u0024{") + "'"
 
 
 def literal_text(source: str) -> str:

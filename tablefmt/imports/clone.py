@@ -24,7 +24,7 @@ from tablefmt.errors import (
     TablefmtError,
     VersionNotFoundError,
 )
-from tablefmt.imports.clone_copies import CloneCopies, Progress
+from tablefmt.imports.clone_copies import THREADS, CloneCopies, Progress
 from tablefmt.imports.clone_plan import (
     CloneSource,
     cloned_metadata,
@@ -33,7 +33,6 @@ from tablefmt.imports.clone_plan import (
     staged_clone,
 )
 from tablefmt.imports.clone_replacement import replace_by
-from tablefmt.imports.file_copies import THREADS
 from tablefmt.maintenance.drop import drop_at
 from tablefmt.model.argument_checks import check_flags
 from tablefmt.model.log_entry import Import

@@ -118,11 +118,11 @@ def checked_avro(body: bytes) -> bytes:
     sync = b"\0" * SYNC_BYTES
     parts = [MAGIC, long_bytes(len(meta))]
     for name, value in meta.items():
-        parts += [_text(name.encode()), _text(value)]
+        parts += [sized(name.encode()), sized(value)]
     parts += [b"\0", sync]
     for count, block in found.blocks:
         if count:
-            parts += [long_bytes(count), _text(block), sync]
+            parts += [long_bytes(count), sized(block), sync]
     return b"".join(parts)
 
 
@@ -234,7 +234,8 @@ def long_bytes(value: int) -> bytes:
     return bytes(encoded)
 
 
-def _text(value: bytes) -> bytes:
+def sized(value: bytes) -> bytes:
+    """Return bytes or a text as Avro encodes them: the length, then the bytes."""
     return long_bytes(len(value)) + value
 
 

@@ -34,6 +34,7 @@ from tablefmt.model.schema import (
     is_variant,
     walk,
 )
+from tablefmt.printable import is_unicode
 
 
 def number_fields(fields: Sequence[Field], first: int = 1) -> Schema:
@@ -149,15 +150,6 @@ def checked_comment(given: Any, what: str) -> str | None:
             f"None, got {given!r:.100}"
         )
     return str(given)
-
-
-def is_unicode(text: str) -> bool:
-    """Return True if the text can be encoded as UTF-8, that is, without unpaired surrogates."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def check_comments(schema: Schema) -> None:

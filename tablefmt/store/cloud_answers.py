@@ -30,6 +30,14 @@ class Failure:
     date: str | None = None
 
 
+class RequestFailedError(Exception):
+    """Exception with a failure that is already decoded."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.code)
+        self.failure = failure
+
+
 def date_to_us(date: str | None) -> int | None:
     """Return microseconds since 1970 for an HTTP date; None if it cannot be parsed."""
     if not date:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tablefmt.errors import StoreError, UnsupportedFeatureError
-from tablefmt.store.cloud_answers import GOOGLE, Failure
+from tablefmt.store.cloud_answers import GOOGLE, Failure, RequestFailedError
 from tablefmt.store.cloud_options import GOOGLE_OPTIONS, completed, given_options, public_options
 from tablefmt.store.cloud_store import (
     OUTPUT_PART_BYTES,
@@ -46,14 +46,6 @@ _FOUND: set[tuple[str, str]] = set()
 _BODY = {"Content-Type": "application/octet-stream"}
 _MAX_CODE_CHARACTERS = 60
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?Z")
-
-
-class _AnswerError(Exception):
-    """An answer that is no success."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.code)
-        self.failure = failure
 
 
 class GcsStore(CloudStore):
@@ -118,7 +110,7 @@ class GcsStore(CloudStore):
     # Requests
 
     def _failure(self, error: Exception) -> Failure | None:
-        if isinstance(error, _AnswerError):
+        if isinstance(error, RequestFailedError):
             return error.failure
         name = type(error).__name__
         if isinstance(error, GoogleAuthError):
@@ -134,7 +126,7 @@ class GcsStore(CloudStore):
         """Send one request, and return its answer with the body unread.
 
         Raises:
-            _AnswerError: the answer is no success.
+            RequestFailedError: the answer is no success.
         """
         headers = {"Accept-Encoding": "identity", **arguments.pop("headers", {})}
         answer = self._session().request(
@@ -150,7 +142,7 @@ class GcsStore(CloudStore):
         # 308 asks for the next part of an upload.
         if answer.status_code >= 300 and answer.status_code != 308:
             with answer:
-                raise _AnswerError(_failure_of(answer))
+                raise RequestFailedError(_failure_of(answer))
         _FOUND.add((self._endpoint, self._bucket))
         return answer
 
@@ -220,7 +212,7 @@ class GcsStore(CloudStore):
         path = f"/storage/v1/b/{quote(self._bucket, safe='')}/o"
         try:
             self._done("GET", path, params={"maxResults": "1", "fields": "nextPageToken"})
-        except _AnswerError as error:
+        except RequestFailedError as error:
             if error.failure.status == 404:
                 return False
             raise self._error("list", ".", error.failure) from None
@@ -268,7 +260,7 @@ class _Upload(Parts):
         if answer.status_code not in wanted or (
             expected == 308 and kept is not None and kept.rpartition("-")[2] != end
         ):
-            raise _AnswerError(Failure(answer.status_code, "IncompleteUpload", False, False))
+            raise RequestFailedError(Failure(answer.status_code, "IncompleteUpload", False, False))
 
     def abort(self) -> None:
         """Cancel the upload. If that fails, it expires after a week."""

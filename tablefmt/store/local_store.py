@@ -22,6 +22,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from tablefmt.errors import StoreError
+from tablefmt.printable import is_unicode
 from tablefmt.store.forks import renew_after_fork
 from tablefmt.store.local_files import (
     LINK_REFUSALS,
@@ -82,7 +83,7 @@ class LocalStore(ServerlessStore):
 
     def __init__(self, path: str | os.PathLike[str], *, unsafe_single_writer: bool = False) -> None:
         self.uri = os.path.realpath(os.fspath(path))
-        if not _is_unicode(self.uri):
+        if not is_unicode(self.uri):
             raise StoreError(
                 f"the path {self.uri!r} is not UTF-8. Log entries and Spark need text. Use a "
                 "UTF-8 path."
@@ -443,13 +444,5 @@ def _sort_keys(
             belongs = belongs and (path > floor or floor.startswith(path))
         else:
             belongs = path.startswith(prefix) and path > floor
-        if belongs and b"\\" not in path and _is_unicode(entry.name):
+        if belongs and b"\\" not in path and is_unicode(entry.name):
             yield path, entry.name, is_folder
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tablefmt.store.cloud_answers import Failure, explain_status, shown_status
+from tablefmt.store.cloud_answers import Failure, RequestFailedError, explain_status, shown_status
 from tablefmt.store.object_store import Cause, Exists, NoAnswer, PutReply, Refused, TooLong
 
 # Errors that are raised before anything is sent.
@@ -49,14 +49,6 @@ _BAD_ANSWER = {
 _NO_PLACE = frozenset({"NoSuchBucket", "NoSuchAccessPoint"})
 """Codes of answers without an object because the place for objects does not exist."""
 _MAX_CODE_CHARACTERS = 60
-
-
-class RequestFailedError(Exception):
-    """Exception with a failure that is already decoded."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.code)
-        self.failure = failure
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -19,8 +19,8 @@ from botocore.utils import determine_content_length
 from fsspec.config import apply_config
 from fsspec.utils import tokenize
 
-from tablefmt.store.cloud_answers import Failure
-from tablefmt.store.s3_answers import RequestFailedError, failure_of
+from tablefmt.store.cloud_answers import Failure, RequestFailedError
+from tablefmt.store.s3_answers import failure_of
 
 ASK_FROM_BYTES = 1 << 20
 """Bodies of this length or more wait for the server's `100 Continue` (STO-20)."""

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,12 @@ def test_packages_import_only_lower_packages() -> None:
     assert wrong == []
 
 
+def test_no_module_imports_itself_through_others() -> None:
+    """Also not by an import in a function, or for types alone."""
+    graph = {name: {to for to, _ in imports(name)} & MODULES.keys() - {name} for name in MODULES}
+    TopologicalSorter(graph).prepare()  # the error names the modules of a circle
+
+
 def test_packages_of_spark_import_only_lower_packages() -> None:
     """Entry asks statements, statements ask backends, and never the other way."""
     wrong = [
@@ -178,14 +185,13 @@ BACKENDS = ("tablefmt.spark.backends.native", "tablefmt.spark.backends.arrow")
 KNOWS_A_BACKEND = {
     ("tablefmt.spark.entry.spark_session", "native.s3a"),  # for s3=True
     ("tablefmt.spark.entry.python_source", "arrow.arrow_tasks"),  # Spark asks for Arrow batches
-    ("tablefmt.spark.entry.metadata_source", "arrow.arrow_tasks"),
     ("tablefmt.spark.entry.python_writer", "arrow.arrow_tasks"),
 }
 """Modules that need something of one backend alone, and what."""
 
 
 def test_statements_and_entry_do_not_know_the_backends() -> None:
-    """Only `backends.choice` selects the backend."""
+    """Only `backend_choice` selects the backend."""
     known = {
         (name, wanted.removeprefix("tablefmt.spark.backends."))
         for name in MODULES

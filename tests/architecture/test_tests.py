@@ -44,9 +44,7 @@ TESTED_THROUGH_OTHERS = {
         "ansi_comparisons arrow_values check_constraints constant_values constraint_tokens "
         "duckdb_operators duckdb_types partition_conditions set_assignments"
     ),
-    "imports": (
-        "clone_plan delta_log file_copies partition_values source source_columns source_description"
-    ),
+    "imports": ("clone_plan delta_log partition_values source source_columns source_description"),
     "inspection": "explained_table",
     "log": "entry_columns entry_json metadata_json",
     "maintenance": (
@@ -69,7 +67,7 @@ TESTED_THROUGH_OTHERS = {
     "spark/columns": "catalog_columns projection store_assignment",
     "spark/entry": (
         "catalog_locations clone_verbs dataframe_io inspection_verbs java_arguments "
-        "metadata_frames metadata_source read_verbs spark_table statement_verbs stream_verbs "
+        "metadata_frames read_verbs spark_table statement_verbs stream_verbs "
         "write_verbs"
     ),
     "spark": "pyspark_objects spark_options",

@@ -14,9 +14,12 @@ import pytest
 from tablefmt import errors
 from tablefmt.compat import delta
 from tablefmt.compat.delta import exceptions
-from tablefmt.compat.delta.delta_builders import DeltaMergeBuilder
+from tablefmt.compat.delta.delta_builders import (
+    DELTAS,
+    DeltaMergeBuilder,
+    configure_spark_with_delta_pip,
+)
 from tablefmt.compat.delta.delta_names import NAMES, ROWS
-from tablefmt.compat.delta.delta_session import DELTAS, configure_spark_with_delta_pip
 from tests.compat.delta_signatures import SIGNATURES
 
 

@@ -12,8 +12,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from pyroaring import BitMap64
+
+from tablefmt.conflict.rebase import RowMove
 from tablefmt.expressions.predicate import And, Comparison, In, Predicate
 from tablefmt.model.log_entry import OperationClass, PredicateScope
+from tablefmt.model.positions import row_span
 from tablefmt.testing.schedules import interleaved, serial_order
 from tests.conflict.world import (
     COLUMNS,
@@ -353,3 +357,10 @@ def explained_in_some_order(history: History) -> bool:
     last = history.states[-1]
     order = serial_order(history.states[0], writes, lambda rows: sorted(rows) == last)
     return order is not None
+
+
+def no_rank(move: RowMove, positions: BitMap64) -> BitMap64:
+    """Stand in for `RowMove.place`: wrong, because it does not count the dropped rows below."""
+    run = move.run
+    inside = (positions & row_span(run.start, run.start + run.rows)) - run.dropped
+    return inside.shift(move.offset - run.start)

@@ -18,7 +18,6 @@ from tablefmt.conflict import commit_overlap, conflict_check, rebase
 from tablefmt.conflict.read_write_sets import ConcurrentCommit, DeletionVector, PendingCommit, Read
 from tablefmt.conflict.rebase import Moves, RowMove
 from tablefmt.errors import CorruptEntryError
-from tablefmt.model.positions import row_span
 from tests.conflict.histories import (
     CLUSTER,
     MINOR,
@@ -26,6 +25,7 @@ from tests.conflict.histories import (
     Mix,
     explained_in_order,
     explained_in_some_order,
+    no_rank,
     run,
 )
 from tests.conflict.world import Level
@@ -100,12 +100,6 @@ def _never_any(*_: Any) -> set[int]:
 def _no_overwrite(concurrent: ConcurrentCommit, mine: PendingCommit, blind: int) -> bool:
     read = concurrent.entry.basis.read_version
     return concurrent.entry.operation.cls.value == "UPDATE" and read is not None and read >= blind
-
-
-def _no_rank(move: RowMove, positions: BitMap64) -> BitMap64:
-    run = move.run
-    inside = (positions & row_span(run.start, run.start + run.rows)) - run.dropped
-    return inside.shift(move.offset - run.start)
 
 
 def _no_offset(move: RowMove, positions: BitMap64) -> BitMap64:
@@ -204,7 +198,7 @@ WRONG = [
         "new versions never match", commit_overlap, "_sets_nothing_read", _any_columns, ROW, VALUES
     ),
     Wrong("no key is ever met", commit_overlap, "_without_other_keys", _no_keys_match),
-    Wrong("dropped rows are counted", rebase.RowMove, "place", _no_rank, first=836),
+    Wrong("dropped rows are counted", rebase.RowMove, "place", no_rank, first=836),
     Wrong("every input starts at 0", rebase.RowMove, "place", _no_offset),
     Wrong("removals stay where they were", rebase, "_move_deletes", _deletes_stay),
     Wrong("rows are taken out twice", rebase, "_move_deletes", _twice, ROW, UPDATES, first=744),

@@ -19,7 +19,7 @@ from tablefmt.store.object_store import Store
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.export.test_export_faults import copied, history
 from tests.imports.sources import contents, hive
-from tests.tables import ids, new_table, rows
+from tests.tables import contents_of, ids, new_table, rows
 
 
 def keys_of(store: Store) -> set[str]:
@@ -73,7 +73,7 @@ def test_it_goes_on_where_it_was_killed(monkeypatch: pytest.MonkeyPatch) -> None
     """At each request. Nothing but the log is left, and the table is there or was dropped."""
     table = exported(monkeypatch)
     store, whole = table.context.store, {}
-    whole = {one.key: store.get(one.key) for one in store.list_after("")}
+    whole = contents_of(store)
     for at in range(500):
         for one in list(store.list_after("")):
             store.delete(one.key)

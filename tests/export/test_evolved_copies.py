@@ -23,9 +23,8 @@ from pyiceberg.table import StaticTable
 
 import tablefmt
 from tablefmt.errors import UnsupportedFeatureError
-from tablefmt.export.export_check import copy_problems
+from tablefmt.export.export_check import copy_problems, iceberg_files
 from tablefmt.export.export_run import Exporter
-from tablefmt.export.iceberg_check import iceberg_files
 from tablefmt.export.iceberg_metadata import metadata_key
 from tablefmt.export.iceberg_target import IcebergTarget
 from tablefmt.operations.create import create
@@ -44,6 +43,7 @@ from tests.operations.evolving_table import (
     later,
     plain,
 )
+from tests.tables import contents_of
 
 Read = Callable[[str, int], pa.Table]
 
@@ -54,12 +54,6 @@ def exporter(store: Store, form: str = "auto") -> Exporter:
 
 def path_of(table: Table) -> str:
     return str(table.uri).removeprefix("file://")
-
-
-def objects(table: Table) -> dict[str, bytes]:
-    """Every object of the copy, by its key."""
-    store = table.context.store
-    return {one.key: store.get(one.key) for one in store.list_after("metadata/")}
 
 
 @pytest.fixture(scope="module", params=["2", "3"])
@@ -109,12 +103,12 @@ def test_every_version_has_its_files(both: Table) -> None:
 
 def test_a_cold_exporter_makes_the_same_copy(both: Table) -> None:
     """XPT-1: one run over all versions, from a log or from a checkpoint, has the same bytes."""
-    warm = objects(both)
+    warm = contents_of(both.context.store, "metadata/")
     for key in warm:
         both.context.store.delete(key)
     cold = tablefmt.open(both.uri)
     exporter(cold.context.store).run(cold.context.view, start=0)
-    again = objects(cold)
+    again = contents_of(cold.context.store, "metadata/")
     assert {key for key in warm if warm[key] != again.get(key)} == set()
     assert again.keys() == warm.keys()
 
@@ -301,10 +295,10 @@ def test_random_histories_read_right(seed: int, form: str, tmp_path: Path) -> No
                 if (test(r) if how is None else (all if how is And else any)([test(r), also(r)]))
             ]
             assert counted(copy.scan(row_filter=chosen).to_arrow().to_pylist()) == counted(wanted)
-    made = objects(table)
+    made = contents_of(table.context.store, "metadata/")
     for key in made:
         table.context.store.delete(key)
     table.checkpoint()
     again = tablefmt.open(table.uri)
     exporter(again.context.store, form).run(again.context.view, start=0)
-    assert objects(again) == made
+    assert contents_of(again.context.store, "metadata/") == made

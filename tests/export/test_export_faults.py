@@ -9,7 +9,7 @@ from tablefmt.errors import ExportBlockedError, TablefmtError
 from tablefmt.export import delta_target
 from tablefmt.store.object_store import Store
 from tablefmt.testing.faults import Fault, FaultyStore, Killed
-from tests.tables import handle, new_table, rows
+from tests.tables import contents_of, handle, new_table, rows
 
 COPIES = ("_delta_log/", "deletion_vector_", "metadata/")
 DERIVED = ("checkpoint", "version-hint")
@@ -18,7 +18,7 @@ DERIVED = ("checkpoint", "version-hint")
 
 def copied(store: Store) -> dict[str, bytes]:
     """Return all objects of copies."""
-    return {one.key: store.get(one.key) for prefix in COPIES for one in store.list_after(prefix)}
+    return contents_of(store, *COPIES)
 
 
 def history() -> Table:

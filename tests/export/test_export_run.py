@@ -16,7 +16,7 @@ from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.object_store import Request, Store
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
-from tests.tables import Clock, handle, memory, new_table, rows
+from tests.tables import Clock, contents_of, handle, memory, new_table, rows
 
 
 class Lines:
@@ -171,7 +171,7 @@ def test_steps_and_one_run_write_the_same_objects() -> None:
     """XPT-1: cold exporters in between, from a checkpoint on too."""
     table = busy_table()
     export(table, start=0)
-    at_once = {o.key: table.context.store.get(o.key) for o in table.context.store.list_after("m")}
+    at_once = contents_of(table.context.store, "m")
     for key in at_once:
         table.context.store.delete(key)
     for _ in range(table.version + 1):
@@ -179,7 +179,7 @@ def test_steps_and_one_run_write_the_same_objects() -> None:
         assert stop.written == 1
         if stop.first == 5:
             table.checkpoint()
-    stepwise = {o.key: table.context.store.get(o.key) for o in table.context.store.list_after("m")}
+    stepwise = contents_of(table.context.store, "m")
     assert stepwise == at_once
 
 
@@ -283,17 +283,23 @@ class Killed(BaseException):
 
 
 class Dying(ForwardingStore):
-    """A store whose client dies before or after its n-th put."""
+    """A store whose client dies before or after its n-th write."""
 
-    def __init__(self, inner: Store, puts: int, after: bool) -> None:
+    def __init__(self, inner: Store, writes: int, after: bool) -> None:
         super().__init__(inner)
-        self.left, self.after = puts, after
+        self.left, self.after = writes, after
 
     def put_if_absent(self, key: str, body: bytes) -> Any:
+        return self._write(lambda: self.inner.put_if_absent(key, body))
+
+    def put(self, key: str, body: bytes) -> None:
+        self._write(lambda: self.inner.put(key, body))
+
+    def _write(self, write: Callable[[], Any]) -> Any:
         self.left -= 1
         if self.left == 0 and not self.after:
             raise Killed
-        reply = self.inner.put_if_absent(key, body)
+        reply = write()
         if self.left == 0:
             raise Killed
         return reply
@@ -320,7 +326,7 @@ def test_an_exporter_may_die_at_any_put() -> None:
     table = busy_table()
     export(table, start=2)
     store = table.context.store
-    undisturbed = {o.key: store.get(o.key) for o in store.list_after("metadata/")}
+    undisturbed = contents_of(store, "metadata/")
     for key in undisturbed:
         store.delete(key)
     table.refresh()

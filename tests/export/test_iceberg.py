@@ -17,19 +17,18 @@ import tablefmt
 from tablefmt.errors import CorruptTableError, ExportBlockedError, UnsupportedFeatureError
 from tablefmt.export import iceberg_target
 from tablefmt.export.avro_file import read_records
-from tablefmt.export.export_check import copy_problems
+from tablefmt.export.export_check import copy_problems, iceberg_files
 from tablefmt.export.export_run import Exporter, Progress
-from tablefmt.export.iceberg_check import iceberg_files
 from tablefmt.export.iceberg_metadata import HINT, metadata_key
 from tablefmt.export.iceberg_target import IcebergTarget, file_without_ids
 from tablefmt.model.arrow_types import FIELD_ID
 from tablefmt.store.object_store import Request, Store
-from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
+from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.export import shapes
 from tests.export.iceberg_readers import DuckDBIceberg, Polars, PyIceberg, metadata_file
-from tests.export.test_export_run import assert_puts_per_commit
-from tests.tables import handle, memory, new_table, rows
+from tests.export.test_export_run import Dying, Killed, assert_puts_per_commit
+from tests.tables import contents_of, handle, memory, new_table, rows
 
 Read = Callable[[str, int], pa.Table]
 
@@ -312,33 +311,6 @@ def test_requests_of_a_commit() -> None:
     assert Request.LIST not in found
 
 
-class Killed(BaseException):
-    """The process ends."""
-
-
-class Dying(ForwardingStore):
-    """A store whose client dies before or after its n-th write."""
-
-    def __init__(self, inner: Store, writes: int, after: bool) -> None:
-        super().__init__(inner)
-        self.left, self.after = writes, after
-
-    def put_if_absent(self, key: str, body: bytes) -> Any:
-        return self._write(lambda: self.inner.put_if_absent(key, body))
-
-    def put(self, key: str, body: bytes) -> None:
-        self._write(lambda: self.inner.put(key, body))
-
-    def _write(self, write: Callable[[], Any]) -> Any:
-        self.left -= 1
-        if self.left == 0 and not self.after:
-            raise Killed
-        reply = write()
-        if self.left == 0:
-            raise Killed
-        return reply
-
-
 def short_history(store: Store | None = None) -> Table:
     table = new_table(store, partitioned=True)
     table.append(rows(1, 2, 3, p=["a", "b", "b"]))
@@ -349,11 +321,6 @@ def short_history(store: Store | None = None) -> Table:
     return table
 
 
-def exported_objects(table: Table) -> dict[str, bytes]:
-    store = table.context.store
-    return {o.key: store.get(o.key) for o in store.list_after("metadata/")}
-
-
 @pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize("form", ["2", "3"])
@@ -362,17 +329,17 @@ def test_an_exporter_may_die_at_any_write(form: str) -> None:
     table = short_history()
     table.alter.set_properties({"export.iceberg.format": form})
     export(table, start=0)
-    undisturbed = exported_objects(table)
+    undisturbed = contents_of(table.context.store, "metadata/")
     for writes in range(1, 200):
         for after in (False, True):
-            for key in exported_objects(table):
+            for key in contents_of(table.context.store, "metadata/"):
                 table.context.store.delete(key)
             dying = Dying(table.context.store, writes, after)
             try:
                 export(table, dying, start=0)
             except Killed:
                 export(table, start=0)
-            assert exported_objects(table) == undisturbed
+            assert contents_of(table.context.store, "metadata/") == undisturbed
             if dying.left > 0:
                 return
     raise AssertionError("it never ends")
@@ -382,13 +349,13 @@ def test_four_exporters_race() -> None:
     """XPT-1: all end, and the copy is that of one."""
     table = short_history()
     export(table, start=0)
-    undisturbed = exported_objects(table)
+    undisturbed = contents_of(table.context.store, "metadata/")
     for key in undisturbed:
         table.context.store.delete(key)
     with ThreadPoolExecutor(4) as pool:
         handles = [handle(table.context.store) for _ in range(4)]
         done = list(pool.map(lambda one: export(one, start=0), handles))
-    assert exported_objects(table) == undisturbed
+    assert contents_of(table.context.store, "metadata/") == undisturbed
     assert copy_problems(table.context.view, ("iceberg",)) == []
     assert sum(one.written for one in done) == table.version + 1
 

@@ -22,16 +22,12 @@ from tablefmt.store.store_wrappers import CountingStore
 from tablefmt.table import Table
 from tests.cli.conftest import run
 from tests.inspection.test_report import Page
-from tests.tables import Clock, Dated, handle, memory, new_table, rows
+from tests.tables import Clock, Dated, handle, memory, new_table, quoted, rows
 
 DAY, NOW = 86_400.0, time.time_ns() // 1000
 
 NAMES = ['</td><script>alert("1")</script>', "a\x1b[2J\x1b]0;t\x07", "\u202eabc\u2066", "x\ny\r\tz",
          "a,`b`.c", "'; DROP TABLE t --", "&lt;b&gt;"]  # fmt: skip
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def empty(place: Path) -> Table:

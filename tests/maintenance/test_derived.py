@@ -37,7 +37,18 @@ from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.maintenance.test_log_expiry import DAY, parts_of
 from tests.maintenance.test_vacuum import NOW, removed
-from tests.tables import Clock, Dated, assert_sound, behind, handle, ids, memory, new_table, rows
+from tests.tables import (
+    Clock,
+    Dated,
+    assert_sound,
+    behind,
+    contents_of,
+    handle,
+    ids,
+    memory,
+    new_table,
+    rows,
+)
 
 KNOWN = dict[int, list[int]]
 
@@ -141,7 +152,7 @@ def made(versions: int, more: frozenset[tuple[str, str]]) -> Long:
             table.delete(f"id = {chance.randrange(number)}")
         if number % 3 == 0:
             table.checkpoint()
-    objects = {one.key: store.get(one.key) for one in store.list_after("")}
+    objects = contents_of(store)
     known = {version: ids(table, version) for version in range(table.version + 1)}
     return Long(objects, store.written, clock, known)
 

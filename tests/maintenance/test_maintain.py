@@ -23,6 +23,7 @@ from tests.tables import (
     Dated,
     assert_sound,
     behind,
+    contents_of,
     data_files,
     handle,
     ids,
@@ -119,9 +120,9 @@ def test_files_that_a_restore_brought_back_are_not_waited_for() -> None:
 
 def test_a_dry_run_changes_nothing() -> None:
     table, _, store = small_files(days=40)
-    before = {one.key: store.get(one.key) for one in store.list_after("")}
+    before = contents_of(store)
     report = table.maintain(dry_run=True)
-    assert {one.key: store.get(one.key) for one in store.list_after("")} == before
+    assert contents_of(store) == before
     assert "nothing was changed" in str(report)
     assert report.to_arrow().schema == SCHEMA
     assert report.to_arrow()["work"].to_pylist() == list(WORK)

@@ -16,7 +16,7 @@ from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.object_store import Store
 from tablefmt.testing import FaultyStore, Killed
 from tests.system.transactions.world import copy_to
-from tests.tables import handle, ids, memory, new_table, rows
+from tests.tables import contents_of, handle, ids, memory, new_table, rows
 
 HEAD = 5
 
@@ -56,9 +56,9 @@ def test_a_wrong_copy_is_exported_again(name: str, spoil: Callable[[Store, str],
     spoil(damaged, name)
     (finding,) = verify(damaged).findings
     assert finding.kind == "wrong-copy"
-    kept = {one.key: damaged.get(one.key) for one in damaged.list_after("")}
+    kept = contents_of(damaged)
     assert repair(damaged).ok
-    assert {one.key: damaged.get(one.key) for one in damaged.list_after("")} == kept
+    assert contents_of(damaged) == kept
     stopped = done = 0
     for at in range(3, 400, 4):
         store = copy_to(damaged, memory())

@@ -31,7 +31,7 @@ from tablefmt.testing.faults import FaultyStore, Killed
 from tests.places import ROOT
 from tests.rows import StagedTable
 from tests.system.transactions.world import copy_to
-from tests.tables import Clock, handle, ids, memory, new_table, rows
+from tests.tables import Clock, contents_of, handle, ids, memory, new_table, rows
 
 pytestmark = pytest.mark.broken_tables
 
@@ -216,12 +216,12 @@ def test_a_repair_mends_what_is_derived_and_nothing_else(name: str, sound: Memor
     damage, kind, _, _, shallow = DAMAGES[name]
     store = copy_to(sound, memory())
     key = damage(store)
-    before = {one.key: store.get(one.key) for one in store.list_after("")}
+    before = contents_of(store)
     deep = not shallow
 
     planned = repair(store, deep=deep)
 
-    assert {one.key: store.get(one.key) for one in store.list_after("")} == before
+    assert contents_of(store) == before
     derived = KINDS[kind].remedy == "derived"
     assert bool(planned.steps) == derived == planned.ok
     done = repair(store, dry_run=False, deep=deep)
@@ -229,7 +229,7 @@ def test_a_repair_mends_what_is_derived_and_nothing_else(name: str, sound: Memor
     assert done.ok == derived
     assert f"{ACTIONS[kind]}: {key}" in str(done) if derived else not done.steps
     if not derived:
-        assert {one.key: store.get(one.key) for one in store.list_after("")} == before
+        assert contents_of(store) == before
         return
     assert verify(store, deep=True).ok
     assert ids(handle(store)) == AFTER

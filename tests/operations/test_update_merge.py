@@ -35,7 +35,7 @@ from tablefmt.model.content_hashes import decode_hashes, hash_keys
 from tablefmt.model.log_entry import OperationClass, RowUpdate
 from tablefmt.model.schema import Primitive
 from tablefmt.operations.merge_builder import MergeBuilder, Pending
-from tests.tables import by_values, last_entry, sorted_rows
+from tests.tables import by_values, last_entry, quoted, sorted_rows
 
 Row = tuple[Any, ...]
 DDL = "id BIGINT, v STRING, n INT"
@@ -135,9 +135,6 @@ def test_columns_with_any_name_are_read_and_set() -> None:
     shape = pa.schema([(name, pa.int32()) for name in NAMES])
     table = tablefmt.create(f"memory://{uuid.uuid4().hex}", shape)
     table.append(pa.table([[at, at + 10] for at in range(len(NAMES))], schema=shape))
-
-    def quoted(name: str) -> str:
-        return "`" + name.replace("`", "``") + "`"
 
     for at, name in enumerate(NAMES):
         table.update({name: f"{quoted(name)} + 100"}, f"{quoted(name)} + 0 = {at}")

@@ -122,7 +122,7 @@ def test_nothing_else_deletes_what_is_in_a_store():
     deleting = {name for name, path in modules.items() if calls_delete(path)}
     of_stores = {name for name in deleting if name.startswith(("compat/", "store/", "testing/"))}
     assert deleting - of_stores == {
-        "imports/file_copies.py",
+        "imports/clone_copies.py",
         "inspection/store_check.py",
         "maintenance/repair.py",
         "session/transaction_snapshot.py",

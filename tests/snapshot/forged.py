@@ -40,11 +40,6 @@ class Forgery:
             store.put(key, body)
 
 
-def objects(store: Store) -> dict[str, bytes]:
-    """Everything in a store."""
-    return {each.key: store.get(each.key) for each in store.list_after("")}
-
-
 def store_of(bodies: Objects) -> MemoryStore:
     """A store of its own with these objects."""
     store = memory()

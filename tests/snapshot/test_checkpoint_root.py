@@ -21,8 +21,8 @@ from tablefmt.snapshot.checkpoint_root import (
     encode_root,
 )
 from tablefmt.store.object_store import PARQUET_BYTES_MAX
-from tests.snapshot.forged import objects, signed_root
-from tests.tables import memory, rows
+from tests.snapshot.forged import signed_root
+from tests.tables import contents_of, memory, rows
 
 HEX = "0" * 64
 
@@ -64,7 +64,7 @@ def root() -> tuple[str, dict[str, Any]]:
     table.checkpoint()
     ((key, body),) = (
         (key, body)
-        for key, body in objects(table.context.store).items()
+        for key, body in contents_of(table.context.store).items()
         if key.startswith("_log/checkpoints/0")
     )
     return key, json.loads(body)
@@ -224,7 +224,7 @@ def test_a_root_belongs_to_one_version_of_one_log() -> None:
     table.append(rows(1))
     table.checkpoint()
     table.append(rows(2))
-    stored = objects(table.context.store)
+    stored = contents_of(table.context.store)
     ((key, body),) = ((k, b) for k, b in stored.items() if k.startswith("_log/checkpoints/0"))
     entry, later = stored[entry_key(1)], stored[entry_key(2)]
     assert sound_root(body, entry, key).head.version == 1

@@ -32,7 +32,7 @@ from tablefmt.store.object_store import Store
 from tablefmt.store.store_wrappers import CountingStore, ForwardingStore
 from tablefmt.table import Table
 from tests.snapshot.grown import changes_of, grow, said_of, taken
-from tests.tables import Clock, handle, ids, memory, new_table, rows
+from tests.tables import Clock, contents_of, handle, ids, memory, new_table, rows
 
 
 def written(store: Store, before: Known | None = None) -> Checkpoint:
@@ -105,10 +105,6 @@ def said(store: Store) -> Any:
     return said_of(view, view.head.version), ids(handle(store))
 
 
-def objects(store: Store) -> dict[str, bytes]:
-    return {each.key: store.get(each.key) for each in store.list_after(CHECKPOINTS)}
-
-
 def torn(body: bytes) -> Iterator[bytes | None]:
     """Yield the body with damage of all kinds. None: the object is missing."""
     yield None
@@ -130,7 +126,7 @@ def test_damage_of_a_checkpoint_changes_no_answer() -> None:
     written(store)
     table.append(rows(9, p="b"))
     expected = said(store)
-    whole = objects(store)
+    whole = contents_of(store, CHECKPOINTS)
     assert len(LogView.open(store).snapshot().deltas) > 0
     assert len(whole) >= 4
     for key, body in whole.items():
@@ -152,8 +148,9 @@ def test_damage_that_shows_while_a_handle_is_in_use_changes_no_answer() -> None:
     store, table = grown(2)
     first = written(store)
     table.append(rows(7, p="a"))
-    for lost in [[part] for part in objects(store) if "/parts/" in part] + [list(objects(store))]:
-        whole = objects(store)
+    every = list(contents_of(store, CHECKPOINTS))
+    for lost in [[part] for part in every if "/parts/" in part] + [every]:
+        whole = contents_of(store, CHECKPOINTS)
         for spoil in (lambda key: store.delete(key), lambda key: store.put(key, b"PAR1")):
             late, early = handle(store), handle(store)
             assert late.context.view.base.key == first.path
@@ -185,7 +182,7 @@ def test_a_checkpoint_of_another_log_is_not_used(monkeypatch: pytest.MonkeyPatch
     expected = said(store)
     other_store, _ = grown(4)
     other = written(other_store)
-    for key, body in objects(other_store).items():
+    for key, body in contents_of(other_store, CHECKPOINTS).items():
         store.put(key, body)
     renamed = one.path.replace(f"{one.version:020d}", f"{one.version - 1:020d}")
     store.put(renamed, store.get(one.path))

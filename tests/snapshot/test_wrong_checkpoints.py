@@ -34,7 +34,6 @@ from tests.snapshot.forged import (
     Forgery,
     fresh,
     lines,
-    objects,
     part_forgeries,
     questions,
     root_forgeries,
@@ -44,7 +43,7 @@ from tests.snapshot.forged import (
 )
 from tests.snapshot.grown import compacted
 from tests.snapshot.test_checkpoint_checks import exchanged
-from tests.tables import Clock, Dated, handle, ids, memory, new_table, next_entry, rows
+from tests.tables import Clock, Dated, contents_of, handle, ids, memory, new_table, next_entry, rows
 
 CONSISTENT = re.compile(
     r"(id|path|size|rows|footer|added|written|(lower|upper|nulls)\.\d) reversed"
@@ -80,7 +79,7 @@ def rich() -> dict[str, bytes]:
     table.checkpoint()
     table.append(rows(18, 19, p="a"))
     table.delete("id = 3 OR id = 14")
-    return objects(store)
+    return contents_of(store)
 
 
 def plain() -> dict[str, bytes]:
@@ -92,7 +91,7 @@ def plain() -> dict[str, bytes]:
     table.delete("id = 7")
     table.checkpoint()
     table.append(rows(40))
-    return objects(store)
+    return contents_of(store)
 
 
 def expired() -> dict[str, bytes]:
@@ -105,7 +104,7 @@ def expired() -> dict[str, bytes]:
     clock.forward(40 * 86_400.0)
     table.append(rows(4, p="b"))
     table.expire_log(dry_run=False)
-    return objects(store)
+    return contents_of(store)
 
 
 def reused() -> dict[str, bytes]:
@@ -122,7 +121,7 @@ def reused() -> dict[str, bytes]:
     table.delete("id = 8")
     table.checkpoint()
     table.append(rows(6, p="a"))
-    return objects(store)
+    return contents_of(store)
 
 
 TABLES = {"rich": rich, "plain": plain, "expired": expired, "reused": reused}

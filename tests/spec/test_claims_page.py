@@ -12,7 +12,7 @@ from tablefmt.changes.version_range import SETTLE_US
 from tablefmt.commit.driver import CLOCK_AHEAD_MAX_US, DEADLINE_SECONDS
 from tablefmt.export import table_export
 from tablefmt.expressions import constraint_tokens
-from tablefmt.imports import file_copies
+from tablefmt.imports import clone_copies
 from tablefmt.inspection.store_check import UPLOAD_BYTES
 from tablefmt.log.object_names import VERSION_MAX
 from tablefmt.model import schema, tags
@@ -141,7 +141,7 @@ CONSTANTS: Mapping[str, tuple[object, object]] = {
     ),
     "a comment | 4,000 characters": (schema.COMMENT_MAX, 4000),
     "600 seconds by default": (DEADLINE_SECONDS, 600),
-    "8 files at once": (file_copies.THREADS, 8),
+    "8 files at once": (clone_copies.THREADS, 8),
     "longer than 2 seconds": (table_export.SECONDS, 2),
     "only after 32 characters": (BOUND_LENGTH_MAX, 32),
     "10 minutes ahead": (CLOCK_AHEAD_MAX_US, TEN_MINUTES),

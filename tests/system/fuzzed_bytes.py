@@ -54,8 +54,9 @@ from tablefmt.store import object_store
 from tablefmt.store.memory_store import MemoryStore
 from tablefmt.store.shared_commit_queue import QueueFileEntries
 from tests.places import ROOT
+from tests.snapshot.forged import store_of
 from tests.system.page_headers import with_another_header
-from tests.tables import handle, memory, new_table, rows
+from tests.tables import contents_of, handle, memory, new_table, rows
 
 MEMORY_BYTES = 1 << 30
 RESIDENT_BYTES = 700 << 20
@@ -98,7 +99,7 @@ class Known:
         table.checkpoint()
         table.append(rows(30, 31))
         table.delete("id = 31")
-        self.objects = {one.key: store.get(one.key) for one in store.list_after("")}
+        self.objects = contents_of(store)
         self.version = table.version
         self.rows = {v: _rows(table.to_arrow(version=v)) for v in range(1, table.version + 1)}
         assert any(key.startswith("_log/side/") for key in self.objects)
@@ -108,13 +109,6 @@ class Known:
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=repr)
-
-
-def store_of(objects: Objects) -> MemoryStore:
-    store = memory()
-    for key, body in objects.items():
-        store.put(key, body)
-    return store
 
 
 def look(known: Known, objects: Objects, same: bool) -> None:
@@ -555,10 +549,19 @@ def resident_bytes() -> int:
 def case(known: Known, seed: int, kind: str) -> str:
     """One case; "" or what is wrong with it."""
     objects = dict(known.objects)
-    began = time.process_time()
-    try:
+
+    def run() -> None:
         {**SAME, **FORGED}[kind](objects, random.Random(seed))
         look(known, objects, kind in SAME)
+
+    return problem_of(run)
+
+
+def problem_of(run: Callable[[], None]) -> str:
+    """Run a case. Return "", or what is wrong with it: an error, or its time or memory."""
+    began = time.process_time()
+    try:
+        run()
     except BaseException as error:
         return f"{type(error).__name__}: {error!s:.300}"
     if time.process_time() - began > SECONDS:

@@ -34,7 +34,7 @@ from tablefmt.log.bounded_avro import long_bytes, walked_blocks
 from tablefmt.store.memory_store import MemoryStore
 from tests.system import fuzzed_bytes
 from tests.system.fuzzed_bytes import MIB, NASTY, Objects, change_bytes, spoil
-from tests.tables import handle, memory, new_table, rows
+from tests.tables import contents_of, handle, memory, new_table, rows
 
 DELTA, ICEBERG = "_delta_log/", "metadata/"
 
@@ -85,7 +85,7 @@ def _table(form: str) -> tuple[str, Objects]:
         table.delete(f"id = {number} OR id = {number - 40}")
         table.export("delta")
         table.export("iceberg")
-    return store.uri, {one.key: store.get(one.key) for one in store.list_after("")}
+    return store.uri, contents_of(store)
 
 
 def nested_bomb(sound: bytes, kind: int) -> bytes:

@@ -12,6 +12,7 @@ import tablefmt
 from tablefmt.data.direct_reader import SCANNER_COLUMNS
 from tablefmt.errors import SchemaMismatchError
 from tests.system.requests.test_scans import Far
+from tests.tables import quoted
 
 SCANNER = sorted(SCANNER_COLUMNS)
 
@@ -110,10 +111,6 @@ OTHERS = [
 ]
 BLANK = [" ", "x ", " x", "\u00a0x", "x\u00a0", "\t", "\n", "a\nb", "\r"]
 NAMES = [*OTHERS, *BLANK, *SCANNER]
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def rows(names: list[str], *ids: int) -> pa.Table:

@@ -11,9 +11,9 @@ from tablefmt.compat.delta.delta_builders import (
     DeltaOptimizeBuilder,
     DeltaTableBuilder,
     IdentityGenerator,
+    configure_spark_with_delta_pip,
 )
 from tablefmt.compat.delta.delta_names import NAMES
-from tablefmt.compat.delta.delta_session import configure_spark_with_delta_pip
 from tablefmt.compat.delta.delta_table import DeltaTable
 from tablefmt.compat.translation import absent_name
 

@@ -1,10 +1,10 @@
-"""The objects of Delta's Python library that build a MERGE, a table or an OPTIMIZE."""
+"""The objects of Delta's Python library that build a MERGE, a table, an OPTIMIZE or a session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 import tablefmt.spark
 from tablefmt.compat.delta.delta_names import NAMES
@@ -17,6 +17,8 @@ from tablefmt.expressions.ddl import (
     schema_from,
     to_spark_json,
 )
+from tablefmt.expressions.literals import text_sql
+from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.identity_columns import checked_identity, shown_identity
 from tablefmt.model.peer_properties import translate_properties
 from tablefmt.model.schema import Identity
@@ -25,9 +27,7 @@ from tablefmt.spark import SparkTable
 from tablefmt.spark.pyspark_objects import Column, DataFrame, Session, has_jvm
 from tablefmt.table import exists
 
-if TYPE_CHECKING:
-    from tablefmt.compat.delta.delta_table import DeltaTable
-
+_Table = TypeVar("_Table")
 Values = Mapping[str, str | Column]
 Condition = str | Column | None
 
@@ -177,13 +177,22 @@ def names_of(cols: tuple[Any, ...]) -> list[str]:
     return list(cols)
 
 
-class DeltaTableBuilder(Translated):
+class DeltaTableBuilder(Translated, Generic[_Table]):
     """A table to create or replace."""
 
     _names, _called = NAMES, "DeltaTableBuilder"
 
-    def __init__(self, spark: Session, statement: str) -> None:
-        self._spark, self._statement = spark, statement
+    def __init__(
+        self, spark: Session, statement: str, opened: Callable[[SparkTable | str], _Table]
+    ) -> None:
+        """Begin without columns.
+
+        Args:
+            spark: the session.
+            statement: CREATE TABLE, and what else the words before the name are.
+            opened: returns Delta's object for a table, or for its name in the catalog.
+        """
+        self._spark, self._statement, self._opened = spark, statement, opened
         self._name: str | None = None
         self._location: str | None = None
         self._comment: str | None = None
@@ -194,19 +203,19 @@ class DeltaTableBuilder(Translated):
         self._properties: dict[str, str] = {}
 
     @translated(NAMES, "DeltaTableBuilder.tableName")
-    def tableName(self, identifier: str) -> DeltaTableBuilder:
+    def tableName(self, identifier: str) -> DeltaTableBuilder[_Table]:
         """Set the name in the catalog."""
         self._name = identifier
         return self
 
     @translated(NAMES, "DeltaTableBuilder.location")
-    def location(self, location: str) -> DeltaTableBuilder:
+    def location(self, location: str) -> DeltaTableBuilder[_Table]:
         """Set the place of the table."""
         self._location = location
         return self
 
     @translated(NAMES, "DeltaTableBuilder.comment")
-    def comment(self, comment: str) -> DeltaTableBuilder:
+    def comment(self, comment: str) -> DeltaTableBuilder[_Table]:
         """Set the comment of the table."""
         self._comment = comment
         return self
@@ -220,10 +229,10 @@ class DeltaTableBuilder(Translated):
         generatedAlwaysAs: Any = None,
         generatedByDefaultAs: Any = None,
         comment: str | None = None,
-    ) -> DeltaTableBuilder:
+    ) -> DeltaTableBuilder[_Table]:
         """Add a column. Its type is DDL text or a Spark DataType."""
         if isinstance(dataType, str):
-            schema = to_spark_json(schema_from(f"{_quoted(colName)} {dataType}"))
+            schema = to_spark_json(schema_from(f"{quote_name(colName)} {dataType}"))
             kind, text = schema["fields"][0]["type"], dataType
         else:
             kind, text = dataType.jsonValue(), dataType.simpleString()
@@ -236,7 +245,7 @@ class DeltaTableBuilder(Translated):
         return self
 
     @translated(NAMES, "DeltaTableBuilder.addColumns")
-    def addColumns(self, cols: Any) -> DeltaTableBuilder:
+    def addColumns(self, cols: Any) -> DeltaTableBuilder[_Table]:
         """Add the columns of a StructType, or of a list of StructFields."""
         for each in cols:
             comment, text = each.metadata.get("comment"), each.metadata.get(EXPRESSION)
@@ -247,35 +256,33 @@ class DeltaTableBuilder(Translated):
             self.addColumn(each.name, each.dataType, each.nullable, comment=comment, **more)
         return self
 
-    def partitionedBy(self, *cols: str | Iterable[str]) -> DeltaTableBuilder:
+    def partitionedBy(self, *cols: str | Iterable[str]) -> DeltaTableBuilder[_Table]:
         """Set the partition columns."""
         self._partitions = names_of(cols)
         return self
 
     @translated(NAMES, "DeltaTableBuilder.clusterBy")
-    def clusterBy(self, *cols: str | Iterable[str]) -> DeltaTableBuilder:
+    def clusterBy(self, *cols: str | Iterable[str]) -> DeltaTableBuilder[_Table]:
         """Set the columns of the clustering order."""
         self._clustering = names_of(cols)
         return self
 
     @translated(NAMES, "DeltaTableBuilder.property")
-    def property(self, key: str, value: str) -> DeltaTableBuilder:
+    def property(self, key: str, value: str) -> DeltaTableBuilder[_Table]:
         """Set a property. Names that start with `delta.` become ours, or are refused."""
         self._properties.update(translate_properties({key: value}))
         return self
 
-    def execute(self) -> DeltaTable:
+    def execute(self) -> _Table:
         """Create or replace the table.
 
         Raises:
             InvalidArgumentError: neither a name nor a place.
             UnsupportedFeatureError: a name on Spark Connect; a replacement without a name.
         """
-        # The class is imported late, because it returns this builder.
-        from tablefmt.compat.delta.delta_table import DeltaTable
-
         if self._name is not None:
-            return self._by_name(self._name, DeltaTable)
+            self._create_by_name(self._name)
+            return self._opened(self._name)
         if self._location is None:
             raise InvalidArgumentError("delta: give the table a tableName or a location")
         creates = self._statement.startswith("CREATE")
@@ -295,12 +302,12 @@ class DeltaTableBuilder(Translated):
         )
         if self._comment is not None and table.table.comment != self._comment:
             table.alter.set_comment(self._comment)
-        return DeltaTable(self._spark, table)
+        return self._opened(table)
 
     def _schema(self) -> dict[str, Any]:
         return {"type": "struct", "fields": self._fields}
 
-    def _by_name(self, name: str, table: type[DeltaTable]) -> DeltaTable:
+    def _create_by_name(self, name: str) -> None:
         """Run the CREATE TABLE statement that the builder describes."""
         if not has_jvm(self._spark):
             raise UnsupportedFeatureError(
@@ -308,11 +315,11 @@ class DeltaTableBuilder(Translated):
                 ["compat:DeltaTableBuilder.tableName"],
             )
         columns = [
-            f"{_quoted(field['name'])} {kind}"
+            f"{quote_name(field['name'])} {kind}"
             + ("" if field["nullable"] else " NOT NULL")
             + (f" GENERATED ALWAYS AS ({text})" if (text := _expression(field)) else "")
             + (f" {shown_identity(known)}" if (known := identity_of(field["metadata"])) else "")
-            + (f" COMMENT {_text(text)}" if (text := field["metadata"].get("comment")) else "")
+            + (f" COMMENT {text_sql(text)}" if (text := field["metadata"].get("comment")) else "")
             for field, kind in zip(self._fields, self._types, strict=True)
         ]
         parts = [f"{self._statement} {name}"]
@@ -320,18 +327,19 @@ class DeltaTableBuilder(Translated):
             parts.append(f"({', '.join(columns)})")
         parts.append("USING tablefmt")
         if self._location is not None:
-            parts.append(f"OPTIONS (path {_text(self._location)})")
+            parts.append(f"OPTIONS (path {text_sql(self._location)})")
         if self._partitions:
-            parts.append(f"PARTITIONED BY ({', '.join(map(_quoted, self._partitions))})")
+            parts.append(f"PARTITIONED BY ({', '.join(map(quote_name, self._partitions))})")
         if self._clustering:
-            parts.append(f"CLUSTER BY ({', '.join(map(_quoted, self._clustering))})")
+            parts.append(f"CLUSTER BY ({', '.join(map(quote_name, self._clustering))})")
         if self._comment is not None:
-            parts.append(f"COMMENT {_text(self._comment)}")
+            parts.append(f"COMMENT {text_sql(self._comment)}")
         if self._properties:
-            pairs = [f"{_text(key)} = {_text(value)}" for key, value in self._properties.items()]
+            pairs = [
+                f"{text_sql(key)} = {text_sql(value)}" for key, value in self._properties.items()
+            ]
             parts.append(f"TBLPROPERTIES ({', '.join(pairs)})")
         self._spark.sql(" ".join(parts))
-        return table.forName(self._spark, name)
 
 
 @dataclass
@@ -372,9 +380,49 @@ def _expression(field: Mapping[str, Any]) -> str | None:
     return text
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+DELTAS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""Settings of a session with Delta, which has no class of them here."""
 
 
-def _text(value: str) -> str:
-    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+class SessionBuilder:
+    """A builder of Spark whose session is registered for tablefmt."""
+
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+
+    def getOrCreate(self) -> Any:
+        """Return the session, registered."""
+        options = getattr(self._builder, "_options", {})
+        for name, value in DELTAS.items():
+            if options.get(name) == value:
+                del options[name]
+        session = self._builder.getOrCreate()
+        tablefmt.spark.register(session)
+        return session
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._builder, name)
+        if not callable(member):
+            return member
+
+        def chained(*arguments: Any, **named: Any) -> Any:
+            result = member(*arguments, **named)
+            return SessionBuilder(result) if isinstance(result, type(self._builder)) else result
+
+        return chained
+
+
+@translated(NAMES, "configure_spark_with_delta_pip")
+def configure_spark_with_delta_pip(
+    spark_session_builder: Any, extra_packages: Sequence[str] | None = None
+) -> SessionBuilder:
+    """Return a builder of a registered session, without Delta's extension and catalog.
+
+    Other packages are downloaded as Spark does it.
+    """
+    if extra_packages:
+        spark_session_builder.config("spark.jars.packages", ",".join(extra_packages))
+    return SessionBuilder(spark_session_builder)

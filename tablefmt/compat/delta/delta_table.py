@@ -19,7 +19,7 @@ from tablefmt.compat.delta.delta_builders import (
 from tablefmt.compat.delta.delta_names import NAMES
 from tablefmt.compat.translation import Translated, translated
 from tablefmt.errors import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
-from tablefmt.expressions.literals import in_session
+from tablefmt.expressions.literals import in_session, text_sql
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.argument_checks import check_flags, whole_number
 from tablefmt.model.delta_properties import DELTA_FEATURES
@@ -131,24 +131,35 @@ class DeltaTable(Translated):
         return cls(sparkSession, SparkTable(sparkSession, table))
 
     @classmethod
-    def create(cls, sparkSession: Session | None = None) -> DeltaTableBuilder:
+    def _builder(cls, given: Session | None, statement: str) -> DeltaTableBuilder[DeltaTable]:
+        spark = _session(given)
+
+        def opened(made: SparkTable | str) -> DeltaTable:
+            return cls.forName(spark, made) if isinstance(made, str) else cls(spark, made)
+
+        return DeltaTableBuilder(spark, statement, opened)
+
+    @classmethod
+    def create(cls, sparkSession: Session | None = None) -> DeltaTableBuilder[DeltaTable]:
         """Begin to create a table."""
-        return DeltaTableBuilder(_session(sparkSession), "CREATE TABLE")
+        return cls._builder(sparkSession, "CREATE TABLE")
 
     @classmethod
-    def createIfNotExists(cls, sparkSession: Session | None = None) -> DeltaTableBuilder:
+    def createIfNotExists(
+        cls, sparkSession: Session | None = None
+    ) -> DeltaTableBuilder[DeltaTable]:
         """Begin to create a table, unless there is one."""
-        return DeltaTableBuilder(_session(sparkSession), "CREATE TABLE IF NOT EXISTS")
+        return cls._builder(sparkSession, "CREATE TABLE IF NOT EXISTS")
 
     @classmethod
-    def replace(cls, sparkSession: Session | None = None) -> DeltaTableBuilder:
+    def replace(cls, sparkSession: Session | None = None) -> DeltaTableBuilder[DeltaTable]:
         """Begin to replace a table."""
-        return DeltaTableBuilder(_session(sparkSession), "REPLACE TABLE")
+        return cls._builder(sparkSession, "REPLACE TABLE")
 
     @classmethod
-    def createOrReplace(cls, sparkSession: Session | None = None) -> DeltaTableBuilder:
+    def createOrReplace(cls, sparkSession: Session | None = None) -> DeltaTableBuilder[DeltaTable]:
         """Begin to create or replace a table."""
-        return DeltaTableBuilder(_session(sparkSession), "CREATE OR REPLACE TABLE")
+        return cls._builder(sparkSession, "CREATE OR REPLACE TABLE")
 
     def toDF(self) -> DataFrame:
         """Return the newest version as a DataFrame."""
@@ -286,7 +297,7 @@ class DeltaTable(Translated):
         version = self.table.table.context.resolve_point(
             **(point if "timestamp" not in point else _at(self._spark, point["timestamp"]))
         )
-        given = ", ".join(f"{_quoted(n)} = {_quoted(v)}" for n, v in (properties or {}).items())
+        given = ", ".join(f"{text_sql(n)} = {text_sql(v)}" for n, v in (properties or {}).items())
         create = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE"
         source = f"tablefmt.{quote_name(self.table.table.uri)} VERSION AS OF {version}"
         how = "SHALLOW CLONE" if isShallow else "DEEP CLONE"
@@ -320,10 +331,6 @@ class DeltaTable(Translated):
 
 def _at(spark: Session, timestamp: str) -> dict[str, Any]:
     return {"timestamp": in_session(timestamp, session_zone(spark))}
-
-
-def _quoted(text: str) -> str:
-    return "'" + str(text).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _place(identifier: str) -> str | None:

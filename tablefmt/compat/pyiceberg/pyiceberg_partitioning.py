@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tablefmt.compat.pyiceberg.pyiceberg_names import NAMES
-from tablefmt.compat.pyiceberg.pyiceberg_updates import Update, change_at_once
+from tablefmt.compat.pyiceberg.pyiceberg_updates import DefinitionUpdate
 from tablefmt.compat.translation import translated
 from tablefmt.errors import InvalidArgumentError, UnsupportedFeatureError
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.partition_transforms import with_name
 from tablefmt.operations import alterations
-from tablefmt.operations.alterations import Alteration
-from tablefmt.table import Table as OurTable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -63,18 +61,10 @@ def partitioning_of(spec: Any, schema: Any) -> list[str]:
     ]
 
 
-class UpdateSpec(Update):
-    """Changes of the partitioning, made in one commit. Files keep the one that they have."""
+class UpdateSpec(DefinitionUpdate):
+    """Changes of the partitioning. Files keep the one that they have."""
 
     _called = "UpdateSpec"
-
-    def __init__(self, table: OurTable | None, into: list[Alteration] | None) -> None:
-        self._table, self._into = table, into
-        self._changes: list[Alteration] = []
-
-    def _with(self, change: Alteration) -> Self:
-        self._changes.append(change)
-        return self
 
     @translated(NAMES, "UpdateSpec.add_field")
     def add_field(
@@ -102,11 +92,3 @@ class UpdateSpec(Update):
     def rename_field(self, name: str, new_name: str) -> Self:
         """Give another name to the field of a transform."""
         return self._with(alterations.rename_partition_field(name, new_name))
-
-    def commit(self) -> None:
-        """Make the changes in one commit."""
-        if self._into is not None:
-            self._into += self._changes
-        elif self._table is not None:
-            change_at_once(self._table, self._changes)
-        self._changes = []

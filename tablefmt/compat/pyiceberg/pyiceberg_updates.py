@@ -69,16 +69,42 @@ class Update(Translated, ABC):
         """Make the changes."""
 
 
-class UpdateSchema(Update):
-    """Changes of columns, made in one commit."""
+class DefinitionUpdate(Update):
+    """Changes of a table's definition, made in one commit or as a part of a transaction."""
+
+    def __init__(self, table: OurTable | None, into: list[Alteration] | None) -> None:
+        """Begin without changes.
+
+        Args:
+            table: the table; None: it does not exist yet.
+            into: the changes of the transaction; None: there is none.
+        """
+        self._table, self._into = table, into
+        self._changes: list[Alteration] = []
+
+    def _with(self, change: Alteration) -> Self:
+        self._changes.append(change)
+        return self
+
+    def commit(self) -> None:
+        """Make the changes in one commit."""
+        if self._into is not None:
+            self._into += self._changes
+        elif self._table is not None:
+            change_at_once(self._table, self._changes)
+        self._changes = []
+
+
+class UpdateSchema(DefinitionUpdate):
+    """Changes of columns."""
 
     _called = "UpdateSchema"
 
     def __init__(
         self, table: OurTable | None, incompatible: bool, into: list[Alteration] | None
     ) -> None:
-        self._table, self._incompatible, self._into = table, incompatible, into
-        self._changes: list[Alteration] = []
+        super().__init__(table, into)
+        self._incompatible = incompatible
 
     def _known(self, call: str) -> pa.Schema:
         """Return the columns of the table. Raises UnsupportedFeatureError if there is none yet."""
@@ -89,10 +115,6 @@ class UpdateSchema(Update):
                 [f"compat:UpdateSchema.{call}"],
             )
         return self._table.refresh().schema
-
-    def _with(self, change: Alteration) -> Self:
-        self._changes.append(change)
-        return self
 
     @translated(NAMES, "UpdateSchema.add_column")
     def add_column(
@@ -221,14 +243,6 @@ class UpdateSchema(Update):
                     ["compat:UpdateSchema.union_by_name"],
                 )
         return self
-
-    def commit(self) -> None:
-        """Make the changes in one commit."""
-        if self._into is not None:
-            self._into += self._changes
-        elif self._table is not None:
-            change_at_once(self._table, self._changes)
-        self._changes = []
 
 
 def _kind(field: pa.Field) -> str:

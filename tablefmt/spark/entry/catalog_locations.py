@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.literals import text_sql
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.name_matching import folded
 from tablefmt.operations.metadata_tables import NAMES
@@ -43,9 +44,9 @@ def location_of(sql: Callable[[str], DataFrame], name: str) -> str | None:
     if len(words) not in (1, 2):
         return None
     within = f"IN {quote_name(words[0])} " if len(words) == 2 else ""
-    pattern = words[-1].replace("\\", "\\\\").replace("'", "\\'")
+    pattern = text_sql(words[-1])
     try:
-        rows = sql(f"SHOW TABLE EXTENDED {within}LIKE '{pattern}'").collect()
+        rows = sql(f"SHOW TABLE EXTENDED {within}LIKE {pattern}").collect()
     except PySparkException:
         return None
     for row in rows:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tablefmt.changes.change_schema import CHANGE_COLUMNS
 from tablefmt.errors import InvalidArgumentError, InvalidRangeError, UnsupportedFeatureError
-from tablefmt.expressions.literals import in_session
+from tablefmt.expressions.literals import in_session, text_sql
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.procedure_calls import REFUSED, ProcedureCall, sort_columns
 from tablefmt.maintenance.vacuum import VacuumReport
@@ -261,19 +261,17 @@ def _purge(spark: Session, table: SparkTable, given: Given) -> dict[str, int]:
 
 def _snapshot(spark: Session, table: SparkTable, given: Given) -> dict[str, int]:
     target = str(_needed(given, "table"))
-    pairs = ", ".join(f"{_text(n)} = {_text(v)}" for n, v in given.get("properties", {}).items())
+    pairs = ", ".join(
+        f"{text_sql(n)} = {text_sql(v)}" for n, v in given.get("properties", {}).items()
+    )
     parts = [
         f"CREATE TABLE {target} SHALLOW CLONE {given['source_table']}",
         *([f"TBLPROPERTIES ({pairs})"] if pairs else []),
-        *([f"LOCATION {_text(given['location'])}"] if "location" in given else []),
+        *([f"LOCATION {text_sql(given['location'])}"] if "location" in given else []),
     ]
     spark.sql(" ".join(parts))
     files = table.table.context.view.snapshot().totals[0]
     return {"imported_files_count": files}
-
-
-def _text(value: Any) -> str:
-    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _ancestors(spark: Session, table: SparkTable, given: Given) -> pa.Table:

@@ -52,7 +52,6 @@ from tablefmt.spark.backends.arrow.arrow_tasks import (
 from tablefmt.spark.backends.python_workers import for_workers
 from tablefmt.spark.entry import pyspark_wrappers
 from tablefmt.spark.entry.metadata_frames import metadata_at, read_metadata, spark_schema
-from tablefmt.spark.entry.metadata_source import MetadataReader
 from tablefmt.spark.entry.pyspark_wrappers import READ_STREAM, SESSION_ZONE
 from tablefmt.spark.entry.python_writer import (
     TablefmtStreamWriter,
@@ -91,6 +90,9 @@ except ImportError:
 else:
     KNOWS_LIMITS = True
 
+METADATA_ROWS = 1 << 16
+"""Rows of a metadata table that one partition carries: some megabytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamTask:
@@ -120,6 +122,27 @@ class StreamTask:
                             [field.name],
                         )
             yield pa.RecordBatch.from_arrays(batch.columns, names=self.shape.names).cast(self.shape)
+
+
+class MetadataReader(DataSourceReader):
+    """Passes rows that the driver has on to tasks, as Arrow batches."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows: pa.Table | None = rows
+
+    def __getstate__(self) -> dict[str, None]:
+        """Return the state without rows: they travel as partitions, not with every task."""
+        return {"rows": None}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return at least one partition, as Spark requires."""
+        assert self.rows is not None
+        starts = range(0, max(self.rows.num_rows, 1), METADATA_ROWS)
+        return [InputPartition(packed(self.rows.slice(at, METADATA_ROWS))) for at in starts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition."""
+        yield from unpacked(partition.value).to_batches()
 
 
 class StreamReader(DataSourceStreamReader):

@@ -20,12 +20,6 @@ pytestmark = pytest.mark.usefixtures("catalog")
 DDL = "id BIGINT, c CHAR(3), v VARCHAR(4)"
 
 
-@pytest.fixture
-def backend(request: pytest.FixtureRequest, use_backend: Callable[..., None]) -> str:
-    use_backend(request.param)
-    return str(request.param)
-
-
 def frame_of(spark: Any, pairs: list[tuple[str | None, str | None]]) -> Any:
     rows = [(i, *pair) for i, pair in enumerate(pairs)]
     return spark.createDataFrame(rows, "id BIGINT, c STRING, v STRING").coalesce(1)

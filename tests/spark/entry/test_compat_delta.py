@@ -85,6 +85,10 @@ def test_sides_without_aliases(spark: Any, place: str) -> None:
         table.merge(source, "id = other").whenMatchedUpdate("id = 1")
 
 
+NOTE = "it's a \\ and a ${spark.app.name}"
+"""Text that Spark's parser changes unless it is escaped."""
+
+
 def test_tables_are_built_by_name(spark: Any, catalog: None, tmp_path: Path) -> None:
     def build(builder: Any) -> DeltaTable:
         made: DeltaTable = (
@@ -96,6 +100,7 @@ def test_tables_are_built_by_name(spark: Any, catalog: None, tmp_path: Path) -> 
             .comment("all of them")
             .property("delta.appendOnly", "false")
             .property("delta.enableChangeDataFeed", "true")
+            .property("user.note", NOTE)
             .execute()
         )
         return made
@@ -104,7 +109,8 @@ def test_tables_are_built_by_name(spark: Any, catalog: None, tmp_path: Path) -> 
     found = table.table.table
     assert (found.schema.names, found.partition_by) == (["id", "first name", "born"], ["born"])
     assert found.schema.field("id").metadata == {b"comment": b"the key's value"}
-    assert (found.comment, found.properties) == ("all of them", {"appendOnly": "false"})
+    assert found.comment == "all of them"
+    assert found.properties == {"appendOnly": "false", "user.note": NOTE}
     assert not found.schema.field("id").nullable
     spark.sql("INSERT INTO people VALUES (1, 'Ada', 1815)")
     assert build(DeltaTable.createIfNotExists(spark)).toDF().count() == 1

@@ -20,6 +20,7 @@ from tablefmt.errors import (
 )
 from tablefmt.log.object_names import entry_key
 from tablefmt.testing.faults import FaultyStore, Killed
+from tests.pipes.test_pipe import change
 from tests.races import race
 from tests.spark.looking import rows_of
 from tests.system.transactions.world import Counting
@@ -35,13 +36,6 @@ def source(uri: str) -> tablefmt.Table:
     table.append({"id": [1, 2], "v": ["a", "b"]})
     table.append({"id": [3], "v": ["c"]})
     return table
-
-
-def change(table: tablefmt.Table) -> None:
-    """Versions 3 to 5: a row that is new, one that changes, one that goes."""
-    table.append({"id": [4], "v": ["d"]})
-    table.update({"v": "'x'"}, "id = 1")
-    table.delete("id = 2")
 
 
 def shown(table: tablefmt.Table | str) -> list[Row]:

@@ -144,6 +144,15 @@ class SelfKiller(FaultyStore):
             raise
 
 
+def killed_before(root: Path, at: int, work: Callable[[Any], object]) -> int:
+    """Work in a child that kills itself before its request `at`. Return its status."""
+
+    def run() -> None:
+        work(SelfKiller(LocalStore(root), lambda i, verb, key: "kill_before" if i == at else None))
+
+    return in_a_child(run)
+
+
 @pytest.mark.slow
 @pytest.mark.share(4)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -157,12 +166,7 @@ def test_sigkill_at_any_request_on_a_local_disk_leaves_all_or_nothing(
     for at in range(100):
         root = tmp_path / str(at)
         prepare(LocalStore(root))
-
-        def killed(root: Path = root, at: int = at) -> None:
-            plan = lambda i, verb, key: "kill_before" if i == at else None  # noqa: E731
-            work(SelfKiller(LocalStore(root), plan))  # type: ignore[arg-type]
-
-        status = in_a_child(killed)
+        status = killed_before(root, at, work)
         if status == 0:
             assert ids(handle(LocalStore(root))) == after
             break

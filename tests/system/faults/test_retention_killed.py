@@ -27,7 +27,7 @@ from tablefmt.store.object_store import Store
 from tablefmt.table import Table
 from tablefmt.testing.faults import FaultyStore, Killed
 from tests.maintenance.test_log_expiry import parts_of
-from tests.system.faults.test_crash import SelfKiller, in_a_child
+from tests.system.faults.test_crash import killed_before
 from tests.system.transactions.world import copy_to
 from tests.tables import (
     Clock,
@@ -210,12 +210,7 @@ def test_sigkill_at_any_request_harms_nothing(name: str, tmp_path: Path) -> None
     for at in range(100):
         root = tmp_path / str(at)
         shutil.copytree(tmp_path / "before", root)
-
-        def run(root: Path = root, at: int = at) -> None:
-            plan = lambda i, verb, key: "kill_before" if i == at else None  # noqa: E731
-            work(SelfKiller(LocalStore(root), plan))  # type: ignore[arg-type]
-
-        status = in_a_child(run)
+        status = killed_before(root, at, work)
         check(LocalStore(root))
         finish(LocalStore(root), name)
         if status == 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from tablefmt.errors import (
@@ -16,8 +15,8 @@ from tablefmt.errors import (
     MetadataChangedException,
 )
 from tablefmt.operations.transaction import Transaction
-from tablefmt.operations.update import stage_update
 from tablefmt.table import Table
+from tests.system.transactions.test_rebase import plus
 from tests.tables import assert_sound, handle, ids, new_table, rows
 
 LEVELS = ["WriteSerializable", "Serializable"]
@@ -25,13 +24,8 @@ LEVELS = ["WriteSerializable", "Serializable"]
 
 def adding(table: Table, where: str, amount: int) -> Transaction:
     """A transaction in which an UPDATE of `id` is staged: read where a condition holds, and set."""
-
-    def change(old: pa.Table) -> pa.Table:
-        new = pa.array([value + amount for value in old["id"].to_pylist()], pa.int64())
-        return old.set_column(0, "id", new)
-
-    txn = table.transaction()
-    return txn.stage(lambda snapshot: stage_update(snapshot, where, change, ["id"]))
+    txn: Transaction = plus(where, amount)(table.transaction())
+    return txn
 
 
 def two_handles(*start: int, **properties: Any) -> tuple[Table, Table]:

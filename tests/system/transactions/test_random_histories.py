@@ -19,11 +19,10 @@ from tablefmt.commit.driver import Driver
 from tablefmt.commit.transaction_plan import Removed, removed_from
 from tablefmt.conflict import commit_overlap, conflict_check, rebase
 from tablefmt.conflict.read_write_sets import ConcurrentCommit, PendingCommit
-from tablefmt.conflict.rebase import RowMove
 from tablefmt.conflict.verdict import RebasedOver
 from tablefmt.errors import CorruptTableError
-from tablefmt.model.positions import row_span
 from tablefmt.operations import transaction
+from tests.conflict.histories import no_rank
 from tests.system.transactions.histories import Step, act, check_all, fault, play
 from tests.system.transactions.ops import COMPACTIONS, Op
 
@@ -127,12 +126,6 @@ def _stays(concurrent: ConcurrentCommit, mine: PendingCommit) -> PendingCommit:
     return mine
 
 
-def _no_rank(move: RowMove, positions: Any) -> Any:
-    run = move.run
-    inside = (positions & row_span(run.start, run.start + run.rows)) - run.dropped
-    return inside.shift(move.offset - run.start)
-
-
 def _disjoint(*_: Any) -> frozenset[Any]:
     return frozenset()
 
@@ -216,7 +209,7 @@ WRONG = [
         ("delete", "minor", "major"),
         first=8,
     ),
-    Wrong("dropped rows are counted", rebase.RowMove, "place", _no_rank, ("delete", "minor")),
+    Wrong("dropped rows are counted", rebase.RowMove, "place", no_rank, ("delete", "minor")),
     Wrong("compactions bring rows back", rebase, "apply_deletes_of", _stays, ("delete", "minor")),
     Wrong(
         "overtaken groups stay", rebase, "drop_overtaken_groups", _stays, ("append", *COMPACTIONS)
