@@ -62,7 +62,7 @@ from tablefmt.operations.update import update
 from tablefmt.pipes.replication_lag import LagReport, Source, lag
 from tablefmt.session.commit_options import CommitKeywords, commit_options
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.input_rows import source_reader
+from tablefmt.session.staging import newest_snapshot
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.location import Uri, open_store
@@ -259,9 +259,7 @@ class Table(ExplainedTable):
             return merge(self.context, source, statement, commit_options(commit), memory_limit)
 
         def explain(statement: MergeStatement) -> str:
-            txn = self.context.pin(self.context.begin().version)
-            rows = source_reader(source, txn.target.schema)
-            return explain_merge(txn, rows, statement, memory_limit)
+            return explain_merge(newest_snapshot(self.context), source, statement, memory_limit)
 
         return begin_merge(source, on, source_alias, target_alias, merge_schema, run, explain)
 

@@ -43,7 +43,7 @@ from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.measurements import REWRITE
 from tablefmt.session.row_changes import live_files, runs_of
-from tablefmt.session.staging import autocommit
+from tablefmt.session.staging import autocommit, newest_snapshot
 from tablefmt.session.statement import Statement
 from tablefmt.session.statement_scope import analyzed_condition, scope_of_files
 from tablefmt.session.table_context import TableContext
@@ -305,7 +305,7 @@ def in_batches(
             "an application version needs a single commit, and commit_every makes several; "
             "leave one of them out"
         )
-    groups = plan(context.pin(context.begin().version)).groups
+    groups = plan(newest_snapshot(context)).groups
     batches = [groups[at : at + each] for at in range(0, len(groups), each)] or [()]
     done = [autocommit(context, statement(batch), options) for batch in batches]
     made = [commit for commit in done if not commit.no_op] or done[-1:]

@@ -35,6 +35,7 @@ from tablefmt.operations.merge_matches import Match, find_matches, first_clauses
 from tablefmt.operations.prepared_merge import NONE, PreparedMerge, prepare_merge
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
+from tablefmt.session.input_rows import source_reader
 from tablefmt.session.measurements import REWRITE, SCAN
 from tablefmt.session.merge_analysis import NAME, MergeAnalysis, check_may_change, merge_fingerprint
 from tablefmt.session.merge_pairs import DELETED, KEPT, NO_SOURCE, UPDATED, Pairs, key_hashes
@@ -408,14 +409,12 @@ def stage_merge(
 
 
 def explain_merge(
-    txn: TransactionSnapshot,
-    source: pa.RecordBatchReader,
-    statement: MergeStatement,
-    memory_limit: int = MEMORY_BYTES,
+    txn: TransactionSnapshot, source: Any, statement: MergeStatement, memory_limit: int
 ) -> str:
-    """Return a text about the files that a MERGE opens. Arguments and errors as in
+    """Return a text about the files that a MERGE opens. Arguments as in `merge`, errors as in
     `stage_merge`."""
-    with prepare_merge(txn, source, statement, memory_limit) as merge:
+    rows = source_reader(source, txn.target.schema)
+    with prepare_merge(txn, rows, statement, memory_limit) as merge:
         return explanation(txn, merge.read_condition, merge.source.rows.num_rows)
 
 

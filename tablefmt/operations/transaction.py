@@ -37,7 +37,7 @@ from tablefmt.operations.restore import restore_statement
 from tablefmt.operations.update import update_statement
 from tablefmt.session.commit_options import CommitKeywords, CommitOptions, commit_options
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.input_rows import source_reader, with_reads
+from tablefmt.session.input_rows import with_reads
 from tablefmt.session.rebase_reasons import CommitReport, commit_report
 from tablefmt.session.staging import OpenTransaction, commit_staged
 from tablefmt.session.statement import Content, Stage, Statement
@@ -202,9 +202,7 @@ class Transaction:
 
         def explained(statement: MergeStatement) -> str:
             self._check_open()
-            txn = self._work.txn
-            rows = source_reader(source, txn.target.schema)
-            return explain_merge(txn, rows, statement, memory_limit)
+            return explain_merge(self._work.txn, source, statement, memory_limit)
 
         return begin_merge(source, on, source_alias, target_alias, merge_schema, staged, explained)
 
