@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from multiprocessing import current_process
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,9 @@ from tablefmt.expressions.sql_to_duckdb import Translated
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Schema, Type
 from tablefmt.store.local_folders import PrivateFolder
+
+if TYPE_CHECKING:
+    import duckdb
 
 MEMORY_BYTES = 512 << 20
 """Default memory limit of an engine; beyond it, DuckDB uses temporary files."""
@@ -56,7 +59,7 @@ class Engine:
         # A forked process lacks the threads of an inherited engine.
         self.process = current_process().pid
         root = _opened(max(memory_limit, _MEMORY_LEAST) >> 20, self.process)
-        self._connection = root.cursor()
+        self._connection: duckdb.DuckDBPyConnection | None = root.cursor()
         _engines.add(self)
 
     def close(self) -> None:
@@ -94,10 +97,12 @@ class Engine:
 
     def query(self, text: str, **tables: pa.Table) -> pa.Table:
         """Return the rows of a query over Arrow tables. Raises as `evaluate`."""
+        connection = self._connection
+        assert connection is not None, "the engine is closed"
         try:
             for name, table in tables.items():
-                self._connection.register(name, without_zones(table))
-            rows: pa.Table = self._connection.sql(text).to_arrow_table()
+                connection.register(name, without_zones(table))
+            rows: pa.Table = connection.sql(text).to_arrow_table()
         except self._error as error:
             if isinstance(error, _duckdb().FatalException | _duckdb().InternalException):
                 # The whole instance is now unusable. The next statement opens another.
@@ -106,7 +111,7 @@ class Engine:
         finally:
             for name in tables:
                 with contextlib.suppress(_duckdb().FatalException):
-                    self._connection.unregister(name)
+                    connection.unregister(name)
         return rows
 
 
@@ -158,11 +163,11 @@ _CLOSED = (
 
 
 @lru_cache(maxsize=4)
-def _opened(memory_mb: int, process: int | None) -> Any:
+def _opened(memory_mb: int, process: int | None) -> duckdb.DuckDBPyConnection:
     # Two instances must not share a folder, because their files have the same names. Other users
     # could read DuckDB's default folder.
     folder = PrivateFolder("tablefmt-sql-")
-    opened = _duckdb().connect(
+    opened: duckdb.DuckDBPyConnection = _duckdb().connect(
         ":memory:",
         config={
             "memory_limit": f"{memory_mb}MiB",
@@ -179,7 +184,7 @@ def _opened(memory_mb: int, process: int | None) -> Any:
     return opened
 
 
-def _close(opened: Any, process: int | None, folder: PrivateFolder) -> None:
+def _close(opened: duckdb.DuckDBPyConnection, process: int | None, folder: PrivateFolder) -> None:
     if current_process().pid != process:
         return
     # A module or a thread that still holds an engine would keep it until the DuckDB library is

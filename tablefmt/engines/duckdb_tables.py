@@ -94,12 +94,13 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _over(connection: Any, query: str, tablefmt_deleted: pa.Table) -> duckdb.DuckDBPyRelation:
+def _over(
+    connection: duckdb.DuckDBPyConnection, query: str, tablefmt_deleted: pa.Table
+) -> duckdb.DuckDBPyRelation:
     # DuckDB finds the deleted rows by the name of the argument, and keeps them alive.
     if tablefmt_deleted.num_rows:
         query = f"WITH {_BITS} AS MATERIALIZED ({_as_bits('tablefmt_deleted')}) {query}"
-    found: duckdb.DuckDBPyRelation = connection.sql(query)
-    return found
+    return connection.sql(query)
 
 
 def _as_bits(table: str) -> str:
@@ -162,7 +163,7 @@ def _check_view(name: Any) -> None:
         raise InvalidArgumentError(f"view name {name!r:.100}: expected non-empty Unicode text")
 
 
-def _keep(connection: Any, deleted: pa.Table, name: str) -> None:
+def _keep(connection: duckdb.DuckDBPyConnection, deleted: pa.Table, name: str) -> None:
     arriving = f"{name}:arriving"
     connection.register(arriving, deleted)
     try:
@@ -172,7 +173,7 @@ def _keep(connection: Any, deleted: pa.Table, name: str) -> None:
 
 
 def _query(
-    connection: Any, scan: Scan, where: Condition, deleted_name: str
+    connection: duckdb.DuckDBPyConnection, scan: Scan, where: Condition, deleted_name: str
 ) -> tuple[LiveRows, str]:
     """Return the live rows of a scan, and the complete query over them."""
     if not scan.columns:
@@ -214,7 +215,9 @@ def _query(
     return live, f"SELECT {named} FROM {rows}{condition}"
 
 
-def _reached(connection: Any, store: Store) -> tuple[Callable[[str, int], str], KeepEnd | None]:
+def _reached(
+    connection: duckdb.DuckDBPyConnection, store: Store
+) -> tuple[Callable[[str, int], str], KeepEnd | None]:
     """Return the addresses of a table's files for DuckDB, and a receiver of fetched footer
     bytes.
     """

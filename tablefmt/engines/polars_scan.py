@@ -35,7 +35,7 @@ from tablefmt.session.table_scan import ReadableTable, Scan, explain_given_up_ve
 from tablefmt.store.location import Uri
 
 
-def polars_type(kind: pa.DataType) -> Any:
+def polars_type(kind: pa.DataType) -> polars.DataType:
     """Return the polars type of an Arrow type."""
     frame = polars.from_arrow(pa.table({"c": pa.nulls(0, kind)}))
     assert isinstance(frame, polars.DataFrame)
