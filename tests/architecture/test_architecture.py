@@ -328,9 +328,25 @@ def code_lines(name: str) -> int:
     return len(code)
 
 
+FACADES = {"tablefmt.table", "tablefmt.spark.entry.spark_table"}
+"""Modules whose methods only call others. They may be longer, because users hold one object."""
+
+
+def statement_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of the body without the docstring."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    return (function.end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
 def test_modules_and_functions_are_short() -> None:
-    """450 lines of code a module, 70 lines a function."""
-    long = [name for name in MODULES if code_lines(name) > 450]
+    """450 lines of code a module, 70 lines a function. A facade: 20 lines a function's body."""
+    long = [name for name in MODULES.keys() - FACADES if code_lines(name) > 450]
+    long += [
+        f"{name}.{f.name}"
+        for name in sorted(FACADES)
+        for f in functions(trees()[name])
+        if statement_lines(f) > 20
+    ]
     for name, tree in trees().items():
         long += [
             f"{name}.{f.name}"
