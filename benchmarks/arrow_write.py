@@ -15,7 +15,6 @@ import argparse
 import json
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +26,7 @@ import pyarrow.parquet as pq
 
 import tablefmt
 from benchmarks.arrow_dml import lineitem
-from benchmarks.harness import CACHE, in_own_process, ratio, run_alternating, save, summary
+from benchmarks.harness import CACHE, in_own_process, peak_mb, ratio, run_alternating, save, summary
 from tablefmt.data.parquet_writer import DICTIONARY_BYTES, GROUP_ROWS
 
 BATCH_ROWS = 65_536
@@ -111,25 +110,9 @@ def peak(kind: str, path: Path) -> dict[str, float]:
     batches = file.iter_batches(BATCH_ROWS, use_threads=False)
     stream = pa.RecordBatchReader.from_batches(shape, batches)
     source = pa.Table.from_batches(batches) if kind == "table" else stream
-    start, most, ended = _resident(), 0.0, threading.Event()
-
-    def watch() -> None:
-        nonlocal most
-        while not ended.wait(0.005):
-            most = max(most, _resident() - start)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    table.append(source)
-    ended.set()
-    watcher.join()
+    most = peak_mb(lambda: table.append(source))
     shutil.rmtree(folder)
     return {"peak_mb": most}
-
-
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 1e6
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ import argparse
 import json
 import shutil
 import tempfile
-import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 import tablefmt
-from benchmarks.harness import CACHE, in_own_process, ratio, run_alternating, save, summary
+from benchmarks.harness import CACHE, in_own_process, peak_mb, ratio, run_alternating, save, summary
 
 WHO = ("tablefmt", "deltalake", "deltalake, level 1")
 TARGET = 128 << 20
@@ -116,25 +115,7 @@ def compared(
 
 def peak(who: str, root: Path) -> dict[str, float]:
     """Return the MB of memory above the start while all files are compacted."""
-    most, ended = 0.0, threading.Event()
-    start = _resident()
-
-    def watch() -> None:
-        nonlocal most
-        while not ended.wait(0.005):
-            most = max(most, _resident() - start)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    compact(root, who)
-    ended.set()
-    watcher.join()
-    return {"peak_mb": most}
-
-
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 1e6
+    return {"peak_mb": peak_mb(lambda: compact(root, who))}
 
 
 def main() -> None:

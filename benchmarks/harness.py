@@ -11,8 +11,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,55 @@ def in_own_process(
     told = {**os.environ, **(environment or {})}
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=told)
     return json.loads(run.stdout.splitlines()[-1])
+
+
+def formats_in_turn(
+    module: str, formats: Sequence[str], rounds: int, *arguments: object
+) -> tuple[dict[str, list[dict[str, list[float]]]], dict[str, dict[str, list[float]]]]:
+    """Run a process per format and round, alternating.
+
+    Args:
+        module: as in `in_own_process`; it returns the figures of each case.
+        formats: the kinds.
+        rounds: number of rounds.
+        arguments: of the program.
+
+    Returns:
+        By format, the result of each round; and the figures of all rounds by case.
+    """
+    found: dict[str, list[dict[str, list[float]]]] = {kind: [] for kind in formats}
+    for _ in range(rounds):
+        for kind in formats:
+            one = in_own_process(module, kind, *arguments)
+            found[kind].append(one)
+            print(kind, {case: f"{min(values):.3f}" for case, values in one.items()}, flush=True)
+    joined = {
+        kind: {case: [each for one in all_ for each in one[case]] for case in all_[0]}
+        for kind, all_ in found.items()
+    }
+    return found, joined
+
+
+def peak_mb(work: Callable[[], object]) -> float:
+    """Return the MB of memory above the start while the work runs."""
+    start, most, ended = _resident_mb(), 0.0, threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not ended.wait(0.005):
+            most = max(most, _resident_mb() - start)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    work()
+    ended.set()
+    watcher.join()
+    return most
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 1e6
 
 
 def tpch_rows(folder: Path, scale: str, *arguments: str) -> Path:

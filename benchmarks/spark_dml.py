@@ -31,7 +31,7 @@ from typing import Any
 
 import tablefmt
 import tablefmt.spark
-from benchmarks.harness import in_own_process, save, summary
+from benchmarks.harness import formats_in_turn, save, summary
 from benchmarks.spark_peers import settings
 
 FORMATS = ("tablefmt", "iceberg", "delta")
@@ -210,17 +210,8 @@ def one(kind: str, jars: Path, count: int, times: int) -> dict[str, Any]:
 def in_turn(given: argparse.Namespace) -> None:
     """Run a process per format, alternating for several rounds; save the results."""
     kinds = [k for k in FORMATS if not given.formats or k in given.formats.split(",")]
-    rounds: dict[str, list[dict[str, list[float]]]] = {kind: [] for kind in kinds}
     arguments = ("--jars", given.jars, "--rows", given.rows, "--times", given.times)
-    for _ in range(given.rounds):
-        for kind in kinds:
-            found = in_own_process("spark_dml", kind, *arguments)
-            rounds[kind].append(found)
-            print(kind, {k: f"{min(v):.3f}" for k, v in found.items()}, flush=True)
-    joined = {
-        kind: {what: [s for r in found for s in r[what]] for what in found[0]}
-        for kind, found in rounds.items()
-    }
+    _, joined = formats_in_turn("spark_dml", kinds, given.rounds, *arguments)
     ours, theirs = joined.get("tablefmt"), joined.get("iceberg")
     ahead = {}
     if ours and theirs:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import tablefmt.spark
-from benchmarks.harness import in_own_process, save, summary
+from benchmarks.harness import formats_in_turn, save, summary
 from benchmarks.spark_appends import block, shape
 from benchmarks.spark_scan_write import source
 
@@ -160,17 +160,8 @@ def one(kind: str, jars: Path, rows: int, appends: int) -> dict[str, list[float]
 def in_turn(given: argparse.Namespace) -> None:
     """Run a process per format, alternating for several rounds; save the results."""
     kinds = [k for k in FORMATS if not given.formats or k in given.formats.split(",")]
-    rounds: dict[str, list[dict[str, list[float]]]] = {kind: [] for kind in kinds}
     arguments = ("--jars", given.jars, "--rows", given.rows, "--appends", given.appends)
-    for _ in range(given.rounds):
-        for kind in kinds:
-            found = in_own_process("spark_peers", kind, *arguments)
-            rounds[kind].append(found)
-            print(kind, {k: f"{min(v):.3f}" for k, v in found.items()}, flush=True)
-    joined = {
-        kind: {what: [s for r in found for s in r[what]] for what in found[0]}
-        for kind, found in rounds.items()
-    }
+    rounds, joined = formats_in_turn("spark_peers", kinds, given.rounds, *arguments)
     plain = joined.get("parquet", {})
     payload = {
         "rows": given.rows,
