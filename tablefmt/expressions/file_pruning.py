@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tablefmt.expressions.predicate import (
+    COMPARE,
     And,
     Comparison,
     Constant,
@@ -35,16 +36,6 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.schema import Field, is_float
 
 Mask = npt.NDArray[np.bool_]
-
-_COMPARE = {
-    "=": pc.equal,
-    "<=>": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
 
 
 def may_match(predicate: Predicate, files: pa.Table, partition_ids: frozenset[int]) -> Mask:
@@ -246,7 +237,7 @@ def _beyond(side: Any, op: str, value: pa.Scalar, field: Field, everything: Mask
     """Return a mask of the files whose bound `side` compares so, or is unknown."""
     if side is None:
         return everything
-    return _truth(_COMPARE[op](_wide(side, field), value), unknown=True)
+    return _truth(COMPARE[op](_wide(side, field), value), unknown=True)
 
 
 def _may_compare(field: Field, op: str, value: Any, facts: _Facts, everything: Mask) -> Mask:
@@ -392,5 +383,5 @@ def _exact_compare(field: Field, op: str, value: Any, column: Any, valid: Mask, 
         by_operator = {"=": nan, "<=>": nan, ">=": nan, ">": np.zeros_like(nan)}
         by_operator |= {"<": valid & ~nan, "!=": valid & ~nan, "<=": valid}
         return by_operator[op]
-    result = _truth(_COMPARE[op](_wide(column, field), _scalar(value, field)))
+    result = _truth(COMPARE[op](_wide(column, field), _scalar(value, field)))
     return result | nan if op in (">", ">=") else result

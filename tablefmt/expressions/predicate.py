@@ -253,7 +253,7 @@ def to_scan_expression(predicate: Predicate, schema: Schema) -> pc.Expression:
     return _expression(_without_nan_conditions(normalise(predicate)), schema)
 
 
-_KERNELS: dict[str, Callable[[Any, Any], pa.BooleanArray]] = {
+COMPARE: dict[str, Callable[[Any, Any], pa.BooleanArray]] = {
     "=": pc.equal,
     "<=>": pc.equal,
     "!=": pc.not_equal,
@@ -262,6 +262,7 @@ _KERNELS: dict[str, Callable[[Any, Any], pa.BooleanArray]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
+"""Arrow's function for each operator. Callers decide NULL <=> NULL."""
 
 
 def to_comparisons(
@@ -282,7 +283,7 @@ def to_comparisons(
         if is_float(field.type) or str(field.type) == "boolean":
             return None
         value = pa.scalar(leaf.value, arrow_type(field.type))
-        compared.append((field.name, _KERNELS[leaf.op], value))
+        compared.append((field.name, COMPARE[leaf.op], value))
 
     def test(rows: pa.RecordBatch) -> pa.BooleanArray:
         found = [kernel(rows.column(name), value) for name, kernel, value in compared]

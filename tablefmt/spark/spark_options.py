@@ -408,13 +408,8 @@ _COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)(?![^()]*\))")
 _QUOTED_CALL = re.compile(r"`(\w+\(.*\))`", re.DOTALL)
 
 
-def quoted_call(name: str) -> str:
-    """Return a transform such as `days(ts)` as one word, as Spark takes the name of a column."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def call_in(name: str) -> str | None:
-    """Return the transform in a word of `quoted_call`; None if it is another name."""
+    """Return the transform in a word in backticks; None if it is another name."""
     match = _QUOTED_CALL.fullmatch(name)
     return None if match is None else match[1].replace("``", "`")
 

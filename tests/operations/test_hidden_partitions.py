@@ -23,9 +23,10 @@ from tablefmt.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
+from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.partition_transforms import PartitionTransform
 from tablefmt.operations.create import create
-from tablefmt.spark.spark_options import pop_partition_by, quoted_call
+from tablefmt.spark.spark_options import pop_partition_by
 from tablefmt.store.store_wrappers import CountingStore
 from tests.oracle import assert_agrees
 from tests.tables import memory
@@ -458,5 +459,5 @@ def test_text_has_the_order_of_its_bytes(tmp_path: Path) -> None:
 def test_names_in_an_option(option: str, names: list[str]) -> None:
     assert pop_partition_by({"partitionBy": option}) == names
     assert pop_partition_by({"__partition_columns": json.dumps(names)}) == names
-    quoted = [quoted_call(name) if "(" in name else name for name in names]
+    quoted = [quote_name(name) if "(" in name else name for name in names]
     assert pop_partition_by({"__partition_columns": json.dumps(quoted)}) == names

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tablefmt.errors import UnsupportedFeatureError
+from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.table_statements import read_statement
 from tablefmt.model.name_matching import folded
 from tablefmt.spark.columns.row_conditions import session_zone
@@ -33,7 +34,6 @@ from tablefmt.spark.spark_options import (
     PARTITION_COLUMNS,
     TIMES,
     option_key,
-    quoted_call,
 )
 
 _FORMAT_SET = "_tablefmt_format_set"
@@ -144,7 +144,7 @@ def _to_path(original: Any) -> Any:
             partitionBy = None
             self.partitionBy().option(PARTITION_COLUMNS, json.dumps(names))
         elif names:
-            partitionBy = [quoted_call(name) for name in names]
+            partitionBy = [quote_name(name) for name in names]
         return original(self, path, format, mode, partitionBy, **named)
 
     return save
