@@ -273,7 +273,7 @@ def schema_footer(schema: pa.Schema) -> bytes:
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema, **writer_settings(None, "zstd", True, [])):
         pass
-    body = sink.getvalue().to_pybytes()
+    body: bytes = sink.getvalue().to_pybytes()
     return body[-8 - int.from_bytes(body[-8:-4], "little") : -8]
 
 
