@@ -115,7 +115,7 @@ def test_what_is_lacking_means_the_other_backend_the_same_answers_and_one_warnin
     assert "spark.tablefmt.backend is native" in found["native"]
 
 
-def test_the_check_at_register_finds_every_name_that_is_gone(spark: Any) -> None:
+def test_the_check_at_register_finds_every_missing_name(spark: Any) -> None:
     """Each class and each member of the table."""
     check = java_classes.new_instance(spark, "SparkInternals")
     lines = [f"{each.name}IsGone" for each in INTERNALS]
