@@ -134,7 +134,7 @@ class StoredRows:
 
     store: Store
     files: pa.Table
-    """As for `read_files`."""
+    """Live files, with the columns that `read_files` needs."""
     schema: Schema
     """Has no nested column."""
     never: frozenset[str]

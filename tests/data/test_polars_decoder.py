@@ -298,13 +298,9 @@ def test_arrow_decodes_pages_where_polars_finds_other_rows(
     table = tablefmt.create(tmp_path / "t", rows_of(chance).schema)
     table.append(rows_of(chance))
     real = polars_decoder._expression
-
-    def narrower(*given: Any) -> polars.Expr:
-        found = real(*given)
-        assert found is not None
-        return found & (polars.col("small") < 0)
-
-    monkeypatch.setattr(polars_decoder, "_expression", narrower)
+    monkeypatch.setattr(
+        polars_decoder, "_expression", lambda *given: real(*given) & (polars.col("small") < 0)
+    )
     assert same_rows(table, "day = DATE '1970-02-02'") > 0
     assert pages == [0]
 
