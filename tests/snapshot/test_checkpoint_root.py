@@ -126,7 +126,7 @@ def test_a_segment_without_a_live_file_is_refused() -> None:
     table.append(rows(2))
     table.delete("id = 2")
     table.checkpoint()
-    bodies = objects(table.context.store)
+    bodies = contents_of(table.context.store)
     key = max(key for key in bodies if key.startswith("_log/checkpoints/0"))
     document = json.loads(bodies[key])
     (segment,) = document["segments"]
