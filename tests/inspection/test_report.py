@@ -10,7 +10,9 @@ import zlib
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -243,6 +245,7 @@ def test_a_browser_shows_it(table: tablefmt.Table, tmp_path: Path) -> None:
                 [
                     *base,
                     f"--blink-settings=preferredColorScheme={option}",
+                    "--hide-scrollbars",
                     f"--window-size={width},1200",
                     f"--screenshot={picture}",
                     url,
@@ -252,16 +255,56 @@ def test_a_browser_shows_it(table: tablefmt.Table, tmp_path: Path) -> None:
                 check=True,
             )
             assert picture.stat().st_size > 20_000
-            shades = first_pixel(picture.read_bytes())
-            assert max(shades) < 64 if scheme == "dark" else min(shades) > 191, shades
+            lines = pixels(picture.read_bytes())
+            page = lines[0, 0]
+            assert page.max() < 64 if scheme == "dark" else page.min() > 191, page
+            # Nothing is wider than the page: the margin at its right is empty.
+            assert (lines[:, -MARGIN:] == page).all()
+            # The charts have their colours, and text stands out.
+            shades = {tuple(each) for each in lines.reshape(-1, 3).tolist()}
+            contrast = np.abs(lines.astype(int) - page.astype(int)).sum(axis=2)
+            assert len(shades) > 30
+            assert contrast.max() > 450
 
 
-def first_pixel(picture: bytes) -> bytes:
-    """Return red, green and blue of the first pixel of a PNG. No filter changes it."""
-    at, data = 8, b""
+MARGIN = 8
+"""Columns of pixels at the right of the page that hold nothing."""
+
+
+def pixels(picture: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return the lines of a PNG, each pixel as red, green and blue."""
+    at, data, width, channels = 8, b"", 0, 3
     while at < len(picture):
         (length,) = struct.unpack(">I", picture[at : at + 4])
-        if picture[at + 4 : at + 8] == b"IDAT":
-            data += picture[at + 8 : at + 8 + length]
+        body = picture[at + 8 : at + 8 + length]
+        if picture[at + 4 : at + 8] == b"IHDR":
+            width, channels = struct.unpack(">I", body[:4])[0], {2: 3, 6: 4}[body[9]]
+        elif picture[at + 4 : at + 8] == b"IDAT":
+            data += body
         at += length + 12
-    return zlib.decompress(data)[1:4]
+    stride = width * channels
+    raw = np.frombuffer(zlib.decompress(data), np.uint8).reshape(-1, stride + 1)
+    lines = np.zeros((len(raw) + 1, stride), np.uint8)
+    for number, line in enumerate(raw):
+        lines[number + 1] = unfiltered(int(line[0]), line[1:], lines[number], channels)
+    return lines[1:].reshape(len(raw), width, channels)[:, :, :3]
+
+
+def unfiltered(
+    kind: int, line: np.ndarray[Any, Any], above: np.ndarray[Any, Any], step: int
+) -> list[int]:
+    """Return a line of a PNG without its filter."""
+    found: list[int] = []
+    over = above.tolist()
+    for at, value in enumerate(line.tolist()):
+        left = found[at - step] if at >= step else 0
+        corner = over[at - step] if at >= step else 0
+        up = over[at]
+        if kind == 4:
+            guess = left + up - corner
+            nearest = (abs(guess - left), abs(guess - up), abs(guess - corner))
+            guessed = (left, up, corner)[nearest.index(min(nearest))]
+        else:
+            guessed = (0, left, up, (left + up) // 2)[kind]
+        found.append((value + guessed) & 255)
+    return found
