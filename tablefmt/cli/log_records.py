@@ -5,7 +5,7 @@ Entries are read one by one, each checked against the entry before it, as far as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -105,7 +105,8 @@ def _added_together(window: Sequence[Read]) -> dict[int, list[Json]]:
         with suppress(CorruptTableError):
             table = added_table(AddedFiles(columns), metadata)
             table = table.append_column("id", pa.array(ids, pa.int64()))
-            records = iter(file_records(table, metadata, bounds=True))
+            stored = {**columns, "id": ids}
+            records = iter(file_records(table, metadata, bounds=True, stored=stored))
             for at, one in zip(places, added, strict=True):
                 found[at] = list(islice(records, len(one)))
     return found
@@ -270,7 +271,13 @@ def added_files(store: Store, entry: Entry, metadata: Metadata) -> list[Json]:
     return file_records(columns.append_column("id", ids), metadata, bounds=True)
 
 
-def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -> list[Json]:
+def file_records(
+    files: pa.Table,
+    metadata: Metadata,
+    *,
+    bounds: bool = False,
+    stored: Mapping[str, list[Any]] | None = None,
+) -> list[Json]:
     """Return files as records: id, path, size, rows, and partition by name.
 
     Records have the number of deleted rows if the files come from a known version.
@@ -279,12 +286,21 @@ def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -
         files: of a version, or of an entry.
         metadata: in force there. If it has several partitionings, records have `partitioned_by`.
         bounds: add the column bounds.
+        stored: columns of `files` as an entry has them. Integers and texts are the same in JSON.
     """
+    known = {} if stored is None else stored
+
+    def column(name: str) -> list[Any]:
+        kind = files.schema.field(name).type
+        if name in known and (pa.types.is_integer(kind) or pa.types.is_string(kind)):
+            return known[name]
+        return plain_column(files[name])
+
     names = {field.id: field.name for field in metadata.schema.with_hidden}
     rows = [
         {"id": i, "path": p, "size": s, "rows": r, "partition": {}}
         for i, p, s, r in zip(
-            *(files[name].to_pylist() for name in ("id", "path", "size", "rows")), strict=True
+            *(column(name) for name in ("id", "path", "size", "rows")), strict=True
         )
     ]
     if "deleted" in files.column_names:
@@ -294,7 +310,7 @@ def file_records(files: pa.Table, metadata: Metadata, *, bounds: bool = False) -
     for name in files.column_names:
         group, dot, field_id = name.replace(OWN, "partition.").partition(".")
         if dot and int(field_id) in names and (bounds or group == "partition"):
-            groups.setdefault(group, {})[int(field_id)] = plain_column(files[name])
+            groups.setdefault(group, {})[int(field_id)] = column(name)
     numbers = numbers_of(with_partitioning(files, metadata.partitioning)).tolist()
     for group, columns in groups.items():
         titles = [names[field] for field in columns]
