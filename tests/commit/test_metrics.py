@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tablefmt
+from tablefmt.commit.transaction_plan import _horizon
+from tablefmt.model.log_entry import LogRetentionHorizon, RetentionHorizon
 from tests.tables import memory, rows
 
 
@@ -13,6 +15,17 @@ def counted(commit: tablefmt.Commit) -> dict[str, int]:
         for name, value in commit.metrics.items()
         if not name.endswith(("Ms", "Requests", "Waits"))
     }
+
+
+def test_a_horizon_that_a_concurrent_commit_passed() -> None:
+    """RET-5, RET-9: nothing more is given up, but entries of the log still may be."""
+    log = LogRetentionHorizon(3, "0" * 64, ())
+    assert _horizon(None, 5) is None
+    assert _horizon(RetentionHorizon(7), 5) == RetentionHorizon(7)
+    assert _horizon(RetentionHorizon(7, log), 5) == RetentionHorizon(7, log)
+    for given in (4, 5):
+        assert _horizon(RetentionHorizon(given), 5) is None
+        assert _horizon(RetentionHorizon(given, log), 5) == RetentionHorizon(5, log)
 
 
 def test_metrics_of_every_kind() -> None:
@@ -26,7 +39,15 @@ def test_metrics_of_every_kind() -> None:
         "numAddedFiles": 1,
         "numRemovedFiles": 0,
     }
-    table.delete("id = 2")
+    deleted = counted(table.delete("id = 2"))
+    files = {name: n for name, n in deleted.items() if "Files" in name or "Bytes" in name}
+    assert files == {
+        "numAddedFiles": 0,
+        "numAddedBytes": 0,
+        "numRemovedFiles": 0,
+        "numRemovedBytes": 0,
+    }
+    assert (deleted["numOutputRows"], deleted["numDeletedRows"]) == (0, 1)
     table.append(rows(4))
     gone = sum(table.scan().files()["size"].to_pylist())
     replaced = counted(table.overwrite(rows(5, 6)))

@@ -133,6 +133,25 @@ def test_a_decimal_beyond_the_columns_type_has_no_bounds(value: str, known: bool
         assert ("lower" in found, "upper" in found, found["nulls"]) == (known, known, 0)
 
 
+def test_nulls_are_counted_behind_a_row_group_without_bounds() -> None:
+    """PRN-12: the first group's bounds do not fit the column's type."""
+    array = pa.array([D("10.00"), None, D("1.00")], pa.decimal128(9, 2))
+    assert bounds(array, Decimal(3, 2), row_group_size=1) == {"nulls": 1}
+    assert bounds(array, Decimal(3, 2), row_group_size=2) == {"nulls": 1}
+    array = pa.array([None, D("1.00"), None], pa.decimal128(9, 2))
+    found = bounds(array, Decimal(3, 2), row_group_size=1)
+    assert found == {"lower": "1.00", "upper": "1.00", "nulls": 2}
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_only_zero_has_another_sign(kind: str) -> None:
+    """PRN-13: numbers beside zero are bounds as they are."""
+    of = {"float": pa.float32(), "double": pa.float64()}[kind]
+    for low, high in ((-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (-2.0, -1.0)):
+        found = bounds(pa.array([low, high], of), Primitive(kind))
+        assert found == {"lower": low, "upper": high, "nulls": 0}
+
+
 @pytest.mark.parametrize("as_integer", [True, False])
 @pytest.mark.parametrize(("precision", "scale"), [(9, 2), (18, 4), (38, 18)])
 def test_decimals_of_every_physical_type_are_exact(
@@ -170,6 +189,8 @@ def test_a_wider_type_has_the_bounds_of_older_files() -> None:
 def test_times_of_day_are_no_bounds_of_timestamps(kind: str) -> None:
     """PRN-12: they have the same unit and the same physical type."""
     assert bounds(pa.array([1, 2], pa.time64("us")), Primitive(kind)) == {"nulls": 0}
+    several = pa.array([1, None, 2, None], pa.time64("us"))
+    assert bounds(several, Primitive(kind), row_group_size=1) == {"nulls": 2}
 
 
 def test_int96_has_no_bounds() -> None:

@@ -233,6 +233,10 @@ FILES = pa.table(
         (Like(TEXT, "b"), "100110"),
         (Not(Like(TEXT, "ab%")), "110110"),
         (Not(Like(TEXT, "b")), "111010"),
+        # A value may begin with "ab" and not match.
+        (Not(Like(TEXT, "ab%?")), "111110"),
+        (Not(Like(TEXT, "ab%_")), "111110"),
+        (Not(Like(TEXT, "ab%%")), "110110"),
     ],
     ids=repr,
 )

@@ -531,6 +531,29 @@ def test_a_segment_of_a_wider_type_is_checked_in_its_type() -> None:
         assert found.tolist() == [True, matches]
 
 
+def test_summaries_that_fit_no_table_are_checked_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PRN-4: and those of other types as before."""
+    whole, wide = part(), Field(id=1, name="n", physical="n", type=Decimal(20, 0))
+    (predicate,), _ = parse_conjuncts("n = 5", Schema(tuple(LIMITS.fields.values()), 5), "UTC")
+    files = [stored(whole)[0], stored(whole)[0].retyped(wide), stored(whole)[0]]
+    single = [file.may_match(predicate, frozenset()) for file in files]
+    assert single[0]
+    summaries = StoredColumns._summaries
+    calls: list[int] = []
+
+    def first_fails(some: Any, ids: Any) -> pa.Table:
+        calls.append(len(some))
+        if len(calls) == 1:
+            raise pa.ArrowInvalid("too long")
+        return summaries(some, ids)
+
+    monkeypatch.setattr(StoredColumns, "_summaries", staticmethod(first_fails))
+    found = StoredColumns.each_may_match(files, predicate, frozenset())  # type: ignore[arg-type]
+    assert (found.tolist(), calls) == (single, [2, 1])
+
+
 def test_a_damaged_summary_among_sound_ones_is_named() -> None:
     """CKP-6: the error names the segment, though all are checked at once."""
     (predicate,), _ = parse_conjuncts("n = 5", Schema(tuple(LIMITS.fields.values()), 5), "UTC")
