@@ -62,6 +62,11 @@ class RemovalOverlap:
     def __bool__(self) -> bool:
         return bool(self.files or self.rows)
 
+    @property
+    def what(self) -> str:
+        """Return the word for its items in messages."""
+        return "rows" if self.rows else "files"
+
     def evidence(self) -> Evidence:
         """Return the rows if they are known, else the files."""
         if not self.rows:

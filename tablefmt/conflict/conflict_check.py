@@ -283,18 +283,14 @@ def _removed(concurrent: ConcurrentCommit, pending: PendingCommit, cell: str) ->
     for read in pending.reads:
         taken = overlap_with_read(concurrent, read, by_row)
         if taken:
-            reason = f"the winning commit removed {_what(taken.rows)} that this operation read"
+            reason = f"the winning commit removed {taken.what} that this operation read"
             error = ConcurrentDeleteReadException
             return conflict(concurrent, error, "CFL-10", reason, cell, taken.evidence())
     taken = overlap_with_removals(concurrent, pending, by_row)
     if not taken:
         return None
-    reason = f"the winning commit removed {_what(taken.rows)} that this operation removes"
+    reason = f"the winning commit removed {taken.what} that this operation removes"
     return _both_remove(concurrent, "CFL-11", reason, cell, taken.evidence())
-
-
-def _what(rows: object) -> str:
-    return "rows" if rows else "files"
 
 
 def misfit_of(written: Metadata, now: Metadata) -> str | None:

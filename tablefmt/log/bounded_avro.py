@@ -16,6 +16,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from tablefmt.log.thrift_writing import signed
+
 UNPACKED_FREE = 4 << 20
 """Bytes that the blocks of any file may take together."""
 
@@ -225,13 +227,8 @@ def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def long_bytes(value: int) -> bytes:
-    """Return the bytes of a number."""
-    number, encoded = (value << 1) ^ (value >> 63), bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    """Return the bytes of a number. Thrift has the same ones."""
+    return signed(value)
 
 
 def sized(value: bytes) -> bytes:

@@ -55,10 +55,10 @@ class SimulatedKill(BaseException):
     """Ends a writer in tests like SIGKILL does: no handler of the writer may remove files."""
 
 
-def shared_key_among(added: object, transaction: str) -> str | None:
+def shared_key_among(added: AddedFiles | None, transaction: str) -> str | None:
     """Return the transaction's own file in the folder of another one, among the files that it
     adds."""
-    paths = added.columns["path"] if isinstance(added, AddedFiles) else ()
+    paths = () if added is None else added.columns["path"]
     return next((path for path in paths if shared_folder_transaction(path) == transaction), None)
 
 
