@@ -18,7 +18,7 @@ def counted(commit: tablefmt.Commit) -> dict[str, int]:
 
 
 def test_a_horizon_that_a_concurrent_commit_passed() -> None:
-    """RET-5, RET-9: nothing more is given up, but entries of the log still may be."""
+    """RET-5, RET-9: no further version is given up, but entries of the log may be."""
     log = LogRetentionHorizon(3, "0" * 64, ())
     assert _horizon(None, 5) is None
     assert _horizon(RetentionHorizon(7), 5) == RetentionHorizon(7)
