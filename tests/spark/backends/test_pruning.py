@@ -262,3 +262,55 @@ def test_spark_knows_how_large_a_table_is(
             assert kind in joined._jdf.queryExecution().executedPlan().toString()
     finally:
         spark.conf.unset(key)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_spark_knows_how_large_some_columns_are(
+    spark: Any, uri: str, way: Callable[[Any, str], Any]
+) -> None:
+    """A side of a join counts as the columns that it reads, as it does for plain Parquet."""
+    from pyspark.sql import functions
+
+    columns = [
+        functions.col("id"),
+        *(functions.lit(n).cast("long").alias(f"c{n}") for n in range(9)),
+    ]
+    tablefmt.spark.write(spark.range(1000).select(*columns).coalesce(1), uri)
+    (file,) = data_files(uri)
+    key = "spark.sql.autoBroadcastJoinThreshold"
+    many = spark.range(1_000_000).selectExpr("id as n")
+    sizes = []
+    try:
+        for frame in (spark.read.parquet(str(file)), way(spark, uri)):
+            few = frame.where("c1 = 1").select("id")
+            sizes.append(few._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+            spark.conf.set(key, int(str(sizes[0])) + 1)
+            plan = many.join(few, functions.expr("id = n"))._jdf.queryExecution().sparkPlan()
+            assert "BroadcastHashJoin" in plan.toString()
+    finally:
+        spark.conf.unset(key)
+    assert abs(int(str(sizes[0])) - int(str(sizes[1]))) <= 1
+    assert int(str(sizes[0])) < Path(file).stat().st_size // 4
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_equal_sides_of_joins_are_read_once(
+    spark: Any, uri: str, way: Callable[[Any, str], Any]
+) -> None:
+    """Conditions in another order prune the same files, so Spark reuses the exchange."""
+    tablefmt.spark.write(spark.range(100).selectExpr("id", "id % 7 as k").coalesce(1), uri)
+    many = spark.range(1000).selectExpr("id as n", "id % 5 as m")
+    frame = way(spark, uri)
+    first = frame.where("k = 1 OR k = 2").selectExpr("id as a")
+    second = frame.where("k = 2 OR k = 1").selectExpr("id as b")
+    joined = many.join(first, many.n == first.a).join(second, many.m == second.b)
+    other = frame.where("k = 3 OR k = 1").selectExpr("id as b")
+    unlike = many.join(first, many.n == first.a).join(other, many.m == other.b)
+    expected = {(n, n % 5) for n in range(100) if n % 7 in (1, 2) and n % 5 % 7 in (1, 2)}
+    assert {(row.a, row.b) for row in joined.select("a", "b").collect()} == expected
+    assert joined.count() == len(expected)
+    for query, reused in ((joined, True), (unlike, False)):
+        rows = query.select("a", "b")
+        rows.collect()
+        text = rows._jdf.queryExecution().executedPlan().toString()
+        assert ("ReusedExchange" in text.split("Initial Plan")[0]) == reused, text

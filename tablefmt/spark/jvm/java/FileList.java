@@ -74,6 +74,11 @@ final class FileList {
     return sum;
   }
 
+  /** Returns true if another list of the same snapshot has the same files. */
+  boolean isSame(FileList other) {
+    return java.util.Arrays.equals(places, other.places);
+  }
+
   InternalRow[] values() {
     return values;
   }

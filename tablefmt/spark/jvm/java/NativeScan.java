@@ -71,7 +71,8 @@ public class NativeScan extends org.apache.spark.sql.catalyst.rules.Rule {
         return ChangesRelation.selected(
             SparkQueries.optimized(whole.rows()), ((LogicalPlan) node).output());
       }
-      return SparkScans.ofFiles(node, SparkScans.with(whole, whole.index(), asked.fileSchema()));
+      return SparkScans.ofFiles(node, SparkScans.with(
+          whole, whole.index().ofColumns(asked.fileSchema(), whole.schema()), asked.fileSchema()));
     }
   }
 }

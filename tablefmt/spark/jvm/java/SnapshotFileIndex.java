@@ -59,6 +59,9 @@ public class SnapshotFileIndex implements FileIndex {
   // Asks for the times of files; null: no scan uses them, or the check of local files has them.
   private final FileTimes times;
 
+  // The share of a row's width that a scan of some columns reads.
+  private final double share;
+
   /**
    * @param identity two indexes of the same identity hold the same files
    * @param scheme of the file system, without a colon
@@ -88,10 +91,11 @@ public class SnapshotFileIndex implements FileIndex {
     this.guarded = false;
     this.first = null;
     this.times = null;
+    this.share = 1.0;
   }
 
   private SnapshotFileIndex(SnapshotFileIndex of, Set conditions, FileList left, String note,
-      boolean guarded, String first, FileTimes times) {
+      boolean guarded, String first, FileTimes times, double share) {
     this.identity = of.snapshot() + note;
     this.scheme = of.scheme;
     this.authority = of.authority;
@@ -111,6 +115,7 @@ public class SnapshotFileIndex implements FileIndex {
     this.guarded = guarded;
     this.first = first;
     this.times = times;
+    this.share = share;
   }
 
   /**
@@ -156,7 +161,7 @@ public class SnapshotFileIndex implements FileIndex {
         && (ConditionText.has(columns, name) || ConditionText.has(partitions, name))) {
       name += "_";
     }
-    return new SnapshotFileIndex(this, conditions, left, note, true, name, times);
+    return new SnapshotFileIndex(this, conditions, left, note, true, name, times, share);
   }
 
   /** Returns the files that may have matching rows. */
@@ -167,15 +172,26 @@ public class SnapshotFileIndex implements FileIndex {
     FileList found = texts.isEmpty() ? null : asked(texts);
     if (found == null) {
       String why = ", no condition prunes files";
-      return guarded ? this : new SnapshotFileIndex(this, conditions, left, why, false, null, times);
+      return guarded ? this
+          : new SnapshotFileIndex(this, conditions, left, why, false, null, times, share);
     }
     return new SnapshotFileIndex(
-        this, texts, found, ", pruned by " + joined(texts), guarded, first, times);
+        this, texts, found, ", pruned by " + joined(texts), guarded, first, times, share);
   }
 
   /** Returns the same files for a scan that uses the times at which they were written, or not. */
   SnapshotFileIndex timed(FileTimes asked) {
-    return new SnapshotFileIndex(this, conditions, left, note, guarded, first, asked);
+    return new SnapshotFileIndex(this, conditions, left, note, guarded, first, asked, share);
+  }
+
+  /**
+   * Returns the same files for a scan of some columns. Spark estimates the size of a join's side by
+   * the widths of its columns, if it removes columns itself. Here it would not know the others.
+   */
+  SnapshotFileIndex ofColumns(StructType read, StructType all) {
+    double part = (8.0 + read.defaultSize()) / (8.0 + all.defaultSize());
+    return new SnapshotFileIndex(
+        this, conditions, left, note, guarded, first, times, Math.min(part, 1.0));
   }
 
   /** Returns what asks for the times of files; null: nothing does. */
@@ -358,22 +374,30 @@ public class SnapshotFileIndex implements FileIndex {
   public void refresh() {}
 
   public long sizeInBytes() {
-    return bytes;
+    return bytes == 0L ? 0L : Math.max(1L, (long) (bytes * share));
   }
 
   public StructType partitionSchema() {
     return first == null ? partitions : partitions.add(first, DataTypes.LongType, false);
   }
 
+  /** Returns true for the same files, whatever conditions pruned the others. */
   public boolean equals(Object other) {
     return other instanceof SnapshotFileIndex
-        && identity.equals(((SnapshotFileIndex) other).identity)
+        && snapshot().equals(((SnapshotFileIndex) other).snapshot())
         && guarded == ((SnapshotFileIndex) other).guarded
-        && times == ((SnapshotFileIndex) other).times;
+        && times == ((SnapshotFileIndex) other).times
+        && hasFilesOf((SnapshotFileIndex) other);
+  }
+
+  private boolean hasFilesOf(SnapshotFileIndex other) {
+    boolean whole = left == null || left.count() == count;
+    boolean otherWhole = other.left == null || other.left.count() == other.count;
+    return whole || otherWhole ? whole && otherWhole : left.isSame(other.left);
   }
 
   public int hashCode() {
-    return identity.hashCode();
+    return snapshot().hashCode();
   }
 
   public String toString() {

@@ -112,7 +112,8 @@ public class SnapshotScan implements ScanBuilder, Scan, SupportsPushDownRequired
   }
 
   public Statistics estimateStatistics() {
-    return new Size(relation.index().sizeInBytes(), relation.index().rows());
+    SnapshotFileIndex read = relation.index().ofColumns(fileSchema(), relation.schema());
+    return new Size(read.sizeInBytes(), relation.index().rows());
   }
 
   private static class Size implements Statistics {
