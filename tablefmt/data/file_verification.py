@@ -143,6 +143,9 @@ GROUP_FILES = 256
 THREADS = 4
 """Footers decoded in parallel."""
 
+FEW_FILES = 32
+"""Footers of so few files are decoded sooner than threads start."""
+
 _File = tuple[str, int, int, int | None]  # evaluated at run time in 3.10
 """Path, size, rows, and the checksum of the footer if the log has it."""
 
@@ -224,21 +227,24 @@ def sorted_out(files: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _schemas(store: Store, files: pa.Table, keep: KeepEnd | None) -> Iterator[pa.Schema]:
-    with ThreadPoolExecutor(THREADS) as pool:
-        for start in range(0, files.num_rows, GROUP_FILES):
-            group = described(files.slice(start, GROUP_FILES))
-            ends = _ends(store, group)
-            bodies = [
-                end.body if end is not None and end.is_sound(size, footer) else b""
-                for end, (_, size, _, footer) in zip(ends, group, strict=True)
-            ]
-            layouts = pool.map(_layout, bodies, group)
-            for schema, one, body in zip(layouts, group, bodies, strict=True):
-                if schema is None:
-                    raise _damage(store, one)
-                if keep is not None:
-                    keep(one[0], one[1], body)
-                yield schema
+    for start in range(0, files.num_rows, GROUP_FILES):
+        group = described(files.slice(start, GROUP_FILES))
+        ends = _ends(store, group)
+        bodies = [
+            end.body if end is not None and end.is_sound(size, footer) else b""
+            for end, (_, size, _, footer) in zip(ends, group, strict=True)
+        ]
+        if len(group) <= FEW_FILES:
+            layouts = list(map(_layout, bodies, group))
+        else:
+            with ThreadPoolExecutor(THREADS) as pool:
+                layouts = list(pool.map(_layout, bodies, group))
+        for schema, one, body in zip(layouts, group, bodies, strict=True):
+            if schema is None:
+                raise _damage(store, one)
+            if keep is not None:
+                keep(one[0], one[1], body)
+            yield schema
 
 
 def _ends(store: Store, group: Sequence[_File]) -> Sequence[End | None]:

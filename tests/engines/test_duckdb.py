@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from golden import maker
 import tablefmt
 import tablefmt.duckdb
 from tablefmt import errors
+from tablefmt.engines import table_argument
 from tests.data.test_known_values import partitioned_by_what_came_later, without_columns
 from tests.engines.places import (
     BEYOND_DUCKDB,
@@ -325,3 +327,52 @@ def test_instants_come_as_values_of_python(tmp_path: Path, connection: Any) -> N
     when = datetime(2024, 1, 31, 12, tzinfo=timezone.utc)
     table = tablefmt.create(str(tmp_path), {"t": [when]})
     assert tablefmt.duckdb.relation(table, connection=connection).fetchall() == [(when,)]
+
+
+# --- tables that are kept open -------------------------------------------------------------------
+
+
+def _ids(uri: Path, **given: Any) -> list[int]:
+    return sorted(row[0] for row in tablefmt.duckdb.relation(uri, **given).fetchall())
+
+
+def test_an_address_is_opened_once_and_read_at_its_newest_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opens = []
+    really = tablefmt.table.open
+    monkeypatch.setattr("tablefmt.table.open", lambda *a, **k: opens.append(a) or really(*a, **k))
+    table = tablefmt.create(tmp_path / "t", "id BIGINT")
+    for number in range(3):
+        table.append({"id": [number]})
+        assert _ids(tmp_path / "t") == list(range(number + 1))
+    assert _ids(tmp_path / "t", version=1) == [0]
+    assert len(opens) == 1
+    monkeypatch.chdir(tmp_path)
+    assert _ids(Path("t")) == [0, 1, 2]
+    assert len(opens) == 1
+
+
+def test_a_table_made_anew_at_an_address_is_opened_anew(tmp_path: Path) -> None:
+    """ENT-1: the kept table has the same address, and versions that the new one has too."""
+    uri = tmp_path / "t"
+    for first in (0, 100):
+        table = tablefmt.create(uri, "id BIGINT")
+        for number in range(first, first + 3):
+            table.append({"id": [number]})
+        assert _ids(uri) == [first, first + 1, first + 2]
+        shutil.rmtree(uri)
+        with pytest.raises(errors.TableNotFoundError):
+            _ids(uri)
+
+
+def test_few_tables_are_kept_open_and_none_that_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        tablefmt.create(tmp_path / name, "id BIGINT").append({"id": [1]})
+        assert _ids(tmp_path / name) == [1]
+    assert [Path(kept).name for kept in table_argument._kept.tables] == ["b", "c"]
+    monkeypatch.setattr(table_argument, "FILES_MAX", 0)
+    assert _ids(tmp_path / "c") == [1]
+    assert [Path(kept).name for kept in table_argument._kept.tables] == ["b"]
