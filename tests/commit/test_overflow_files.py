@@ -10,7 +10,7 @@ from tablefmt.log.object_names import entry_key
 from tablefmt.model.log_entry import OverflowFile
 from tablefmt.operations.create import create
 from tablefmt.table import Table
-from tests.tables import assert_sound, handle, memory, new_table, rows
+from tests.tables import assert_sound, handle, last_entry, memory, new_table, rows
 
 
 def test_files_that_come_with_new_columns_keep_their_bounds(
@@ -30,6 +30,37 @@ def test_files_that_come_with_new_columns_keep_their_bounds(
     assert fresh.scan(where="x = 'v'").files().num_rows < 4
     assert fresh.scan(where="x < 'v'").files()["partition"].to_pylist()[-1] == {"p": "a"}
     assert sorted(fresh.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    assert_sound(table.context.store)
+
+
+def test_files_of_several_partitionings_are_in_one_overflow_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ADD-6, EVO-2: each file keeps the number and the values of its own partitioning."""
+    table = new_table(partitioned=True)
+    table.append(rows(1, 2, p=["a", "b"]))
+    table.alter.set_partitioning(["id"])
+    table.append(rows(3, 4, p=["a", "c"]))
+    table.truncate()
+    monkeypatch.setattr(driver, "OVERFLOW_FROM_FILES", 1)
+    monkeypatch.setattr(driver, "OVERFLOW_ABOVE_BYTES", 0)
+    table.restore(version=3)
+    assert isinstance(last_entry(table).add, OverflowFile)
+    fresh = handle(table.context.store)
+    assert sorted(fresh.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    assert fresh.to_arrow(where="p = 'a'").sort_by("id")["id"].to_pylist() == [1, 3]
+    assert fresh.scan(where="p = 'b'").survivors.num_rows == 1
+    names = ("own.1", "own.2")
+    files = fresh.context.view.snapshot().files.select(names).to_pylist()
+    assert sorted(files, key=str) == sorted(
+        [
+            {"own.1": None, "own.2": "a"},
+            {"own.1": None, "own.2": "b"},
+            {"own.1": 3, "own.2": None},
+            {"own.1": 4, "own.2": None},
+        ],
+        key=str,
+    )
     assert_sound(table.context.store)
 
 

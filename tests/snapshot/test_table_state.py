@@ -104,3 +104,19 @@ def test_a_damaged_checkpoint_changes_no_snapshot() -> None:
     )
     assert reader.context.view.snapshot().history is not snapshot.history
     assert ids(reader) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_some_columns_of_files_come_with_their_partition(stored: bool) -> None:
+    """ADD-4: the values belong to each file, whatever columns a caller asks for."""
+    table = new_table(partitioned=True)
+    table.append(rows(1, 2, p=["a", "b"]))
+    if stored:
+        table.checkpoint()
+    snapshot = handle(table.context.store).context.view.snapshot()
+    some = snapshot._all(frozenset({"path", "size"}))
+    wanted = {"id", "added", "deleted", "path", "size", "partition.2"}
+    assert set(some.column_names) == wanted
+    whole = handle(table.context.store).context.view.snapshot().files
+    assert some.select(sorted(wanted)).to_pylist() == whole.select(sorted(wanted)).to_pylist()
+    assert some["partition.2"].to_pylist() == ["a", "b"]

@@ -64,7 +64,8 @@ PACKAGES = {
     ),
     "replay": Package(
         ("snapshot/head", "snapshot/folding", "snapshot/table_state", "snapshot/cursors"),
-        ("tests/snapshot", "tests/spec", "tests/log/test_known.py", "tests/log/test_horizon.py"),
+        ("tests/snapshot", "tests/spec", "tests/log/test_known.py", "tests/log/test_horizon.py",
+         "tests/commit/test_overflow_files.py", "tests/operations/test_partition_evolution.py"),
     ),
     "key grammar": Package(
         ("log/object_names",),
