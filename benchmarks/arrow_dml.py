@@ -3,7 +3,7 @@
     python -m benchmarks.arrow_dml [--scale 1] [--files 32] [--rounds 5] [--only delete_1%,merge_1%]
 
 Every statement runs on a fresh copy of the same table (files are linked, not copied), and the peers
-take turns. The program also prints:
+alternate. The program also prints:
 
 - the bytes written for each byte of changed rows
 - a scan before and after 10 % of the rows are deleted

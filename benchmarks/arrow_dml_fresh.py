@@ -3,7 +3,7 @@
     python -m benchmarks.arrow_dml_fresh [--rows 2000000] [--files 8] [--rounds 7] [--only merge_1%]
 
 Every statement runs in a separate Python process, on a fresh copy of the same table (files are
-linked, not copied), and the peers take turns. A process reports two times. `import` is the import
+linked, not copied), and the peers alternate. A process reports two times. `import` is the import
 of the package alone. `statement` is the time from opening the table to the commit, with all imports
 on the way. The source of a MERGE is read between the two and counts for neither.
 """

@@ -1,8 +1,8 @@
-"""Measure what people look at: report, log, history, conflicts, verify, blame and why.
+"""Measure the tools for people: report, log, history, conflicts, verify, blame and why.
 
 The table has 10,000 commits of 10 files. Every 50th one deletes rows, every 10th was rebased.
-The files are copies of one small file, so their footers are sound. The log is packed, and there is
-a checkpoint. Figures are seconds: by the clock, and of the processor. Each report has its own
+The files are copies of one small file, so their footers are sound. The log has compacted segments
+and a checkpoint. Figures are seconds: by the clock, and of the processor. Each report has its own
 process, whose imports are measured apart.
 
 python -m benchmarks.inspection [--commits 10000] [--files 100000] [--rounds 3] [--only NAME ...]

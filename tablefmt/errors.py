@@ -111,8 +111,8 @@ class ForeignTableError(TableExistsError):
 
     def __init__(self, uri: str, found: str, where: str, *, is_copy: bool = False) -> None:
         advice = (
-            "If the table was dropped and nobody reads the copy any more, remove it and its files "
-            "with tablefmt.drop(uri, delete_data=True). Otherwise choose another folder."
+            "If the table was dropped and no program reads the copy any more, remove it and its "
+            "files with tablefmt.drop(uri, delete_data=True). Otherwise choose another folder."
             if is_copy
             else "The program that owns these files may delete those of a table beside them. "
             + _TAKE_OVER

@@ -756,7 +756,7 @@ class Table(ExplainedTable):
 
         Files of the newest version, of kept versions and of running transactions stay. Objects that
         do not match this table's naming scheme stay too. Vacuum first commits the new retention
-        horizon. The report has the reason for each file (RET-4, RET-6).
+        retention horizon. The report has the reason for each file (RET-4, RET-6).
 
         Args:
             retention: how long a version stays after the next one replaced it: text such as "7

@@ -95,7 +95,7 @@ def blame_command(
     since: Point,
     until: Point,
 ) -> None:
-    """Print which commits brought or took some rows.
+    """Print which commits inserted or deleted some rows.
 
     The rows are those of a file, a partition or a condition.
     """

@@ -1,4 +1,4 @@
-"""Commands that read a table: describe, schema, files, partitions, changes, diff and lag.
+"""Commands that read a table: describe, schema, files, partitions, changes, diff and `lag`.
 
 The first four show one version, `changes` and `diff` the differences between two points, and `lag`
 the replication lag of a table behind the sources of its pipes.
@@ -438,7 +438,7 @@ def _print_difference(differences: Json) -> None:
 def lag(uri: str, as_json: bool, options: Json, sources: tuple[str, ...]) -> None:
     """Print how far a table lags behind its sources.
 
-    The lag is the number of missing versions, and their age.
+    This replication lag is the number of missing versions, and their age.
     Exits with 1 if a source was not named or cannot be read, or if a pipe would fail.
     """
     report = open_table(uri, options).lag(sources, storage_options=options)

@@ -6,7 +6,7 @@ another thread of the process. Every commit stays an entry of its own.
 Entries of another process count as read if they follow the known head: `previous` of an entry is a
 SHA-256 over everything before it.
 
-The queue is only an optimization. A thread continues without its turn if the queue does not move.
+The queue is only an optimization. A thread does not wait for a queue that does not move.
 Spec: STO-14.
 """
 
@@ -51,14 +51,14 @@ def keep_newest(kept: deque[tuple[int, bytes]], entries: Iterable[tuple[int, byt
 
 @dataclass(slots=True)
 class QueuedCommit:
-    """The turn of one commit: the entries it gets from earlier commits, and those it leaves."""
+    """A commit in the queue: the entries it gets from earlier commits, and those it leaves."""
 
     found: Sequence[tuple[int, bytes]] = ()
     """Entries by version, without gaps: at least those that came in during the wait."""
     waited: bool = False
     """Another commit was in the queue before this one."""
     expired: bool = False
-    """The time ran out before the turn came."""
+    """The time ran out before this commit was first."""
     left: list[tuple[int, bytes]] = field(default_factory=list)
     """Entries that this commit read or wrote, in order. The next commit of the queue gets them."""
 
@@ -98,8 +98,7 @@ class CommitQueue:
             self._leave(ticket, turn)
 
     def _wait(self, ticket: threading.Event, seconds: float, turn: QueuedCommit) -> bool:
-        """Wait for the turn. Return False if it did not come, because time ran out or the queue is
-        stuck."""
+        """Wait to be first in the queue. Return False if time ran out or the queue is stuck."""
         left = seconds
         while left > 0:
             ended, pause = self._ended, min(left, PATIENCE_SECONDS)
@@ -123,7 +122,7 @@ class CommitQueue:
             last = self._handed[-1][0] if self._handed else -1
             for version, body in turn.left:
                 if version != last + 1:
-                    # A commit went on without its turn, so there is a gap. Start again from here.
+                    # A commit did not wait, so there is a gap. Start again from here.
                     self._handed.clear()
                     fresh.clear()
                 fresh.append((version, body))
@@ -148,18 +147,18 @@ def queue_of(identity: str) -> CommitQueue:
 
 
 CROWDED = 8
-"""Number of commits after a lost race that still ask for their turn before the first put."""
+"""Number of commits after a lost race that still join the queue before the first put."""
 
 
 class MachineQueue:
-    """One commit's place in the machine's shared commit queue. It has at most one turn at a time.
+    """One commit's place in the machine's shared commit queue. It joins the queue at most once.
 
-    Leaving the context ends the turn.
+    Leaving the context leaves the queue.
     """
 
     def __init__(self, store: Store, met: deque[tuple[int, bytes]]) -> None:
         self.had_shared = False
-        """A turn came with entries shared by other processes."""
+        """Being first came with entries shared by other processes."""
         self.shared: SharedEntries | None = None
         self._store = store
         self._met = met
@@ -174,7 +173,7 @@ class MachineQueue:
         self.end()
 
     def take(self, version: int, seconds: float) -> None:
-        """Wait for the turn, at most `seconds`. Do nothing if this commit has its turn already."""
+        """Wait to be first, at most `seconds`. Do nothing if this commit is first already."""
         if self._taken:
             return
         self._taken = True
@@ -182,7 +181,7 @@ class MachineQueue:
         self.had_shared = self.had_shared or self.shared is not None
 
     def end(self) -> None:
-        """Leave the entries that this commit met, and end the turn."""
+        """Leave the entries that this commit met, and leave the queue."""
         shared, self.shared, self._taken = self.shared, None, False
         self._found = ("", [])
         try:

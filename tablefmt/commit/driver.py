@@ -273,8 +273,8 @@ class Driver:
                     self.machine_queue.end()
                     self._wait(attempt)
                 if isinstance(following, Get):
-                    # There are other writers: take a turn to read and put undisturbed, if the store
-                    # can (STO-14). Keep half of the remaining time for the request itself.
+                    # There are other writers: join the queue to read and put undisturbed, if the
+                    # store has one (STO-14). Keep half of the remaining time for the request.
                     left = self.expires - self.environment.monotonic()
                     self.machine_queue.take(version, max(0.0, left / 2))
                 attempt, following = step(attempt, self._request(attempt, following))
@@ -317,8 +317,8 @@ class Driver:
         """Return None if our entry is certainly in the log, as it is unless the writer was paused.
 
         Log expiry may have removed the entries that a writer has not read, if it was paused for
-        longer than entries are kept after a horizon (RET-9). Its put then creates an entry below
-        the horizon, which no reader sees.
+        longer than entries are kept after a retention horizon (RET-9). Its put then creates an
+        entry below the retention horizon, which no reader sees.
         """
         view, known = self.view, self.entries.get(version)
         if view is None or not view.freshness.is_long_since(self.heard):

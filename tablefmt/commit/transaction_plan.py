@@ -256,7 +256,7 @@ def entry_on(
         add = with_own_values(add, metadata)
     deletes = row_deletes({names.get(file, file): marks for file, marks in pending.deletes.items()})
     timestamp = now_us if parent is None else max(now_us, next_time(parent.timestamp))
-    horizon = _horizon(plan.staged.horizon, before.oldest)
+    horizon = _retention_horizon(plan.staged.horizon, before.oldest)
     logical = parent is None or plan.staged.operation.cls not in NOT_LOGICAL
     table = plan.table or (parent.table if parent else None)
     assert table is not None
@@ -313,7 +313,7 @@ def _claimed(plan: Plan, parent: Head | None) -> ApplicationTransaction | None:
     )
 
 
-def _horizon(wanted: RetentionHorizon | None, oldest: int) -> RetentionHorizon | None:
+def _retention_horizon(wanted: RetentionHorizon | None, oldest: int) -> RetentionHorizon | None:
     """Return the retention horizon to commit, given the oldest version that the parent keeps
     (RET-5, RET-9).
 

@@ -124,7 +124,7 @@ class PendingCommit:
     delete_mode: str = "merge-on-read"
     read_version: int | None = None
     next_id: int = 1
-    """Totals.next_id at the read version. Files from this id on were unknown then."""
+    """`Totals.next_id` at the read version. Files from this id on were unknown then."""
     reads: tuple[Read, ...] = ()
     removes: Ids = field(default_factory=lambda: NO_IDS)
     """Files removed as a whole, not by compaction. Ascending."""
@@ -140,7 +140,7 @@ class PendingCommit:
     meet.
     """
     defines: bool = False
-    """It changes the metadata or the horizon, so a concurrent change of tags conflicts (TAG-2)."""
+    """It changes metadata or the retention horizon: a concurrent tag change conflicts (TAG-2)."""
     replaces: bool = False
     """True if the commit replaces the whole table with another one: new metadata and new rows
     (CFL-4).

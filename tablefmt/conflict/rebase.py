@@ -414,7 +414,7 @@ def _move_deletes(
             _add_marks(deletes, output, deleted=rows)
     for file in shared(pending.removes, ascending(moves)).tolist():
         for move in moves[file]:
-            # Rows that the winning commit deleted are gone. An update stays an update.
+            # Rows that the winning commit deleted stay deleted. An update stays an update.
             dead = concurrent.deletes.get(move.output, _NO_MARKS).all
             updated = deletes.get(move.output, _NO_MARKS).updated
             _add_marks(deletes, move.output, deleted=move.all - dead - updated)

@@ -83,7 +83,7 @@ def live_batches(
         files: the files, each with its own path.
         rows: row count of each file.
         widths: bytes of a row of `names` in each file, as `row_bytes` returns them.
-        vectors: packed positions of the deleted rows of each file, or None.
+        vectors: encoded positions of the deleted rows of each file, or None.
         names: the columns to return.
         pushed: the filter, None for all rows.
         readahead: files that are decoded ahead: memory for latency.
@@ -546,7 +546,7 @@ def _small_files(task: ScanTask, reading: Reading) -> Iterator[Run] | None:
 
 
 def _whole_decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:
-    """Return polars as the decoder of whole row groups, without a look at their condition."""
+    """Return polars as the decoder of whole row groups, without evaluating their condition."""
     condition = reading.condition
     # Without these columns the predicate may be wider than the condition.
     if condition.exact is not None or condition.columns is None:

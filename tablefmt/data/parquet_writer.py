@@ -256,7 +256,7 @@ def writer_settings(
 
 
 def _layout(chosen: Encodings | None, codec: str) -> _Layout:
-    """Return the encodings and codecs. A column of packed differences is not compressible."""
+    """Return the encodings and codecs. A column of differences in few bits is not compressible."""
     if chosen is None:
         return {"compression": codec, "use_dictionary": codec != "none"}
     every = [*chosen.dictionaries, *chosen.others, *chosen.plain]

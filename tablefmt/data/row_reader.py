@@ -62,7 +62,7 @@ def read_files(
     Args:
         store: the store with the files.
         files: live files: `path`, `size`, `rows`, and `footer` if it is known. If rows are deleted:
-            `vector`, their packed positions, and `deleted`, their number.
+            `vector`, their encoded positions, and `deleted`, their number.
         schema: the snapshot's schema.
         columns: columns of the result, in order.
         condition: keep rows for which it is true.

@@ -232,7 +232,7 @@ class ScanTask:
 
     @property
     def vectors(self) -> list[bytes | None]:
-        """Packed positions of deleted rows, for each file."""
+        """Encoded positions of deleted rows, for each file."""
         if self.is_whole:
             return [None] * self.files.num_rows
         vectors: list[bytes | None] = self.files["vector"].to_pylist()

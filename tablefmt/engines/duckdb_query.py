@@ -211,7 +211,7 @@ def live_rows(
     """Return the query for all live rows of files.
 
     Args:
-        groups: the files, with `vector`, packed positions of deleted rows, if there are any.
+        groups: the files, with `vector`, encoded positions of deleted rows, if there are any.
         columns: the columns to read.
         address: returns the address at which DuckDB finds the file of a key and a length; not a
             pattern.

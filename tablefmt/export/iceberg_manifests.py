@@ -337,8 +337,9 @@ def _row_ids(files: pa.Table) -> NDArray[np.int64]:
 def _statistics(schema: Schema, files: pa.Table, count: int) -> list[pa.Array]:
     """Return counts and bounds of the columns, as maps by field id. Spec: XPT-21.
 
-    A bound of a float counts only if no value is NaN. The number of NaN is said only if it is 0:
-    readers drop a file of NaN alone for `x > 1`, and Spark orders NaN above every number.
+    A bound of a float counts only if no value is NaN. The entry has the number of NaN only
+    if it is 0: readers drop a file of NaN alone for `x > 1`, and Spark orders NaN above every
+    number.
     """
     values: dict[int, pa.Array] = {}
     nulls: dict[int, pa.Array] = {}

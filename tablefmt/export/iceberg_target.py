@@ -302,8 +302,8 @@ def imported_problem(view: LogView, version: int) -> str:
     for number, path in sorted(live.items()):
         if metadata.imports[number].lookup is None:
             return (
-                f"{path} is an imported file, and readers of Iceberg would not find its columns: "
-                "some have field ids of another table, a type that Iceberg lacks (INT96 too), the "
+                f"{path} is an imported file, and readers of Iceberg would not find its columns. "
+                "Some have field ids of another table, a type that Iceberg lacks (INT96 too), the "
                 "name of another column, or values that differ from the partition's, or the table "
                 "is a clone"
             )

@@ -38,7 +38,7 @@ TARGETS: dict[str, Callable[[], Target]] = {"delta": DeltaTarget, "iceberg": Ice
 """All targets by name."""
 
 SECONDS = 2.0
-"""Time after which an export that follows a commit stops. The next commit goes on with it."""
+"""Time after which an export that follows a commit stops. The next commit continues it."""
 
 REST = 60.0
 """Seconds without further attempts after a copy was found blocked."""
@@ -120,7 +120,7 @@ class _Warm:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Forget that an export is running: the parent process goes on with it."""
+        """Forget that an export is running: the parent process continues it."""
         self.busy = threading.Lock()
 
 
@@ -280,7 +280,7 @@ def _natural_start(view: LogView) -> int | None:
     return 0 if whole and view.metadata_version_at(view.head.version) == 0 else None
 
 
-def standing(store: Store, name: str) -> Mark | None:
+def mark_of_copy(store: Store, name: str) -> Mark | None:
     """Return the mark of a table's copy; None if there is no copy, or it is another program's."""
     target = target_of(name)
     newest = target.newest(store)
@@ -296,7 +296,7 @@ def copies_of(store: Store, view: LogView) -> dict[str, dict[str, int | str]]:
     """
     copies: dict[str, dict[str, int | str]] = {}
     for name in export_targets(view.head.metadata.properties):
-        mark = standing(store, name)
+        mark = mark_of_copy(store, name)
         if mark is None or mark.table != view.head.table or mark.version > view.head.version:
             copies[name] = {"status": "no copy yet, or a copy of another program"}
             continue
@@ -340,7 +340,7 @@ def kept_for_copies(
         if catch_up and mark.version < view.head.version:
             try:
                 export_table(store, view, environment, name)
-                mark = standing(store, name) or mark
+                mark = mark_of_copy(store, name) or mark
             except TablefmtError as error:
                 _log_failure(store, name, error)
         shown.append(mark.shown)

@@ -63,7 +63,7 @@ class CloneSource:
 
     @classmethod
     def of(cls, uri: str, snapshot: Snapshot, head: Head) -> CloneSource:
-        """Return the version of a snapshot. Its identity columns go on after the head's (IDN-4)."""
+        """Return a version. Its identity columns continue after the head's (IDN-4)."""
         metadata = with_counters(snapshot.metadata, head.applications)
         return cls(uri, snapshot, metadata, snapshot.files)
 

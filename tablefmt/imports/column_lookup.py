@@ -1,6 +1,6 @@
 """Ways in which a reader of Iceberg finds the columns of an imported file. Pure.
 
-Such a reader goes by field ids if a file has any, and else by the table's mapping of names. It
+Such a reader uses field ids if a file has any, and else by the table's mapping of names. It
 takes a partition value from the file if the file has the column. Spec: IMP-8, XPT-29.
 """
 

@@ -122,7 +122,7 @@ def import_source(
     if (change := source.changed()) is not None:
         raise CommitRejectedError(
             f"the source at {source_store.uri} changed while it was imported: {change}; import it "
-            "again when nobody writes to it"
+            "again while no job writes to it"
         )
     context = begun
     if begun is None:
@@ -275,8 +275,8 @@ def _commit_files(context: TableContext, source: Source, described: Described) -
     except IdempotenceError:
         raise CommitRejectedError(
             f"the source changed, and another import of {source.format} files made the table at "
-            f"{context.store.uri} from other files; drop the table, and import again when "
-            "nobody writes to the source"
+            f"{context.store.uri} from other files; drop the table, and import again while "
+            "no job writes to the source"
         ) from None
     if commit.already_applied:
         context.refresh()

@@ -33,7 +33,7 @@ def parquet_source(store: Store) -> Source:
     listing = _listing(store, refuse_tables=True)
     if not listing:
         raise TableNotFoundError(store.uri, "it holds no Parquet file to import")
-    # Writers count files up, so values of neighbours differ little, and the log is smaller.
+    # Writers count files up, so adjacent values differ little, and the log is smaller.
     by_number = sorted(listing, key=lambda one: (counting_order(one[0]), one[0]))
     paths = [path for path, _, _ in by_number]
     for path in paths:

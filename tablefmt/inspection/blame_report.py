@@ -1,4 +1,4 @@
-"""Blame report: the commits that brought or took the rows of a file, a partition or a condition."""
+"""Blame report: the commits that inserted or deleted the rows of a file, a partition or a condition."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ assert tuple(_VERBS) == CHANGES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameReport(ArrowReport):
-    """Commits that brought or took the rows of a file, a partition or a condition.
+    """Commits that inserted or deleted the rows of a file, a partition or a condition.
 
     `to_arrow` has a row for each kind of change of each commit. `change` is insert, delete,
     update_preimage, update_postimage, as in the change feed. It is `rewritten_out` or
@@ -90,7 +90,7 @@ class BlameReport(ArrowReport):
         count = len(set(self.commits["version"].drop_null().to_pylist()))
         lines = [
             f"{self.uri}: {number_of(count, 'commit')} of versions {self.first_version} to "
-            f"{self.last_version} brought or took rows of {self.target}"
+            f"{self.last_version} inserted or deleted rows of {self.target}"
         ]
         if self.traced:
             lines.append(f"  its rows came from {', '.join(self.traced)}")

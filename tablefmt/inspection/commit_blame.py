@@ -1,4 +1,4 @@
-"""Search for the commits that brought or took the rows of a file, a partition or a condition.
+"""Search for the commits that inserted or deleted the rows of a file, a partition or a condition.
 
 The changes are those of the change feed, by commit and file. Most are known from the log: the
 search skips commits whose files cannot match, and reads a data file only to count the rows of a
@@ -377,7 +377,7 @@ def blame(
     starting_version: int | str | None = None,
     ending_version: int | str | None = None,
 ) -> BlameReport:
-    """Return the commits that brought or took some rows. See `Table.blame`."""
+    """Return the commits that inserted or deleted some rows. See `Table.blame`."""
     if sum(each is not None for each in (file, partition, where)) != 1:
         raise InvalidArgumentError(
             "blame needs exactly one of file, partition and where. Pass one of them."

@@ -187,9 +187,9 @@ def horizon_from_json(value: Mapping[str, Any]) -> RetentionHorizon:
     start = integer(log, "version", low=1)
     checkpoints = log["checkpoints"]
     if start > version or type(checkpoints) is not list or len(checkpoints) < CHECKPOINTS_MIN:
-        raise bad("ENT-13", "its horizon expires kept entries, or names too few checkpoints")
+        raise bad("ENT-13", "its retention horizon expires kept entries or has too few checkpoints")
     if type(log["previous"]) is not str or not DIGEST.fullmatch(log["previous"]):
-        raise bad("ENT-13", "`previous` of its horizon is not 64 hex digits")
+        raise bad("ENT-13", "`previous` of its retention horizon is not 64 hex digits")
     return RetentionHorizon(
         version, LogRetentionHorizon(start, log["previous"], tuple(map(_kept, checkpoints)))
     )
@@ -200,7 +200,7 @@ def _kept(value: Mapping[str, Any]) -> KeptCheckpoint:
     kept = KeptCheckpoint(path, sha256, integer(value, "size", low=1), integer(value, "version"))
     sound = type(sha256) is str and DIGEST.fullmatch(sha256)
     if not sound or type(path) is not str or root_version(path) != kept.version:
-        raise bad("ENT-13", "its horizon names an invalid checkpoint")
+        raise bad("ENT-13", "its retention horizon names an invalid checkpoint")
     return kept
 
 

@@ -359,7 +359,7 @@ def read_whole(
     store: Store,
     probe: FirstRound,
     progress: Progress | None = None,
-    packed: Sequence[StoredEntry] = (),
+    compacted: Sequence[StoredEntry] = (),
 ) -> list[StoredEntry]:
     """Return all entries, in two rounds after the first (LOG-5).
 
@@ -367,17 +367,20 @@ def read_whole(
         store: the table's root.
         probe: the first round.
         progress: called with the number of entries read.
-        packed: the first entries, which are known already.
+        compacted: the first entries, which are known already.
 
     Raises:
         LogGapError: LOG-2. CorruptEntryError: the codec's rules.
     """
-    known = {version: body for version, body in probe.known.items() if version >= len(packed)}
+    known = {version: body for version, body in probe.known.items() if version >= len(compacted)}
     # Also if the log seems to end here, since a gap would hide later entries.
     hinted = 0 if probe.hint is None else probe.hint.version
-    above = _read_further(store, hinted, known, progress, probe.listed, len(packed))
-    bodies = _contiguous(store, known, len(packed), above)
-    return [*packed, *(decode(body, version) for version, body in enumerate(bodies, len(packed)))]
+    above = _read_further(store, hinted, known, progress, probe.listed, len(compacted))
+    bodies = _contiguous(store, known, len(compacted), above)
+    return [
+        *compacted,
+        *(decode(body, version) for version, body in enumerate(bodies, len(compacted))),
+    ]
 
 
 def is_unbroken(known: Mapping[int, bytes]) -> bool:

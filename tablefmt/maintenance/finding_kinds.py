@@ -150,7 +150,7 @@ KINDS: dict[str, FindingKind] = {
         "note",
         "manual",
         "the table keeps old files that only a shallow clone reads",
-        "Keep the tag while the clone is used. If the clone is gone, drop the tag.",
+        "Keep the tag while the clone is used. If the clone no longer exists, drop the tag.",
     ),
     "not-checked": FindingKind(
         "warning",

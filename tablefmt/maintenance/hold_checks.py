@@ -83,7 +83,7 @@ def _lost_holds(
                 yield "not-checked", _lost(root, f"its tag {tag!r:.200} cannot be read: {error}")
                 continue
             except TablefmtError as error:
-                yield "lost-hold", _lost(root, f"the source of this clone is gone: {error}")
+                yield "lost-hold", _lost(root, f"the source of this clone cannot be read: {error}")
                 continue
             if not kept:
                 message = (

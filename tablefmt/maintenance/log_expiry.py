@@ -19,7 +19,7 @@ from tablefmt.log.object_names import CHECKPOINTS, LOG, entry_version
 from tablefmt.maintenance.manual_checkpoint import verified
 from tablefmt.maintenance.retention import (
     before_us,
-    commit_horizon,
+    commit_retention_horizon,
     kept_by_log,
     kept_for_exports,
     last_old,
@@ -122,8 +122,7 @@ def expire_log(
         UnsupportedFeatureError: the table is a whole bucket.
         StoreError: the store does not answer.
         CorruptTableError: a checkpoint does not match what was written; no entry was removed.
-        CommitRejectedError, CommitUnknownError: raised by the horizon's commit; no entry was
-            removed.
+        CommitRejectedError, CommitUnknownError: raised by the commit; no entry was removed.
     """
     check_flags(dry_run=dry_run, breaks_running_transactions=breaks_running_transactions)
     store = context.store
@@ -155,7 +154,7 @@ def expire_log(
     log = LogRetentionHorizon(start, first.entry.previous, kept)
     metrics = {"numEntriesToDelete": entries.num_rows}
     parameters = {"logStart": start, "retentionCheckEnabled": not breaks_running_transactions}
-    commit = commit_horizon(context, NAME, oldest, parameters, metrics, log)
+    commit = commit_retention_horizon(context, NAME, oldest, parameters, metrics, log)
     _check_there(store, needed)
     deleted, failures = _remove(store, entries)
     log_event(
@@ -209,7 +208,7 @@ def _start(view: LogView, listed: Mapping[int, StoredObject], now_us: int, secon
     kept = kept_by_log(view, now_us, seconds)
     if seconds == 0:
         return kept
-    # Entries that an earlier expiry left below are already behind its horizon.
+    # Entries that an earlier expiry left below are already behind its retention horizon.
     below = max(unbroken_from(listed, view.head.version), 1) - 1
     times = ((version, listed[version].modified_us) for version in sorted(listed))
     last = last_old(times, below, max(kept, below), before_us(now_us, seconds))
@@ -262,7 +261,7 @@ def _checkpoints(
 
 
 def _check_there(store: Store, needed: frozenset[str]) -> None:
-    """Check that all objects exist. A vacuum may have removed one before the horizon named it."""
+    """Check that all objects exist. A vacuum may have removed one before the commit."""
     lost = needed - {one.key for one in store.list_after(CHECKPOINTS)}
     if lost:
         raise LostCheckpointError(

@@ -86,7 +86,7 @@ def _lineage_problem(
             continue
         outside = start + rows > snapshot.history.rows_of(file)
         outside |= bool(dropped) and (dropped.min() < start or dropped.max() >= start + rows)
-        if outside or not dropped.issubset(_gone_by(entry, snapshot, file)):
+        if outside or not dropped.issubset(_deleted_by(entry, snapshot, file)):
             message = f"a run of file {file} exceeds its rows, or drops live rows"
             return CorruptEntryError(message, key=key, rule="LIN-2")
         moved = row_span(start, start + rows) - dropped
@@ -113,7 +113,7 @@ def _lineage_problem(
     return None
 
 
-def _gone_by(entry: Entry, snapshot: Snapshot, file: int) -> BitMap64:
+def _deleted_by(entry: Entry, snapshot: Snapshot, file: int) -> BitMap64:
     """Return rows that are deleted after an entry, or that it deletes from a file it removes."""
     removed = snapshot.positions(file, entry.version)
     deltas = snapshot.deltas

@@ -277,19 +277,19 @@ def roots_that_stay(roots: Mapping[str, int], needed: Needed) -> frozenset[str]:
     ours.sort(key=lambda name: (versions[name], roots[name], name), reverse=True)
     stay = {name for name in roots if roots[name] > needed.before_us} | needed.named
     stay.update(ours[:NEWEST])
-    replaced, distance, standing = False, 1, False
+    replaced, distance, found_usable = False, 1, False
     for name in ours:
         # The first old root superseded the ones before it long ago.
         if not replaced:
             stay.add(name)
             replaced = roots[name] <= needed.before_us
         behind = versions[ours[0]] - versions[name]
-        if not standing and behind >= distance:
+        if not found_usable and behind >= distance:
             stay.add(name)
             distance = 2 * behind
-        if not standing and versions[name] <= needed.oldest:
+        if not found_usable and versions[name] <= needed.oldest:
             stay.add(name)
-            standing = True
+            found_usable = True
     return frozenset(stay)
 
 

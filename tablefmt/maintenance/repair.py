@@ -265,7 +265,7 @@ def _replace_checkpoints(
 ) -> Iterator[RepairStep]:
     """Write a checkpoint from the entries alone, name it in the hint, and remove damaged roots."""
     view = LogView.open(store, whole=True)
-    horizon = Named(view).log_horizon
+    horizon = Named(view).log_retention_horizon
     kept = set() if horizon is None else {one.path for one in horizon.checkpoints}
     written = checkpoint_of(view, environment.nonce, afresh=True)
     write_hint(store, view.head.table, Hint(view.head.version, written.path))

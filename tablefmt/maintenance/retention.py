@@ -1,7 +1,7 @@
-"""Retention: periods, the versions they keep, the whole log to decide on, and the horizon's commit.
+"""Retention: periods, the versions they keep, and the commit of the retention horizon.
 
-Versions are kept by the times of the log and of the store. The horizon is the earliest version that
-a table keeps. Spec: RET-4, RET-5, RET-6, ENT-13, HIS-2.
+Versions are kept by the times of the log and of the store. The retention horizon is the earliest
+version that a table keeps. Spec: RET-4, RET-5, RET-6, ENT-13, HIS-2.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def before_us(now_us: int, seconds: float) -> int:
     return now_us - round(min(seconds, 1e12) * _MICROS)
 
 
-def commit_horizon(
+def commit_retention_horizon(
     context: TableContext,
     name: str,
     oldest: int,
@@ -158,7 +158,7 @@ def commit_horizon(
         name: name of the operation.
         oldest: the earliest version that is kept.
         parameters, metrics: of the operation.
-        log: the horizon of the log, if entries may go too.
+        log: the retention horizon of the log, if entries may go too.
 
     Raises:
         CommitRejectedError, CommitUnknownError, ConcurrentModificationException: CMT-1.
@@ -213,7 +213,7 @@ def whole_log(store: Store, *, ended: bool = False) -> tuple[LogView, Sequence[S
 
     After an expiry, entries at and before the view's base may exist too. Args: as `whole_view`.
     """
-    opened = open_log(store, whole=True, packed=True)
+    opened = open_log(store, whole=True, compacted=True)
     view = LogView(store, opened.entries, opened.base, whole=True, asked=opened.asked)
     check_not_ended(store, view.head, ended)
     view.begins_anew = ended

@@ -65,13 +65,13 @@ class Named:
     def __init__(self, view: LogView) -> None:
         self._view = view
         self._sides: list[str] = []
-        self._log_horizon: LogRetentionHorizon | None = None
+        self._log_retention_horizon: LogRetentionHorizon | None = None
         for entry in _below(view):
             self._sides += (
                 c.path for c in (entry.add, entry.delete) if isinstance(c, OverflowFile)
             )
             if entry.horizon is not None and entry.horizon.log is not None:
-                self._log_horizon = entry.horizon.log
+                self._log_retention_horizon = entry.horizon.log
 
     @property
     def sides(self) -> pa.Array:
@@ -80,10 +80,10 @@ class Named:
         return pa.array([*self._sides, *later], pa.string())
 
     @property
-    def log_horizon(self) -> LogRetentionHorizon | None:
-        """The newest horizon of the log. Its checkpoints are the only source of the state."""
-        horizons = self._view.versions.log_horizons
-        return horizons[-1][1] if horizons else self._log_horizon
+    def log_retention_horizon(self) -> LogRetentionHorizon | None:
+        """The newest retention horizon. Its checkpoints are the only source of the state."""
+        known = self._view.versions.log_retention_horizons
+        return known[-1][1] if known else self._log_retention_horizon
 
 
 def _below(view: LogView) -> Iterator[Entry]:

@@ -32,7 +32,7 @@ from tablefmt.maintenance.removal_plan import (
 )
 from tablefmt.maintenance.retention import (
     before_us,
-    commit_horizon,
+    commit_retention_horizon,
     kept_by_log,
     kept_by_store,
     kept_seconds,
@@ -95,7 +95,7 @@ def unneeded(view: LogView, listing: pa.Table, named: Named, limits: RetentionLi
     (hint_body,) = view.store.get_many([HINT])
     hint = read_hint(hint_body)
     hinted = () if hint is None or hint.checkpoint is None else (hint.checkpoint,)
-    log = named.log_horizon
+    log = named.log_retention_horizon
     needed = Needed(
         head=view.head.version,
         oldest=limits.oldest,
@@ -290,8 +290,7 @@ def vacuum(
         InvalidRangeError: the retention is not a duration or too short, or a flag is not a bool.
         UnsupportedFeatureError: the table is a whole bucket.
         StoreError: the store does not answer.
-        CommitRejectedError, CommitUnknownError: raised by the horizon's commit; no file was
-            removed.
+        CommitRejectedError, CommitUnknownError: raised by the commit; no file was removed.
     """
     check_flags(dry_run=dry_run, breaks_running_transactions=breaks_running_transactions)
     plan = plan_vacuum(
@@ -393,7 +392,7 @@ def _commit(
         "retentionCheckEnabled": checked,
     }
     metrics = {"numFilesToDelete": report.files.num_rows, "sizeOfDataToDelete": report.bytes}
-    commit_horizon(context, NAME, report.oldest, parameters, metrics)
+    commit_retention_horizon(context, NAME, report.oldest, parameters, metrics)
 
 
 def check_place(store: Store) -> None:

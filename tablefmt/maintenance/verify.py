@@ -190,7 +190,7 @@ def verify(
         view = log.runs[-1]
         findings += _safely(_row_findings(view, None), store)
     if log is None:
-        # Nobody knows the parts that a damaged root names.
+        # The parts that a damaged root names are unknown.
         parts = deep and all(one.kind != "damaged-checkpoint" for one in findings)
         findings += [
             Finding(one.key, "RET-6", _orphan(one), "orphan-log-object")
@@ -214,7 +214,7 @@ def verify(
 
 def _opened(store: Store, deep: bool) -> tuple[LogView, list[StoredEntry]]:
     """Return a view of the whole log, and its entries; from compacted segments unless `deep`."""
-    opened = open_log(store, whole=True, packed=not deep, explain=True)
+    opened = open_log(store, whole=True, compacted=not deep, explain=True)
     view = LogView(store, opened.entries, opened.base, whole=True, asked=opened.asked)
     check_not_ended(store, view.head, False)
     view.snapshot()

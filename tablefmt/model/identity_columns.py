@@ -371,7 +371,7 @@ def counted(
 def with_counters(
     metadata: Metadata, applications: Mapping[str, tuple[ApplicationTransaction, int]]
 ) -> Metadata:
-    """Return a definition whose identity columns go on after the numbers that were claimed."""
+    """Return a definition whose identity columns continue after the numbers that were claimed."""
     columns = identity_columns(metadata)
     return with_identities(
         metadata, (replace(e, skip=max(e.skip, counted(applications, e))) for e in columns)
@@ -379,7 +379,7 @@ def with_counters(
 
 
 def with_last_values(metadata: Metadata, last: Mapping[str, int]) -> Metadata:
-    """Return a definition whose identity columns go on after some values, by column names."""
+    """Return a definition whose identity columns continue after some values, by column names."""
     columns = (e for e in identity_columns(metadata) if e.field.name in last)
     return with_identities(
         metadata, (replace(e, skip=max(e.skip, e.number_of(last[e.field.name]))) for e in columns)

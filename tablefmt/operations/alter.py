@@ -169,7 +169,7 @@ class Alter(Generic[Made]):
         return self._apply(alterations.drop_tag(name), commit)
 
     def sync_identity(self, column: str, **commit: Unpack[CommitKeywords]) -> Made:
-        """Let an identity column go on after the values in the table (IDN-4).
+        """Let an identity column continue after the values in the table (IDN-4).
 
         Call it after rows brought their own values. It reads the column.
 
@@ -456,7 +456,7 @@ def evolved_from(txn: TransactionSnapshot, changed: Metadata) -> Metadata:
 
 
 def synced_identity(txn: TransactionSnapshot, name: str) -> Metadata:
-    """Return the metadata in which an identity column goes on after all values. Spec: IDN-4.
+    """Return the metadata in which an identity column continues after all values. Spec: IDN-4.
 
     Raises:
         SchemaMismatchError: there is no such identity column.

@@ -86,7 +86,7 @@ class Alteration:
     """A tag to set. Its version is that of the transaction snapshot, unless it names one."""
 
     synced: str | None = None
-    """An identity column that shall go on after the values in the table (IDN-4)."""
+    """An identity column that shall continue after the values in the table (IDN-4)."""
 
     repartitions: bool = False
     """True if it changes the partitioning. Partitionings that no live file has are then left out

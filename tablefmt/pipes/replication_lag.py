@@ -30,7 +30,7 @@ _MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SourceLag:
-    """The lag of one pipe into a table. Values are None if the source cannot be read."""
+    """Replication lag of one pipe into a table. Values are None if the source cannot be read."""
 
     source: str
     """The id of the source."""
@@ -51,12 +51,12 @@ class SourceLag:
     longer kept.
     """
     problem: str | None = None
-    """The reason why the next run of the pipe would fail, or why the lag is unknown."""
+    """The reason why the next run of the pipe would fail, or why the replication lag is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class LagReport(ArrowReport):
-    """`print` shows the lag of each pipe; `to_arrow` has a row for each."""
+    """`print` shows the replication lag of each pipe; `to_arrow` has a row for each."""
 
     uri: str
     version: int
@@ -125,7 +125,7 @@ def lag(
             )
         views[view.head.table] = view
     found = [
-        _lag_of(context, head.cursors, key, cursor, views)
+        _replication_lag_of(context, head.cursors, key, cursor, views)
         for key, cursor in sorted(head.cursors.items())
     ]
     return LagReport(context.store.uri, head.version, tuple(found))
@@ -144,7 +144,7 @@ def _now_of(context: TableContext, view: LogView) -> int:
     return max(clock_us, view.head.timestamp)
 
 
-def _lag_of(
+def _replication_lag_of(
     context: TableContext,
     cursors: Cursors,
     key: Key,
@@ -164,7 +164,7 @@ def _lag_of(
 
 
 def _behind(one: SourceLag, context: TableContext, view: LogView, cursors: Cursors) -> SourceLag:
-    """Fill in the lag from the source's log."""
+    """Fill in the replication lag from the source's log."""
     head = view.head
     first = 0 if one.taken is None else one.taken + 1
     one = replace(one, newest=head.version, versions=max(0, head.version + 1 - first))

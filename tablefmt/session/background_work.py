@@ -31,7 +31,7 @@ class BackgroundWork:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Forget that a run is under way: the parent process goes on with it."""
+        """Forget that a run is under way: the parent process continues it."""
         self._busy = threading.Lock()
 
     def start(self, environment: Environment, work: Callable[[], None]) -> None:

@@ -130,7 +130,7 @@ class TableContext:
         return self.view.check_version(number)
 
     def applied(self, options: CommitOptions, digest: str | None, name: str) -> Commit | None:
-        """Return the result of the commit that carried this application version, if there is one.
+        """Return the result of the commit that has this application version, if there is one.
 
         Raises:
             IdempotenceError: the version is the last one applied, with other content.

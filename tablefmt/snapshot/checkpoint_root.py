@@ -333,7 +333,7 @@ def _segment(value: Mapping[str, Any]) -> SegmentPart:
             raise bad("CKP-4", "a segment has an invalid number of NULLs or NaN")
     segment = SegmentPart(
         **fields,
-        gone=None if value["gone"] is None else _gone(value["gone"], fields["files"]),
+        gone=None if value["gone"] is None else _removed_lines(value["gone"], fields["files"]),
         rows=None if value["rows"] is None else integer(value, "rows", low=1),
         ids=(first, last),
         added=integer(value, "added", low=0),
@@ -344,7 +344,7 @@ def _segment(value: Mapping[str, Any]) -> SegmentPart:
     return segment
 
 
-def _gone(text: str, files: int) -> BitMap64:
+def _removed_lines(text: str, files: int) -> BitMap64:
     places = decode_positions(text)
     if not len(places) or places.max() >= files:
         raise bad("CKP-3", "`gone` names lines that do not exist")

@@ -186,7 +186,7 @@ def with_vectors(files: pa.Table, deltas: Deltas, version: int) -> pa.Table:
         version: the version that `deleted` counts.
 
     Returns:
-        The files with the column `vector`, which has packed positions or null. The same table if
+        The files with the column `vector`, which has encoded positions or null. The same table if
         no row is deleted.
 
     Raises:

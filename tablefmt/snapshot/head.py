@@ -290,7 +290,7 @@ def _check_totals(entry: Entry, before: Totals, *, anew: bool = False) -> None:
     sums = (entry.totals.files, entry.totals.next_id, entry.totals.metadata_version)
     if sums != (files, before.next_id + added, metadata_version):
         raise _bad(entry, "RPL-3", "its sums do not follow from the entry before")
-    _check_horizon(entry, before.oldest, anew)
+    _check_retention_horizon(entry, before.oldest, anew)
     if entry.operation.cls in NOT_LOGICAL:
         live = (before.rows - before.deleted, entry.totals.rows - entry.totals.deleted)
         if live[0] != live[1]:
@@ -299,7 +299,7 @@ def _check_totals(entry: Entry, before: Totals, *, anew: bool = False) -> None:
             )
 
 
-def _check_horizon(entry: Entry, before: int, anew: bool) -> None:
+def _check_retention_horizon(entry: Entry, before: int, anew: bool) -> None:
     horizon = entry.horizon
     kept = entry.version if anew else before
     if entry.totals.oldest != (kept if horizon is None else horizon.version):
@@ -308,12 +308,14 @@ def _check_horizon(entry: Entry, before: int, anew: bool) -> None:
         return
     lowest = before + 1 if horizon.log is None else before
     if not lowest <= horizon.version <= entry.version:
-        raise _bad(entry, "ENT-13", "its horizon is not above the last, or above its own version")
+        raise _bad(
+            entry, "ENT-13", "its retention horizon is not above the last, or above its own version"
+        )
     says_more = (entry.metadata, entry.protocol, entry.add, entry.delete, entry.lineage)
     is_compaction = entry.operation.cls is OperationClass.MINOR_COMPACT and not entry.remove
     moves_nothing = is_compaction and entry.basis.scope == PartitionScope(())
     if not moves_nothing or any(part is not None for part in says_more):
-        raise _bad(entry, "ENT-13", "it has a horizon, but is not an empty MINOR_COMPACT")
+        raise _bad(entry, "ENT-13", "it has a retention horizon, but is not an empty MINOR_COMPACT")
 
 
 def _check_expiry(entry: Entry, head: Head) -> None:

@@ -107,7 +107,7 @@ def open_log(
     progress: Progress | None = None,
     *,
     whole: bool = False,
-    packed: bool = False,
+    compacted: bool = False,
     explain: bool = False,
     without: str | None = None,
 ) -> Opened:
@@ -117,7 +117,7 @@ def open_log(
         store: the table's root.
         progress: called with the number of entries read, if the whole log is read.
         whole: read all entries and ignore checkpoints.
-        packed: with `whole`, read entries from compacted log segments (HIS-2).
+        compacted: with `whole`, read entries from compacted log segments (HIS-2).
         explain: as `LogView.open`.
         without: the name of a root that must not be used.
 
@@ -144,15 +144,15 @@ def open_log(
             if isinstance(gap, VersionNotFoundError):
                 raise gap
             # Otherwise they may have been written meanwhile.
-        first = _packed(store, probe, 0) if packed and missing is None else []
+        first = _compacted(store, probe, 0) if compacted and missing is None else []
         entries = read_whole(store, probe, progress, first)
     except VersionNotFoundError as gap:
-        base, entries = _expired(store, probe, gap, whole, packed, without)
+        base, entries = _expired(store, probe, gap, whole, compacted, without)
         return Opened(probe.hint, base, entries, asked)
     return Opened(probe.hint, NOTHING, entries, asked)
 
 
-def _packed(store: Store, probe: FirstRound, first: int) -> list[StoredEntry]:
+def _compacted(store: Store, probe: FirstRound, first: int) -> list[StoredEntry]:
     """Return entries from one version up to the hint's checkpoint, from compacted log segments."""
     key = None if probe.hint is None else probe.hint.checkpoint
     last = -1 if key is None else root_version(key) or 0
@@ -164,7 +164,7 @@ def _expired(
     probe: FirstRound,
     gap: VersionNotFoundError,
     whole: bool,
-    packed: bool,
+    compacted: bool,
     without: str | None,
 ) -> BaseAndTail:
     """Return a log whose first entries expired, on the newest usable checkpoint.
@@ -177,7 +177,7 @@ def _expired(
     oldest, newest = int(str(gap.oldest)), int(str(gap.latest))
     given_up = frozenset(() if without is None else (without,))
     for base in usable_bases(store, oldest if whole else newest, given_up):
-        known = _packed(store, probe, base.version + 1) if packed else []
+        known = _compacted(store, probe, base.version + 1) if compacted else []
         try:
             bodies, _ = read_from(store, base.version + 1 + len(known), newest)
         except VersionNotFoundError:

@@ -76,7 +76,7 @@ class LogView:
         self._lock = threading.RLock()
         self._earlier = EarlierVersions(self, base.first)
         self._versions = Versions(base, self._earlier)
-        self._standing = CheckpointBase(base)
+        self._checkpoint_base = CheckpointBase(base)
         self._files = MaterializedFiles(base, whole=whole)
         self._snapshot: Snapshot | None = None
         self._recent: deque[StoredEntry] = deque(maxlen=RECENT)
@@ -403,7 +403,7 @@ class LogView:
             CorruptTableError: as `snapshot`; LOG-8, the checkpoints of its state are lost.
             VersionNotFoundError: it has expired since it was known.
         """
-        with self._standing.state_kept_at(version):
+        with self._checkpoint_base.state_kept_at(version):
             return self._files_at(version)
 
     def _files_at(self, version: int) -> FileHistory:
@@ -418,7 +418,7 @@ class LogView:
             if files.first <= version <= files.version:
                 return files
             if version < files.first:
-                mine = self._standing.older(self.store, self._files.older, version)
+                mine = self._checkpoint_base.older(self.store, self._files.older, version)
                 self._files.older = mine
                 return mine
             if not waiting:  # they were dropped
@@ -444,11 +444,11 @@ class LogView:
     def _stand_elsewhere(self, lost: LostCheckpointError, version: int) -> None:
         self._snapshot = None
         if names_part(self._files.history, lost.key):
-            base = self._standing.another(self.store, lost, version)
+            base = self._checkpoint_base.another(self.store, lost, version)
             with self._lock:
                 self._files.stand_on(base)
         elif names_part(self._files.older, lost.key):
-            self._standing.without(lost)
+            self._checkpoint_base.without(lost)
             with self._lock:
                 self._files.older = self._files.history
 

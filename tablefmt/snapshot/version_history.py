@@ -179,7 +179,7 @@ class Versions:
         """Versions with lineage of their files' rows (LIN-1)."""
         self.sides: list[tuple[int, str]] = []
         """Overflow metadata files, with the versions that name them (ADD-6, DEL-3)."""
-        self.log_horizons: list[tuple[int, LogRetentionHorizon]] = []
+        self.log_retention_horizons: list[tuple[int, LogRetentionHorizon]] = []
         """Log retention horizons, with the versions that set them (ENT-13)."""
         self._sums = array("q")
         self._metadata: list[tuple[int, Metadata]] = []
@@ -213,7 +213,7 @@ class Versions:
             if isinstance(columns, OverflowFile):
                 self.sides.append((entry.version, columns.path))
         if entry.horizon is not None and entry.horizon.log is not None:
-            self.log_horizons.append((entry.version, entry.horizon.log))
+            self.log_retention_horizons.append((entry.version, entry.horizon.log))
         self._take(entry.version, entry.totals, entry.metadata)
         self.timeline.append(entry.timestamp, entry.time_version, entry.totals.oldest)
 
@@ -230,7 +230,11 @@ class Versions:
             self.with_lineage.pop()
         while self._moves and self._moves[-1].version > version:
             self._moves.pop()
-        told: tuple[list[tuple[int, Any]], ...] = (self._metadata, self.sides, self.log_horizons)
+        told: tuple[list[tuple[int, Any]], ...] = (
+            self._metadata,
+            self.sides,
+            self.log_retention_horizons,
+        )
         for kept in told:
             while kept and kept[-1][0] > version:
                 kept.pop()

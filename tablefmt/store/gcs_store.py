@@ -90,7 +90,7 @@ class GcsStore(CloudStore):
     def portable_options(self) -> dict[str, Any]:
         """Return the options with what the environment of this process sets.
 
-        A file of credentials is carried as its text, because other machines do not have it. Roles
+        A file of credentials is sent as its text, because other machines do not have it. Roles
         of a machine are left to the process that runs there.
         """
         options = dict(self._options)

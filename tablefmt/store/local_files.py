@@ -135,7 +135,7 @@ class Handle:
         except OSError:
             return self
 
-    # Bind `os.close` early: module names are gone at interpreter shutdown.
+    # Bind `os.close` early: module names no longer exist at interpreter shutdown.
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         close(self.fd)
 

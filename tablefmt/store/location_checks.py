@@ -272,8 +272,8 @@ class Contest:
         confirmed = self.confirmed()
         if len(confirmed) > 1:
             return f"confirmed one object to {len(confirmed)} of {CREATORS} simultaneous writers"
-        # Without a winner, an answer was lost, or the creator's own re-send was refused. Any of the
-        # bodies is then correct.
+        # No creator may be confirmed: its answer was lost, or its own re-send was refused. Then any
+        # of the bodies is correct.
         expected = [self.bodies[confirmed[0]]] if confirmed else self.bodies
         return "" if kept in expected else "ignores the put-if-absent condition"
 

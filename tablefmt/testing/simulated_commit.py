@@ -223,7 +223,7 @@ class Simulation:
         self.disturbed: set[int] = set()
         self.crashed: set[int] = set()
         self.watched: list[tuple[str, int]] = []
-        self.promised: dict[str, Resolution] = {}
+        self.answered: dict[str, Resolution] = {}
         self.known = 0
         self.heard: dict[int, tuple[object, ...]] = {}
         """The replies to each writer; a crash counts as one."""
@@ -289,7 +289,7 @@ class Simulation:
             self.faults_left,
             self.deadlines_left,
             frozenset(self.disturbed),
-            tuple(sorted((name, repr(promise)) for name, promise in self.promised.items())),
+            tuple(sorted((name, repr(answer)) for name, answer in self.answered.items())),
         )
 
     def _deliver(self, place: int) -> None:
@@ -407,7 +407,7 @@ class Simulation:
             for start in (version, None):
                 answer = self._look_up(transaction, start)
                 if not isinstance(answer, Unknown):
-                    before = self.promised.setdefault(transaction, answer)
+                    before = self.answered.setdefault(transaction, answer)
                     if before != answer:
                         raise ViolationError(f"CMT-9: {transaction} {before}, then {answer}")
 
@@ -467,12 +467,12 @@ class Simulation:
             fine = index in self.disturbed and self._lookup_is_final(
                 transaction, outcome.version, version
             )
-        promise = self.promised.get(transaction)
-        if promise is not None:
-            fine = fine and isinstance(promise, Committed) == (version is not None)
+        answer = self.answered.get(transaction)
+        if answer is not None:
+            fine = fine and isinstance(answer, Committed) == (version is not None)
         if not fine:
             raise ViolationError(
-                f"CMT-1: {transaction} ends as {outcome}, looked up as {promise}, "
+                f"CMT-1: {transaction} ends as {outcome}, looked up as {answer}, "
                 f"and its place in the log is {version}"
             )
 

@@ -259,7 +259,7 @@ class Handle:
 
 
 def expire(world: World, name: str) -> Actor:
-    """Expire old entries: a listing, a horizon, and then one removal after another."""
+    """Expire old entries: a listing, a retention horizon, and then one removal after another."""
     handle = Handle(world)
     began = handle.clocks.now()
     yield
@@ -396,8 +396,8 @@ def _check(world: World) -> None:
     start_at = max(entry.log_start for entry in world.log.values())
     for version in range(start_at, len(world.true)):
         entry = world.log.get(version)
-        assert entry is not None, f"RET-9: entry {version} is kept, and gone"
+        assert entry is not None, f"RET-9: entry {version} is kept, but missing"
         assert entry.name == world.true[version], f"LOG-1: entry {version} is another's"
     for name in world.true:
         is_data = not name.startswith("expiry") and name not in world.excused
-        assert not is_data or name in world.files, f"RET-6: the file of {name} is gone"
+        assert not is_data or name in world.files, f"RET-6: the file of {name} is missing"

@@ -330,7 +330,7 @@ SECRETS = r"(?i)(^|\.)storage\."
 
 _NO_CATALOG = (
     "Spark does not pass the options of a catalog table on to a Python data source, so this table "
-    "cannot be read here; use CREATE TEMPORARY VIEW … USING tablefmt OPTIONS (path '…'), or a "
+    "cannot be read here. Use CREATE TEMPORARY VIEW … USING tablefmt OPTIONS (path '…'), or a "
     "classic session"
 )
 

@@ -349,7 +349,7 @@ def _check_no_view(spark: Session, name: str, options: Mapping[str, str]) -> Non
         return
     raise UnsupportedFeatureError(
         f"{name} is a view, and Spark does not pass options on to the tables of a view, so "
-        f"{', '.join(sorted(given))} would have no effect; give the options to the table "
+        f"{', '.join(sorted(given))} would have no effect. Give the options to the table "
         "itself, or write them into the view's query: SELECT … FROM t WITH (readChangeFeed "
         "'true', …)",
         [f"option:{each}" for each in given],

@@ -42,7 +42,7 @@ def guard(server: JavaObject) -> None:
 
 
 class _Listener:
-    """The server's socket, which goes on after failures that pass."""
+    """The server's socket, which continues after temporary failures."""
 
     def __init__(self, listening: socket.socket) -> None:
         self._listening = listening

@@ -127,7 +127,7 @@ def application_of(sink: Sink, batch: Batch) -> str:
     if not application:
         raise UnsupportedFeatureError(
             "Spark does not pass the id of this query, so a repeated batch could not be "
-            "recognized; set the option txnAppId to a name that is unique to this query and its "
+            "recognized. Set the option txnAppId to a name that is unique to this query and its "
             "checkpoint, and never changes",
             ["option:txnAppId"],
         )

@@ -6,7 +6,7 @@ listed: a rename is a copy on a flat account, and an emulator's order of listing
 connector.
 
 An account has either a hierarchical or a flat namespace. The connector uses another endpoint for
-each, and fails if it is told the wrong one.
+each, and fails if it has the wrong one.
 """
 
 from __future__ import annotations
