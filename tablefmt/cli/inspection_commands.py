@@ -63,7 +63,7 @@ def _file(text: str | None) -> int | str | None:
 
 
 def _partition(values: tuple[str, ...]) -> dict[str, str | None] | None:
-    """Return `COLUMN=VALUE` texts by column. NULL is no value."""
+    """Return `COLUMN=VALUE` texts by column. The text NULL is None."""
     given: dict[str, str | None] = {}
     for text in values:
         name, equals, value = text.partition("=")
@@ -80,7 +80,7 @@ def _partition(values: tuple[str, ...]) -> dict[str, str | None] | None:
     "--partition",
     multiple=True,
     metavar="COLUMN=VALUE",
-    help="A partition. Repeatable, for several partition columns. NULL is no value.",
+    help="A partition. Repeatable, for several partition columns. The value NULL selects NULL.",
 )
 @click.option("--where", help="A SQL condition.")
 @click.option("--since", type=STATE, help="The first version, inclusive. Default: all in the log.")

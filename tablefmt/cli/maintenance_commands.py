@@ -253,7 +253,7 @@ def repartition(
 ) -> None:
     """Rewrite files of older partitionings.
 
-    No query result changes. Files that the current partitioning was used for stay.
+    No query result changes. Files with the current partitioning stay.
     """
     context = open_table(uri, options).context
     if dry_run:

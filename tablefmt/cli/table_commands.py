@@ -234,7 +234,7 @@ def changes(
 ) -> None:
     """Print the rows that a range of versions removed and added.
 
-    Pass the last version printed on as the next --after to read every change exactly once.
+    To read every change exactly once, pass the last printed version as the next --after.
     """
     if (after is None) == (since is None):
         raise click.UsageError("expected exactly one of --after and --since")

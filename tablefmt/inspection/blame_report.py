@@ -1,4 +1,4 @@
-"""Blame report: the commits that inserted or deleted the rows of a file, a partition or a condition."""
+"""Blame report: which commits inserted or deleted rows of a file, a partition or a condition."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class ExplainedTable(ReadableTable, NamedElsewhere):
         starting_version: int | str | None = None,
         ending_version: int | str | None = None,
     ) -> BlameReport:
-        """Return the commits that inserted or deleted the rows of a file, a partition or a condition.
+        """Return the commits that inserted or deleted rows of a file, partition or condition.
 
         For a file, rows that were moved into it are followed to the files that they came from. Data
         files are read only to count the rows of a condition that the log does not decide. Columns

@@ -90,6 +90,23 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert others.split() == []
 
 
+IMPORT_SECONDS = 0.25
+"""Processor time that `import tablefmt` may take. It takes about a twentieth of this."""
+
+TIMED = """
+import time
+began = time.process_time()
+import tablefmt
+print(time.process_time() - began)
+"""
+
+
+@pytest.mark.slow
+def test_importing_the_package_is_quick() -> None:
+    """Processor time, the least of five processes: other programs on the machine do not count."""
+    assert min(float(run(TIMED)) for _ in range(5)) <= IMPORT_SECONDS
+
+
 @pytest.mark.slow
 def test_importing_the_package_switches_nothing_of_the_process(tmp_path: Path) -> None:
     """The import loads no engine and no client. A local table does not either."""

@@ -196,7 +196,7 @@ def test_the_first_rows_are_had_from_the_row_groups_that_hold_them(
 
 
 @pytest.mark.share(2)
-@pytest.mark.broken_tables  # The footer bytes of its files have checksums of fewer bytes than ADD-7 says.
+@pytest.mark.broken_tables  # Footer checksums cover fewer bytes than ADD-7 says.
 @pytest.mark.parametrize("part", [700, 5_000, 1 << 20])
 @pytest.mark.parametrize("task", [1, 40_000, 1 << 30])
 def test_whatever_the_pieces_are_the_rows_are_the_same(

@@ -31,7 +31,7 @@ public class ChangeRowMapping {
   private final long taskBytes;
 
   /**
-   * @param packed encoded: little-endian ints: the number of files; for each file its rows and the number of
+   * @param encoded little-endian ints: the number of files; for each file its rows and the number of
    *     changed rows; the positions of changed rows, ascending, file by file; and for each of these
    *     the number of its commit
    * @param marks a line for each commit: kind, version and time in microseconds, separated by tabs
