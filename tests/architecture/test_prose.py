@@ -162,7 +162,7 @@ def wording_problems(text: str, *, ambiguous: bool = True) -> list[str]:
 
 def retired_words(text: str, *, ambiguous: bool = True) -> list[str]:
     """Return the retired words of a text, except names of arguments and in backticks."""
-    prose = re.sub(r"(?m)^\s+\w+:(?=\s)", "", plain(text))
+    prose = " ".join(re.sub(r"(?m)^\s+\w+:(?=\s)", "", plain(text)).split())
     patterns = (_RETIRED, _AMBIGUOUS) if ambiguous else (_RETIRED,)
     return sorted({m[0].lower() for pattern in patterns for m in pattern.finditer(prose)})
 
