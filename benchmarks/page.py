@@ -31,8 +31,8 @@ tablefmt beside its peers: plain Parquet, Delta, Iceberg, deltalake, pyarrow, Du
 `python -m benchmarks.page` writes this page from the JSON files in `benchmarks/results/`.
 Do not edit it by hand.
 
-- A line's figures come from one run, in which the contestants ran alternately. `run` is its number in
-  the list at the end.
+- A line's figures come from one run, in which the contestants ran alternately. `run` is its
+  number in the list at the end.
 - Unless a table says otherwise, a figure is the best of the rounds.
 - A ratio compares tablefmt with the best peer of the line. Below 1, tablefmt is ahead: it takes
   less time, or has the higher rate. A ratio above the table's goal is **bold**.

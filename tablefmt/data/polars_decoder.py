@@ -129,7 +129,7 @@ def decoder_for(
 def unsuited_decoder(
     files: ds.FileSystemDataset, schema: Schema, names: Sequence[str], predicate: Predicate | None
 ) -> PolarsDecoder | None:
-    """Return a decoder as `decoder_for` does, before a look at the types of the files.
+    """Return a decoder as `decoder_for` does, before it reads the types of the files.
 
     Args:
         files: whole files.

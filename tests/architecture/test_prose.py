@@ -211,8 +211,9 @@ def test_docstrings_of_programs_are_plain_english(folder: str) -> None:
 
 
 def comments(source: str) -> Iterator[tuple[int, str]]:
-    """Yield every comment with a retired word with its line. Strings may have `#` too."""
-    if not re.search(rf"#.*(?:{_RETIRED.pattern}|{_AMBIGUOUS.pattern})", source, re.IGNORECASE):
+    """Yield every comment that may have a retired word with its line. Strings may have `#` too."""
+    lines = [line for line in source.splitlines() if "#" in line]
+    if not retired_words("\n".join(lines)):  # quicker than tokens of each module
         return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:

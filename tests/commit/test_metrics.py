@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tablefmt
-from tablefmt.commit.transaction_plan import _horizon
+from tablefmt.commit.transaction_plan import _retention_horizon
 from tablefmt.model.log_entry import LogRetentionHorizon, RetentionHorizon
 from tests.tables import memory, rows
 
@@ -20,12 +20,12 @@ def counted(commit: tablefmt.Commit) -> dict[str, int]:
 def test_a_horizon_that_a_concurrent_commit_passed() -> None:
     """RET-5, RET-9: no further version is given up, but entries of the log may be."""
     log = LogRetentionHorizon(3, "0" * 64, ())
-    assert _horizon(None, 5) is None
-    assert _horizon(RetentionHorizon(7), 5) == RetentionHorizon(7)
-    assert _horizon(RetentionHorizon(7, log), 5) == RetentionHorizon(7, log)
+    assert _retention_horizon(None, 5) is None
+    assert _retention_horizon(RetentionHorizon(7), 5) == RetentionHorizon(7)
+    assert _retention_horizon(RetentionHorizon(7, log), 5) == RetentionHorizon(7, log)
     for given in (4, 5):
-        assert _horizon(RetentionHorizon(given), 5) is None
-        assert _horizon(RetentionHorizon(given, log), 5) == RetentionHorizon(5, log)
+        assert _retention_horizon(RetentionHorizon(given), 5) is None
+        assert _retention_horizon(RetentionHorizon(given, log), 5) == RetentionHorizon(5, log)
 
 
 def test_metrics_of_every_kind() -> None:
