@@ -24,20 +24,19 @@ from tablefmt.operations.clustering_plan import plan_clustering, plan_ordering
 from tablefmt.operations.compact import (
     Progress,
     check_target,
+    commit_layout,
     files_chosen,
-    in_batches,
+    groups_of,
     partition_columns,
     rewrite_groups,
     rewriting,
     shown_where,
     staged_rewrites,
-    still_there,
     target_of,
 )
 from tablefmt.operations.compact_plan import LayoutPlan, PlannedGroup
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
@@ -126,9 +125,7 @@ def cluster(
 ) -> Commit:
     """Cluster in one commit or in several. Arguments and errors as in `compact`."""
     work = rewrite or order_here(progress)
-    if commit_every is None:
-        return autocommit(context, cluster_statement(asked, work), options)
-    return in_batches(
+    return commit_layout(
         context, options, commit_every, asked.plan, lambda c: cluster_statement(asked, work, c)
     )
 
@@ -139,8 +136,7 @@ def cluster_statement(
     """Return the statement of a clustering. Arguments as in `compact_statement`."""
 
     def stage(txn: TransactionSnapshot, rows: Any) -> Staged:
-        groups = asked.plan(txn).groups if chosen is None else still_there(txn, chosen)
-        return rewrite(txn, groups, asked)
+        return rewrite(txn, groups_of(txn, asked.plan, chosen), asked)
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         names = [field.name for field in asked.fields(metadata)] if asked.by is None else asked.by

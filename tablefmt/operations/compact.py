@@ -229,9 +229,7 @@ def compact(
         CommitRejectedError, ConcurrentModificationException, CommitUnknownError.
     """
     work = rewrite or rewrite_here(progress)
-    if commit_every is None:
-        return autocommit(context, compact_statement(asked, work), options)
-    return in_batches(
+    return commit_layout(
         context, options, commit_every, asked.plan, lambda c: compact_statement(asked, work, c)
     )
 
@@ -255,8 +253,7 @@ def compact_statement(
     """
 
     def stage(txn: TransactionSnapshot, rows: Any) -> Staged:
-        groups = asked.plan(txn).groups if chosen is None else still_there(txn, chosen)
-        return rewrite(txn, groups, asked)
+        return rewrite(txn, groups_of(txn, asked.plan, chosen), asked)
 
     def text(metadata: Metadata) -> tuple[str, ...]:
         shown = shown_where(asked.where, metadata).get("predicate", "None")
@@ -282,19 +279,30 @@ def rewrite_here(progress: Progress | None = None) -> Rewrite:
     return rewrite
 
 
-def in_batches(
+def commit_layout(
     context: TableContext,
     options: CommitOptions,
-    commit_every: int,
+    commit_every: int | None,
     plan: Callable[[TransactionSnapshot], LayoutPlan],
-    statement: Callable[[tuple[PlannedGroup, ...]], Statement],
+    statement: Callable[[tuple[PlannedGroup, ...] | None], Statement],
 ) -> Commit:
-    """Commit the groups of one plan in several commits, each on the newest version at its time.
+    """Commit a layout in one commit, or the groups of one plan in several.
+
+    Each of several commits is on the newest version at its time.
+
+    Args:
+        context: the table.
+        options: of the commit.
+        commit_every: groups per commit; None: one commit.
+        plan: plans for a version.
+        statement: returns the statement for groups of a plan; None: it plans by itself.
 
     Returns:
         The last commit that made a version, with the sum of all metrics. A no-op if there was
         nothing to do.
     """
+    if commit_every is None:
+        return autocommit(context, statement(None), options)
     each = whole_number(commit_every)
     if each is None or each < 1:
         raise InvalidArgumentError(
@@ -314,6 +322,15 @@ def in_batches(
         for name, value in commit.metrics.items():
             metrics[name] = metrics.get(name, 0) + value
     return replace(made[-1], metrics=metrics)
+
+
+def groups_of(
+    txn: TransactionSnapshot,
+    plan: Callable[[TransactionSnapshot], LayoutPlan],
+    chosen: tuple[PlannedGroup, ...] | None,
+) -> tuple[PlannedGroup, ...]:
+    """Return the groups to rewrite: of a new plan, or those of `chosen` that are still there."""
+    return plan(txn).groups if chosen is None else still_there(txn, chosen)
 
 
 def still_there(

@@ -18,12 +18,12 @@ from tablefmt.operations.alter import alter
 from tablefmt.operations.compact import (
     Progress,
     RewrittenGroup,
-    in_batches,
+    commit_layout,
+    groups_of,
     partition_columns,
     rewrite_groups,
     rewriting,
     staged_rewrites,
-    still_there,
     target_of,
 )
 from tablefmt.operations.compact_plan import (
@@ -38,7 +38,6 @@ from tablefmt.operations.compact_plan import (
 )
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
-from tablefmt.session.staging import autocommit
 from tablefmt.session.statement import Statement
 from tablefmt.session.table_context import TableContext
 from tablefmt.session.transaction_snapshot import TransactionSnapshot
@@ -115,12 +114,9 @@ def repartition(
         ConcurrentModificationException: a concurrent commit changed one of these files.
         CommitRejectedError, CommitUnknownError: of a commit.
     """
-    if commit_every is None:
-        done = autocommit(context, _statement(asked), options)
-    else:
-        done = in_batches(
-            context, options, commit_every, asked.plan, lambda groups: _statement(asked, groups)
-        )
+    done = commit_layout(
+        context, options, commit_every, asked.plan, lambda groups: _statement(asked, groups)
+    )
     metadata = context.view.head.metadata
     if metadata.is_evolved and context.view.snapshot().partitionings() <= {metadata.partitioning}:
         last = alter(context, alterations.forget_partitionings(), CommitOptions())
@@ -128,10 +124,9 @@ def repartition(
     return done
 
 
-def _statement(asked: Repartition, chosen: tuple[PlannedGroup, ...] | None = None) -> Statement:
+def _statement(asked: Repartition, chosen: tuple[PlannedGroup, ...] | None) -> Statement:
     def stage(txn: TransactionSnapshot, _: Any) -> Staged:
-        groups = asked.plan(txn).groups if chosen is None else still_there(txn, chosen)
-        done = asked.rewrite(txn, groups)
+        done = asked.rewrite(txn, groups_of(txn, asked.plan, chosen))
         staged = staged_rewrites(txn, OperationClass.CLUSTER, done)
         parameters = {"partitionBy": ", ".join(txn.metadata.partition_names)}
         return replace(

@@ -37,6 +37,8 @@ from tablefmt.spark.spark_options import (
 )
 
 _FORMAT_SET = "_tablefmt_format_set"
+_FORMATS = "tablefmt_formats"
+"""Mark of a method that is replaced for `format("tablefmt")` and our partitionings."""
 
 
 def install_table_formats() -> None:
@@ -45,25 +47,26 @@ def install_table_formats() -> None:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     for writer in (DataFrameWriter, DataStreamWriter):
-        _wrap_for_format(writer, "format", _noting_format)
-    _wrap_for_format(DataFrameWriter, "insertInto", _inserting)
+        _wrap(writer, "format", _noting_format, _FORMATS)
+    _wrap(DataFrameWriter, "insertInto", _inserting, _FORMATS)
     _wrap(DataFrameWriter, "save", _to_path)
     _wrap(DataStreamWriter, "start", _to_partitioned_stream)
     # These see the format that the next ones set.
     _wrap(DataFrameWriter, "saveAsTable", _to_partitioned_table)
     _wrap(DataStreamWriter, "toTable", _to_partitioned_table)
-    _wrap_for_format(DataFrameWriter, "saveAsTable", _to_named_table)
-    _wrap_for_format(DataStreamWriter, "toTable", _to_named_table)
+    _wrap(DataFrameWriter, "saveAsTable", _to_named_table, _FORMATS)
+    _wrap(DataStreamWriter, "toTable", _to_named_table, _FORMATS)
     for writer in (DataFrameWriter, DataStreamWriter):
-        _wrap_for_format(writer, "partitionBy", _noting_partitions)
+        _wrap(writer, "partitionBy", _noting_partitions, _FORMATS)
 
 
-def _wrap_for_format(kind: type, name: str, wrapped: Callable[[Any], Any]) -> None:
+def _wrap(kind: type, name: str, wrapped: Callable[[Any], Any], mark: str = "tablefmt") -> None:
+    """Replace a method by what `wrapped` makes of it, once: an attribute of that name marks it."""
     original = getattr(kind, name)
-    if getattr(original, "tablefmt_formats", False):
+    if getattr(original, mark, False):
         return
     method: Any = functools.wraps(original)(wrapped(original))
-    method.tablefmt_formats = True
+    setattr(method, mark, True)
     setattr(kind, name, method)
 
 
@@ -218,22 +221,13 @@ def install_stream_hints(spark: Session) -> None:
     batches = importlib.import_module(f"{of_kind}.readwriter")
     streams = importlib.import_module(f"{of_kind}.streaming.readwriter")
     _wrap(batches.DataFrameReader, "load", _zoned)
-    _wrap_for_format(batches.DataFrameWriter, "partitionBy", _noting_partitions)
+    _wrap(batches.DataFrameWriter, "partitionBy", _noting_partitions, _FORMATS)
     _wrap(batches.DataFrameWriter, "save", _to_path)
     _wrap(streams.DataStreamReader, "load", _loading)
     _wrap(streams.DataStreamWriter, "partitionBy", _passing_columns(PARTITION_COLUMNS))
     _wrap(streams.DataStreamWriter, "clusterBy", _passing_columns(CLUSTERING_COLUMNS))
     _wrap(streams.DataStreamWriter, "start", _start)
     _wrap(streams.DataStreamWriter, "toTable", _to_table)
-
-
-def _wrap(kind: type, name: str, wrapped: Callable[[Any], Any]) -> None:
-    original = getattr(kind, name)
-    if getattr(original, "tablefmt", False):
-        return
-    method: Any = functools.wraps(original)(wrapped(original))
-    method.tablefmt = True
-    setattr(kind, name, method)
 
 
 def _loading(original: Any) -> Any:
