@@ -93,6 +93,22 @@ def alias_of(frame: DataFrame) -> str | None:
     return str(plan.alias()) if plan.nodeName() == "SubqueryAlias" else None
 
 
+def source_name(frame: DataFrame) -> str | None:
+    """Return the name that qualifies all columns of a DataFrame: its alias, or a table's name.
+
+    None: there is no such name, or only the server of Spark Connect knows it.
+    """
+    plan = java_rows_if_any(frame)
+    if plan is None:
+        return alias_of(frame)
+    output = plan.queryExecution().analyzed().output()
+    names = {
+        str(qualifier.last()) if qualifier.nonEmpty() else None
+        for qualifier in (output.apply(i).qualifier() for i in range(output.size()))
+    }
+    return names.pop() if len(names) == 1 else None
+
+
 def has_rows(frame: object) -> bool:
     """Return whether a DataFrame belongs to a session with a JVM."""
     return getattr(frame, "_jdf", None) is not None

@@ -22,6 +22,9 @@ from tablefmt.store.location import add_text_option
 
 OPTIONS = {
     "replaceWhere": "SQL: overwrite replaces the rows for which it is TRUE; new rows must match it",
+    "replaceUsing": "names of columns: overwrite replaces the rows that equal a new row there",
+    "replaceOn": "SQL over both sides: overwrite replaces the rows that make it TRUE with new ones",
+    "targetAlias": "the name of the table in replaceOn; default: t",
     "partitionOverwriteMode": "static, or dynamic: overwrite replaces the partitions of the new "
     "rows; default: static, or with format() and SQL the session's setting",
     "txnAppId": "application id; with txnVersion, the write is applied exactly once",
@@ -46,6 +49,9 @@ class NamedOptions(TypedDict, total=False):
     """`OPTIONS` as keywords."""
 
     replaceWhere: str
+    replaceUsing: str
+    replaceOn: str
+    targetAlias: str
     partitionOverwriteMode: str
     txnAppId: str
     txnVersion: int | str
@@ -68,6 +74,9 @@ class WriteKeywords(NamedOptions, total=False):
     """
 
     replace_where: str
+    replace_using: str
+    replace_on: str
+    target_alias: str
     partition_overwrite_mode: str
     txn_app_id: str
     txn_version: int | str
@@ -166,12 +175,26 @@ class WriteOptions:
     commit: CommitOptions
     files: FileOptions = field(default_factory=FileOptions)
     replace_where: str | None = None
+    replace_using: tuple[str, ...] = ()
+    replace_on: str | None = None
+    target_alias: str | None = None
     dynamic_partitions: bool = False
     merge_schema: bool = False
     overwrite_schema: bool = False
     storage_options: Mapping[str, Any] = field(default_factory=dict)
     digest: str | None = None
     """Digest of the rows of an application version. None: unknown."""
+
+    @property
+    def part(self) -> str | None:
+        """Return the option that makes an overwrite replace a part of the rows. None: none."""
+        given = {
+            "replaceWhere": self.replace_where,
+            "replaceUsing": self.replace_using,
+            "replaceOn": self.replace_on,
+            "partitionOverwriteMode": self.dynamic_partitions,
+        }
+        return next((name for name, value in given.items() if value), None)
 
 
 def parse_options(given: Mapping[str, Any]) -> WriteOptions:
@@ -188,15 +211,17 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
         raise InvalidArgumentError(
             f"partitionOverwriteMode is {mode!r}; expected static or dynamic"
         )
-    if mode == "dynamic" and "replaceWhere" in values:
+    parts = [name for name in ("replaceWhere", "replaceUsing", "replaceOn") if name in values]
+    parts += ["partitionOverwriteMode=dynamic"] * (mode == "dynamic")
+    if len(parts) > 1:
+        raise InvalidArgumentError(f"{' and '.join(parts)} exclude each other; give one")
+    if overwrite_schema and parts:
         raise InvalidArgumentError(
-            "replaceWhere and partitionOverwriteMode=dynamic exclude each other; give one"
+            "overwriteSchema replaces the columns of the whole table, so it excludes replaceWhere, "
+            "replaceUsing, replaceOn and partitionOverwriteMode=dynamic"
         )
-    if overwrite_schema and (mode == "dynamic" or "replaceWhere" in values):
-        raise InvalidArgumentError(
-            "overwriteSchema replaces the columns of the whole table, so it excludes replaceWhere "
-            "and partitionOverwriteMode=dynamic"
-        )
+    if "targetAlias" in values and "replaceOn" not in values:
+        raise InvalidArgumentError("targetAlias names the table in replaceOn; give replaceOn, too")
     return WriteOptions(
         commit=CommitOptions(
             application=_application(values),
@@ -205,6 +230,9 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
         ),
         files=_files(values),
         replace_where=values.get("replaceWhere"),
+        replace_using=_names(values, "replaceUsing"),
+        replace_on=values.get("replaceOn"),
+        target_alias=values.get("targetAlias"),
         dynamic_partitions=mode == "dynamic",
         merge_schema=bool(flag(values, "mergeSchema")),
         overwrite_schema=overwrite_schema,
@@ -426,6 +454,23 @@ def _files(values: Mapping[str, Any]) -> FileOptions:
         optimize=flag(values, "optimizeWrite"),
         compression=codec,
     )
+
+
+def _names(values: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return the columns of an option. Raises InvalidArgumentError if it names none."""
+    if name not in values:
+        return ()
+    found = tuple(filter(None, map(unquoted, _COMMA.split(str(values[name])))))
+    if not found:
+        raise InvalidArgumentError(f"{name} is {values[name]!r}; expected names of columns")
+    return found
+
+
+def unquoted(name: str) -> str:
+    """Return a name without blanks and backticks around it."""
+    text = name.strip()
+    quoted = len(text) > 1 and text[0] == text[-1] == "`"
+    return text[1:-1].replace("``", "`") if quoted else text
 
 
 def _count(values: Mapping[str, Any], name: str) -> int | None:

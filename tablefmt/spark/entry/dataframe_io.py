@@ -6,7 +6,6 @@ The code is the same for every execution backend.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tablefmt.commit.transaction_plan import Staged
@@ -18,7 +17,6 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.expressions.ddl import schema_from
-from tablefmt.expressions.merge_statement import MergeStatement
 from tablefmt.model.argument_names import check_names
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.model.schema import Schema, nullable
@@ -26,7 +24,6 @@ from tablefmt.model.times import Time
 from tablefmt.operations.alter import add_features
 from tablefmt.operations.append import NAME, append_files
 from tablefmt.operations.create import Partitions, check_partitioning, create_by, definition
-from tablefmt.operations.merge_builder import begin_merge
 from tablefmt.operations.overwrite import (
     check_overwritable,
     overwrite_files,
@@ -34,7 +31,6 @@ from tablefmt.operations.overwrite import (
     stage_replace_partitions,
 )
 from tablefmt.operations.save_modes import TO_WRITE, Mode, known_mode
-from tablefmt.session.commit_options import CommitKeywords
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.metadata_changes import merged, redefined, replaced
 from tablefmt.session.statement_scope import AnalyzedCondition
@@ -54,10 +50,10 @@ from tablefmt.spark.entry.delta_settings import (
     default_properties,
     with_settings,
 )
+from tablefmt.spark.entry.matched_replacement import replace_matching, replace_unchecked
 from tablefmt.spark.entry.spark_session import is_stopped
 from tablefmt.spark.pyspark_objects import DataFrame, Session
 from tablefmt.spark.runtime import failures
-from tablefmt.spark.runtime.failures import statement_errors
 from tablefmt.spark.runtime.spark_jobs import with_batch
 from tablefmt.spark.spark_options import WriteKeywords, WriteOptions, parse_options
 from tablefmt.spark.statements.dml import replaced_by, stage_replace_on_spark
@@ -68,8 +64,6 @@ from tablefmt.spark.statements.execution import (
     rows_of,
 )
 from tablefmt.spark.statements.frame_reads import read_at
-from tablefmt.spark.statements.merge_clauses import merge_of
-from tablefmt.spark.statements.spark_merge import merge_rows
 from tablefmt.store.location import open_store
 from tablefmt.store.object_store import Store
 
@@ -245,7 +239,9 @@ def overwrite_rows(
     check_frame(df)
     spark = df.sparkSession
     if options.replace_where is not None and not checks_replacement(spark):
-        return _replace_unchecked(context, df, options, options.replace_where)
+        return replace_unchecked(context, df, options, options.replace_where)
+    if options.replace_using or options.replace_on:
+        return replace_matching(context, df, options)
     options = with_batch(options, spark)
     dynamic = options.dynamic_partitions
     if wanted is None and options.overwrite_schema:
@@ -302,21 +298,6 @@ def _where(
     return where, by_rows
 
 
-def _replace_unchecked(
-    context: TableContext, df: DataFrame, options: WriteOptions, where: str
-) -> Commit:
-    """Replace the rows of a condition by rows that need not match it, with a MERGE."""
-    spark, bare = df.sparkSession, replace(options, replace_where=None)
-
-    def run(asked: MergeStatement, commit: CommitKeywords) -> Commit:
-        with statement_errors():
-            return merge_rows(context, spark, merge_of(spark, asked, df), bare)
-
-    merge = begin_merge(df, "FALSE", "s", "t", options.merge_schema, run, lambda asked: "")
-    merge = merge.when_not_matched_by_source_delete(where)
-    return merge.when_not_matched_insert_all().execute()
-
-
 def _mode(mode: str, options: WriteOptions) -> Mode:
     folded = known_mode(mode)
     if folded != "overwrite" and options.overwrite_schema:
@@ -324,10 +305,9 @@ def _mode(mode: str, options: WriteOptions) -> Mode:
             f"overwriteSchema has no effect with mode={mode!r}; use mode='overwrite', or "
             "mergeSchema"
         )
-    if folded != "overwrite" and (options.replace_where or options.dynamic_partitions):
+    if folded != "overwrite" and options.part:
         raise InvalidArgumentError(
-            f"replaceWhere and partitionOverwriteMode have no effect with mode={mode!r}; "
-            "use mode='overwrite'"
+            f"{options.part} has no effect with mode={mode!r}; use mode='overwrite'"
         )
     return folded
 
@@ -388,10 +368,10 @@ def check_first(options: WriteOptions) -> None:
     """Check that a write which creates the table has no options that need an existing table.
 
     Raises:
-        UnsupportedFeatureError: replaceWhere.
+        UnsupportedFeatureError: replaceWhere, replaceUsing, replaceOn.
     """
-    if options.replace_where:
+    if options.part and not options.dynamic_partitions:
         raise UnsupportedFeatureError(
-            "replaceWhere needs an existing table; leave it out, or create the table first",
-            ["option:replaceWhere"],
+            f"{options.part} needs an existing table; leave it out, or create the table first",
+            [f"option:{options.part}"],
         )

@@ -246,6 +246,7 @@ def prepare(
             "overwriteSchema has no effect with mode='append'; use mode='overwrite', or mergeSchema"
         )
     if overwrite:
+        _check_part(options)
         where, dynamic = options.replace_where, options.dynamic_partitions
         check_overwritable(under, where, dynamic)
         if where is not None:
@@ -255,6 +256,17 @@ def prepare(
     spread = layout(options.files, metadata, context.view.head)
     task = _task(store, txn.transaction, metadata, rows, spread)
     return Prepared(task, overwrite, txn.version, under, began), context
+
+
+def _check_part(options: WriteOptions) -> None:
+    """Check that Spark's tasks alone can replace the rows. Raises UnsupportedFeatureError."""
+    if options.replace_using or options.replace_on:
+        raise UnsupportedFeatureError(
+            f"{options.part} compares the new rows with those of the table, which format() without "
+            "a JVM cannot; use tablefmt.spark.write(df, path, mode='overwrite', "
+            f"{options.part}=…)",
+            [f"option:{options.part}"],
+        )
 
 
 def _task(

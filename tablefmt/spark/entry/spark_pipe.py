@@ -103,10 +103,11 @@ class SparkPipe:
         parsed = parse_options(options)
         merges = parsed.merge_schema
         columns = checked_keys(keys, self.content, parsed.commit, merge_schema=merges)
-        if parsed.replace_where or parsed.overwrite_schema or parsed.dynamic_partitions:
+        overwrites = parsed.part or ("overwriteSchema" if parsed.overwrite_schema else None)
+        if overwrites:
             raise InvalidArgumentError(
-                "a pipe appends or merges, and does not take the overwrite options replaceWhere, "
-                "overwriteSchema and partitionOverwriteMode"
+                f"a pipe appends or merges, and does not take {overwrites}, which is an option of "
+                "overwrites"
             )
         failures.install()
         place = target.table if isinstance(target, SparkTable) else target

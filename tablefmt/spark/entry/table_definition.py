@@ -291,10 +291,10 @@ def replace_rows(
         InvalidArgumentError: an option that replaces only a part of the rows. Other errors as
             `tablefmt.spark.write`.
     """
-    if options.replace_where or options.dynamic_partitions:
+    if options.part:
         raise InvalidArgumentError(
-            "REPLACE TABLE replaces the whole table, so it does not take replaceWhere or "
-            "partitionOverwriteMode, which replace a part of the rows"
+            f"REPLACE TABLE replaces the whole table, so it does not take {options.part}, which "
+            "replaces a part of the rows"
         )
     context = open_context_if_exists(store)
     if context is None:

@@ -104,10 +104,10 @@ def sink_of(mode: str, given: Mapping[str, str], partition_by: Sequence[str] = (
 
 
 def _checked(options: WriteOptions, *, complete: bool) -> WriteOptions:
-    if options.replace_where or options.dynamic_partitions:
+    if options.part:
         what = "complete mode replaces the whole table" if complete else "append replaces nothing"
         raise InvalidArgumentError(
-            f"a stream does not take replaceWhere and partitionOverwriteMode: {what}; use "
+            f"a stream does not take {options.part}: {what}; use "
             "foreachBatch to overwrite a part of the table"
         )
     if options.overwrite_schema and not complete:

@@ -362,15 +362,17 @@ spark.table("sales")""",
         "replaceUsing",
         """
 spark.table("updates").where("id = 5").write.format("delta").mode("overwrite") \\
-    .option("replaceUsing", "region").saveAsTable("orders")""",
-        Refused("replaceUsing"),
+    .option("replaceUsing", "region").saveAsTable("orders")
+spark.table("orders")""",
+        [(2, "US", 20.0), (4, "US", 40.0), (5, "EU", 50.0)],
     ),
     python(
         "replaceOn",
         """
 spark.table("updates").alias("s").write.format("delta").mode("overwrite") \\
-    .option("targetAlias", "t").option("replaceOn", "s.id <=> t.id").saveAsTable("orders")""",
-        Refused("replaceOn"),
+    .option("targetAlias", "t").option("replaceOn", "s.id <=> t.id").saveAsTable("orders")
+spark.table("orders")""",
+        MERGED,
     ),
     sql(
         "overwrite of partitions by SQL",

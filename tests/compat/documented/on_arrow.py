@@ -1,6 +1,6 @@
 """Run documented operations of libraries without Spark, each in a folder of its own.
 
-python -m tests.compat.documented.on_arrow [part of a name …]
+python -m tests.compat.documented.on_arrow [--record] [part of a name …]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run documented operations in one Spark session, each with tables of its own.
 
-python -m tests.compat.documented.on_spark [part of a name …]
+python -m tests.compat.documented.on_spark [--record] [part of a name …]
 """
 
 from __future__ import annotations

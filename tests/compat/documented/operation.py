@@ -6,11 +6,17 @@ change: it replaces the name of the format, or of the import.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 Language = Literal["sql", "python"]
+
+RECORD = Path(__file__).with_name("recorded.json")
+"""Operations that gave what they should when they ran last, and their digests then."""
 
 ORDERS = [(1, "EU", 10.0), (2, "US", 20.0), (3, "EU", 30.0), (4, "US", 40.0)]
 """Rows of `orders` and `sales`: the first three are those of version 1."""
@@ -58,6 +64,11 @@ class Operation:
     def runs(self) -> bool:
         """Return whether it runs after the change."""
         return not isinstance(self.gives, Refused | SparkError)
+
+    def digest(self, documentation: Documentation) -> str:
+        """Return a digest of what runs, and of what it gives."""
+        text = repr((self.language, documentation.changed(self.text), self.gives))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def sql(feature: str, text: str, gives: Any = ()) -> Operation:
@@ -155,21 +166,66 @@ def ids_of(documentation: Documentation) -> dict[str, Operation]:
 def report(
     documentations: Sequence[Documentation],
     problem: Callable[[Documentation, Operation], str | None],
-    parts: Sequence[str] = (),
+    arguments: Sequence[str] = (),
 ) -> int:
-    """Run operations whose names have one of the parts, and print the ratios. 1 if one differs."""
-    count = 0
+    """Run operations, and print the ratios. Return 1 if the outcome of one differs.
+
+    Args:
+        documentations: the documentations to run.
+        problem: runs an operation, and returns how its outcome differs.
+        arguments: parts of names; without any, all operations run. `--record` writes down which
+            operations gave what they should.
+    """
+    parts = [each for each in arguments if each != "--record"]
+    ran: dict[str, bool] = {}
     for documentation in documentations:
         for one in documentation.operations:
             name = f"{documentation.name}: {one.page}: {one.feature}"
-            found = problem(documentation, one) if _chosen(name, parts) else None
+            if parts and not any(part in name for part in parts):
+                continue
+            found = problem(documentation, one)
+            ran[name] = found is None
             if found is not None:
-                count += 1
                 print(f"{name}: {found}", flush=True)
         print(documentation.ratio(), flush=True)
-    print(f"{count} differ", flush=True)
+    if "--record" in arguments:
+        record(documentations, ran)
+    count = len(ran) - sum(ran.values())
+    print(f"{count} of {len(ran)} differ", flush=True)
     return 1 if count else 0
 
 
-def _chosen(name: str, parts: Sequence[str]) -> bool:
-    return not parts or any(part in name for part in parts)
+def digests(documentations: Sequence[Documentation]) -> dict[str, str]:
+    """Return a digest of each operation's text and expected outcome, by its full name."""
+    return {
+        f"{documentation.name}: {name}": one.digest(documentation)
+        for documentation in documentations
+        for name, one in ids_of(documentation).items()
+    }
+
+
+def recorded() -> dict[str, str]:
+    """Return the digests of the operations that gave what they should when they ran last."""
+    found: dict[str, str] = json.loads(RECORD.read_text(encoding="utf-8"))
+    return found
+
+
+def record(documentations: Sequence[Documentation], ran: Mapping[str, bool]) -> None:
+    """Write down the outcome of operations that ran, and keep those of all others.
+
+    Args:
+        documentations: the documentations that were run.
+        ran: names of operations -> whether they gave what they should.
+    """
+    now = digests(documentations)
+    gone = {
+        name
+        for name in recorded()
+        if name not in now and any(name.startswith(f"{each.name}: ") for each in documentations)
+    }
+    good = {name: now[name] for name, fine in ran.items() if fine}
+    kept = {n: d for n, d in recorded().items() if n not in gone and ran.get(n, True)}
+    RECORD.write_text(
+        json.dumps({**kept, **good}, indent=0, sort_keys=True, ensure_ascii=False) + "\n",
+        encoding="utf-8",
+    )
