@@ -52,6 +52,11 @@ ICEBERG_PROPERTIES: Mapping[str, PeerProperty] = {
     "write.update.distribution-mode": _UNNEEDED,
     "write.merge.distribution-mode": _UNNEEDED,
     "write.delete.granularity": _UNNEEDED,
+    "write.delete.target-file-size-bytes": _UNNEEDED,
+    "write.delete.parquet.": _UNNEEDED,
+    "write.delete.avro.": _UNNEEDED,
+    "write.delete.orc.": _UNNEEDED,
+    "write.manifest.": _UNNEEDED,
     "write.format.default": _only("parquet", instead="data files are Parquet; leave it out"),
     "write.delete.format.default": _only("parquet", instead="leave it out"),
     "write.parquet.compression-codec": _only(
@@ -72,6 +77,9 @@ ICEBERG_PROPERTIES: Mapping[str, PeerProperty] = {
     "write.summary.partition-limit": _UNNEEDED,
     "write.spark.accept-any-schema": _UNNEEDED,
     "write.spark.fanout.enabled": _UNNEEDED,
+    "write.spark.auto-schema-evolution.enabled": _only(
+        "false", instead="give writes the option mergeSchema, or use WITH SCHEMA EVOLUTION"
+    ),
     "write.spark.advisory-partition-size-bytes": _UNNEEDED,
     "write.wap.enabled": _only("false", instead=_ONE_LINE),
     "write.upsert.enabled": _only("false", instead="use MERGE INTO with the key columns"),
@@ -82,11 +90,18 @@ ICEBERG_PROPERTIES: Mapping[str, PeerProperty] = {
     "history.expire.min-snapshots-to-keep": _only("1", instead="keep a version by a tag"),
     "history.expire.max-ref-age-ms": _refused("give each tag RETAIN"),
     "gc.enabled": _only("true", instead="a vacuum is never started by itself; leave it out"),
+    "engine.hive.enabled": _UNNEEDED,
+    "engine.hive.lock-enabled": _UNNEEDED,
+    "schema.name-mapping.default": _UNNEEDED,
+    "identifier-fields.rely": _UNNEEDED,
     "encryption.": _refused("files are not encrypted by tablefmt; use encryption of the store"),
 }
 """Iceberg's properties."""
 
-_BEGINNINGS = tuple({f"{name.partition('.')[0]}." for name in ICEBERG_PROPERTIES if "." in name})
+_SHARED = frozenset({"engine", "schema", "identifier-fields"})
+"""First words of Iceberg's names that a user's own properties may have, too."""
+_FIRST = {name.partition(".")[0] for name in ICEBERG_PROPERTIES if "." in name}
+_BEGINNINGS = tuple(f"{word}." for word in _FIRST - _SHARED)
 _MILLISECONDS = "-age-ms"
 
 

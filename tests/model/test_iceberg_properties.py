@@ -19,6 +19,14 @@ def test_every_row_becomes_a_known_property_with_valid_values() -> None:
                 assert check_properties({row.ours: value}) == {row.ours: value}
 
 
+def test_first_words_that_others_use_too_leave_names_of_ones_own_alone() -> None:
+    given = {"schema.owner": "me", "engine.size": "3", "schema.name-mapping.default": "[]"}
+    assert translate_properties({**given, "engine.hive.enabled": "true"}) == {
+        "user.schema.owner": "me",
+        "user.engine.size": "3",
+    }
+
+
 def test_properties_of_both_peers_and_own_names_are_translated() -> None:
     given = {
         "format-version": "2",

@@ -1,7 +1,8 @@
 """Delta's session settings, and their meaning for tablefmt tables.
 
-`SETTINGS` are obeyed or refused. `IDLE` have no effect, each for a reason. Any other name behind
-the prefix is logged once as unknown.
+Writes obey or refuse `SETTINGS`. Streams and reads of changes refuse `OF_READS`. `IDLE`, and names
+that begin as in `_IDLE_FAMILIES`, have no effect, each for a reason. Any other name behind the
+prefix is logged once as unknown.
 Spec: spec/decisions/0036.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,14 @@ def _false(value: str) -> bool:
     return folded(value) == "false"
 
 
+def _not_always(value: str) -> bool:
+    return folded(value) != "always"
+
+
+def _not_end(value: str) -> bool:
+    return folded(value) != "endversion"
+
+
 SETTINGS: Mapping[str, Setting] = {
     "schema.autoMerge.enabled": Setting(
         "true: writes have the option mergeSchema, INSERT and MERGE are WITH SCHEMA EVOLUTION"
@@ -65,41 +74,148 @@ SETTINGS: Mapping[str, Setting] = {
     "dynamicPartitionOverwrite.enabled": Setting(
         "set spark.sql.sources.partitionOverwriteMode to static", _false
     ),
+    "updateAndMergeCastingFollowsAnsiEnabledFlag": Setting(
+        "set spark.sql.storeAssignmentPolicy, which decides about casts of new values", _true
+    ),
+    "typeWidening.allowAutomaticWidening": Setting(
+        "leave mergeSchema out of writes whose types shall not change", _not_always
+    ),
+    "merge.preserveNullSourceStructs": Setting("replace NULL structs in the query", _false),
+    "insert.preserveNullSourceStructs": Setting("replace NULL structs in the query", _false),
 }
 """Settings by the name without `PREFIX`."""
+
+OF_READS: Mapping[str, Setting] = {
+    "withEventTimeOrder.enabled": Setting(
+        "start the stream at a version, or sort the rows of its first batch", _true
+    ),
+    "changeDataFeed.defaultSchemaModeForColumnMappingTable": Setting(
+        "choose the version with the columns of a read by its option changeSchema", _not_end
+    ),
+}
+"""Settings that streams and reads of changes refuse, by the name without `PREFIX`."""
 
 _LAYOUT = "set the property targetFileSize, optimizeWrite or autoCompact of the table"
 _ENGINE = "it tunes how Delta runs, and changes no result"
 _STRICT = "tablefmt always checks this"
 _DELETES = "the property deleteMode of the table decides"
+_STATS = "the property statsColumns of the table decides"
+_FEATURES = "tablefmt tables have no protocol versions, and features stay"
+_IMPORTS = "tablefmt.import_table reads another table by its own metadata, or raises an error"
+_NEWEST = "a read always sees the newest version"
+_STREAMS = "a stream refuses such a change of columns, and its error says what to do"
+_NAMES = "columns have ids in every table"
+_OTHERS = "tablefmt tables do not have what it is about"
+_CATALOG = "call tablefmt.spark.sync(spark, name) after changes by other programs"
 
 IDLE: Mapping[str, str] = {
-    "autoCompact.enabled": _LAYOUT,
-    "autoCompact.maxFileSize": _LAYOUT,
-    "autoCompact.minNumFiles": _LAYOUT,
-    "optimize.maxFileSize": _LAYOUT,
-    "optimize.minFileSize": _LAYOUT,
-    "optimizeWrite.binSize": _LAYOUT,
-    "optimizeWrite.enabled": _LAYOUT,
-    "checkpoint.partSize": _ENGINE,
-    "merge.optimizeInsertOnlyMerge.enabled": _ENGINE,
-    "merge.repartitionBeforeWrite.enabled": _ENGINE,
-    "optimize.maxThreads": _ENGINE,
-    "optimize.repartition.enabled": _ENGINE,
-    "snapshotPartitions": _ENGINE,
-    "stats.skipping": _ENGINE,
-    "vacuum.parallelDelete.enabled": _ENGINE,
-    "vacuum.parallelDelete.parallelism": _ENGINE,
-    "schema.typeCheck.enabled": _STRICT,
-    "state.corruptionIsFatal": _STRICT,
+    "alterLocation.bypassSchemaCheck": _STRICT,
+    "allowArbitraryProperties.enabled": "a name of your own needs no setting",
+    "alwaysCollectStats.enabled": _STATS,
+    "changeDataFeed.allowTimeTravelOptionsForSchema": "the option changeSchema of a read decides",
+    "changeDataFeed.timestampOutOfRange.enabled": "a range may always end after the newest version",
+    "changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled": _STREAMS,
+    "checkLatestSchemaOnRead": "a DataFrame keeps the version and columns that it was made with",
+    "clone.replaceEnabled": "only CREATE OR REPLACE replaces a table by a clone",
+    "commit.idempotencyCheck.enabled": "a commit always recognizes its own entry in the log",
+    "commitInfo.enabled": "every commit has this information",
+    "constraints.allowUnenforcedNotNull.enabled": _STRICT,
+    "constraints.assumesDropIfExists.enabled": "write DROP CONSTRAINT IF EXISTS",
+    "convertEmptyToNullForStringPartitionCol": "an empty text stays an empty text",
+    "createEmptySchemaTable.enabled": "a table has at least one column",
+    "delete.allowExistsSubquery": "DELETE takes EXISTS in every session",
     "delete.deletionVectors.persistent": _DELETES,
+    "dml.insert.dfByName.allowImplicitCasts": "spark.sql.storeAssignmentPolicy decides about casts",
+    "history.metricsEnabled": "every commit has metrics",
+    "insert.byName.schemaEvolution.enabled": "INSERT BY NAME takes WITH SCHEMA EVOLUTION",
+    "lastCommitVersionInSession": "read the version of a commit with DESCRIBE HISTORY t LIMIT 1",
+    "maxCommitAttempts": "the option deadline of a write limits how long a commit tries",
     "merge.deletionVectors.persistent": _DELETES,
+    "merge.failIfSourceChanged": "MERGE reads its source once",
+    "restore.protocolDowngradeAllowed": _FEATURES,
+    "replace.protocolDowngradeAllowed": _FEATURES,
+    "schema.typeCheck.enabled": _STRICT,
+    "skipRecordingEmptyCommits": "a write without rows makes no version",
+    "stalenessLimit": _NEWEST,
+    "state.corruptionIsFatal": _STRICT,
+    "timeTravel.resolveOnIdentifier.enabled": "name a version with VERSION AS OF or versionAsOf",
+    "timeTravel.parsing.strict": _STRICT,
     "update.deletionVectors.persistent": _DELETES,
-    "stats.collect": "the property statsColumns of the table decides",
-    "stalenessLimit": "a read always sees the newest version",
+    "vacuum.lite.enabled": "every vacuum takes the removed files from the log",
     "vacuum.logging.enabled": "a vacuum that deletes files always commits a version",
+    "writeChecksumFile.enabled": "every log entry has a checksum",
+    "writeChecksumFile.histogramFollowsProtocol": "every log entry has a checksum",
+    "convert.useMetadataLog": _IMPORTS,
+    # The names below are similar to names in SETTINGS, so no family may claim them.
+    "alter.replaceColumns.safe.enabled": _NAMES,
+    "alterTable.dropColumn.enabled": _NAMES,
+    "columnMapping.stripMetadata": _NAMES,
+    "merge.repartitionBeforeWrite.enabled": _ENGINE,
+    **dict.fromkeys(
+        (
+            *("duplicateActionCheck.enabled", "nullPartitionCheck.throwEnabled"),
+            *("dynamicPartitionOverwrite.parsePartitionValues", "partitionColumnValidity.enabled"),
+            *(
+                "merge.preserveNullSourceStructs.updateStar",
+                "replaceWhere.dataColumnsWithCDF.enabled",
+            ),
+            *("replaceWhere.dataColumns.metrics.enabled", "tablePropertyConstraintsCheck.enabled"),
+        ),
+        _STRICT,
+    ),
 }
 """Settings without an effect by the name without `PREFIX`, and the reason."""
+
+_OPTIMIZE = ("optimize.", "optimizeWrite.", "autoCompact.")
+_IDLE_FAMILIES: Mapping[str, tuple[str, ...]] = {
+    _LAYOUT: (*_OPTIMIZE, "clusteredTable.", "write.dataFilesToSubdir"),
+    _STATS: ("stats.", "collectStats.", "liquid.", "skipping."),
+    _FEATURES: ("tableFeatures.", "featureEnablement.", "rowTracking.", "backfill."),
+    _IMPORTS: ("convert.", "clone.iceberg.", "import."),
+    _CATALOG: ("catalog.", "hms."),
+    _NAMES: ("columnMapping.", "changeColumn.", "alterTable.", "alter."),
+    _STREAMS: ("streaming.", "typeWidening.", "changelogV2."),
+    _STRICT: (
+        *("commitValidation.", "partitionColumnValidity.", "partitionColumnChangeCheck"),
+        *("generatedColumn.", "checkConstraints.", "emptyFileCheck.", "nullPartitionCheck."),
+        *("numRecordsValidation.", "duplicateActionCheck.", "tablePropertyConstraintsCheck."),
+        *("commandInvariantChecks", "requiredSparkConfsCheck.", "versionChecksum.", "checksum"),
+        *("isDeltaTable.", "replaceWhere.dataColumns", "write.utcTimestampPartitionValues"),
+        *("normalizePartitionValuesOnRead", "failOnPartitionValueParsingError"),
+        *("dynamicPartitionOverwrite.", "vacuum.enforce", "vacuum.retentionWindowIgnore."),
+        *("resolveMergeUpdateStructsByName.", "schemaEvolution.", "merge.insert.", "schema."),
+    ),
+    _OTHERS: (
+        *("uniform.", "iceberg.", "hudi.", "coordinatedCommits.", "variant", "geo.", "amt."),
+        *("adaptiveMetadataTree.", "enableTableRedirectFeature", "skipRedirectFeature"),
+        *("legacy.", "dummyFileManager.", "testOnly.", "identityColumn.", "inCommitTimestamp."),
+        *("workAroundColonsInHadoopPaths.", "loadFileSystemConfigsFromDataFrameOptions"),
+        *("deltaTableBuilder.", "createDataFrame.", "v2.", "table.parquetV2."),
+    ),
+    _ENGINE: (
+        *("merge.", "vacuum.", "checkpoint", "lastCheckpoint.", "snapshot", "maxSnapshotLineage"),
+        *("commit.", "commitLock.", "commitStats.", "commitMetrics.", "incremental.", "metrics."),
+        *("maxNonConflictCommitAttempts", "conflictChecker.", "conflictDetection.", "history."),
+        *("deltaLog.", "delta.log.", "allFilesInCrc.", "setTransactionsInCrc."),
+        *("domainMetadatasInCrc.", "readProtocolAndMetadataFromChecksum.", "postCommitHook."),
+        *("fileSizeHistogramMetrics.", "statsAsStructInCheckpoint.", "deletionVectors."),
+        *("command.", "dmlMetricsFromMetadata.", "insertOverwrite.", "insertReplaceOnOrUsing."),
+        *("includeTableIdInFileIndexComparison", "internalUdfOptimization.", "replaceOn."),
+        *("replaceUsing.", "optimizeMetadataQuery."),
+    ),
+}
+_FAMILIES = {start: reason for reason, starts in _IDLE_FAMILIES.items() for start in starts}
+
+
+def idle_reason(name: str) -> str | None:
+    """Return why a setting has no effect: by its whole name, or by how it begins."""
+    if name in IDLE:
+        return IDLE[name]
+    if did_you_mean(name, SETTINGS) or folded(name) in map(folded, SETTINGS):
+        return None
+    found = [start for start in _FAMILIES if name.startswith(start)]
+    return _FAMILIES[max(found, key=len)] if found else None
+
 
 _NAME = re.compile(re.escape(PREFIX) + r"([^\s,\[\]]+)")
 _ICEBERG = re.compile(r"spark\.(?:sql\.iceberg|wap)\.[^\s,\[\]]+")
@@ -109,13 +225,17 @@ _told: set[str] = set()
 
 def remark_on(name: str) -> str:
     """Return what to tell of a setting that is not obeyed; "" if it is obeyed. Pure."""
-    if name in SETTINGS or name.startswith(DEFAULTS):
+    if name in SETTINGS or name in OF_READS or name.startswith(DEFAULTS):
         return ""
-    if name in IDLE:
-        return f"{PREFIX}{name} has no effect on tablefmt tables: {IDLE[name]}"
+    reason = idle_reason(name)
+    if reason is not None:
+        return f"{PREFIX}{name} has no effect on tablefmt tables: {reason}"
+    # Spark compares names of settings with their case.
+    other_case = [each for each in SETTINGS if folded(each) == folded(name)]
+    near = f"; did you mean {other_case[0]!r}?" if other_case else ""
     return (
         f"{PREFIX}{name} has no effect on tablefmt tables, which do not know it"
-        f"{did_you_mean(name, [*SETTINGS, *IDLE])}"
+        f"{near or did_you_mean(name, [*SETTINGS, *IDLE])}"
     )
 
 
@@ -124,7 +244,7 @@ def _remark_once(names: Iterable[str]) -> None:
         text = remark_on(name)
         if text and name not in _told:
             _told.add(name)
-            _log.log(logging.INFO if name in IDLE else logging.WARNING, "%s", text)
+            _log.log(logging.INFO if idle_reason(name) else logging.WARNING, "%s", text)
 
 
 def _keys(spark: Session) -> str:
@@ -133,9 +253,10 @@ def _keys(spark: Session) -> str:
     return of_jvm.getAllAsJava().keySet().toString() if of_jvm else " ".join(spark.conf.getAll)
 
 
-def _check_icebergs(spark: Session, keys: str) -> None:
-    """Log Iceberg's settings that have no effect. Raises UnsupportedFeatureError for others."""
-    for name in _ICEBERG.findall(keys):
+def _check_icebergs(spark: Session, keys: str) -> list[str]:
+    """Log Iceberg's settings that have no effect. Return all. Raises UnsupportedFeatureError."""
+    found: list[str] = _ICEBERG.findall(keys)
+    for name in found:
         value = spark.conf.get(name, None)
         if value and name in iceberg_settings.REFUSED:
             raise UnsupportedFeatureError(
@@ -148,24 +269,37 @@ def _check_icebergs(spark: Session, keys: str) -> None:
             _told.add(name)
             known = name.removeprefix(iceberg_settings.PREFIX) in iceberg_settings.IDLE
             _log.log(logging.INFO if known else logging.WARNING, "%s", text)
+    return found
 
 
 def check_settings(spark: Session) -> list[str]:
     """Check that no setting would change the result of a write, and log those without an effect.
 
-    Iceberg's settings are checked too.
-
     Returns:
-        The names of Delta's settings in the session.
+        The names of Delta's settings in the session, without their prefix, and of Iceberg's.
 
     Raises:
         UnsupportedFeatureError: a setting would change it.
     """
     keys = _keys(spark)
-    names = _NAME.findall(keys)
-    _check_icebergs(spark, keys)
+    names: list[str] = _NAME.findall(keys)
     _remark_once(names)
-    for name, setting in SETTINGS.items():
+    names += _check_icebergs(spark, keys)
+    _refuse(spark, SETTINGS, names)
+    return names
+
+
+def check_read_settings(spark: Session) -> None:
+    """Check that no setting would change the rows of a stream or of a range of changes.
+
+    Raises:
+        UnsupportedFeatureError: a setting would change them.
+    """
+    _refuse(spark, OF_READS, _NAME.findall(_keys(spark)))
+
+
+def _refuse(spark: Session, settings: Mapping[str, Setting], names: Collection[str]) -> None:
+    for name, setting in settings.items():
         if setting.refused is None or name not in names:
             continue
         value = spark.conf.get(PREFIX + name, None)
@@ -175,7 +309,6 @@ def check_settings(spark: Session) -> list[str]:
                 f"{setting.means}",
                 [f"setting:{PREFIX}{name}"],
             )
-    return names
 
 
 COMMIT_SETTINGS = {
@@ -205,6 +338,12 @@ def with_commit_settings(
         value = spark.conf.get(PREFIX + name, None) if name in names else None
         if value and option_key(option) not in given:
             found[option] = value
+    if "userMetadata" not in found and "usermetadata" not in given:
+        found |= {
+            name.removeprefix(iceberg_settings.PREFIX): spark.conf.get(name, None)
+            for name in names
+            if name.startswith(iceberg_settings.SNAPSHOT_PROPERTY)
+        }
     return found
 
 

@@ -13,6 +13,9 @@ PREFIX = "spark.sql.iceberg."
 MERGE_SCHEMA = f"{PREFIX}merge-schema"
 """true: every write has the option mergeSchema."""
 
+SNAPSHOT_PROPERTY = f"{PREFIX}snapshot-property."
+"""Before a name: every commit has it as metadata, as with the option of the same name."""
+
 _ONE_LINE = "a table has one line of versions; for a trial, use CREATE TABLE … SHALLOW CLONE"
 
 REFUSED: Mapping[str, str] = {"spark.wap.branch": _ONE_LINE, "spark.wap.id": _ONE_LINE}
@@ -30,11 +33,13 @@ IDLE: Mapping[str, str] = {
     "delete-planning-mode": _ENGINE,
     "locality.enabled": _ENGINE,
     "executor-cache.enabled": _ENGINE,
+    "executor-cache.delete-files.enabled": _ENGINE,
     "executor-cache.timeout": _ENGINE,
     "executor-cache.max-entry-size": _ENGINE,
     "executor-cache.max-total-size": _ENGINE,
     "executor-cache.locality.enabled": _ENGINE,
     "report-column-stats": _ENGINE,
+    "identifier-fields-rely": "tablefmt tables have no identifier fields",
     "read.split-size": _ENGINE,
     "read.adaptive-split-size.enabled": _ENGINE,
     "read.adaptive-split-size.parallelism": _ENGINE,
@@ -54,7 +59,7 @@ IDLE: Mapping[str, str] = {
 
 def remark_on(name: str) -> str:
     """Return what to tell of a setting below `PREFIX` that is not obeyed; "" if it is obeyed."""
-    if name == MERGE_SCHEMA:
+    if name == MERGE_SCHEMA or name.startswith(SNAPSHOT_PROPERTY):
         return ""
     short = name.removeprefix(PREFIX)
     if short in IDLE:

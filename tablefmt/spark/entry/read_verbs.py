@@ -31,6 +31,7 @@ from tablefmt.spark.backends.backend_choice import spark_reads_files
 from tablefmt.spark.backends.query_plans import live_partitions, sql_relation
 from tablefmt.spark.columns.catalog_columns import changed_here, declared, different, shown
 from tablefmt.spark.columns.row_conditions import session_zone
+from tablefmt.spark.entry.delta_settings import check_read_settings
 from tablefmt.spark.entry.java_arguments import (
     CatalogTable,
     catalog_table,
@@ -127,6 +128,7 @@ def _row_changes(
 ) -> JavaObject:
     """Return a relation for the row changes of a range of versions."""
     spark = session_of(session)
+    check_read_settings(spark)
     table = Table(open_context(open_store(uri, options.storage_options)))
     assert options.changes is not None
     frame = changes_frame(spark, table.changes(**options.changes))

@@ -32,7 +32,11 @@ from tablefmt.spark.backends.backend_protocol import ChangeRange
 from tablefmt.spark.columns.catalog_columns import declared, different, shown
 from tablefmt.spark.columns.row_conditions import session_zone
 from tablefmt.spark.entry.dataframe_io import append_rows, overwrite_rows, write_first
-from tablefmt.spark.entry.delta_settings import default_properties, with_settings
+from tablefmt.spark.entry.delta_settings import (
+    check_read_settings,
+    default_properties,
+    with_settings,
+)
 from tablefmt.spark.entry.java_arguments import frame_of, path_of, place, session_of
 from tablefmt.spark.entry.pyspark_wrappers import READ_STREAM, SESSION_ZONE
 from tablefmt.spark.jvm import java_classes
@@ -155,6 +159,7 @@ def _opened(session: JavaObject, given: str) -> tuple[StreamOptions, LogView]:
     # Hive's catalog adds the first option, a session without our Java classes the others.
     for name in ("serialization.format", READ_STREAM, SESSION_ZONE):
         asked.pop(name, None)
+    check_read_settings(session_of(session))
     options = parse_stream_options(asked, session_zone(session_of(session)))
     uri = place(path_of(options.path))
     return options, open_context(open_store(uri, options.storage_options)).view

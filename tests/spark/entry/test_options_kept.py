@@ -139,15 +139,80 @@ WRITES: list[Callable[[Any, str], Any]] = [
 ]
 
 
+REFUSED = {
+    "write.txnVersion.autoReset.enabled": "true",
+    "dynamicPartitionOverwrite.enabled": "false",
+    "updateAndMergeCastingFollowsAnsiEnabledFlag": "true",
+    "typeWidening.allowAutomaticWidening": "never",
+    "merge.preserveNullSourceStructs": "false",
+    "insert.preserveNullSourceStructs": "false",
+}
+"""A refused value of each setting that may be refused."""
+
+
 @pytest.mark.parametrize("name", [name for name, each in SETTINGS.items() if each.refused])
 def test_a_setting_that_would_change_a_write_is_refused_by_name(
     spark: Any, t: str, conf: Any, name: str
 ) -> None:
-    conf(name, "true" if name.startswith("write.") else "false")
+    conf(name, REFUSED[name])
     for write in WRITES:
         with pytest.raises(UnsupportedFeatureError, match=name):
             write(spark, t)
     assert tablefmt.open(t).version == 1
+
+
+def test_a_setting_that_would_change_a_read_is_refused_by_name(
+    spark: Any, t: str, conf: Any
+) -> None:
+    feed = spark.read.option("readChangeFeed", "true").option("startingVersion", 1)
+    conf("changeDataFeed.defaultSchemaModeForColumnMappingTable", "latest")
+    for read in (
+        lambda: feed.format("tablefmt").load(t).collect(),
+        lambda: feed.table("t").collect(),
+        lambda: spark.sql("SELECT * FROM table_changes('t', 1)").collect(),
+        lambda: spark.readStream.format("tablefmt").load(t),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match=r"ColumnMappingTable.*changeSchema"):
+            read()
+    conf("changeDataFeed.defaultSchemaModeForColumnMappingTable", "endVersion")
+    assert feed.table("t").count() == 1
+    conf("withEventTimeOrder.enabled", "true")
+    with pytest.raises(UnsupportedFeatureError, match=r"withEventTimeOrder.*start the stream at"):
+        spark.readStream.table("t")
+    assert selected(spark, "SELECT * FROM t") == [(1, "a")]
+
+
+NAMES = Path(__file__).with_name("delta_setting_names.txt")
+"""Settings in DeltaSQLConf.scala at bb1057f, and others that Delta's documentation names."""
+
+
+@pytest.mark.parametrize("name", NAMES.read_text(encoding="utf-8").split())
+def test_every_setting_of_delta_is_known(name: str) -> None:
+    assert "do not know it" not in remark_on(name)
+
+
+def test_a_wrong_name_is_no_setting_that_is_known() -> None:
+    for wrong, right in (
+        ("schema.autoMerg.enabled", "schema.autoMerge.enabled"),
+        ("schema.automerge.enable", "schema.autoMerge.enabled"),
+        ("write.txnAppID", "write.txnAppId"),
+        ("replaceWhere.constraintsCheck.enabled", "replaceWhere.constraintCheck.enabled"),
+        ("retentionDurationCheck.enable", "retentionDurationCheck.enabled"),
+    ):
+        assert remark_on(wrong).endswith(f"did you mean {right!r}?")
+
+
+def test_metadata_of_every_snapshot_is_in_every_commit(spark: Any, t: str) -> None:
+    name = f"{iceberg_settings.SNAPSHOT_PROPERTY}team"
+    spark.conf.set(name, "blue")
+    try:
+        for write in WRITES:
+            write(spark, t)
+            assert said(t) == '{"team":"blue"}'
+        frame(spark, 9).writeTo("t").option("userMetadata", "mine").append()
+        assert "mine" in said(t)
+    finally:
+        spark.conf.unset(name)
 
 
 def test_replace_where_goes_by_the_settings_of_delta(spark: Any, t: str, conf: Any) -> None:
