@@ -26,6 +26,32 @@ _WORD = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 _PATH = re.compile(r"`?tablefmt`?\.`((?:[^`]|``)+)`", re.IGNORECASE)
 
+_NAME = r"((?:(?:`(?:[^`]|``)+`|\w+)\.){0,2}(?:`(?:[^`]|``)+`|\w+))"
+
+_CALLS = {
+    "DELETE": "delete(where)",
+    "UPDATE": "update(set, where)",
+    "MERGE": "merge(source, on)",
+    "TRUNCATE": "truncate(where)",
+    "INSERT": "append(df), or overwrite(df)",
+    "ALTER": "alter.add_column(name, type), or another method of alter",
+    "SELECT": "to_df(version=…), or to_df(timestamp=…)",
+}
+"""Method of a SparkTable that does the same, by first word of a statement."""
+
+_TARGET = re.compile(
+    r"\s*(?:(?P<verb>DELETE|MERGE|INSERT)\s+(?:WITH\s+SCHEMA\s+EVOLUTION\s+)?"
+    r"(?:FROM|INTO|OVERWRITE)\s+(?:TABLE\s+)?|(?P<update>UPDATE)\s+"
+    r"|(?P<table>TRUNCATE|ALTER)\s+TABLE\s+)" + _NAME,
+    re.IGNORECASE,
+)
+"""The table that a statement changes."""
+
+_OF_CATALOG = re.compile(r"\s+(?:RENAME\s+TO|RECOVER|SET\s+LOCATION)\b", re.IGNORECASE)
+"""Statements that change only the entry of the catalog."""
+
+_VERSION = re.compile(r"Time travel on the relation: (.+?)\.(?:\s|$)")
+
 _CHANGES = re.compile(r"`(table_changes(?:_by_path)?)`", re.IGNORECASE)
 
 
@@ -76,6 +102,34 @@ def catalog_table_or_none(spark: Session, given: object) -> CatalogTable | None:
         return None
 
 
+def check_change(sql: Callable[[str], DataFrame], text: str) -> None:
+    """Check that a statement does not change a tablefmt table by its name, where Spark cannot.
+
+    Spark would alter the catalog's columns alone, or raise an error that says nothing about it.
+
+    Args:
+        sql: runs a statement, as it was before it was wrapped.
+        text: the statement.
+
+    Raises:
+        UnsupportedFeatureError: it does. It names the method to call.
+    """
+    target = _TARGET.match(text)
+    if target is None or _OF_CATALOG.match(text, target.end()):
+        return
+    verb = (target["verb"] or target["update"] or target["table"]).upper()
+    if location_of(sql, target[4]) is not None:
+        raise _by_name(verb, target[4])
+
+
+def _by_name(verb: str, name: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"this session's Spark cannot run {verb} on a tablefmt table by its name; call "
+        f"tablefmt.spark.open(spark, {name.replace('`', '')!r}).{_CALLS[verb]}",
+        [f"sql:{verb}"],
+    )
+
+
 def check_inspection(sql: Callable[[str], DataFrame], error: Exception) -> None:
     """Check that an error of Spark is not about inspection of a tablefmt table.
 
@@ -84,10 +138,13 @@ def check_inspection(sql: Callable[[str], DataFrame], error: Exception) -> None:
         error: an error of Spark's analyzer.
 
     Raises:
-        UnsupportedFeatureError: it is about a metadata table of one of our tables, or about
-            `table_changes`. It names the call to use.
+        UnsupportedFeatureError: it is about a metadata table or a version of one of our tables, or
+            about `table_changes`. It names the call to use.
     """
     text = str(error).partition("\n")[0]
+    older = _VERSION.search(text)
+    if older is not None and location_of(sql, older[1]) is not None:
+        raise _by_name("SELECT", older[1])
     called = _CHANGES.search(text) if "UNRESOLVABLE_TABLE_VALUED_FUNCTION" in text else None
     if called is not None:
         raise UnsupportedFeatureError(

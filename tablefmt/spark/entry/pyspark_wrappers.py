@@ -25,7 +25,7 @@ from tablefmt.expressions.predicate import quote_name
 from tablefmt.expressions.table_statements import read_statement
 from tablefmt.model.name_matching import folded
 from tablefmt.spark.columns.row_conditions import session_zone
-from tablefmt.spark.entry.catalog_locations import check_inspection
+from tablefmt.spark.entry.catalog_locations import check_change, check_inspection
 from tablefmt.spark.entry.java_arguments import catalog_table
 from tablefmt.spark.entry.spark_session import is_connect
 from tablefmt.spark.pyspark_objects import Session, java_reader, java_writer
@@ -343,6 +343,7 @@ def install_statement_hints(spark: Session) -> None:
     def sql(sqlQuery: str, *arguments: Any, **named: Any) -> Any:
         from pyspark.errors import AnalysisException
 
+        check_change(original, sqlQuery)
         try:
             return original(sqlQuery, *arguments, **named)
         except AnalysisException as error:

@@ -296,7 +296,8 @@ def source_store(path: str | None, storage_options: Mapping[str, Any]) -> Store:
     if not path:
         raise UnsupportedFeatureError(
             "the path is missing; give it to load() or save(), or set option path (this data "
-            "source gets no path for a catalog table; use a temporary view)",
+            "source gets no path for a catalog table: use tablefmt.spark.open(spark, name), or a "
+            "temporary view)",
             ["option:path"],
         )
     store = open_store(path, storage_options)

@@ -1,6 +1,7 @@
-"""A table by its path and by a view over Spark Connect: equal rows. Spec: TIM-5, TIM-6.
+"""A table by its path, a view and its name over Spark Connect: equal rows. Spec: TIM-5, TIM-6.
 
-Catalog tables are refused there; `test_statements.py` has the refused SQL statements.
+By name, a SparkTable works; Spark's own reads, writes and SQL of a catalog table are refused there.
+`test_statements.py` has the refused SQL statements.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pytest
 
 import tablefmt
 import tablefmt.spark
-from tablefmt.errors import VersionNotFoundError
+from tablefmt.errors import UnsupportedFeatureError, VersionNotFoundError
 from tests.spark.connect.conftest import ZONE
 from tests.spark.looking import data_files
 from tests.spark.six_versions import CHANGES, DDL, FEED, VERSIONS, found, in_functions, wall, wanted
@@ -68,3 +69,30 @@ def test_one_history_reads_alike_in_every_way(connect: Any, uri: str, tmp_path: 
     with pytest.raises(VersionNotFoundError):
         connect.read.format("tablefmt").option("versionAsOf", "3").load(uri).collect()
     assert found(connect.read.format("tablefmt").load(uri)) == VERSIONS[4]
+
+
+def test_one_history_by_name(connect: Any, uri: str, tmp_path: Path) -> None:
+    """Write and read by the name of the catalog. A clone made again copies only what is new."""
+    tablefmt.create(uri, DDL)
+    connect.sql("CREATE DATABASE shop")
+    connect.sql(f"CREATE TABLE shop.orders ({DDL}) USING tablefmt LOCATION '{uri}'")
+    try:
+        for statement in in_functions(connect, "shop.orders", uri):
+            statement()
+        table = tablefmt.spark.open(connect, "shop.`orders`")
+        then = wall(uri, 2, ZONE)
+        for version, expected in enumerate(VERSIONS):
+            assert found(table.to_df(version=version)) == wanted(expected)
+        assert found(table.to_df(timestamp=then)) == VERSIONS[2]
+        assert found(table.changes(starting_version=1)) == wanted(CHANGES)
+        some = [change for change in CHANGES if change[3] in (2, 3)]
+        assert found(table.changes(starting_timestamp=then, ending_version=3)) == wanted(some)
+        copy = str(tmp_path / "copy")
+        for version in (3, 5):
+            made = table.clone(copy, shallow=False, version=version, replace=version == 5)
+            assert found(made.to_df()) == wanted(VERSIONS[version])
+        for read in (connect.table("shop.orders"), connect.sql("SELECT * FROM shop.orders")):
+            with pytest.raises(UnsupportedFeatureError, match=r"tablefmt\.spark\.open"):
+                read.collect()
+    finally:
+        connect.sql("DROP DATABASE shop CASCADE")

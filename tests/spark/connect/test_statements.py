@@ -65,6 +65,40 @@ def test_the_error_names_the_call_and_the_call_is_there(
     assert table.refresh().version - before == version - 2
 
 
+CHANGES = {
+    "DELETE FROM {} WHERE id = 1": "delete",
+    "update {} set id = 5": "update",
+    "MERGE INTO {} t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE": "merge",
+    "INSERT INTO TABLE {} VALUES (1)": "append",
+    "INSERT OVERWRITE {} VALUES (1)": "append",
+    "TRUNCATE TABLE {}": "truncate",
+    "ALTER TABLE {} ADD COLUMN x INT": "alter",
+    "ALTER TABLE {} SET TBLPROPERTIES (appendOnly = 'true')": "alter",
+    "SELECT * FROM {} VERSION AS OF 1": "to_df",
+}
+
+
+def test_a_change_by_name_names_the_method_to_call(session: Any, tmp_path: Path) -> None:
+    """Spark alone would have altered the columns of the catalog, and no others."""
+    uri = str(tmp_path / "t")
+    table = tablefmt.create(uri, {"id": [1, 2]})
+    session.sql(f"CREATE TABLE `1st` (id BIGINT) USING tablefmt LOCATION '{uri}'")
+    session.sql("CREATE TABLE others (id BIGINT) USING parquet")
+    try:
+        for text, method in CHANGES.items():
+            for name in ("`1st`", "default.`1st`", "spark_catalog.default.`1st`"):
+                with pytest.raises(UnsupportedFeatureError, match=rf"1st'\)\.{method}\("):
+                    session.sql(text.format(name)).collect()
+        session.sql("INSERT INTO others VALUES (1)")
+        session.sql("ALTER TABLE others ADD COLUMN x INT")
+        session.sql("ALTER TABLE `1st` RENAME TO renamed")
+        assert session.sql("DESCRIBE renamed").count() == 1
+        assert (table.refresh().version, table.schema.names) == (1, ["id"])
+    finally:
+        for name in ("`1st`", "renamed", "others"):
+            session.sql(f"DROP TABLE IF EXISTS {name}")
+
+
 def test_spark_statements_and_unknown_ones_are_unchanged(session: Any) -> None:
     """Arguments reach Spark, and its errors the caller."""
     from pyspark.errors import ParseException
