@@ -10,7 +10,7 @@ from itertools import islice
 from tablefmt.errors import StoreError, TableNotFoundError
 from tablefmt.imports.partition_values import folder_values
 from tablefmt.imports.source import Source, refused
-from tablefmt.log.object_names import imported_path_problem
+from tablefmt.log.object_names import imported_path_problem, is_hidden
 from tablefmt.store.object_store import Store
 
 _Listing = list[tuple[str, int, int]]
@@ -24,7 +24,7 @@ _TABLE_BELOW = re.compile(
 
 
 def parquet_source(store: Store) -> Source:
-    """Return the files of a folder. Names that start with `_` or `.` are hidden, as in Spark.
+    """Return the files of a folder. Names are hidden as in Spark: see `is_hidden`.
 
     Raises:
         TableNotFoundError: there is no file.
@@ -134,6 +134,6 @@ def _listing(store: Store, *, refuse_tables: bool = False) -> _Listing:
                 "import:table",
                 advice="Import each table by itself, and move it out of this folder first.",
             )
-        if "/_" not in f"/{one.key}" and "/." not in f"/{one.key}":
+        if not any(map(is_hidden, one.key.split("/"))):
             found.append((one.key, one.size, one.modified_us))
     return found

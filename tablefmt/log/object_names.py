@@ -157,13 +157,18 @@ RESERVED_FOLDERS = frozenset({"deletes", "metadata"})
 """First parts of paths that no imported file has (IMP-1)."""
 
 
+def is_hidden(part: str) -> bool:
+    """Return whether Spark skips files and folders of this name when it lists a folder of rows."""
+    return part.startswith(".") or (part.startswith("_") and "=" not in part)
+
+
 def imported_path_problem(path: object) -> str | None:
     """Return the error in an imported file's path (IMP-1), or None."""
     if not isinstance(path, str):
         return "it is not text"
     parts = path.split("/")
-    if any(part.startswith(("_", ".")) for part in parts):
-        return "an imported path has a part that starts with '_' or '.'"
+    if any(map(is_hidden, parts)):
+        return "an imported path has a part that starts with '.', or with '_' and without '='"
     if parts[0] in RESERVED_FOLDERS:
         return f"{parts[0]!r} is a folder of the table's own"
     return path_problem(path if path.startswith(DATA) else DATA + path) or _length_problem(path)

@@ -35,10 +35,13 @@ NAMES_MAX = 10_000
 
 
 def near_name(given: str, names: Iterable[str]) -> str | None:
-    """Return the name most similar to `given`, ignoring case; None if no name is similar."""
+    """Return the name most similar to `given`, ignoring case; None if no name is similar.
+
+    A name that differs by case alone is one, too: where case counts, it is what was meant.
+    """
     known = {folded(name): name for name in list(names)[:NAMES_MAX]}
     found = difflib.get_close_matches(folded(given)[:255], known, n=1, cutoff=CLOSENESS)
-    return known[found[0]] if found and found[0] != folded(given) else None
+    return known[found[0]] if found and known[found[0]] != given else None
 
 
 def there_are(given: str, names: Sequence[str]) -> str:

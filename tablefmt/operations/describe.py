@@ -25,6 +25,7 @@ DETAIL_SCHEMA = pa.schema(
     [
         ("format", pa.string()),
         ("id", pa.string()),
+        ("name", pa.string()),
         ("description", pa.string()),
         ("location", pa.string()),
         ("createdAt", _TIME),
@@ -42,15 +43,22 @@ DETAIL_SCHEMA = pa.schema(
 )
 
 
-def detail(context: TableContext) -> pa.Table:
-    """Return one row about the newest version: DETAIL_SCHEMA. `numRows` does not count deleted
-    rows."""
+def detail(context: TableContext, name: str | None = None) -> pa.Table:
+    """Return one row about the newest version: DETAIL_SCHEMA.
+
+    `numRows` does not count deleted rows.
+
+    Args:
+        context: the table.
+        name: its name in a catalog. None: it was opened by its path.
+    """
     context.view.refresh()
     snapshot, head = context.view.snapshot(), context.view.head
     files, rows, size = snapshot.totals
     row = {
         "format": "tablefmt",
         "id": head.table,
+        "name": name,
         "description": snapshot.metadata.comment,
         "location": context.store.uri,
         "createdAt": context.view.created,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from tablefmt.commit.restore_plan import Restoring
 from tablefmt.commit.transaction_plan import Staged
 from tablefmt.errors import InvalidRangeError
@@ -29,6 +31,28 @@ from tablefmt.snapshot.head import tagged_at
 from tablefmt.snapshot.log_view import cursors_at
 
 NAME = "RESTORE"
+
+_METRICS = {
+    "table_size_after_restore": "tableSizeAfterRestore",
+    "num_of_files_after_restore": "numOfFilesAfterRestore",
+    "num_removed_files": "numRemovedFiles",
+    "num_restored_files": "numRestoredFiles",
+    "removed_files_size": "removedFilesSize",
+    "restored_files_size": "restoredFilesSize",
+}
+"""Our metric by Delta's column of the result of a restore."""
+
+RESTORED = pa.schema([(name, pa.int64()) for name in _METRICS])
+"""Columns of the result of a restore, by Delta's names."""
+
+
+def restored(context: TableContext, commit: Commit) -> pa.Table:
+    """Return the result of a restore in one row. A restore that made no version moved no file."""
+    files, _, size = context.view.snapshot().totals
+    unchanged = {"tableSizeAfterRestore": size, "numOfFilesAfterRestore": files}
+    metrics = {**unchanged, **commit.metrics}
+    row = {name: metrics.get(ours, 0) for name, ours in _METRICS.items()}
+    return pa.Table.from_pylist([row], RESTORED)
 
 
 def restore(

@@ -144,6 +144,27 @@ OF_STREAMS = (
 )
 """Options that only streams have."""
 
+_SCHEMA_CHANGES = "load the stream again after a change of columns; it goes on with the new columns"
+
+DELTA_OPTIONS: Mapping[str, str] = {
+    "ignoreChanges": "use skipChangeCommits to pass over updates and deletes, or readChangeFeed",
+    "ignoreFileDeletion": "use ignoreDeletes, or skipChangeCommits",
+    "withEventTimeOrder": "start the stream at a version, or sort the rows of its first batch",
+    "schemaTrackingLocation": _SCHEMA_CHANGES,
+    "schemaLocation": _SCHEMA_CHANGES,
+    "allowSourceColumnDrop": _SCHEMA_CHANGES,
+    "allowSourceColumnRename": _SCHEMA_CHANGES,
+    "allowSourceColumnTypeChange": _SCHEMA_CHANGES,
+    "streamingSourceTrackingId": _SCHEMA_CHANGES,
+    "excludeRegex": "filter the rows of the stream",
+    "failOnDataLoss": "a stream always fails if versions that it needs are gone",
+    "dataChange": "to write rows anew without a change of data, use OPTIMIZE, or compact()",
+    "useNullIntolerantEqualityWithDPO": "use replaceUsing, for which NULL equals nothing",
+    "parquet.writer.version": "leave it out: readers need not know it",
+    "writePartitionColumns": "leave it out: data files have all columns",
+}
+"""Delta's options without a counterpart, and what to do instead."""
+
 PARTITION_COLUMNS, CLUSTERING_COLUMNS = "__partition_columns", "__clustering_columns"
 """Spark's names for the arguments of `partitionBy` and `clusterBy`, as JSON arrays."""
 
@@ -154,6 +175,7 @@ _HADOOPS_NAMES = {"access.key": "key", "secret.key": "secret", "session.token": 
 """Hadoop's names for credentials. Plans of CREATE TABLE hide options with such names only."""
 _NAMES = {folded(name): name for name in OPTIONS}
 _READ_NAMES = {folded(name): name for name in READ_OPTIONS}
+_DELTAS = {folded(name): instead for name, instead in DELTA_OPTIONS.items()}
 _LATER = {folded(name): name for name in OF_STREAMS}
 
 
@@ -362,6 +384,12 @@ def by_name(
             add_text_option(storage, _HADOOPS_NAMES.get(folded(key), key), value)
             continue
         name = names.get(option_key(written))
+        if name is None and option_key(written) in _DELTAS:
+            raise UnsupportedFeatureError(
+                f"the option {written} of Delta is not supported on tablefmt tables; "
+                f"{_DELTAS[option_key(written)]}",
+                [f"option:{written}"],
+            )
         if name is None and folded(written).startswith(DELTA):
             raise UnsupportedFeatureError(
                 f"{written!r} is a table property of Delta, not an option of tablefmt; set it with "

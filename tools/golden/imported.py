@@ -74,6 +74,10 @@ def _sound() -> Iterator[Maker]:
     )
     yield maker.good(why)
 
+    maker = imported("imported-path-partition", {"1": source({})})
+    maker.commit("INSERT", "IMPORT", (_small(maker, "_p=1/_q=/f.parquet"),))
+    yield maker.good("An imported file below folders of partitions whose names start with `_`.")
+
     maker = imported("imported-looked-up", {"1": source({}, lookup="names")})
     plain = pa.table({"x": pa.array([1], pa.int64()), "v": ["a"]})
     file = foreign(maker, "p=own/f.parquet", plain, [{"x": 1, "v": "a", "p": "own"}], 1)

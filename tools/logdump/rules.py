@@ -268,7 +268,9 @@ def check_path(path: str, imported: bool = False) -> None:
     bad = any(ord(c) < 32 or 127 <= ord(c) < 160 or c == "\\" for c in path)
     inside = parts[0] == "data" and len(parts) > 1 and not {"", ".", ".."} & set(parts)
     if imported:
-        hidden = any(part[:1] in ("_", ".", "") for part in parts)
+        hidden = any(
+            part[:1] in (".", "") or (part[:1] == "_" and "=" not in part) for part in parts
+        )
         own = parts[0] in ("deletes", "metadata")
         require(not hidden and not own, "IMP-1", f"imports the path {path!r:.200}")
         inside = True
@@ -315,6 +317,9 @@ def files_of(
     require(count and {len(a) for a in arrays} == {count}, "ADD-1", "has columns of uneven length")
     ids = all(FIELD_ID.match(key) for group in groups.values() for key in group)
     require(ids, "ADD-1", "has columns that are not keyed by field ids")
+    values = [value for group in groups.values() for a in group.values() for value in a]
+    flat = not any(isinstance(value, list | dict) for value in values)
+    require(flat, "ADD-1", "has an array or an object for a value of a column")
     numbers = numbers_of(add, numbered, current)
     keys, used = set(groups["partition"]), {str(i) for n in numbers for i in numbered[n]}
     require(keys == used, "ADD-1", f"has partition values for {keys}")

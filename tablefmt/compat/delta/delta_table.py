@@ -23,15 +23,18 @@ from tablefmt.expressions.literals import in_session, text_sql
 from tablefmt.expressions.predicate import quote_name
 from tablefmt.model.argument_checks import check_flags, whole_number
 from tablefmt.model.delta_properties import DELTA_FEATURES
+from tablefmt.model.name_matching import folded
 from tablefmt.model.peer_properties import translate_properties
 from tablefmt.operations.describe import detail
+from tablefmt.operations.restore import restored
 from tablefmt.spark import SparkTable
 from tablefmt.spark.columns.row_conditions import session_zone
 from tablefmt.spark.entry.catalog_locations import catalog_table_or_none
 from tablefmt.spark.entry.delta_settings import may_break_transactions
-from tablefmt.spark.pyspark_objects import DataFrame, Session, active_session, alias_of
+from tablefmt.spark.pyspark_objects import DataFrame, Session, active_session, source_name
 from tablefmt.table import exists, import_table
 
+_WORDS = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
 _PLACE = re.compile(r"\s*(\w+)\.`((?:[^`]|``)+)`\s*")
 """A place in the form of a name: delta.`/path`."""
 
@@ -43,15 +46,13 @@ HADOOP = {
 }
 """Our storage option by Hadoop's name."""
 
-_RESTORED = {
-    "table_size_after_restore": "tableSizeAfterRestore",
-    "num_of_files_after_restore": "numOfFilesAfterRestore",
-    "num_removed_files": "numRemovedFiles",
-    "num_restored_files": "numRestoredFiles",
-    "removed_files_size": "removedFilesSize",
-    "restored_files_size": "restoredFilesSize",
+_UNKNOWN = {
+    **dict.fromkeys(("userId", "userName", "clusterId", "engineInfo"), "STRING"),
+    "job": "STRUCT<jobId: STRING, jobName: STRING, runId: STRING, jobOwnerId: STRING, "
+    "triggerType: STRING>",
+    "notebook": "STRUCT<notebookId: STRING>",
 }
-"""Our metric by Delta's column of the result of a restore."""
+"""Types of the columns of Delta's history that are NULL here."""
 
 
 class DeltaTable(Translated):
@@ -59,8 +60,14 @@ class DeltaTable(Translated):
 
     _names, _called = NAMES, "DeltaTable"
 
-    def __init__(self, spark: Session, table: SparkTable, alias: str | None = None) -> None:
-        self._spark, self.table, self._alias = spark, table, alias
+    def __init__(
+        self,
+        spark: Session,
+        table: SparkTable,
+        alias: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._spark, self.table, self._alias, self._name = spark, table, alias, name
 
     def __repr__(self) -> str:
         return f"DeltaTable({self.table!r})"
@@ -103,7 +110,8 @@ class DeltaTable(Translated):
             raise TableNotFoundError(
                 f"the catalog has no tablefmt table {tableOrViewName}; use forPath for a path"
             )
-        return cls(sparkSession, tablefmt.spark.open(sparkSession, tableOrViewName))
+        table = tablefmt.spark.open(sparkSession, tableOrViewName)
+        return cls(sparkSession, table, name=_last_word(tableOrViewName))
 
     @classmethod
     @translated(NAMES, "DeltaTable.isDeltaTable")
@@ -169,7 +177,7 @@ class DeltaTable(Translated):
     @translated(NAMES, "DeltaTable.alias")
     def alias(self, aliasName: str) -> DeltaTable:
         """Return the table under a name for conditions."""
-        return DeltaTable(self._spark, self.table, aliasName)
+        return DeltaTable(self._spark, self.table, aliasName, self._name)
 
     @translated(NAMES, "DeltaTable.delete")
     def delete(self, condition: Condition = None) -> None:
@@ -183,15 +191,13 @@ class DeltaTable(Translated):
 
     @translated(NAMES, "DeltaTable.merge")
     def merge(self, source: DataFrame, condition: Any) -> DeltaMergeBuilder:
-        """Begin a MERGE. Conditions use the aliases of both sides."""
+        """Begin a MERGE. Conditions use the aliases of both sides, or their names."""
+        theirs, ours = source_name(source) or "source", self._alias or self._name or "target"
+        if folded(theirs) == folded(ours) and not self._alias:
+            ours = "target"
         return DeltaMergeBuilder(
             self.table,
-            {
-                "source": source,
-                "on": condition,
-                "source_alias": alias_of(source) or "source",
-                "target_alias": self._alias or "target",
-            },
+            {"source": source, "on": condition, "source_alias": theirs, "target_alias": ours},
         )
 
     @translated(NAMES, "DeltaTable.vacuum")
@@ -206,12 +212,17 @@ class DeltaTable(Translated):
 
     @translated(NAMES, "DeltaTable.history")
     def history(self, limit: int | None = None) -> DataFrame:
-        """Return one row for each version, newest first."""
-        return self.table.history(limit)
+        """Return one row for each version, newest first.
+
+        Columns of Delta about users, jobs and engines are NULL: a log has no such facts.
+        """
+        unknown = (f"CAST(NULL AS {kind}) AS {name}" for name, kind in _UNKNOWN.items())
+        return self.table.history(limit).selectExpr("*", *unknown)
 
     def detail(self) -> DataFrame:
         """Return the definition and the size of the table, as DESCRIBE DETAIL does."""
-        return self._spark.createDataFrame(detail(self.table.table.refresh().context))
+        about = detail(self.table.table.refresh().context, self._name)
+        return self._spark.createDataFrame(about)
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Begin an OPTIMIZE."""
@@ -231,12 +242,14 @@ class DeltaTable(Translated):
                 "version 0 of a tablefmt table is its creation, and has no rows; the first write "
                 "is version 1. To remove all rows, use delete()"
             )
-        return self._restored(self.table.restore(version).metrics)
+        done = restored(self.table.table.context, self.table.restore(version))
+        return self._spark.createDataFrame(done)
 
     @translated(NAMES, "DeltaTable.restoreToTimestamp")
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Restore the version at a time. Text without a zone is in the session's time zone."""
-        return self._restored(self.table.restore(timestamp=timestamp).metrics)
+        done = restored(self.table.table.context, self.table.restore(timestamp=timestamp))
+        return self._spark.createDataFrame(done)
 
     @translated(NAMES, "DeltaTable.clone")
     def clone(
@@ -305,11 +318,6 @@ class DeltaTable(Translated):
         self._spark.sql(f"{create} {target} {how} {source}{more}")
         return DeltaTable.forName(self._spark, target)
 
-    def _restored(self, metrics: Mapping[str, Any]) -> DataFrame:
-        row = tuple(int(metrics.get(ours, 0)) for ours in _RESTORED.values())
-        columns = ", ".join(f"{name} BIGINT" for name in _RESTORED)
-        return self._spark.createDataFrame([row], columns)
-
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Do nothing, and warn: features are enabled as they are needed."""
         NAMES.warn("DeltaTable.upgradeTableProtocol")
@@ -331,6 +339,11 @@ class DeltaTable(Translated):
 
 def _at(spark: Session, timestamp: str) -> dict[str, Any]:
     return {"timestamp": in_session(timestamp, session_zone(spark))}
+
+
+def _last_word(name: str) -> str:
+    """Return a name of the catalog without its database and quotes, as columns are qualified."""
+    return _WORDS.findall(name)[-1].strip("`").replace("``", "`")
 
 
 def _place(identifier: str) -> str | None:

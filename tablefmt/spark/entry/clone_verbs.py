@@ -190,17 +190,22 @@ def _follow(
 def _row(made: TableContext) -> pa.Table:
     """Return the row of the result: Delta's metrics."""
     version = made.view.head.version
-    operation = made.view.entries_after(version - 1, version)[-1].entry.operation
-    metrics = operation.metrics
-    files, size = metrics.get("numFiles", 0), metrics.get("numOutputBytes", 0)
-    copied = not operation.parameters["isShallow"]
+    entry = made.view.entries_after(version - 1, version)[-1].entry
+    metrics = entry.operation.metrics
+    added = {} if entry.add is None else entry.add.columns
+    # Copies are in the folder of their transaction. Files that were copied before are not.
+    copies = [
+        size
+        for path, size in zip(added.get("path", ()), added.get("size", ()), strict=True)
+        if entry.transaction in path and not entry.operation.parameters["isShallow"]
+    ]
     values = {
-        "source_table_size": size,
-        "source_num_of_files": files,
+        "source_table_size": metrics.get("numOutputBytes", 0),
+        "source_num_of_files": metrics.get("numFiles", 0),
         "num_removed_files": metrics.get("numRemovedFiles", 0),
-        "num_copied_files": files if copied else 0,
+        "num_copied_files": len(copies),
         "removed_files_size": metrics.get("numRemovedBytes", 0),
-        "copied_files_size": size if copied else 0,
+        "copied_files_size": sum(copies),
     }
     return pa.Table.from_pylist([values], RESULT)
 

@@ -18,6 +18,7 @@ from tablefmt.model.partition_transforms import with_name
 from tablefmt.model.tags import tags_of
 from tablefmt.operations import alterations, describe
 from tablefmt.operations.alter import alter
+from tablefmt.operations.restore import RESTORED, restored
 from tablefmt.session.commit_options import CommitOptions
 from tablefmt.session.commit_result import Commit
 from tablefmt.spark.entry.clone_verbs import RESULT, clone_result, described_clone, point_of
@@ -40,7 +41,7 @@ from tablefmt.table import Table, import_table
 _COMMIT = pa.schema(
     [("path", pa.string()), ("version", pa.int64()), ("metrics", pa.map_(pa.string(), pa.int64()))]
 )
-"""Result of OPTIMIZE, RESTORE, SYNC and PARTITION: the newest version then, and the metrics of the
+"""Result of OPTIMIZE, SYNC and PARTITION: the newest version then, and the metrics of the
 commit.
 """
 
@@ -61,7 +62,13 @@ def _history(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Tab
 
 
 def _detail(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
-    return describe.detail(table.table.context)
+    return describe.detail(table.table.context, _name_of(spark, asked))
+
+
+def _name_of(spark: Session, asked: TableStatement) -> str | None:
+    """Return the whole name of the table in the catalog. None: the statement has its path."""
+    found = None if asked.by_path else catalog_table(spark, asked.table)
+    return None if found is None else ".".join(name_parts(found.quoted))
 
 
 def _optimize(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
@@ -94,7 +101,7 @@ def _vacuum(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Tabl
 
 
 def _restore(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
-    return _committed(table, table.restore(**point_of(spark, asked)))
+    return restored(table.table.context, table.restore(**point_of(spark, asked)))
 
 
 def _sync(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
@@ -172,7 +179,7 @@ _STATEMENTS: Mapping[
     "DETAIL": (describe.DETAIL_SCHEMA, _detail),
     "OPTIMIZE": (_COMMIT, _optimize),
     "VACUUM": (CANDIDATES, _vacuum),
-    "RESTORE": (_COMMIT, _restore),
+    "RESTORE": (RESTORED, _restore),
     "SYNC": (_COMMIT, _sync),
     "PARTITION": (_COMMIT, _partition_field),
     "REORG": (_COMMIT, _purge),

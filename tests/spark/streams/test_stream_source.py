@@ -139,7 +139,7 @@ def test_a_stream_of_a_table_of_the_catalog_is_that_of_its_path(
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"failOnDataLoss": "false"}, UnsupportedFeatureError, "no option 'failOnDataLoss'"),
+        ({"failOnDataLoss": "false"}, UnsupportedFeatureError, "option failOnDataLoss of Delta"),
         ({"versionAsOf": 1}, UnsupportedFeatureError, "no option 'versionAsOf'"),
         ({"maxFilesPerTrigger": 0}, InvalidRangeError, "maxFilesPerTrigger is '0'"),
         ({"maxBytesPerTrigger": "much"}, InvalidRangeError, "maxBytesPerTrigger is 'much'"),
