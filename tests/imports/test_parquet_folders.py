@@ -464,3 +464,12 @@ def test_rows_deleted_in_a_nested_table_do_not_come_back(tmp_path: Path) -> None
         tablefmt.import_table(source)
     shutil.move(source / "nested", tmp_path / "nested")
     assert sorted(tablefmt.import_table(source).to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_folders_of_partitions_may_begin_with_an_underscore(tmp_path: Path) -> None:
+    """IMP-1: Spark reads them. It skips other names that begin so."""
+    for folder in ("_year=2020", "_year=2021/.hidden=1", "_tmp", "_year=2022/_x"):
+        write(tmp_path / "t" / folder / "a.parquet", pa.table({"id": [len(folder)]}))
+    table = tablefmt.import_table(tmp_path / "t")
+    assert table.partition_by == ["_year"]
+    assert table.to_arrow().to_pylist() == [{"id": 10, "_year": 2020}]

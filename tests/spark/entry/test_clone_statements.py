@@ -95,6 +95,31 @@ def test_by_name_shallow_and_deep(spark: Any, src: str, tmp_path: Path) -> None:
     assert rows(spark, "src") == expected
 
 
+@pytest.mark.parametrize("how", ["SHALLOW", "DEEP"])
+def test_clones_of_tables_that_spark_partitioned(spark: Any, how: str) -> None:
+    """IMP-1: Spark's folders of partitions begin with an underscore."""
+    spark.sql("CREATE TABLE src (id BIGINT, part STRING) USING tablefmt PARTITIONED BY (part)")
+    spark.sql("INSERT INTO src SELECT id, id % 3 FROM range(9)")
+    spark.sql(f"CREATE TABLE made {how} CLONE src")
+    assert rows(spark, "made") == rows(spark, "src")
+    spark.sql("DELETE FROM made WHERE id = 4")
+    assert spark.table("made").where("part = '1'").count() == 2
+    assert spark.table("src").count() == 9
+
+
+def test_a_deep_clone_made_again_copies_what_is_new(spark: Any, catalog: None) -> None:
+    spark.sql("CREATE TABLE src (id BIGINT) USING tablefmt")
+    spark.sql("INSERT INTO src VALUES (1)")
+    make = "CREATE OR REPLACE TABLE made DEEP CLONE src"
+    (first,) = spark.sql(make).collect()
+    spark.sql("INSERT INTO src VALUES (2)")
+    (second,) = spark.sql(make).collect()
+    assert (first.num_copied_files, first.source_num_of_files) == (1, 1)
+    assert (second.num_copied_files, second.source_num_of_files) == (1, 2)
+    assert 0 < second.copied_files_size < second.source_table_size
+    assert rows(spark, "made") == rows(spark, "src")
+
+
 def test_by_path(spark: Any, src: str, tmp_path: Path) -> None:
     """A path is in no catalog; a reader of a shallow clone names the folders."""
     expected = rows(spark, "src")

@@ -271,3 +271,39 @@ def test_a_table_property_as_an_option_of_a_write_is_refused(spark: Any, tmp_pat
     with pytest.raises(errors.UnsupportedFeatureError, match="TBLPROPERTIES"):
         writer.save(str(tmp_path / "t"))
     assert not (tmp_path / "t").exists()
+
+
+def test_conditions_take_names_of_the_catalog(spark: Any, catalog: None) -> None:
+    """Delta qualifies columns by the names of tables where there is no alias."""
+    spark.sql("CREATE TABLE people (id BIGINT, s STRING) USING tablefmt")
+    spark.sql("CREATE TABLE news (id BIGINT, s STRING) USING tablefmt")
+    spark.sql("INSERT INTO people VALUES (1, 'a'), (2, 'b')")
+    spark.sql("INSERT INTO news VALUES (2, 'c'), (3, 'd')")
+    table = DeltaTable.forName(spark, "spark_catalog.default.`people`")
+    merge = table.merge(spark.table("news"), "people.id = news.id")
+    merge = merge.whenMatchedUpdate(set={"people.s": "news.s"})
+    merge.whenNotMatchedInsert(values={"id": "news.id", "s": "news.s"}).execute()
+    assert sorted(map(tuple, table.toDF().collect())) == [(1, "a"), (2, "c"), (3, "d")]
+    again = table.merge(spark.table("people").where("id > 2"), "target.id = people.id")
+    again.whenMatchedDelete().execute()
+    assert sorted(row.id for row in table.toDF().collect()) == [1, 2]
+
+
+def test_results_have_the_columns_of_delta(spark: Any, catalog: None) -> None:
+    spark.sql("CREATE TABLE people (id BIGINT) USING tablefmt")
+    spark.sql("INSERT INTO people VALUES (1), (2)")
+    table = DeltaTable.forName(spark, "people")
+    table.delete("id = 1")
+    done = table.restoreToVersion(1)
+    names = ["table_size_after_restore", "num_of_files_after_restore", "num_removed_files"]
+    names += ["num_restored_files", "removed_files_size", "restored_files_size"]
+    assert done.columns == names
+    same = spark.sql("RESTORE people TO VERSION AS OF 1")
+    assert same.columns == names
+    assert same.first()[:2] == done.first()[:2] != (0, 0)
+    assert same.first()[2:] == (0, 0, 0, 0)
+    history = table.history(1).select("userId", "job.jobId", "notebook", "clusterId", "engineInfo")
+    assert [tuple(row) for row in history.collect()] == [(None,) * 5]
+    assert table.detail().first()["name"] == "people"
+    (row,) = spark.sql("DESCRIBE DETAIL people").select("name").collect()
+    assert row["name"] == "spark_catalog.default.people"

@@ -16,6 +16,7 @@ import tablefmt
 import tablefmt.spark
 from tablefmt.compat.delta import DeltaTable
 from tablefmt.errors import VersionNotFoundError
+from tablefmt.operations.restore import RESTORED
 from tests.spark.looking import data_files
 from tests.spark.six_versions import VERSIONS, make, wall, wanted
 
@@ -176,12 +177,16 @@ def test_statements_take_every_form_of_a_quoted_name_and_path(
         assert [row.version for row in rows] == [version], name
         detail = spark.sql(f"DESCRIBE DETAIL {on}").first()
         assert (detail["location"], detail["partitionColumns"]) == (uri, ["p"]), name
+        assert detail["name"] in (None, "spark_catalog.default.kept_by"), name
         optimized = spark.sql(f"OPTIMIZE {on} WHERE p = 'a'").first()
         assert (optimized["path"], optimized["version"]) == (uri, version + 1), name
         assert spark.sql(f"VACUUM {on} RETAIN 200 HOURS DRY RUN").count() == 0, name
         restored = spark.sql(f"RESTORE TABLE {on} TO VERSION AS OF 3").first()
-        assert restored["version"] == version + 2, name
+        assert list(restored.asDict()) == RESTORED.names, name
+        assert restored["num_of_files_after_restore"] > 0, name
+        assert table.refresh().version == version + 2, name
         assert spark.sql("SELECT count(*) FROM `kept_by`").first()[0] == 3, name
-        version = spark.sql(f"RESTORE {on} VERSION AS OF 4").first()["version"]
-        assert version == table.refresh().version, name
+        again = spark.sql(f"RESTORE {on} VERSION AS OF 4").first()
+        assert again["table_size_after_restore"] > 0, name
+        version = table.refresh().version
     spark.sql("DROP TABLE `kept_by`")

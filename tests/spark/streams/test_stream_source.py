@@ -141,6 +141,8 @@ def test_a_stream_of_a_table_of_the_catalog_is_that_of_its_path(
     [
         ({"failOnDataLoss": "false"}, UnsupportedFeatureError, "option failOnDataLoss of Delta"),
         ({"versionAsOf": 1}, UnsupportedFeatureError, "no option 'versionAsOf'"),
+        ({"ignoreChanges": "true"}, UnsupportedFeatureError, "use skipChangeCommits"),
+        ({"schemaTrackingLocation": "/x"}, UnsupportedFeatureError, "load the stream again"),
         ({"maxFilesPerTrigger": 0}, InvalidRangeError, "maxFilesPerTrigger is '0'"),
         ({"maxBytesPerTrigger": "much"}, InvalidRangeError, "maxBytesPerTrigger is 'much'"),
         ({"startingVersion": "first"}, InvalidRangeError, "startingVersion is 'first'"),
