@@ -52,10 +52,12 @@ class Functions(Protocol):
     """
 
     __name__: str
+    array: Callable[..., Column]
     broadcast: Callable[[DataFrame], DataFrame]
     coalesce: Callable[..., Column]
     col: Callable[[str], Column]
     count: Callable[[Column], Column]
+    explode: Callable[[Column], Column]
     expr: Callable[[str], Column]
     lit: Callable[[Any], Column]
     max: Callable[[Column], Column]

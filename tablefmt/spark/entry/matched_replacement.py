@@ -18,7 +18,7 @@ from tablefmt.operations.merge_builder import MergeBuilder, begin_merge
 from tablefmt.session.commit_options import CommitKeywords
 from tablefmt.session.commit_result import Commit
 from tablefmt.session.table_context import TableContext
-from tablefmt.spark.pyspark_objects import DataFrame, source_name
+from tablefmt.spark.pyspark_objects import DataFrame, functions_of, source_name
 from tablefmt.spark.runtime.failures import statement_errors
 from tablefmt.spark.spark_options import WriteOptions
 from tablefmt.spark.statements.merge_clauses import merge_of
@@ -57,7 +57,9 @@ def replace_matching(context: TableContext, df: DataFrame, options: WriteOptions
         for name in options.replace_using
     )
     values = {name: f"{quote_name(source)}.{quote_name(name)}" for name in df.columns}
-    marked = df.selectExpr("*", f"explode(array(true, false)) AS {quote_name(MARK)}")
+    functions = functions_of(df)
+    both = functions.explode(functions.array(functions.lit(True), functions.lit(False)))
+    marked = df.withColumn(MARK, both)
     merge = _merge(context, marked, f"{mark} AND ({matches})", options, source, target)
     merge = merge.when_matched_delete()
     return merge.when_not_matched_insert(values, f"NOT {mark}").execute()

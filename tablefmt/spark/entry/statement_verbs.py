@@ -68,7 +68,8 @@ def _detail(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Tabl
 def _name_of(spark: Session, asked: TableStatement) -> str | None:
     """Return the whole name of the table in the catalog. None: the statement has its path."""
     found = None if asked.by_path else catalog_table(spark, asked.table)
-    return None if found is None else ".".join(name_parts(found.quoted))
+    words = [] if found is None else name_parts(found.quoted)
+    return ".".join(words) if len(words) == 3 else None
 
 
 def _optimize(spark: Session, table: SparkTable, asked: TableStatement) -> pa.Table:
