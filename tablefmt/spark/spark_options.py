@@ -233,7 +233,9 @@ def parse_options(given: Mapping[str, Any]) -> WriteOptions:
         raise InvalidArgumentError(
             f"partitionOverwriteMode is {mode!r}; expected static or dynamic"
         )
-    parts = [name for name in ("replaceWhere", "replaceUsing", "replaceOn") if name in values]
+    parts: list[str] = [
+        name for name in ("replaceWhere", "replaceUsing", "replaceOn") if name in values
+    ]
     parts += ["partitionOverwriteMode=dynamic"] * (mode == "dynamic")
     if len(parts) > 1:
         raise InvalidArgumentError(f"{' and '.join(parts)} exclude each other; give one")

@@ -343,7 +343,8 @@ def _at(spark: Session, timestamp: str) -> dict[str, Any]:
 
 def _last_word(name: str) -> str:
     """Return a name of the catalog without its database and quotes, as columns are qualified."""
-    return _WORDS.findall(name)[-1].strip("`").replace("``", "`")
+    word: str = _WORDS.findall(name)[-1]
+    return word.strip("`").replace("``", "`")
 
 
 def _place(identifier: str) -> str | None:

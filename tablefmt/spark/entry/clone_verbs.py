@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tablefmt.errors import TableExistsError, TableNotFoundError, UnsupportedFeatureError
 from tablefmt.expressions.ddl import to_spark_json
@@ -192,20 +193,18 @@ def _row(made: TableContext) -> pa.Table:
     version = made.view.head.version
     entry = made.view.entries_after(version - 1, version)[-1].entry
     metrics = entry.operation.metrics
-    added = {} if entry.add is None else entry.add.columns
+    files = made.view.snapshot(version).files_with({"path", "size"})
     # Copies are in the folder of their transaction. Files that were copied before are not.
-    copies = [
-        size
-        for path, size in zip(added.get("path", ()), added.get("size", ()), strict=True)
-        if entry.transaction in path and not entry.operation.parameters["isShallow"]
-    ]
+    copies = files.filter(pc.match_substring(files["path"], entry.transaction))["size"]
+    if entry.operation.parameters["isShallow"]:
+        copies = copies[:0]
     values = {
         "source_table_size": metrics.get("numOutputBytes", 0),
         "source_num_of_files": metrics.get("numFiles", 0),
         "num_removed_files": metrics.get("numRemovedFiles", 0),
         "num_copied_files": len(copies),
         "removed_files_size": metrics.get("numRemovedBytes", 0),
-        "copied_files_size": sum(copies),
+        "copied_files_size": pc.sum(copies).as_py() or 0,
     }
     return pa.Table.from_pylist([values], RESULT)
 

@@ -110,7 +110,7 @@ def test_two_writers_of_one_new_key_do_not_both_commit(spark: Any, uri: str) -> 
     tablefmt.spark.open(spark, uri).overwrite(new(spark, [("b", "Y", 1)]), replaceUsing="country")
     with pytest.raises(ConcurrentModificationException):
         txn.commit()
-    assert first.scan().count() == 2
+    assert first.refresh().scan().count() == 2
 
 
 @pytest.mark.parametrize(
