@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 import tablefmt
 import tablefmt.spark
-from tests.snapshot.forged import objects, part_forgeries
+from tests.snapshot.forged import part_forgeries
+from tests.tables import contents_of
 
 SCHEMA = "id BIGINT, p STRING"
 
@@ -29,7 +30,7 @@ def test_a_checkpoint_that_leads_out_of_the_table(
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "x.parquet").write_bytes(foreign)
     table.checkpoint()
-    bodies = objects(table.context.store)
+    bodies = contents_of(table.context.store)
     root = max(key for key in bodies if key.startswith("_log/checkpoints/0"))
     made = part_forgeries(bodies, root)
     next(f for f in made if f.name == f"segments[0] {change}").apply(table.context.store)
