@@ -144,7 +144,7 @@ OF_STREAMS = (
 )
 """Options that only streams have."""
 
-_SCHEMA_CHANGES = "load the stream again after a change of columns; it goes on with the new columns"
+_SCHEMA_CHANGES = "load the stream again after a change of columns; it continues with the new ones"
 
 DELTA_OPTIONS: Mapping[str, str] = {
     "ignoreChanges": "use skipChangeCommits to pass over updates and deletes, or readChangeFeed",
@@ -157,7 +157,7 @@ DELTA_OPTIONS: Mapping[str, str] = {
     "allowSourceColumnTypeChange": _SCHEMA_CHANGES,
     "streamingSourceTrackingId": _SCHEMA_CHANGES,
     "excludeRegex": "filter the rows of the stream",
-    "failOnDataLoss": "a stream always fails if versions that it needs are gone",
+    "failOnDataLoss": "a stream always fails if a version that it needs was removed",
     "dataChange": "to write rows anew without a change of data, use OPTIMIZE, or compact()",
     "useNullIntolerantEqualityWithDPO": "use replaceUsing, for which NULL equals nothing",
     "parquet.writer.version": "leave it out: readers need not know it",
