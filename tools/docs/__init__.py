@@ -1,0 +1,1 @@
+"""The documentation site: hooks of mkdocs, and the generators of its tables."""
