@@ -29,8 +29,8 @@ def without_jars(spark: Any, uri: str, options: dict[str, Any]) -> None:
         tablefmt.spark.session("again", s3=True)
 
 
-def on_executors(spark: Any, server: S3Server, uri: str, options: dict[str, Any]) -> None:
-    """Writes with a task that fails once, and reads."""
+def failing_once() -> Any:
+    """Return a function of Spark that returns its argument. The first attempt fails for 999."""
     from pyspark.sql import functions
 
     @functions.udf("long")
@@ -42,7 +42,12 @@ def on_executors(spark: Any, server: S3Server, uri: str, options: dict[str, Any]
             raise RuntimeError("once")
         return value
 
-    frame = spark.range(0, 1000, 1, 4).select(fails_once("id").alias("id"))
+    return fails_once
+
+
+def on_executors(spark: Any, server: S3Server, uri: str, options: dict[str, Any]) -> None:
+    """Writes with a task that fails once, and reads."""
+    frame = spark.range(0, 1000, 1, 4).select(failing_once()("id").alias("id"))
     frame = frame.selectExpr("id", "id % 3 AS p")
     tablefmt.spark.write(frame, uri, partition_by=["p"], storage_options=options)
     tablefmt.spark.write(frame, uri, storage_options=options)

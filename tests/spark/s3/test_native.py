@@ -18,6 +18,7 @@ from tablefmt.spark.backends.backend_choice import backend_for, choose
 from tablefmt.spark.backends.native import s3a
 from tablefmt.store.location import open_store
 from tests.s3server import S3Server
+from tests.spark.s3.cluster_job import failing_once
 
 
 @pytest.fixture
@@ -123,18 +124,7 @@ def test_times_of_files_cost_a_request_each_only_if_a_query_uses_them(
 def test_a_task_that_fails_once_leaves_nothing_behind(
     spark: Any, s3_server: S3Server, root: str, options: dict[str, Any]
 ) -> None:
-    from pyspark.sql import functions
-
-    @functions.udf("long")
-    def fails_once(value: int) -> int:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        if value == 999 and context is not None and context.attemptNumber() == 0:
-            raise RuntimeError("once")
-        return value
-
-    frame = spark.range(0, 1000, 1, 2).select(fails_once("id").alias("id"))
+    frame = spark.range(0, 1000, 1, 2).select(failing_once()("id").alias("id"))
     tablefmt.spark.write(frame, root, storage_options=options)
     rows = tablefmt.spark.read(spark, root, storage_options=options)
     assert sorted(row.id for row in rows.collect()) == list(range(1000))
