@@ -175,7 +175,7 @@ def _names(text: str, place: str) -> list[str]:
     for each in query.args["order"].expressions:
         if each.args.get("desc") or each.args.get("nulls_first") is False:
             raise InvalidArgumentError(
-                f"{place}: rows are sorted upwards, with NULL first; leave DESC and NULLS LAST out"
+                f"{place}: rows are sorted ascending, NULL first; leave DESC and NULLS LAST out"
             )
         if not isinstance(each.this, exp.Column | exp.Dot):
             raise InvalidArgumentError(

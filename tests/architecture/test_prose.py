@@ -240,9 +240,10 @@ def shown_strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             words = [e.value if isinstance(e, ast.Constant) else "X" for e in node.values]
             yield node.lineno, "".join(map(str, words))
     for node in ast.walk(tree):
-        value = node.value if isinstance(node, ast.Constant) and id(node) not in parts else None
-        if isinstance(value, str) and value.count(" ") > 1:
-            yield node.lineno, value
+        if not isinstance(node, ast.Constant) or id(node) in parts:
+            continue
+        if isinstance(node.value, str) and node.value.count(" ") > 1:
+            yield node.lineno, node.value
 
 
 def defined_names(tree: ast.Module) -> Iterator[tuple[int, str]]:

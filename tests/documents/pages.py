@@ -20,6 +20,20 @@ RUN = {"python", "bash", "sql"}
 SHOWN = {"sh", "text"}
 """`sh` sets an environment up; `text` shows something that needs another program. Not run."""
 
+NOT_RUN = {
+    "README.md": (2, "set up an environment"),
+    "from/delta.md": (1, "needs Delta's jars"),
+    "from/iceberg.md": (1, "needs Iceberg's jars and a catalog"),
+    "guide/clones.md": (1, "tests/spark/entry/test_clone_statements.py runs such statements"),
+    "guide/conflicts.md": (1, "output of a program"),
+    "guide/get-started.md": (1, "sets up an environment"),
+    "guide/readers.md": (1, "needs an extension of DuckDB"),
+    "guide/stores.md": (5, "need Google's or Azure's cloud, or take a minute"),
+    "guide/testing.md": (1, "needs the reader's own store"),
+    "guide/verify.md": (1, "needs a damaged table"),
+}
+"""Pages with blocks that no test runs: how many, and why. The site labels these blocks."""
+
 ELSEWHERE = {"guide/pyspark.md": "tests/spark/connect/test_examples.py"}
 """Pages that need a Spark Connect server, with the test that runs them."""
 

@@ -13,6 +13,7 @@ import pytest
 from tests.documents.pages import (
     ANSWER,
     ELSEWHERE,
+    NOT_RUN,
     RUN,
     SHOWN,
     SITE,
@@ -59,6 +60,13 @@ def test_every_block_is_of_a_known_kind_and_every_answer_is_checked(page: Path) 
     assert answers == text.count("  # -> ")
     rows = sum(bool(r) for b in found if b.language == "sql" for _, r in statements(b.text))
     assert rows == text.count(";\n-- ")
+
+
+def test_blocks_that_are_not_run_are_known_with_the_reason() -> None:
+    shown = {name_of(p): sum(b.language in SHOWN for b in blocks(p)) for p in pages()}
+    assert {page: count for page, (count, _) in NOT_RUN.items()} == {
+        page: count for page, count in shown.items() if count
+    }
 
 
 def test_pages_that_run_elsewhere_exist() -> None:

@@ -44,6 +44,9 @@ MARKERS: dict[str, Callable[[], str]] = {
 }
 """Markers in pages, and the functions that render their replacements."""
 
+SHOWN = re.compile(r"^```(?:sh|text)$", re.MULTILINE)
+"""Openings of blocks that no test runs."""
+
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)]*)?\))")
 FETCHED = re.compile(
     r"""<(?:script|img|iframe|source)\b[^>]*\ssrc=["']?(?:https?:)?//"""
@@ -85,6 +88,8 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
     for marker, render in MARKERS.items():
         if marker in markdown:
             markdown = markdown.replace(marker, render())
+    # A reader sees which blocks no test has run: tests/documents/pages.py has the reasons.
+    markdown = SHOWN.sub(r'\g<0> title="Shown only, not tested"', markdown)
     path = sources().get(page.file.src_uri)
     return markdown if path is None else with_links(markdown, page.file.src_uri, path)
 

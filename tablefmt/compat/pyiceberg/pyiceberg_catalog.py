@@ -266,13 +266,13 @@ def _order_columns(order: Any, schema: Any) -> list[str]:
     """Return the columns of a sort order of PyIceberg.
 
     Raises:
-        UnsupportedFeatureError: another order than upwards by columns.
+        UnsupportedFeatureError: another order than ascending by columns.
     """
     names = []
     for each in getattr(order, "fields", ()):
         if str(each.transform) != "identity" or "desc" in str(each.direction).lower():
             raise UnsupportedFeatureError(
-                f"pyiceberg: the sort order {each} is not supported; rows are sorted upwards by "
+                f"pyiceberg: the sort order {each} is not supported; rows are sorted ascending by "
                 "columns",
                 ["compat:Catalog.create_table(sort_order)"],
             )

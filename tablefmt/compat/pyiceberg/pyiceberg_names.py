@@ -191,7 +191,7 @@ _UPDATES = (
     same("UpdateSpec.rename_field", "alter.set_partitioning(fields)", "fields of transforms"),
     same("UpdateSpec.commit", "none"),
     same("UpdateSortOrder.asc", "alter.set_clustering(by)"),
-    refused("UpdateSortOrder.desc", "rows are sorted upwards; use asc"),
+    refused("UpdateSortOrder.desc", "rows are sorted ascending; use asc"),
     same("UpdateSortOrder.commit", "none"),
     same("Transaction.set_properties", "alter.set_properties"),
     same("Transaction.remove_properties", "alter.unset_properties"),

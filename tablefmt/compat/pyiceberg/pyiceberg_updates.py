@@ -371,14 +371,14 @@ class UpdateSortOrder(Update):
 
     @translated(NAMES, "UpdateSortOrder.asc")
     def asc(self, source_column_name: str, transform: Any, null_order: Any = None) -> Self:
-        """Sort upwards by a column, with NULL first.
+        """Sort in ascending order of a column, with NULL first.
 
         Raises:
             UnsupportedFeatureError: a transform, or NULL last.
         """
         if str(transform) != "identity" or "last" in str(null_order or "").lower():
             raise UnsupportedFeatureError(
-                "pyiceberg: rows are sorted upwards by columns, with NULL first; leave transforms "
+                "pyiceberg: rows are sorted ascending by columns, NULL first; leave transforms "
                 "and NULLS_LAST out",
                 ["compat:UpdateSortOrder.asc(transform)"],
             )
