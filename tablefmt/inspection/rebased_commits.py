@@ -107,13 +107,15 @@ class ConflictReport(ArrowReport):
             "met concurrent commits and were rebased"
         ]
         lines += [
-            f"  {row['operation']} onto {row['rebased_onto']}: {row['times']} times in "
-            f"{row['commits']} commits (versions {row['first_version']} to {row['last_version']})"
+            f"  {row['operation']} onto {row['rebased_onto']}: "
+            f"{number_of(row['times'], 'time')} in {number_of(row['commits'], 'commit')} "
+            f"(versions {row['first_version']} to {row['last_version']})"
             for row in self.pairs.to_pylist()
         ]
         lines.append(f"{number_of(self.refusals, 'refused commit')} reported by later entries")
         lines += [
-            f"  {row['operation']} by {row['refused_by']}: {row['times']} times by rule "
+            f"  {row['operation']} by {row['refused_by']}: "
+            f"{number_of(row['times'], 'time')} by rule "
             f"{row['rule']}{_cell(row['cell'])} (last by version {row['last_winner']})"
             for row in self.refused.to_pylist()
         ]

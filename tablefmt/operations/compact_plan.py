@@ -100,10 +100,14 @@ class LayoutPlan(ArrowReport):
     def __str__(self) -> str:
         group = self.files["group"].to_numpy()
         sizes, chosen = self.files["size"].to_numpy(), ~np.isnan(group.astype(float))
+        would = f"version {self.version}: {self.operation} would rewrite"
+        outputs = number_of(sum(group.outputs for group in self.groups), "file")
         head = (
-            f"version {self.version}: {self.operation} would rewrite {int(chosen.sum())} of "
-            f"{number_of(self.files.num_rows, 'file')} ({int(sizes[chosen].sum())} bytes) into "
-            f"about {sum(g.outputs for g in self.groups)} of up to {self.target} bytes each"
+            f"{would} {int(chosen.sum())} of {number_of(self.files.num_rows, 'file')} "
+            f"({int(sizes[chosen].sum())} bytes) into about {outputs} of up to {self.target} "
+            "bytes each"
+            if self.groups
+            else f"{would} none of {number_of(self.files.num_rows, 'file')}"
         )
         shown = [
             f"  group {at}: {number_of(len(one.files), 'file')} into {one.outputs}"

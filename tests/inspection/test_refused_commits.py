@@ -77,7 +77,7 @@ def test_the_next_entry_reports_a_refusal(table: tablefmt.Table) -> None:
         }
     ]
     assert found.refusals == 1
-    assert f"UPDATE by DELETE: 1 times by rule {error.rule}" in str(found)
+    assert f"UPDATE by DELETE: 1 time by rule {error.rule}" in str(found)
     assert table.conflicts(starting_version=4).refusals == 0
     assert table.conflicts(ending_version=2).refusals == 0
     record = run("conflicts", table.uri, "--json").document
