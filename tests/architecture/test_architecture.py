@@ -254,6 +254,9 @@ NAMED_BY_PEERS = {
     "tablefmt.compat.delta.exceptions",
     "tablefmt.compat.delta.tables",
     "tablefmt.compat.deltalake.schema",
+    "tablefmt.compat.pyiceberg.catalog",
+    "tablefmt.compat.pyiceberg.exceptions",
+    "tablefmt.compat.pyiceberg.table",
 }
 """Modules whose names users of another library import, so that they change one line."""
 

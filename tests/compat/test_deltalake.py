@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pickle
 import textwrap
 import warnings
 from collections.abc import Iterator
@@ -348,3 +349,13 @@ def test_no_warning_in_a_plain_program(tmp_path: Path) -> None:
         write_deltalake(tmp_path / "t", pa.table({"id": [1]}), description="d")
         assert DeltaTable(tmp_path / "t").metadata().description == "d"
         assert DeltaTable(tmp_path / "t").version() == 1
+
+
+def test_a_schema_names_the_method_that_is_meant() -> None:
+    """`to_pyarrow` was the name before delta-rs 1.0."""
+    schema = Schema.from_arrow(pa.schema([("id", pa.int64())]))
+    with pytest.raises(
+        AttributeError, match=r"no Schema\.to_pyarrow here; did you mean 'to_arrow'"
+    ):
+        _ = schema.to_pyarrow
+    assert pickle.loads(pickle.dumps(schema)) == schema

@@ -334,3 +334,15 @@ def test_schema_updates_that_would_differ_are_refused(table: Any) -> None:
     assert table.scan().to_arrow().column_names == ["city", "id"]
     table.update_schema().union_by_name(pa.schema([("city", pa.large_string())])).commit()
     assert table.scan().to_arrow().column_names == ["city", "id"]
+
+
+def test_modules_have_the_names_of_the_library() -> None:
+    """A program puts `tablefmt.compat.` before these modules, and keeps the others."""
+    from tablefmt.compat import pyiceberg
+    from tablefmt.compat.pyiceberg import catalog, exceptions, table
+
+    for module in (catalog, exceptions, table):
+        for name in module.__all__:
+            assert getattr(module, name) is getattr(pyiceberg, name)
+        with pytest.raises(AttributeError, match="pyiceberg: there is no Nothing here"):
+            _ = module.Nothing

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tablefmt.expressions.ddl import schema_from, to_spark_json
 from tablefmt.model.arrow_types import to_arrow
+from tablefmt.model.name_matching import did_you_mean
 
 
 class DataType:
@@ -119,6 +120,13 @@ class Field:
 
 class Schema(StructType):
     """The columns of a table."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Copies and pickles ask for private names of an object without attributes.
+        known = [] if name.startswith("_") else [each for each in dir(Schema) if each[0] != "_"]
+        raise AttributeError(
+            f"deltalake: there is no Schema.{name} here{did_you_mean(name, known)}", name=name
+        )
 
     @classmethod
     def from_arrow(cls, data_type: Any) -> Schema:
