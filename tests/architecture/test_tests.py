@@ -36,7 +36,7 @@ TESTED_THROUGH_OTHERS = {
     ),
     "demo": "story",
     ".": "duckdb polars printable",
-    "engines": "duckdb_query duckdb_tables polars_scan table_argument",
+    "engines": "duckdb_query duckdb_tables polars_scan",
     "export": (
         "delta_actions delta_state export_refusals iceberg_commit iceberg_deletes written_columns"
     ),
