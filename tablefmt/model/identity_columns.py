@@ -140,7 +140,7 @@ def identity_column(metadata: Metadata, name: str) -> IdentityColumn:
     found = columns.get(folded(name)) if isinstance(name, str) else None
     if found is None:
         known = there_are(str(name), [each.field.name for each in columns.values()])
-        raise SchemaMismatchError(f"{name!r:.200} is no identity column; {known}", [str(name)])
+        raise SchemaMismatchError(f"{name!r:.200} is not an identity column; {known}", [str(name)])
     return found
 
 
@@ -188,7 +188,7 @@ def read_identity(name: str, text: Any) -> Identity:
     options = {} if found is None else _options(found["options"] or "")
     if found is None or options is None:
         raise SchemaMismatchError(
-            f"column {name!r}: {text!r:.200} is no identity; expected text such as "
+            f"column {name!r}: {text!r:.200} is not an identity; expected text such as "
             "'ALWAYS (START WITH 1 INCREMENT BY 1)' or 'BY DEFAULT'",
             [name],
         )
@@ -254,7 +254,7 @@ def defined_identities(metadata: Metadata, identities: Mapping[str, Any] | None)
         field = schema.find(name) if isinstance(name, str) else None
         if field is None:
             raise SchemaMismatchError(
-                f"identity names {name!r}, which is no column; {there_are(name, schema.names)}",
+                f"identity names {name!r}, which is not a column; {there_are(name, schema.names)}",
                 [name],
             )
         if field.id in given:

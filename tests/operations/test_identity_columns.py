@@ -376,7 +376,7 @@ def test_sync_goes_on_after_the_values_of_rows() -> None:
     handle(down.context.store).append([{"id": -100}])
     with pytest.raises(ConcurrentAppendException):
         work.commit()
-    with pytest.raises(SchemaMismatchError, match=r"'v' is no identity column.*'id'"):
+    with pytest.raises(SchemaMismatchError, match=r"'v' is not an identity column.*'id'"):
         table.alter.sync_identity("v")
 
 
@@ -427,7 +427,7 @@ REFUSED: list[tuple[str, type[TablefmtError], str]] = [
     ("id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 9223372036854775808)",
      SchemaMismatchError, "START WITH 9223372036854775808 is not a BIGINT"),
     ("id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1 START WITH 2)",
-     SchemaMismatchError, "is no identity"),
+     SchemaMismatchError, "is not an identity"),
     ("id BIGINT GENERATED ALWAYS AS IDENTITY (MAXVALUE 3)", SchemaMismatchError, "no identity"),
     ("id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1.5)", SchemaMismatchError, "no identity"),
     ("id BIGINT GENERATED ALWAYS AS IDENTITY, b BIGINT GENERATED ALWAYS AS (id)",
