@@ -18,7 +18,14 @@ import pyarrow as pa
 
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import StoreError, TablefmtError
-from tablefmt.inspection.store_faults import CHECKS, FAULTS, WORDS, CheckName, Verdict, verdict_of
+from tablefmt.inspection.store_faults import (
+    CHECKS,
+    FAULTS,
+    WORDS,
+    CheckName,
+    StoreVerdict,
+    verdict_of,
+)
 from tablefmt.inspection.store_races import Races, Result, name_of, races
 from tablefmt.printable import number_of, printable_lines
 from tablefmt.store.local_folders import root_restored
@@ -79,7 +86,7 @@ class StoreReport(ArrowReport):
     """Verdict about a store. `print` explains it; `to_arrow` has one row for each finding."""
 
     uri: str
-    verdict: Verdict
+    verdict: StoreVerdict
     """safe, limited, unsafe or refused."""
     findings: tuple[StoreFinding, ...]
     processes: int

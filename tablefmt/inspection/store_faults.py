@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Verdict = Literal["safe", "limited", "refused", "unsafe"]
+StoreVerdict = Literal["safe", "limited", "refused", "unsafe"]
 """Result of a check, from best to worst.
 
 safe: tables may be written here. limited: they may, with a restriction. refused: the check could
@@ -40,7 +40,7 @@ class Fault:
     """One kind of fault."""
 
     check: CheckName
-    verdict: Verdict
+    verdict: StoreVerdict
     """The best verdict for a store with this fault."""
     meaning: str
     """Consequence for tables, as a clause."""
@@ -183,9 +183,9 @@ FAULTS: dict[str, Fault] = {
 }
 """All faults by name."""
 
-ORDER: tuple[Verdict, ...] = get_args(Verdict)
+ORDER: tuple[StoreVerdict, ...] = get_args(StoreVerdict)
 
-WORDS: dict[Verdict, str] = {
+WORDS: dict[StoreVerdict, str] = {
     "safe": "several writers may write tables here",
     "limited": "tables may be written here, with a restriction",
     "refused": "tables cannot be used here with these rights, or the store does not answer",
@@ -193,7 +193,7 @@ WORDS: dict[Verdict, str] = {
 }
 
 
-def verdict_of(faults: Iterable[str]) -> Verdict:
+def verdict_of(faults: Iterable[str]) -> StoreVerdict:
     """Return the worst verdict of some faults; safe if there are none."""
     return max((FAULTS[name].verdict for name in faults), key=ORDER.index, default="safe")
 
