@@ -64,11 +64,11 @@ DROPPED_FIELD = "changes:dropped-field"
 """Feature name in the error for a struct field that had been dropped for some versions."""
 
 
-Plan = Callable[[Schema], Sequence[FileChanges]]
+PlanChanges = Callable[[Schema], Sequence[FileChanges]]
 """Function that returns the changes to read for a result with some columns."""
 
 
-def schema_of_range(view: LogView, range_: Covered, end: str, plan: Plan) -> Schema:
+def schema_of_range(view: LogView, range_: Covered, end: str, plan: PlanChanges) -> Schema:
     """Return the columns of one end of the range, with types that hold the values of all its rows.
 
     Args:
@@ -88,7 +88,7 @@ def schema_of_range(view: LogView, range_: Covered, end: str, plan: Plan) -> Sch
     return widened(view, range_, view.metadata_at(max(0, version)).schema, plan)
 
 
-def widened(view: LogView, range_: Covered, schema: Schema, plan: Plan) -> Schema:
+def widened(view: LogView, range_: Covered, schema: Schema, plan: PlanChanges) -> Schema:
     """Return a schema's columns with the narrowest types that hold the values of a range's rows.
 
     Takes the arguments of `schema_of_range`, and raises the same errors.

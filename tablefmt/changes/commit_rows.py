@@ -119,7 +119,7 @@ def with_rows(files: pa.Table, chosen: Mapping[int, BitMap64]) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Commit:
+class CommitFacts:
     """Facts of an entry about rows, besides its files and deletion vectors."""
 
     version: int
@@ -130,7 +130,7 @@ class Commit:
     lineage: Lineage | None
 
     @classmethod
-    def of(cls, entry: Entry) -> Commit:
+    def of(cls, entry: Entry) -> CommitFacts:
         """Return the facts of an entry that changes the table logically."""
         first_id = entry.totals.next_id - (0 if entry.add is None else len(entry.add))
         restores = entry.operation.name == RESTORE
@@ -191,7 +191,7 @@ class Touched:
         versions = (files.files.added[mask], files.removed[mask], marked.version[mine])
         return frozenset(np.unique(np.concatenate(versions)).tolist()) - {NEVER}
 
-    def by(self, commit: Commit, before: Metadata, after: Metadata) -> list[FileChanges]:
+    def by(self, commit: CommitFacts, before: Metadata, after: Metadata) -> list[FileChanges]:
         """Return the changes of one commit, deleted rows first.
 
         Args:
@@ -245,7 +245,7 @@ class Touched:
         rows = int(self._rows[place])
         return row_span(rows) - self._deltas.union(self._id(place), rows, version)
 
-    def _copied(self, commit: Commit, added: Places) -> dict[int, BitMap64]:
+    def _copied(self, commit: CommitFacts, added: Places) -> dict[int, BitMap64]:
         """Return, by place, the rows of inputs that lineage copies into files of this commit
         (LIN-1).
         """
@@ -276,7 +276,7 @@ class Touched:
             raise _bad(commit.version, "LIN-2", "its lineage does not match the rows it adds")
         return copied
 
-    def _outputs(self, commit: Commit) -> dict[int, BitMap64]:
+    def _outputs(self, commit: CommitFacts) -> dict[int, BitMap64]:
         """Return, by place, the rows of files with copied rows only. None of these rows is new."""
         if commit.lineage is None:
             return {}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tablefmt.changes.change_schema import dropped_columns, lost_columns, without_columns
 from tablefmt.changes.changed_rows import net_files
-from tablefmt.changes.commit_rows import DELETE, INSERT, WENT, Commit, FileChanges, Touched
+from tablefmt.changes.commit_rows import DELETE, INSERT, WENT, CommitFacts, FileChanges, Touched
 from tablefmt.changes.version_range import Covered
 from tablefmt.errors import InvalidArgumentError, LostCheckpointError
 from tablefmt.log.log_reader import WINDOW_MAX
@@ -39,7 +39,7 @@ class TouchedRange:
     """Files that the commits of a range touched, and the commits that change the table."""
 
     touched: Touched
-    commits: Sequence[Commit]
+    commits: Sequence[CommitFacts]
 
     def changes(self, view: LogView, mask: NDArray[np.bool_] | None = None) -> list[FileChanges]:
         """Return changes in the order of versions; within a version, deleted rows come first.
@@ -101,14 +101,14 @@ def touched_in(
     history = FileHistory()
     if before >= 0:
         history = _as_of(view, history, before)
-    commits: list[Commit] = []
+    commits: list[CommitFacts] = []
     for first in range(before + 1, range_.last + 1, WINDOW_MAX):
         entries = view.entries_after(first - 1, min(range_.last, first + WINDOW_MAX - 1))
         for entry in map(_entry, entries):
             if note is not None:
                 note(entry)
             if entry.operation.cls not in NOT_LOGICAL:
-                commits.append(Commit.of(entry))
+                commits.append(CommitFacts.of(entry))
         sides = read_overflows(view.store, entries)
         if before >= 0:
             history = _with_earlier(view, before, history, _taken_out(entries, sides[1]))

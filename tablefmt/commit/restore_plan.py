@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 
 from tablefmt.conflict.read_write_sets import PendingCommit, own_file
 from tablefmt.errors import VersionNotFoundError
+from tablefmt.expressions.file_pruning import Mask
 from tablefmt.model.import_layouts import LAYOUT
 from tablefmt.model.log_entry import (
     OWN,
@@ -33,7 +34,6 @@ from tablefmt.model.schema import Type
 from tablefmt.snapshot.cursors import Cursors, taken_back
 from tablefmt.snapshot.file_columns import column_type, numbers_of, typed_bounds
 from tablefmt.snapshot.head import Head
-from tablefmt.snapshot.segments import Mask
 from tablefmt.snapshot.table_state import Snapshot
 
 _NOT_RESTORED = frozenset({"id", "added", "deleted", "updated", "keys", LAYOUT})

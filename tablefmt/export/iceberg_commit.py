@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from tablefmt.conflict.read_write_sets import Ids
 from tablefmt.errors import CorruptTableError
 from tablefmt.export.avro_file import ADVICE, read_records
 from tablefmt.export.export_target import Fetch, Step
@@ -42,7 +43,7 @@ from tablefmt.export.iceberg_manifests import (
 )
 from tablefmt.export.iceberg_metadata import Numbers, document, numbered
 from tablefmt.export.iceberg_schema import Json
-from tablefmt.export.version_difference import Difference, Ids, from_nothing
+from tablefmt.export.version_difference import Difference, from_nothing
 from tablefmt.model.log_entry import Metadata
 from tablefmt.model.schema import Type
 from tablefmt.snapshot.file_columns import numbers_of, own_values, typed_bounds

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tablefmt.conflict.read_write_sets import Ids
 from tablefmt.errors import UnsupportedFeatureError
 from tablefmt.export import avro_file as avro
 from tablefmt.export.avro_file import write_columns, write_encoded
@@ -53,7 +54,6 @@ ROW_ID_BITS = 32
 
 _PARQUET = b"\x0ePARQUET"
 _ZERO, _UNKNOWN = pa.scalar(b"\x00", pa.binary()), pa.scalar(None, pa.binary())
-Ids = NDArray[np.int64]
 
 _ROWS_MAX = 1 << ROW_ID_BITS
 _FILES_MAX = 1 << (63 - ROW_ID_BITS)

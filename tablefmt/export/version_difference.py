@@ -13,21 +13,19 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyroaring import BitMap64
 
+from tablefmt.conflict.read_write_sets import Ids
+from tablefmt.expressions.file_pruning import Mask
 from tablefmt.model.log_entry import PARTITIONING, Metadata
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_columns import numbers_of, of_partitioning, typed_bounds
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.log_view import LogView
-from tablefmt.snapshot.segments import Mask
 from tablefmt.snapshot.table_state import Snapshot
 
 NOTHING = -1
 """The version before version 0: no metadata, no file."""
-
-Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from tablefmt.changes.change_reader import Answer, begins_with, surviving_files
 from tablefmt.changes.change_schema import (
@@ -27,6 +26,7 @@ from tablefmt.changes.change_schema import (
 from tablefmt.changes.commit_rows import INSERT, WENT, FileChanges
 from tablefmt.changes.feed_plan import TouchedRange, rows_of, touched_in
 from tablefmt.changes.version_range import Covered
+from tablefmt.conflict.read_write_sets import Ids
 from tablefmt.data.selection import Condition, RowSelection, filter_of, select_rows
 from tablefmt.errors import (
     CorruptTableError,
@@ -34,7 +34,7 @@ from tablefmt.errors import (
     InvalidRangeError,
     VersionNotFoundError,
 )
-from tablefmt.expressions.file_pruning import decided_by_partitions, may_match
+from tablefmt.expressions.file_pruning import Mask, decided_by_partitions, may_match
 from tablefmt.expressions.filter_tuples import filters_to_predicate
 from tablefmt.expressions.literals import literal_sql
 from tablefmt.expressions.predicate import Predicate, all_of, fields, quote_name
@@ -48,9 +48,6 @@ from tablefmt.model.name_matching import there_are
 from tablefmt.model.schema import Schema, with_hidden_columns
 from tablefmt.session.table_context import TableContext
 from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
-
-Ids = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

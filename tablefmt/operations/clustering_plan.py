@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.data.clustering_order import sort_places, sortable
+from tablefmt.expressions.file_pruning import Mask
 from tablefmt.model.scalar_values import BOUND_LENGTH_MAX
 from tablefmt.model.schema import Field
 from tablefmt.operations.compact_plan import (
@@ -33,7 +34,6 @@ from tablefmt.operations.compact_plan import (
     TOO_LARGE,
     FilesByPartition,
     LayoutPlan,
-    Mask,
     Numbers,
     PlannedGroup,
     bins,

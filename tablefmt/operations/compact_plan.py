@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tablefmt.conflict.read_write_sets import Ids
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.data.data_writer import codes_of
+from tablefmt.expressions.file_pruning import Mask
 from tablefmt.model.import_layouts import NUMBER
 from tablefmt.model.log_entry import PARTITIONING
 from tablefmt.printable import number_of, printable_lines
@@ -36,7 +37,6 @@ DELETED = 0.05
 """Share of deleted rows above which a file is rewritten."""
 
 Numbers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 SMALL, HOLES, PARTITION, ENOUGH, ALONE, BASE, ORDERED, OVERLAPS, IN_ORDER, OLDER, CURRENT = (
     "small",

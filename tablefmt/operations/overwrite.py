@@ -15,7 +15,6 @@ from typing import Any, Union
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from tablefmt.commit.transaction_plan import Replacing, Staged
 from tablefmt.data.data_writer import codes_of, comparable, partition_column, whole_rows
@@ -28,7 +27,7 @@ from tablefmt.errors import (
     UnsupportedFeatureError,
 )
 from tablefmt.expressions.arrow_to_predicate import predicates_of
-from tablefmt.expressions.file_pruning import decided_by_partitions, partition_match
+from tablefmt.expressions.file_pruning import Mask, decided_by_partitions, partition_match
 from tablefmt.expressions.filter_tuples import filters_to_predicate, is_filters
 from tablefmt.expressions.partition_conditions import over_partitions
 from tablefmt.expressions.predicate import Predicate, all_of, to_sql
@@ -492,9 +491,6 @@ def _check_inside(added: AddedFiles, metadata: Metadata, condition: Predicate) -
         raise ConstraintViolationError(
             f"{rows} new rows do not match the condition {to_sql(condition)}; nothing was written"
         )
-
-
-Mask = NDArray[np.bool_]
 
 
 def partition_sources(metadata: Metadata) -> list[Field]:

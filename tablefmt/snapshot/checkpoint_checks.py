@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.errors import SchemaMismatchError
+from tablefmt.expressions.file_pruning import Mask
 from tablefmt.log.entry_columns import no_columns
 from tablefmt.log.object_names import first_path_problem
 from tablefmt.model.arrow_types import from_arrow
@@ -31,7 +32,6 @@ from tablefmt.snapshot.file_columns import exact_sum
 from tablefmt.snapshot.segments import summary, total_rows
 
 Numbers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _TYPES = {
     "id": pa.int64(),

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError, LostCheckpointError
-from tablefmt.expressions.file_pruning import may_match
+from tablefmt.expressions.file_pruning import Mask, may_match
 from tablefmt.expressions.predicate import Predicate, fields
 from tablefmt.log.bounded_parquet import footer_of, read_bounded, rows_are
 from tablefmt.log.codec import digest
@@ -44,7 +44,7 @@ from tablefmt.snapshot.checkpoint_root import Part, SegmentPart, live_files
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_columns import typed_bounds
 from tablefmt.snapshot.segment_reuse import members
-from tablefmt.snapshot.segments import FileColumns, Mask, Places
+from tablefmt.snapshot.segments import FileColumns, Places
 from tablefmt.store.buffers import PositionedReader, lent
 from tablefmt.store.object_store import KeyNotFoundError, Range, Store
 

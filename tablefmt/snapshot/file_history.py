@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.errors import CorruptEntryError
+from tablefmt.expressions.file_pruning import Mask
 from tablefmt.log.object_names import entry_key
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.frozen_dict import freeze_mappings
@@ -29,7 +30,6 @@ from tablefmt.snapshot.segments import (
     FileColumns,
     HeldColumns,
     ManifestSegment,
-    Mask,
     compacted,
     find_files,
 )

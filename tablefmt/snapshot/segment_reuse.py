@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
+from tablefmt.expressions.file_pruning import Mask
 from tablefmt.snapshot.checkpoint_root import SegmentPart
-from tablefmt.snapshot.segments import SEGMENT_FILES, Mask
+from tablefmt.snapshot.segments import SEGMENT_FILES
 
 REMOVED_SHARE = 4
 """A manifest segment is rewritten if more than 1/REMOVED_SHARE of its lines are removed files."""

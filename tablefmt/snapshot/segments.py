@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tablefmt.expressions.file_pruning import may_match
+from tablefmt.expressions.file_pruning import Mask, may_match
 from tablefmt.expressions.predicate import Predicate, fields
 from tablefmt.log.strict_json import INTEGER_MAX
 from tablefmt.model.cached_property import cached_property
@@ -36,7 +36,6 @@ NEVER = np.iinfo(np.int64).max
 SEGMENT_FILES = 1 << 17
 """Maximum files of a segment: few enough that its summary is selective."""
 
-Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from tablefmt.errors import LostCheckpointError
-from tablefmt.expressions.file_pruning import may_match, partition_match
+from tablefmt.expressions.file_pruning import Mask, may_match, partition_match
 from tablefmt.expressions.implied_conditions import implied
 from tablefmt.expressions.predicate import Predicate, fields
 from tablefmt.model.cached_property import cached_property
@@ -33,7 +33,7 @@ from tablefmt.snapshot.file_columns import (
     with_partitions,
 )
 from tablefmt.snapshot.file_history import FileHistory
-from tablefmt.snapshot.segments import HeldColumns, ManifestSegment, Mask, passing
+from tablefmt.snapshot.segments import HeldColumns, ManifestSegment, passing
 
 logger = logging.getLogger(__name__)
 
