@@ -18,14 +18,7 @@ import pyarrow as pa
 
 from tablefmt.data.arrow_results import ArrowReport
 from tablefmt.errors import StoreError, TablefmtError
-from tablefmt.inspection.store_faults import (
-    CHECKS,
-    FAULTS,
-    WORDS,
-    CheckName,
-    StoreVerdict,
-    verdict_of,
-)
+from tablefmt.inspection.store_faults import CHECKS, FAULTS, WORDS, CheckName, Safety, verdict_of
 from tablefmt.inspection.store_races import Races, Result, name_of, races
 from tablefmt.printable import number_of, printable_lines
 from tablefmt.store.local_folders import root_restored
@@ -86,7 +79,7 @@ class StoreReport(ArrowReport):
     """Verdict about a store. `print` explains it; `to_arrow` has one row for each finding."""
 
     uri: str
-    verdict: StoreVerdict
+    verdict: Safety
     """safe, limited, unsafe or refused."""
     findings: tuple[StoreFinding, ...]
     processes: int

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-StoreVerdict = Literal["safe", "limited", "refused", "unsafe"]
+Safety = Literal["safe", "limited", "refused", "unsafe"]
 """Result of a check, from best to worst.
 
 safe: tables may be written here. limited: they may, with a restriction. refused: the check could
@@ -40,7 +40,7 @@ class Fault:
     """One kind of fault."""
 
     check: CheckName
-    verdict: StoreVerdict
+    verdict: Safety
     """The best verdict for a store with this fault."""
     meaning: str
     """Consequence for tables, as a clause."""
@@ -183,9 +183,9 @@ FAULTS: dict[str, Fault] = {
 }
 """All faults by name."""
 
-ORDER: tuple[StoreVerdict, ...] = get_args(StoreVerdict)
+ORDER: tuple[Safety, ...] = get_args(Safety)
 
-WORDS: dict[StoreVerdict, str] = {
+WORDS: dict[Safety, str] = {
     "safe": "several writers may write tables here",
     "limited": "tables may be written here, with a restriction",
     "refused": "tables cannot be used here with these rights, or the store does not answer",
@@ -193,7 +193,7 @@ WORDS: dict[StoreVerdict, str] = {
 }
 
 
-def verdict_of(faults: Iterable[str]) -> StoreVerdict:
+def verdict_of(faults: Iterable[str]) -> Safety:
     """Return the worst verdict of some faults; safe if there are none."""
     return max((FAULTS[name].verdict for name in faults), key=ORDER.index, default="safe")
 
