@@ -5,7 +5,7 @@ Other engines need the columns of the files before they read. Spec: ADD-7, DAT-4
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import is_known
-from tablefmt.data.file_checksum import End, read_ends
+from tablefmt.data.file_checksum import End, footer_length, read_ends
 from tablefmt.data.file_prefetch import open_data_file
 from tablefmt.errors import CorruptDataError, StoreError, UnsupportedFeatureError
 from tablefmt.log.bounded_parquet import EXPANDED_FREE, footer_of, most_expanded
+from tablefmt.log.parquet_footer import rows_after, schema_bytes
 from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.defaults import default_array
 from tablefmt.model.import_layouts import has_own_names
@@ -193,7 +194,13 @@ def alike_files(
     check_masks(files)
     check_plain_layout(files)
     layouts: dict[pa.Schema, int] = {}
-    of_file = [layouts.setdefault(each, len(layouts)) for each in _schemas(store, files, keep)]
+    of_file: list[int] = []
+    # The hash of a schema takes longer than the rest, and most files share one object.
+    numbers: dict[int, tuple[int, pa.Schema]] = {}
+    for each in _schemas(store, files, keep):
+        if id(each) not in numbers:
+            numbers[id(each)] = layouts.setdefault(each, len(layouts)), each
+        of_file.append(numbers[id(each)][0])
     groups = []
     for layout, number in layouts.items():
         same = files.filter(pa.array(np.array(of_file) == number))
@@ -227,6 +234,7 @@ def sorted_out(files: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _schemas(store: Store, files: pa.Table, keep: KeepEnd | None) -> Iterator[pa.Schema]:
+    known: dict[bytes, pa.Schema] = {}
     for start in range(0, files.num_rows, GROUP_FILES):
         group = described(files.slice(start, GROUP_FILES))
         ends = _ends(store, group)
@@ -234,17 +242,69 @@ def _schemas(store: Store, files: pa.Table, keep: KeepEnd | None) -> Iterator[pa
             end.body if end is not None and end.is_sound(size, footer) else b""
             for end, (_, size, _, footer) in zip(ends, group, strict=True)
         ]
-        if len(group) <= FEW_FILES:
-            layouts = list(map(_layout, bodies, group))
-        else:
-            with ThreadPoolExecutor(THREADS) as pool:
-                layouts = list(pool.map(_layout, bodies, group))
-        for schema, one, body in zip(layouts, group, bodies, strict=True):
+        for schema, one, body in zip(_layouts(bodies, group, known), group, bodies, strict=True):
             if schema is None:
                 raise _damage(store, one)
             if keep is not None:
                 keep(one[0], one[1], body)
             yield schema
+
+
+def _layouts(
+    bodies: Sequence[bytes], group: Sequence[_File], known: dict[bytes, pa.Schema]
+) -> list[pa.Schema | None]:
+    """Return the columns by each footer; None for a footer that is not that of its file.
+
+    Args:
+        bodies: the last bytes of the files.
+        group: the files.
+        known: columns by the stored bytes of a schema, which may grow.
+    """
+    found: list[pa.Schema | None] = [None] * len(group)
+    left: list[int] = []
+    for at, (body, file) in enumerate(zip(bodies, group, strict=True)):
+        if file[3] is None:
+            left.append(at)
+            continue
+        found[at] = _known_layout(body, file, known)
+        if found[at] is None:
+            found[at] = _layout(body, file)
+            _learn(body, found[at], known)
+    if len(left) <= FEW_FILES:
+        parsed = [_layout(bodies[at], group[at]) for at in left]
+    else:
+        with ThreadPoolExecutor(THREADS) as pool:
+            parsed = list(pool.map(lambda at: _layout(bodies[at], group[at]), left))
+    for at, schema in zip(left, parsed, strict=True):
+        found[at] = schema
+    return found
+
+
+LAYOUTS_KNOWN = 16
+"""Schemas by which footers are recognized. The files of a table have few."""
+
+_ARROW_SCHEMA = b"ARROW:schema"
+"""Name under which a footer may hold a second schema, by which Arrow reads other types."""
+
+
+def _known_layout(body: bytes, file: _File, known: Mapping[bytes, pa.Schema]) -> pa.Schema | None:
+    """Return the columns by a footer with a known schema; None: parse the footer.
+
+    The log has a checksum of the footer, which was verified. So only the schema and the number of
+    rows are of interest.
+    """
+    footer = bytes(memoryview(body)[-footer_length(body) : -8])
+    for encoded, schema in known.items():
+        if rows_after(footer, encoded) == file[2] and _ARROW_SCHEMA not in footer:
+            return schema
+    return None
+
+
+def _learn(body: bytes, schema: pa.Schema | None, known: dict[bytes, pa.Schema]) -> None:
+    """Remember the columns of a footer that was parsed."""
+    footer = bytes(memoryview(body)[-footer_length(body) : -8])
+    if schema is not None and len(known) < LAYOUTS_KNOWN and _ARROW_SCHEMA not in footer:
+        known.setdefault(schema_bytes(footer), schema)
 
 
 def _ends(store: Store, group: Sequence[_File]) -> Sequence[End | None]:

@@ -204,6 +204,26 @@ def leaves_of(footer: bytes) -> tuple[Leaf, ...]:
     return _schema(footer).leaves
 
 
+def schema_bytes(footer: bytes) -> bytes:
+    """Return the bytes of a footer up to the end of its schema. Raises as `check_footer`."""
+    try:
+        return _schema(footer).encoded
+    except IndexError:
+        raise ValueError("its footer ends too early") from None
+
+
+def rows_after(footer: bytes, schema: bytes) -> int | None:
+    """Return the number of rows of a footer that begins with `schema`; None for another footer."""
+    at = len(schema)
+    # The header of the next field: its number is one more, and its value has 64 bits.
+    if not footer.startswith(schema) or footer[at : at + 1] != bytes((1 << 4 | INT64,)):
+        return None
+    try:
+        return number(footer, at + 1)
+    except (IndexError, ValueError):
+        return None
+
+
 def check_footer(footer: bytes) -> Outline:
     """Check that Arrow can be asked about every column chunk of a footer.
 

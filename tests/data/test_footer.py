@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import tablefmt
+from tablefmt.data import file_verification
 from tablefmt.data.column_bounds import stats_columns
 from tablefmt.data.file_descriptions import describe_files
 from tablefmt.errors import ConstraintViolationError, CorruptDataError
 from tablefmt.expressions.ddl import schema_from
+from tablefmt.log.bounded_parquet import footer_of
 from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.log_entry import AddedFiles, Metadata
 from tablefmt.store.local_store import LocalStore
@@ -144,3 +148,41 @@ def test_a_file_that_is_not_parquet_is_named(tmp_path: Path, body: bytes) -> Non
     assert (caught.value.key, caught.value.rule) == ("data/x", "DAT-5")
     with pytest.raises(CorruptDataError):
         describe_files(LocalStore(tmp_path), [("data/missing", 100)], metadata, [])
+
+
+def test_footers_of_one_schema_are_parsed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ADD-7, DAT-5: the checksum vouches for the rest of a footer, and the log for its rows."""
+    parsed = []
+    really = footer_of
+    monkeypatch.setattr(
+        file_verification, "footer_of", lambda body: parsed.append(len(body)) or really(body)
+    )
+    table = tablefmt.create(tmp_path, "id BIGINT, name STRING")
+    with table.transaction() as txn:
+        for number in range(40):
+            txn.append({"id": [number] * (number + 1), "name": ["a"] * (number + 1)})
+    table.alter.add_column("more", "INT")
+    with table.transaction() as txn:
+        for number in range(40):
+            txn.append({"id": [number], "name": ["b"], "more": [number]})
+    scan = table.scan()
+    files = scan.snapshot.with_vectors(scan.survivors)
+    fields = scan.snapshot.schema.fields
+    groups = file_verification.alike_files(scan.store, files, fields)
+    assert [(g.files.num_rows, g.columns.names) for g in groups] == [
+        (40, pq.read_schema(tmp_path / groups[0].files["path"][0].as_py()).names),
+        (40, pq.read_schema(tmp_path / groups[1].files["path"][0].as_py()).names),
+    ]
+    assert [len(g.columns.names) for g in groups] == [2, 3]
+    assert len(parsed) == 2
+    counts = pc.add(files["rows"], pa.array([0] * 39 + [1] + [0] * 40))
+    wrong = files.set_column(files.column_names.index("rows"), "rows", counts)
+    with pytest.raises(CorruptDataError) as caught:
+        file_verification.alike_files(scan.store, wrong, fields)
+    assert caught.value.key == files["path"][39].as_py()
+    # Without checksums in the log, every footer is parsed.
+    parsed.clear()
+    file_verification.alike_files(scan.store, files.drop_columns(["footer"]), fields)
+    assert len(parsed) == 80
