@@ -75,7 +75,7 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
     options = parse_read_options(asked, session_zone(session_of(session)))
     uri = path_of(options.path)
     metadata = metadata_at(uri, options.storage_options)
-    found = None if metadata else _in_catalog(session_of(session), uri)
+    found = None if metadata else in_catalog(session_of(session), uri)
     if found is not None:
         uri, storage, kind = found
         options = replace(options, storage_options=storage)
@@ -100,7 +100,7 @@ def _load(session: JavaObject, given: str, columns: str | None) -> JavaObject:
     return relation
 
 
-def _in_catalog(spark: Session, path: str) -> tuple[str, Mapping[str, Any], str | None] | None:
+def in_catalog(spark: Session, path: str) -> tuple[str, Mapping[str, Any], str | None] | None:
     """Return the table that a name stands for in place of a path, as in Iceberg's `load`.
 
     A table at the path is read instead. The last item is the kind of a metadata table.

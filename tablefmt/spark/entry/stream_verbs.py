@@ -39,6 +39,7 @@ from tablefmt.spark.entry.delta_settings import (
 )
 from tablefmt.spark.entry.java_arguments import frame_of, path_of, place, session_of
 from tablefmt.spark.entry.pyspark_wrappers import READ_STREAM, SESSION_ZONE
+from tablefmt.spark.entry.read_verbs import in_catalog
 from tablefmt.spark.jvm import java_classes
 from tablefmt.spark.pyspark_objects import DataFrame, JavaObject, Session, java_rows
 from tablefmt.spark.runtime.failures import answered
@@ -159,10 +160,14 @@ def _opened(session: JavaObject, given: str) -> tuple[StreamOptions, LogView]:
     # Hive's catalog adds the first option, a session without our Java classes the others.
     for name in ("serialization.format", READ_STREAM, SESSION_ZONE):
         asked.pop(name, None)
-    check_read_settings(session_of(session))
-    options = parse_stream_options(asked, session_zone(session_of(session)))
-    uri = place(path_of(options.path))
-    return options, open_context(open_store(uri, options.storage_options)).view
+    spark = session_of(session)
+    check_read_settings(spark)
+    options = parse_stream_options(asked, session_zone(spark))
+    uri, storage = path_of(options.path), options.storage_options
+    found = in_catalog(spark, uri)
+    if found is not None and found[2] is None:
+        uri, storage, _ = found
+    return options, open_context(open_store(place(uri), storage)).view
 
 
 VERBS: Mapping[str, Callable[..., Any]] = {

@@ -885,6 +885,7 @@ STREAMS = (
         'format("iceberg").option("stream-from-timestamp", "MILLIS_2").load("/data/orders")',
         ORDERS[3:],
     ),
+    read_stream("a table by name", 'format("iceberg").load("default.orders")', ORDERS),
     read_stream(
         "a limit of files",
         'format("iceberg").option("streaming-max-files-per-micro-batch", "1").load("/data/orders")',

@@ -169,7 +169,8 @@ def test_streams_read_the_same_by_name(spark: Any, elsewhere: Any, shop: str) ->
     ]:
         reader = session.readStream.option("readChangeFeed", True)
         reader = reader.option("startingTimestamp", wall(shop, 3, zone))
-        streams = [reader.format("tablefmt").load(shop), reader.table(name)]
+        ours = reader.format("tablefmt")
+        streams = [ours.load(shop), ours.load(name), reader.table(name)]
         for stream in streams:
             writer = stream.writeStream.format("memory").queryName("came")
             writer.trigger(availableNow=True).start().awaitTermination()
