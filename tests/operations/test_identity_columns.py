@@ -428,8 +428,8 @@ REFUSED: list[tuple[str, type[TablefmtError], str]] = [
      SchemaMismatchError, "START WITH 9223372036854775808 is not a BIGINT"),
     ("id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1 START WITH 2)",
      SchemaMismatchError, "is not an identity"),
-    ("id BIGINT GENERATED ALWAYS AS IDENTITY (MAXVALUE 3)", SchemaMismatchError, "no identity"),
-    ("id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1.5)", SchemaMismatchError, "no identity"),
+    ("id BIGINT GENERATED ALWAYS AS IDENTITY (MAXVALUE 3)", SchemaMismatchError, "not an identity"),
+    ("id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1.5)", SchemaMismatchError, "not an id"),
     ("id BIGINT GENERATED ALWAYS AS IDENTITY, b BIGINT GENERATED ALWAYS AS (id)",
      InvalidPredicateError, "'id', which is an identity column"),
 ]  # fmt: skip
@@ -477,9 +477,9 @@ def test_definitions_are_the_same_in_every_form() -> None:
     with pytest.raises(TableExistsError):
         create(store, plain, exist_ok=True)
     for wrong, said in (
-        ({"no": "ALWAYS"}, "no column"),
-        ({"id": "NEVER"}, "no identity"),
-        ({"id": 3}, "no id"),
+        ({"no": "ALWAYS"}, "not a column"),
+        ({"id": "NEVER"}, "not an identity"),
+        ({"id": 3}, "not an identity"),
     ):
         with pytest.raises(SchemaMismatchError, match=said):
             new_table(plain, identity=wrong)
