@@ -24,7 +24,7 @@ from tablefmt.data.page_files import check_checksums
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.picked_pages import PickedPages, flat_columns, picked_pages
 from tablefmt.data.scan_tasks import Part, extents
-from tablefmt.log.bounded_parquet import columns_of, open_checked
+from tablefmt.log.bounded_parquet import columns_of, opened_with
 from tablefmt.log.parquet_footer import Leaf
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.positions import live_mask
@@ -60,7 +60,7 @@ def plain_batches(
         physical = pa.schema([physical.field(name) for name in names])
     for place, fragment in enumerate(files.get_fragments()):
         with files.filesystem.open_input_file(fragment.path) as source:
-            file = open_checked(source)
+            file = opened_with(source, fragment.metadata)
             if file.metadata.num_rows != rows[place]:
                 raise ValueError("the file has a different number of rows than the log says")
             live = live_mask(vectors[place], rows[place])
@@ -71,7 +71,9 @@ def plain_batches(
                 columns = [shaped_column(batch, column, known) for column in physical]
                 shaped = pa.RecordBatch.from_arrays(
                     [*columns, pa.array(positions)], names=[*physical.names, POSITION]
-                ).filter(pa.array(live[positions]))
+                )
+                if vectors[place] is not None:
+                    shaped = shaped.filter(pa.array(live[positions]))
                 if pushed is not None:
                     shaped = shaped.filter(pushed)
                 if shaped.num_rows:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Sequence
 
 from tablefmt.log.bounded_parquet import FOOTER_BYTES_MAX
-from tablefmt.store.object_store import Store
+from tablefmt.store.object_store import Range, Store
 
 END_BYTES = 64 << 10
 """Least number of bytes covered, if the file is that long: one request fetches them anyway."""
@@ -46,6 +46,13 @@ class End:
         """True if the file is longer than the log says."""
         self.body = body
 
+    def shortened(self, size: int) -> End:
+        """Return the bytes that `footer_checksum` covers alone, of a file of this length."""
+        length = max(footer_length(self.body), END_BYTES)
+        if self.start == 0 or len(self.body) <= length:
+            return self
+        return End(self.start + len(self.body) - length, self.body[-length:], size)
+
     def is_sound(self, size: int, expected: int | None) -> bool:
         """Return whether the file has this length and, if it is known, this checksum."""
         if self.beyond or self.start + len(self.body) != size:
@@ -69,9 +76,28 @@ def read_ends(
         StoreError: the store cannot answer.
     """
     starts = [0 if size <= whole else max(0, size - END_BYTES) for _, size in files]
+    return read_ends_and(store, files, starts, ())[0]
+
+
+def read_ends_and(
+    store: Store, files: Sequence[tuple[str, int]], starts: Sequence[int], also: Sequence[Range]
+) -> tuple[list[End | None], list[bytes | None]]:
+    """Return the ends of files as `read_ends` does, and further ranges of the same round trip.
+
+    Args:
+        store: the store with the files.
+        files: path, and length in bytes by the log.
+        starts: the first byte of each end. At least END_BYTES follow, as far as they exist.
+        also: the ranges.
+
+    Raises:
+        StoreError: the store cannot answer.
+    """
+    starts = list(starts)
     # One byte beyond the expected end shows whether the file is longer.
     ranges = [(p, start, size + 1 - start) for (p, size), start in zip(files, starts, strict=True)]
-    bodies = store.get_ranges(ranges)
+    bodies = store.get_ranges([*ranges, *also])
+    bodies, others = bodies[: len(ranges)], bodies[len(ranges) :]
     again = []
     for at, ((_, size), body) in enumerate(zip(files, bodies, strict=True)):
         if body is not None and starts[at] and starts[at] + len(body) == size:
@@ -83,10 +109,11 @@ def read_ends(
         longer = [(files[at][0], starts[at], files[at][1] + 1 - starts[at]) for at in again]
         for at, body in zip(again, store.get_ranges(longer), strict=True):
             bodies[at] = body
-    return [
+    ends = [
         None if body is None else End(start, body, size)
         for body, start, (_, size) in zip(bodies, starts, files, strict=True)
     ]
+    return ends, others
 
 
 def footer_length(end: bytes) -> int:

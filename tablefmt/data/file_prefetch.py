@@ -31,7 +31,7 @@ SCAN_TASK_BYTES = 64 << 20
 """Bytes of remote files that are held before Arrow decodes them. As many again are being fetched.
 """
 
-PART_BYTES = 8 << 20
+PART_BYTES = 16 << 20
 """Most bytes of one request. Longer ranges are split into parallel requests."""
 
 GAP_BYTES = 1 << 20
@@ -88,6 +88,10 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         self._ranges[path] = RangedFile(self._store, path, size, end, ranges)
         return self._ranges[path]
 
+    def expected(self, path: str) -> RangedFile | None:
+        """Return a file whose ranges are announced already."""
+        return self._ranges.get(path)
+
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open a file: fetched bytes come from memory, the rest from the store."""
         size, end = self._files[path]
@@ -101,9 +105,11 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         return held.opened()
 
     def drop(self, paths: Iterable[str]) -> None:
-        """Release the fetched bytes of files."""
+        """Release the fetched bytes of files, except what every reader of them reads first."""
         for path in paths:
             if path in self._ranges:
+                size, end = self._files[path]
+                self._files[path] = (size, end.shortened(size))
                 self._ranges[path].drop()
 
     def get_type_name(self) -> str:
@@ -150,8 +156,8 @@ class RangedFile:
 
     @property
     def expected_bytes(self) -> int:
-        """Bytes in the announced ranges."""
-        return sum(self._lengths)
+        """Bytes in the announced ranges and in the end."""
+        return sum(self._lengths) + len(self._end.body)
 
     def missing(self, first: int = 0, most: int = SCAN_TASK_BYTES) -> list[int]:
         """Return parts from `first` on that were never fetched, of about `most` bytes in total."""
@@ -181,6 +187,7 @@ class RangedFile:
         """Release all fetched bytes."""
         with self._lock:
             self._bodies = [None] * len(self._bodies)
+            self._end = self._end.shortened(self.size)
 
     def piece(self, start: int, stop: int) -> bytes | memoryview:
         """Return bytes from `start`, at most up to `stop`; at least one unless the file is

@@ -264,7 +264,8 @@ class RowFilter:
         looked = self.columns
         if looked is None:
             return Needs(schema, None, self.pushed, eager)
-        unlooked = frozenset(names) - looked
+        # Of the first rows alone, text is read faster than its codes.
+        unlooked = frozenset(names) - looked if first is None else frozenset[str]()
         return Needs(schema, looked.union(names), self.pushed, eager, unlooked, first)
 
     def of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -6,6 +6,7 @@ into pieces of bounded size. Spec: DAT-4, DAT-5, ADD-7, DEL-1.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,14 +20,16 @@ import pyarrow.fs
 from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import dataset_of, replace_fragments
-from tablefmt.data.file_checksum import END_BYTES, End, read_ends
+from tablefmt.data.file_checksum import END_BYTES, End, read_ends, read_ends_and
 from tablefmt.data.file_prefetch import (
+    PART_BYTES,
     SCAN_TASK_BYTES,
     WHOLE_BYTES,
     DataFiles,
     RangedFile,
     ahead,
     column_ranges,
+    in_parts,
 )
 from tablefmt.data.file_verification import (
     DAMAGE,
@@ -212,6 +215,14 @@ class Needs:
     first: int | None = None
     """Most rows that will be requested; None for all."""
 
+    @property
+    def is_everything(self) -> bool:
+        """True if all bytes of the files will be read."""
+        if self.first is not None or self.pushed is not None or not self.eager:
+            return False
+        physical = (field.physical for field in self.schema.fields)
+        return self.names is None or self.names.issuperset(physical)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanTask:
@@ -277,12 +288,10 @@ def tasks_of(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTask]:
 
 def _scan_tasks(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTask]:
     check_masks(files)
-    for start, group in _groups(store, files, needs.eager):
-        sizes = list(zip(group["path"].to_pylist(), group["size"].to_pylist(), strict=True))
+    for start, group in _groups(store, files, needs):
         data = DataFiles(store)
         try:
-            for (path, size), end in zip(sizes, _sound_ends(store, group, sizes), strict=True):
-                data.hold(path, size, end)
+            _hold(store, group, data, store.traits.remote and needs.is_everything)
             whole = ScanTask(
                 start,
                 group,
@@ -302,14 +311,18 @@ def _scan_tasks(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTas
             yield whole
 
 
-def _groups(store: Store, files: pa.Table, eager: bool) -> Iterator[tuple[int, pa.Table]]:
-    """Yield runs of files whose footer bytes fit into memory, with the index of the first file."""
-    most = GROUP_FILES if eager else FIRST_FILES
+def _groups(store: Store, files: pa.Table, needs: Needs) -> Iterator[tuple[int, pa.Table]]:
+    """Yield runs of files whose bytes to read at once fit into memory, with the index of the first
+    file.
+    """
+    most = GROUP_FILES if needs.eager else FIRST_FILES
     whole = WHOLE_BYTES if store.traits.remote else END_BYTES
+    everything = store.traits.remote and needs.is_everything
     start = at = held = 0
     for at, size in enumerate(files["size"].to_pylist()):
-        end = END_BYTES if size > whole else size
-        if at > start and (at - start >= most or held + end > SCAN_TASK_BYTES):
+        end = END_BYTES if size > (PARTS_MOST if everything else whole) else size
+        full = held >= SCAN_TASK_BYTES if everything else held + end > SCAN_TASK_BYTES
+        if at > start and (at - start >= most or full):
             yield start, files.slice(start, at - start)
             start, held, most = at, 0, min(GROUP_FILES, 4 * most)
         held += end
@@ -317,9 +330,44 @@ def _groups(store: Store, files: pa.Table, eager: bool) -> Iterator[tuple[int, p
         yield start, files.slice(start)
 
 
-def _sound_ends(store: Store, group: pa.Table, sizes: Sequence[tuple[str, int]]) -> list[End]:
+def _hold(store: Store, group: pa.Table, data: DataFiles, everything: bool) -> None:
+    """Fetch the footer bytes of files, and check them (ADD-7). Of files that are read completely,
+    fetch everything.
+    """
+    sizes = list(zip(group["path"].to_pylist(), group["size"].to_pylist(), strict=True))
+    if everything:
+        starts = [_start_of_last_part(size) for _, size in sizes]
+        fronts = [
+            (path, first, length)
+            for (path, size), start in zip(sizes, starts, strict=True)
+            for first, length in in_parts([(0, start)] if size <= PARTS_MOST else (), start)
+        ]
+        ends, bodies = read_ends_and(store, sizes, starts, fronts)
+    else:
+        ends = read_ends(store, sizes, WHOLE_BYTES if store.traits.remote else END_BYTES)
+        fronts, bodies = [], []
+    for (path, size), end in zip(sizes, _sound_ends(store, group, sizes, ends), strict=True):
+        data.hold(path, size, end)
+    there = iter(bodies)
+    for path, some in itertools.groupby(fronts, key=lambda front: front[0]):
+        parts = [(first, length) for _, first, length in some]
+        data.expect(path, parts).give(range(len(parts)), [next(there) for _ in parts])
+
+
+PARTS_MOST = SCAN_TASK_BYTES
+"""Longer files do not fit into one scan task. So their ends are read first."""
+
+
+def _start_of_last_part(size: int) -> int:
+    """Return the first byte of the last part of a file that is read completely. Pure."""
+    last = (size - 1) // PART_BYTES * PART_BYTES if size <= PARTS_MOST else size
+    return max(0, min(last, size - END_BYTES))
+
+
+def _sound_ends(
+    store: Store, group: pa.Table, sizes: Sequence[tuple[str, int]], ends: Sequence[End | None]
+) -> list[End]:
     """Return the footer bytes of files after their check (ADD-7)."""
-    ends = read_ends(store, sizes, WHOLE_BYTES if store.traits.remote else END_BYTES)
     expected: list[int | None] = [None] * group.num_rows
     if "footer" in group.column_names:
         expected = group["footer"].to_pylist()
@@ -343,7 +391,9 @@ def _requested(group: ScanTask, needs: Needs) -> list[RangedFile | None]:
     paths = files["path"].to_pylist()
     deleted = files["deleted"].to_pylist() if "deleted" in files.column_names else [0] * len(paths)
     return [
-        None if group.data.is_whole(path) else group.data.expect(path, _ranges(part, needs, rows))
+        None
+        if group.data.is_whole(path)
+        else group.data.expected(path) or group.data.expect(path, _ranges(part, needs, rows))
         for path, part, rows in zip(paths, group.dataset.get_fragments(), deleted, strict=True)
     ]
 
@@ -362,7 +412,7 @@ def _fetched(
             stop += 1
         chosen = [(f, f.missing()) for f in expected_bytes[start:stop] if f is not None]
         ranges = [one for file, parts in chosen for one in file.wanted(parts)]
-        bodies = iter(store.get_ranges(ranges))
+        bodies = iter(store.get_ranges(ranges) if ranges else ())
         for file, parts in chosen:
             file.give(parts, [next(bodies) for _ in parts])
         yield group.slice(start, stop)

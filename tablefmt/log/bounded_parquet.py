@@ -123,7 +123,11 @@ def open_checked(source: Any) -> pq.ParquetFile:
     length = int.from_bytes(end[-8:-4], "little") + 8
     if len(end) < length <= min(size, FOOTER_BYTES_MAX):
         end = _last_bytes(source, size, length)
-    footer = footer_of(end)
+    return opened_with(source, footer_of(end))
+
+
+def opened_with(source: Any, footer: pq.FileMetaData) -> pq.ParquetFile:
+    """Open a Parquet file whose footer is known and checked. Raises as `open_checked`."""
     # With pre_buffer, Arrow would fetch the whole file before the first rows.
     return pq.ParquetFile(
         source,

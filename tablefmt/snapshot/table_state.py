@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -249,12 +250,13 @@ class Snapshot:
 
         Segments whose summaries exclude a row for which `predicate` is true are left out.
         """
-        marked = [(segment, choose(segment)) for segment in self.candidates(predicate)]
-        chosen = [
-            segment.only(mask, self._known(segment, names))
-            for segment, mask in marked
-            if mask.any()
-        ]
+
+        def selected(segment: ManifestSegment) -> ManifestSegment | None:
+            mask = choose(segment)
+            return segment.only(mask, self._known(segment, names)) if mask.any() else None
+
+        found = _of_each(selected, list(self.candidates(predicate)))
+        chosen = [segment for segment in found if segment is not None]
         if not chosen:
             # No file is selected, but the result needs the columns that files have.
             first = [segment for segment in self.history.segments[:1] if segment.is_held]
@@ -294,6 +296,24 @@ class Snapshot:
         if segment.deleted is not None and self.version == self.history.version:
             return segment.deleted
         return segment.deleted_counts(self.deltas, self.version)
+
+
+THREADS = max(1, min(4, pa.cpu_count()))
+"""Stored segments read at once. Each one holds its decoded columns."""
+
+
+def _of_each(
+    work: Callable[[ManifestSegment], _Value], segments: Sequence[ManifestSegment]
+) -> list[_Value]:
+    """Return the results of work on segments, in order. Stored segments are read in parallel."""
+    if THREADS == 1 or sum(not segment.is_held for segment in segments) < 2:
+        return list(map(work, segments))
+    with ThreadPoolExecutor(THREADS) as pool:
+        try:
+            return list(pool.map(work, segments))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _no_files(history: FileHistory) -> ManifestSegment:

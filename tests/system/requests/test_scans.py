@@ -141,15 +141,15 @@ def wide() -> tuple[pa.Table, Far, Table]:
 def test_large_files_are_an_end_and_ranges_of_the_columns(
     wide: tuple[pa.Table, Far, Table],
 ) -> None:
-    """One round for the ends, one for everything else; near columns come together."""
+    """One round for all of it. Of some columns, one for the ends, and one for everything else; near
+    columns come together."""
     expected, store, table = wide
     sizes = table.scan().files()["size"].to_pylist()
     assert min(sizes) > file_prefetch.WHOLE_BYTES + END_BYTES
     assert table.to_arrow() == expected
-    assert sum(
-        min(n, size - start) for (_, start, n), size in zip(store.ranges, sizes * 2, strict=True)
-    ) <= sum(sizes)
-    assert store.asked() == ({"get_range": 4}, 2)
+    assert [(start, n) for _, start, n in store.ranges] == [(0, size + 1) for size in sizes]
+    assert store.asked() == ({"get_range": 2}, 1)
+    store.ranges.clear()
     assert table.to_arrow(columns=["c7"]) == expected.select(["c7"])
     ends, parts = store.ranges[:2], store.ranges[2:]
     assert [n for _, _, n in ends] == [END_BYTES + 1] * 2
@@ -166,6 +166,29 @@ def test_large_files_are_an_end_and_ranges_of_the_columns(
     assert store.asked() == ({"get_range": 4}, 2)
     assert table.to_arrow(columns=["c2"], where="c29 = 5").num_rows == 0
     assert store.asked()[0]["get_range"] <= 6
+
+
+@pytest.mark.parametrize("part", [100_000, 400_000, 700_000])
+def test_files_that_are_read_whole_are_cut_into_parts_from_the_start(
+    wide: tuple[pa.Table, Far, Table], part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last part is the end with the footer. No byte is requested twice."""
+    monkeypatch.setattr(file_prefetch, "PART_BYTES", part)
+    monkeypatch.setattr(scan_tasks, "PART_BYTES", part)
+    expected, store, table = wide
+    files = table.scan().files()
+    sizes = dict(zip(*(files[c].to_pylist() for c in ("path", "size")), strict=True))
+    table.delete("c0 = 5")
+    store.asked()
+    assert table.to_arrow() == expected
+    assert store.rounds == 1
+    for path, size in sizes.items():
+        asked = sorted((start, n) for key, start, n in store.ranges if key == path)
+        cuts = [*range(0, size, part)]
+        cuts[-1] = min(cuts[-1], size - END_BYTES)
+        assert asked[-1] == (cuts[-1], size + 1 - cuts[-1])
+        assert [start for start, _ in asked] == cuts
+        assert [start + n for start, n in asked[:-1]] == [start for start, _ in asked[1:]]
 
 
 @pytest.mark.parametrize("gone", [0, 1_500])
