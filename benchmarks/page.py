@@ -77,11 +77,12 @@ SECTIONS = (
         "arrow_scan",
         "Scans of lineitem into Arrow",
         "Processor seconds. deltalake and the plain files of pyarrow are beside: the goal is the"
-        " better of DuckDB and polars over the bare files",
+        " better of DuckDB and polars over the bare files. polars keeps text in a form of its own;"
+        " `polars into Arrow` converts it to that of tablefmt's result",
         rf"processor_seconds > {BY_COLON}",
         ("tablefmt",),
         ("duckdb", "polars"),
-        ("deltalake", "pyarrow", "pyarrow plain", "duckdb plain"),
+        ("polars into Arrow", "deltalake", "pyarrow", "pyarrow plain", "duckdb plain"),
         goal=1.3,
     ),
     Section(
@@ -91,7 +92,7 @@ SECTIONS = (
         rf"seconds > {BY_COLON}",
         ("tablefmt",),
         ("duckdb", "polars"),
-        ("deltalake", "pyarrow", "pyarrow plain", "duckdb plain"),
+        ("polars into Arrow", "deltalake", "pyarrow", "pyarrow plain", "duckdb plain"),
         goal=1.3,
     ),
     Section(

@@ -47,7 +47,7 @@ from tablefmt.log.parquet_footer import Leaf, leaves_of
 from tablefmt.model.schema import Decimal, Field, Schema
 from tablefmt.store.forks import renew_after_fork
 
-PIECE_BYTES = 128 << 20
+PIECE_BYTES = 64 << 20
 """Approximate Arrow data of the rows that polars decodes at once, before the condition. It builds
 the matching rows only.
 """

@@ -27,6 +27,10 @@ LEAST = 4
 """Fewer files are not worth a start of polars' threads."""
 
 
+MOST = 128
+"""Files that polars decodes at once. It keeps some memory for each column of each file."""
+
+
 class Run(NamedTuple):
     """Consecutive files of a scan task."""
 
@@ -109,12 +113,12 @@ def _runs(
 
 
 def _pieces(files: Sequence[_File], widths: Sequence[int]) -> Iterator[list[_File]]:
-    """Yield runs of files with about PIECE_BYTES of Arrow data."""
+    """Yield runs of at most MOST files with about PIECE_BYTES of Arrow data."""
     run: list[_File] = []
     held = 0
     for file in files:
         length = file.outline.rows * widths[file.at]
-        if run and held + length > PIECE_BYTES:
+        if run and (held + length > PIECE_BYTES or len(run) >= MOST):
             yield run
             run, held = [], 0
         run.append(file)
