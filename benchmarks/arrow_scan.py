@@ -21,8 +21,8 @@ The queries on each are:
 pyarrow and the engines read the bare files of our table, and files that pyarrow writes with its
 defaults ("plain"). They verify no page checksums, and return deleted rows too. The program prints
 the ratios of wall and processor time to each peer, and to the better of DuckDB and polars over the
-bare files. polars keeps text in a form of its own, so the case "polars into Arrow" also converts
-it to that of our result. The program also prints the peak memory of a process that reads all rows
+bare files. The case `polars into Arrow` also converts the text of polars to that of our result.
+The program also prints the peak memory of a process that reads all rows
 batch by batch.
 """
 
