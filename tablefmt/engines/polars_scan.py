@@ -214,9 +214,12 @@ class _Reader:
                 key = str(error).rpartition(f"{store.uri}/")[2]
                 raise CorruptDataError("it is missing", key=key, rule="DAT-5") from None
             except BaseException as error:
-                damaged = isinstance(error, polars.exceptions.ComputeError) and str(
-                    error
-                ).startswith("parquet: ")
+                told = str(error)
+                damaged = (
+                    isinstance(error, polars.exceptions.ComputeError)
+                    and told.startswith("parquet: ")
+                    and not told.startswith("parquet: Not yet supported")
+                )
                 if not damaged and type(error).__name__ != "PanicException":
                     raise
                 # Polars fails or panics at pages that claim wrong sizes. It names no file.
