@@ -59,7 +59,7 @@ NO_NUMBERS = {
     "Infinity": ("ENT-1", 'no JSON: VAL-1 has the text "Infinity"'),
     '"1.0"': ("VAL-1", "text is no number"),
     "true": ("VAL-1", "a truth value is no number"),
-    "[1.0]": ("VAL-1", "a list is no number"),
+    "[1.0]": ("ADD-1", "an array is no element of a column"),
 }
 TEXTS = {
     '"\\u00e9"': "an escape of what needs none",
