@@ -220,6 +220,9 @@ class Needs:
         """True if all bytes of the files will be read."""
         if self.first is not None or self.pushed is not None or not self.eager:
             return False
+        if self.schema.dropped:
+            # Older files have these columns, too.
+            return False
         physical = (field.physical for field in self.schema.fields)
         return self.names is None or self.names.issuperset(physical)
 
