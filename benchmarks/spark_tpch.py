@@ -1,6 +1,7 @@
 """Run the 22 queries of TPC-H on our tables and on plain Parquet with equal rows and file counts.
 
-python -m benchmarks.spark_tpch [--scale 1] [--rounds 5] [--queries q01,q06] [--cache FOLDER]
+python -m benchmarks.spark_tpch [--scale 1] [--rounds 5] [--queries q01,q06] [--ways catalog]
+                                 [--cache FOLDER]
 
 tpchgen-cli generates the rows once per scale and cache folder. Every result is compared.
 """
@@ -74,7 +75,7 @@ def run_query(ways: dict[str, Any], text: str, rounds: int) -> dict[str, list[fl
 
     cases = {name: asking(name, session) for name, session in ways.items()}
     figures = run_alternating(cases, rounds, warm_up=2)
-    expected = sorted(answers["parquet by path"])
+    expected = sorted(next(answers[name] for name in ways if name.startswith(PLAIN)))
     for name, found in answers.items():
         assert sorted(found) == expected, f"{name} answers otherwise"
     return figures
@@ -97,6 +98,7 @@ def main() -> None:
     parser.add_argument("--scale", default="1", help="GB, as tpchgen-cli takes it; 0.1 will do")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--queries", default="", help="names, commas between; all of them")
+    parser.add_argument("--ways", choices=("path", "catalog"), help="one of them; both")
     parser.add_argument("--cache", type=Path, default=CACHE, help="keeps the generated rows")
     given = parser.parse_args()
     source = tpch_rows(given.cache / f"tpch-{given.scale}", given.scale)
@@ -111,20 +113,26 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     try:
         files = write_both(spark, source, work)
-        ways = sessions(spark, work)
+        ways = {
+            way: session
+            for way, session in sessions(spark, work).items()
+            if way.endswith(given.ways or "")
+        }
         figures: dict[str, dict[str, list[float]]] = {}
         for name, text in wanted.items():
             print(name, flush=True)
             figures[name] = run_query(ways, text, given.rounds)
-        pairs = [("tablefmt by path", "parquet by path")]
-        if "tablefmt in the catalog" in ways:
-            pairs.append(("tablefmt in the catalog", "parquet in the catalog"))
+        pairs = [(way, way.replace(OURS, PLAIN, 1)) for way in ways if way.startswith(OURS)]
+        total: dict[str, dict[str, list[float]]] = {}
+        if len(wanted) == len(queries()):
+            rounds = {way: zip(*(f[way] for f in figures.values()), strict=True) for way in ways}
+            total["total"] = {way: [sum(each) for each in found] for way, found in rounds.items()}
         payload = {
             "scale": given.scale,
             "files": files,
             "ratios": {f"{a} / {b}": compared(figures, a, b) for a, b in pairs},
             "target_geometric_mean": 1.05,
-            "seconds": {name: summary(found) for name, found in figures.items()},
+            "seconds": {name: summary(found) for name, found in {**figures, **total}.items()},
         }
         save("spark_tpch", payload)
     finally:
