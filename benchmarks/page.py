@@ -76,8 +76,9 @@ SECTIONS = (
     Section(
         "arrow_scan",
         "Scans of lineitem into Arrow",
-        "Processor seconds. deltalake and the plain files of pyarrow are beside: the goal is the"
-        " better of DuckDB and polars over the bare files. polars keeps text in a form of its own;"
+        "Processor seconds. The goal is the better of DuckDB and polars over the bare files."
+        " Figures of deltalake and of pyarrow's plain files are beside it."
+        " Text in a result of polars is in a form of its own;"
         " `polars into Arrow` converts it to that of tablefmt's result",
         rf"processor_seconds > {BY_COLON}",
         ("tablefmt",),

@@ -82,7 +82,7 @@ def read_ends(
 def read_ends_and(
     store: Store, files: Sequence[tuple[str, int]], starts: Sequence[int], also: Sequence[Range]
 ) -> tuple[list[End | None], list[bytes | None]]:
-    """Return the ends of files as `read_ends` does, and further ranges of the same round trip.
+    """Return the footer bytes as `read_ends` does, and further ranges of the same round trip.
 
     Args:
         store: the store with the files.
