@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from tablefmt.data.imported_files import (
 )
 from tablefmt.data.matching_rows import Reading, RowFilter, located, matching
 from tablefmt.data.scan_tasks import ScanTask, is_whole, tasks_of
+from tablefmt.data.small_files import by_size
 from tablefmt.data.value_conversion import relabelled
 from tablefmt.errors import CorruptDataError, InvalidPredicateError, TablefmtError
 from tablefmt.model.arrow_types import arrow_field
@@ -99,7 +101,8 @@ def read_files(
     # If the caller keeps all batches, reading ahead needs no extra memory.
     most = sys.maxsize if kept and condition.pushed is condition.exact is first is None else None
     reading = Reading(schema, names, condition, first=first, most_bytes=most)
-    for task in tasks_of(store, files, condition.needs(schema, names, eager, first)):
+    tasks = tasks_of(store, files, condition.needs(schema, names, eager, first))
+    for task in chain.from_iterable(map(by_size, tasks)):
         with _diagnosed(store, task, schema, condition):
             for rows in matching(task, reading):
                 if rows.num_rows:

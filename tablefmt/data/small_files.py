@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
+from tablefmt.data.file_checksum import END_BYTES
 from tablefmt.data.polars_decoder import PolarsDecoder, is_loaded, unsuited_decoder
 from tablefmt.data.scan_tasks import PIECE_BYTES, ScanTask
 from tablefmt.expressions.predicate import Predicate
@@ -29,6 +30,26 @@ LEAST = 4
 
 MOST = 128
 """Files that polars decodes at once. It keeps some memory for each column of each file."""
+
+
+STRETCHES = 4
+"""A scan task is cut into at most this many stretches of small and of larger files."""
+
+
+def by_size(task: ScanTask) -> Iterator[ScanTask]:
+    """Yield a task in stretches of small and of larger files, if polars may decode small ones."""
+    stretches: list[tuple[bool, int]] = []
+    if is_loaded() and task.data.on_disk:
+        small = (size <= END_BYTES for size in task.files["size"].to_pylist())
+        stretches = [(is_small, len(list(same))) for is_small, same in itertools.groupby(small)]
+    pays = any(is_small and count >= LEAST for is_small, count in stretches)
+    if not pays or not 1 < len(stretches) <= STRETCHES:
+        yield task
+        return
+    start = 0
+    for _, count in stretches:
+        yield task.slice(start, start + count)
+        start += count
 
 
 class Run(NamedTuple):

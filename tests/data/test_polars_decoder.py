@@ -396,12 +396,16 @@ def test_rows_of_small_files_are_those_of_arrow(
     # Arrow reads a condition on a column that some of the files lack.
     wholes.clear()
     assert same_rows(table, "note = '-'") > 0
-    # A limit, a store that is not a disk, and a file that is larger: none of them asks polars.
     table.to_arrow(limit=3, where="small = 4")
+    assert wholes == []
+    # Arrow reads larger files.
     table.append(pa.concat_tables([rows_of(chance).drop(["price"])] * 20), merge_schema=True)
     assert table.scan().files()["size"].to_pylist()[-1] > 1 << 16
     assert same_rows(table) > 20_000
-    assert wholes == []
+    assert wholes == [6, 5]
+    monkeypatch.setattr(small_files, "STRETCHES", 1)
+    assert same_rows(table) > 20_000
+    assert wholes == [6, 5]
 
 
 def test_small_files_of_many_partitions_are_left_to_arrow(
