@@ -209,7 +209,7 @@ class ConcurrentModificationException(TablefmtError):
     """A concurrent commit conflicts with this one. Nothing of this one is in the table.
 
     Attributes:
-        winner_version: ID version of the winning commit.
+        winner_version: version of the winning commit.
         winner_operation: name of its operation.
         rule: id of the rule in spec/conflicts.md that decided.
         cell: the matrix rule that applied, in words; None if no matrix was used. `cell` is the
@@ -338,7 +338,7 @@ class CommitUnknownError(TablefmtError):
 
     Attributes:
         transaction: the nonce, 32 hex digits.
-        version: the last ID version that it contested.
+        version: the last version that it contested.
         detail: the store's failure, in words.
     """
 

@@ -322,12 +322,12 @@ class Table(ExplainedTable):
         Give one begin and at most one end. The default end is the newest version.
 
         Args:
-            starting_version: begin as an ID version, inclusive (INC-1).
-            after_version: begin as an ID version, exclusive. Pass `last_version` of the previous
+            starting_version: the first version, inclusive (INC-1).
+            after_version: the version before the first one. Pass `last_version` of the previous
                 result.
             starting_timestamp: begin as a time, in the forms of `scan`, inclusive (INC-2).
             after_timestamp: begin as a time, exclusive.
-            ending_version: end as an ID version, inclusive.
+            ending_version: the last version, inclusive.
             ending_timestamp: end as a time, inclusive.
             content: "changes": every row that a commit removed or added (INC-3). "net": the
                 difference between the rows at both ends. "append": the inserts of that difference
@@ -381,7 +381,7 @@ class Table(ExplainedTable):
 
         Args:
             transaction: 32 hex digits from CommitUnknownError.
-            version: the ID version from CommitUnknownError. Without it the result is never None
+            version: the version from CommitUnknownError. Without it the result is never None
                 (CMT-9).
 
         Raises:
@@ -657,7 +657,7 @@ class Table(ExplainedTable):
             shallow: copy no file. The clone reads the files of this table, never writes or deletes
                 them, and breaks if a vacuum removes them. Later, open it with the storage option
                 `import_roots`. False: copy every live file, and check the copies.
-            version: an ID version, or the name of a tag.
+            version: a version, or the name of a tag.
             timestamp: the version at this time instead, in the forms of `scan`.
             hold: for a shallow clone: set a tag of this table, so that a vacuum keeps the version.
                 The tag is named in the clone's history; drop it when the clone is not needed.
@@ -731,7 +731,7 @@ class Table(ExplainedTable):
         transaction versions are not. If nothing differs, no version is made.
 
         Args:
-            version: a kept ID version.
+            version: a kept version.
             timestamp: alternative to `version`: the version as of a time (TIM-4), aware, or ISO
                 text.
             commit: see the class.
@@ -756,7 +756,7 @@ class Table(ExplainedTable):
 
         Files of the newest version, of kept versions and of running transactions stay. Objects that
         do not match this table's naming scheme stay too. Vacuum first commits the new retention
-        retention horizon. The report has the reason for each file (RET-4, RET-6).
+        horizon. The report has the reason for each file (RET-4, RET-6).
 
         Args:
             retention: how long a version stays after the next one replaced it: text such as "7

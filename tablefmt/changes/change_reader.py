@@ -202,12 +202,12 @@ class Changes(BatchSource):
 
     @property
     def first_version(self) -> int:
-        """Return the first ID version covered."""
+        """Return the first version covered."""
         return self.range.first
 
     @property
     def last_version(self) -> int:
-        """Return the last ID version covered."""
+        """Return the last version covered."""
         return self.range.last
 
     @property

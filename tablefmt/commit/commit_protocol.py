@@ -32,7 +32,7 @@ class Committed:
     """The entry is in the log and stays there."""
 
     version: int
-    """ID version of the entry."""
+    """Version of the entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Unknown:
     """The entry may be in the log, or may still arrive. The writer keeps its files."""
 
     version: int
-    """The only ID version at which the entry can be. After a lookup without a version: the
+    """The only version at which the entry can be. After a lookup without a version: the
     lowest."""
     reason: str
 
@@ -72,7 +72,7 @@ class Unresolvable:
     """The log no longer keeps the entries that a lookup needs, so the answer is lost for good."""
 
     version: int
-    """ID version of the first entry that is kept."""
+    """Version of the first entry that is kept."""
 
 
 # Evaluated at run time, so the unions are spelt for Python 3.10's typing.
@@ -189,7 +189,7 @@ class Attempt:
     transaction: str
     """The nonce of the entry, the same at every version."""
     version: int
-    """The contested ID version. Every lower one is decided against this transaction."""
+    """The contested version. Every lower one is decided against this transaction."""
     reading: bool = False
     """True if the current request is a `Get`, False if it is a `Put`."""
     maybe_sent: bool = False

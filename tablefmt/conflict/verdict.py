@@ -55,7 +55,7 @@ class AlreadyApplied:
     """Another entry carries the same application id, version and content; ours was not written."""
 
     version: int
-    """ID version of that other entry."""
+    """Version of that other entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Overtaken:
     """Other commits have already rewritten every file of this compaction. Nothing was committed."""
 
     version: int
-    """ID version of the last of them."""
+    """Version of the last of them."""
 
 
 Stop: TypeAlias = Union[Conflict, AlreadyApplied, Overtaken]  # noqa: UP007 - Python 3.10's typing

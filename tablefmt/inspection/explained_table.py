@@ -157,7 +157,7 @@ class ExplainedTable(ReadableTable, NamedElsewhere):
         Args:
             file: path or id of one file; None: all.
             where: condition of `scan`.
-            version: ID version or tag.
+            version: version or tag.
             vacuum: explain a vacuum.
 
         Raises:

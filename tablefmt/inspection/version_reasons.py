@@ -86,7 +86,7 @@ def version_report(context: TableContext, version: int | str) -> VersionReport:
 
     Args:
         context: the table.
-        version: an ID version, or the name of a tag.
+        version: a version, or the name of a tag.
 
     Raises:
         VersionNotFoundError: there is no such tag.

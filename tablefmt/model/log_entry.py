@@ -477,5 +477,5 @@ class StoredEntry:
 
     @property
     def version(self) -> int:
-        """Return the ID version of the entry."""
+        """Return the version of the entry."""
         return self.entry.version

@@ -144,7 +144,7 @@ class Alter(Generic[Made]):
 
         Args:
             name: 1 to 128 printable characters, which are no number: "2026-Q3".
-            version: an ID version, or the name of another tag; None: the newest version.
+            version: a version, or the name of another tag; None: the newest version.
             retain: how long the version stays at least, as text ("90 days"), a timedelta, or
                 seconds. After that the tag stays, and a vacuum may remove the version. None: the
                 version stays until the tag is dropped.

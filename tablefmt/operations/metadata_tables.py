@@ -177,7 +177,7 @@ def metadata_rows(
     Args:
         context: the table, at its newest version.
         kind: one of `KNOWN_NAMES`.
-        version: the ID version or tag of `files` and `partitions`. Default: the newest version.
+        version: the version or tag of `files` and `partitions`. Default: the newest version.
         timestamp: alternative to `version`: a time (TIM-4).
 
     Raises:

@@ -65,7 +65,7 @@ def restore(
 
     Args:
         context: the table.
-        version: an ID version, or the name of a tag.
+        version: a version, or the name of a tag.
         timestamp: restore the version at this time (TIM-4) instead.
         options: of the commit.
 

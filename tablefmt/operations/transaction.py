@@ -100,7 +100,7 @@ class Transaction:
 
     @property
     def read_version(self) -> int:
-        """The ID version that is read. Commits after it are judged as concurrent."""
+        """The version that is read. Commits after it are judged as concurrent."""
         return self._work.txn.version
 
     def scan(

@@ -63,7 +63,7 @@ class Commit(ArrowReport):
     """
 
     version: int
-    """The ID version of the commit. For a no-op, the version at which there was nothing to do."""
+    """The version of the commit. For a no-op, the version at which there was nothing to do."""
     timestamp: datetime
     """Timestamp of that version: aware, UTC."""
     transaction: str

@@ -109,7 +109,7 @@ class TableContext:
         """Return the version to read; by default the handle's own.
 
         Args:
-            version: an ID version, or the name of a tag.
+            version: a version, or the name of a tag.
             timestamp: alternative to `version`: a time (TIM-4).
 
         Raises:

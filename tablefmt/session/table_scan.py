@@ -107,7 +107,7 @@ class Scan(BatchSource):
 
     @property
     def version(self) -> int:
-        """The ID version that is read."""
+        """The version that is read."""
         return self.snapshot.version
 
     @property
@@ -315,12 +315,12 @@ class ReadableTable:
 
     @property
     def version(self) -> int:
-        """The ID version that this handle reads."""
+        """The version that this handle reads."""
         return self.context.version
 
     @property
     def oldest_version(self) -> int:
-        """The earliest ID version that can be read, as far as this handle knows (ENT-13)."""
+        """The earliest version that can be read, as far as this handle knows (ENT-13)."""
         return self.context.view.head.totals.oldest
 
     @property
@@ -382,7 +382,7 @@ class ReadableTable:
             columns: names of top-level columns, in the order of the result; None: all.
             where: rows for which it is TRUE. SQL text (PRN-3); filter tuples as in pyarrow.parquet:
                 `[("id", ">", 1)]`; or a pyarrow expression (PRN-15).
-            version: the ID version, or the name of a tag (TAG-1).
+            version: the version, or the name of a tag (TAG-1).
             timestamp: read the newest version at this time instead (TIM-4). An aware datetime, or
                 ISO 8601 text, UTC without a zone.
             limit: most rows, at least 0.

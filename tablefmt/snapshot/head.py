@@ -61,7 +61,7 @@ class Head:
     metadata: Metadata
     protocol: ProtocolFeatures
     applications: Mapping[str, tuple[ApplicationTransaction, int]] = field(default_factory=dict)
-    """Newest application version by application id, and the ID version that set it."""
+    """Newest application version by application id, and the version that set it."""
     cursors: Cursors = field(default_factory=dict)
     """Source cursors of the pipes that fill the table (RPL-7)."""
     ended: bool = False

@@ -123,7 +123,7 @@ CHANGE_OPTIONS = {
 """Options of a range of changes. They need readChangeFeed."""
 
 READ_OPTIONS = {
-    "versionAsOf": "the ID version or the tag to read",
+    "versionAsOf": "the version or the tag to read",
     "timestampAsOf": "a point in time instead, ISO 8601; text without a zone is in the session's "
     "time zone (TIM-5)",
     "readChangeFeed": "true: read the row changes of a range instead of the rows of a version",
@@ -147,7 +147,7 @@ OF_STREAMS = (
 _SCHEMA_CHANGES = "load the stream again after a change of columns; it continues with the new ones"
 
 DELTA_OPTIONS: Mapping[str, str] = {
-    "ignoreChanges": "use skipChangeCommits to pass over updates and deletes, or readChangeFeed",
+    "ignoreChanges": "use skipChangeCommits to skip updates and deletes, or readChangeFeed",
     "ignoreFileDeletion": "use ignoreDeletes, or skipChangeCommits",
     "withEventTimeOrder": "start the stream at a version, or sort the rows of its first batch",
     "schemaTrackingLocation": _SCHEMA_CHANGES,

@@ -82,7 +82,7 @@ GROUPS: dict[str, tuple[Advice, ...]] = {
             "commit_rejected",
             "The store refused the write, or the deadline passed. Or the clock of this machine is "
             "more than 10 minutes ahead of the store's. Or the transaction took longer than half "
-            "of `deletedFileRetentionDuration`.",
+            "of `deletedFileRetentionDuration`, or an hour if that is longer.",
             "Nothing is in the table. Fix the permission, the disk, the clock, the deadline or the "
             "retention that the message names. Then run the operation again.",
         ),

@@ -88,7 +88,7 @@ def read(
     Args:
         spark: a session, classic or Connect.
         uri: the location of the table.
-        version: the ID version to read. Default: the newest version.
+        version: the version to read. Default: the newest version.
         timestamp: a point in time instead: an aware datetime, or ISO text. Text without a zone is
             in the session's time zone. TIM-4, TIM-5.
         storage_options: as `tablefmt.open`.
