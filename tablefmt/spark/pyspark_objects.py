@@ -199,8 +199,8 @@ def _active_context() -> SparkContext:
 
 
 def gateway(spark: Session) -> JavaObject:
-    """Return the py4j gateway of a classic session."""
-    return spark.sparkContext._gateway
+    """Return the py4j gateway of a classic session, or of what `started_jvm` returns."""
+    return getattr(spark, "sparkContext", cast(Any, spark))._gateway
 
 
 def is_context_stopped(context: SparkContext) -> bool:
