@@ -1,8 +1,9 @@
 """MERGE: change the table by the rows of a source, clause by clause (class UPDATE).
 
-The source is read once and kept. The target is read in the files that may hold a match. First,
-matching rows are found. Then new versions of matched rows, and new rows, are written. Only files
-with rows to update are read again. The results become a plan here, on every engine.
+`stage_merge_result` makes a plan of the files that a MERGE wrote, on every engine. The rest is the
+MERGE by Arrow; Spark's is in `spark.statements`. The source is read once and kept. The target is
+read in the files that may hold a match. First, matching rows are found. Then new versions of
+matched rows, and new rows, are written. Only files with rows to update are read again.
 Spec: MRG-1 .. MRG-5, CFL-10, CFL-18.
 """
 
