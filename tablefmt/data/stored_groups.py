@@ -4,8 +4,9 @@ A compaction combines files without a change of rows. A column chunk that alread
 and the codec of the new file consists of pages that can go into it. Their checksums are verified,
 and their headers are written anew. The other columns are decoded, many small row groups at once.
 
-Pages are copied from files that have exactly the columns of the schema, and no deleted rows. Rows
-of other files are decoded. Spec: DAT-4, DAT-5, DAT-9, DAT-16, DAT-17.
+Pages are copied from files that have exactly the columns of the schema, no deleted rows, and a
+checksum of the footer in the log. Rows of other files are decoded.
+Spec: ADD-7, DAT-4, DAT-5, DAT-9, DAT-16, DAT-17.
 """
 
 from __future__ import annotations
@@ -192,14 +193,21 @@ class StoredRows:
             task.drop()
 
     def _suitable(self, task: ScanTask, footers: Sequence[pq.FileMetaData]) -> list[bool]:
-        """Return which files have exactly the columns of the schema, and all of their rows."""
+        """Return which files have exactly the columns of the schema, and all of their rows.
+
+        The log must have the checksum of the footer (ADD-7), because copies rely on its sums and
+        statistics.
+        """
         paths, rows = task.files["path"].to_pylist(), task.files["rows"].to_pylist()
+        checked = [False] * len(paths)
+        if "footer" in task.files.column_names:
+            checked = task.files["footer"].is_valid().to_pylist()
         suits = []
-        for path, count, footer, gone in zip(paths, rows, footers, task.vectors, strict=True):
-            if footer.num_rows != count:
+        for at, (path, footer) in enumerate(zip(paths, footers, strict=True)):
+            if footer.num_rows != rows[at]:
                 raise ValueError("a file has a different number of rows than the log says")
-            alike = gone is None and task.data.leaves(path) == self._leaves
-            suits.append(alike and _is_usual(footer))
+            whole = checked[at] and task.vectors[at] is None
+            suits.append(whole and task.data.leaves(path) == self._leaves and _is_usual(footer))
         return suits
 
     def _decoded(self, task: ScanTask, reading: Reading) -> Iterator[tuple[int, pa.RecordBatch]]:

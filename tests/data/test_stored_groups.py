@@ -21,6 +21,7 @@ from tablefmt.data.page_files import ENCODINGS
 from tablefmt.data.stored_groups import MixedGroup
 from tablefmt.errors import CorruptDataError
 from tablefmt.log.thrift_writing import signed
+from tablefmt.model.log_entry import AddedFiles
 from tests.tables import assert_sound, handle
 
 ROWS = 4200
@@ -208,6 +209,39 @@ def test_files_that_do_not_suit_are_decoded_between_others(
     assert max(lengths) <= short_groups
     assert sum(lengths) == before.num_rows
     assert [bool(group) for group in copied].count(True) >= 2
+
+
+def test_statistics_of_an_unchecked_footer_are_not_copied(
+    tmp_path: Path,
+    short_groups: int,
+    copied: list[frozenset[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ADD-7: a wrong maximum in a footer, of which the log has no checksum, is computed again."""
+    entries = AddedFiles.__init__
+
+    def unchecked(self: AddedFiles, columns: dict[str, Any]) -> None:
+        entries(self, {**columns, "footer": [None] * len(columns["path"])})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AddedFiles, "__init__", unchecked)
+        table = of_files(tmp_path, 6)
+    before = table.to_arrow()
+    assert table.scan().survivors["footer"].null_count == 6
+    path = tmp_path / table.scan().files()["path"].to_pylist()[4]
+    body = path.read_bytes()
+    most = (5 * ROWS - 1).to_bytes(8, "little")
+    footer = len(body) - 8 - int.from_bytes(body[-8:-4], "little")
+    assert most in body[footer:]
+    path.chmod(0o644)
+    path.write_bytes(body[:footer] + body[footer:].replace(most, (9).to_bytes(8, "little")))
+    table.compact()
+    assert copied == [frozenset()] * len(copied)
+    assert bits(table.to_arrow()) == bits(before)
+    written = pq.read_metadata(only_file(table, tmp_path))
+    groups = [written.row_group(at) for at in range(written.num_row_groups)]
+    ends = np.cumsum([group.num_rows for group in groups]) - 1
+    assert [group.column(0).statistics.max for group in groups] == ends.tolist()
 
 
 def test_a_table_that_is_only_partly_in_one_partition_keeps_its_values(
