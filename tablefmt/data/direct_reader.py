@@ -10,6 +10,7 @@ Spec: DAT-4, DAT-12, DEL-1, SCH-2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,9 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import POSITION, known_values
-from tablefmt.data.page_files import check_checksums
 from tablefmt.data.parallel_jobs import side_by_side
-from tablefmt.data.picked_pages import PickedPages, flat_columns, picked_pages
+from tablefmt.data.picked_pages import PickedPages, WantedRows, flat_columns, picked_pages
 from tablefmt.data.scan_tasks import Part, extents
 from tablefmt.log.bounded_parquet import columns_of, opened_with
 from tablefmt.log.parquet_footer import Leaf
@@ -113,6 +113,10 @@ THREADS = max(1, pa.cpu_count())
 
 TOGETHER_BYTES = 32 << 20
 """Approximate bytes of picked pages that a `PageDecoder` decodes at once, after decompression."""
+
+
+TOGETHER_GROUPS = 64
+"""Row groups whose page headers are read at once."""
 
 
 class RowGroup(NamedTuple):
@@ -308,50 +312,77 @@ class PickedRows:
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield as `batches` does; `decoder` decodes the pages of several row groups at once."""
 
-        def prepare(job: _Job) -> tuple[_Job, PickedPages | tuple[int, pa.RecordBatch]]:
-            pages = self._all_picked(job, [*names, *sorted(decoder.looked - {*names})])
-            return job, read(job) if pages is None else pages
-
-        def decode(run: Sequence[tuple[_Job, PickedPages]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-            some = [(self._fragments[job.place], pages) for job, pages in run]
-            found = decoder.picked(some) if some else []
+        def decode(
+            run: Sequence[tuple[_Job, PickedPages | None]],
+        ) -> Iterator[tuple[int, pa.RecordBatch]]:
+            some = [(self._fragments[job.place], pages) for job, pages in run if pages is not None]
+            found = decoder.picked(some) if some else None
             if found is None:
                 yield from side_by_side(read, (job for job, _ in run), THREADS)
                 return
             for (job, _), batch in zip(run, found, strict=True):
                 yield _placed(job, names, batch.columns, located)
 
-        run: list[tuple[_Job, PickedPages]] = []
+        # Consecutive row groups of which pages are picked, or of which none are.
+        run: list[tuple[_Job, PickedPages | None]] = []
         held = 0
-        for job, pages in side_by_side(prepare, iter(self._jobs), THREADS):
-            if isinstance(pages, PickedPages):
+        every = [*names, *sorted(decoder.looked - {*names})]
+        for start in range(0, len(self._jobs), TOGETHER_GROUPS):
+            some = self._jobs[start : start + TOGETHER_GROUPS]
+            for job, pages in zip(some, self._all_picked(some, every), strict=True):
+                if run and (held > TOGETHER_BYTES or (pages is None) != (run[0][1] is None)):
+                    yield from decode(run)
+                    run, held = [], 0
                 run.append((job, pages))
-                held += pages.unpacked
-            if run and (held > TOGETHER_BYTES or not isinstance(pages, PickedPages)):
-                yield from decode(run)
-                run, held = [], 0
-            if not isinstance(pages, PickedPages):
-                yield pages
-        yield from decode(run)
+                held += 0 if pages is None else pages.unpacked
+        if run:
+            yield from decode(run)
 
-    def _all_picked(self, job: _Job, names: Sequence[str]) -> PickedPages | None:
-        """Return the pages with wanted rows after a check of their checksums; None: some column
-        is read otherwise.
+    def _all_picked(
+        self, jobs: Sequence[_Job], names: Sequence[str]
+    ) -> Iterator[PickedPages | None]:
+        """Yield the pages with wanted rows of each row group after a check of their checksums;
+        None: some column is read otherwise.
         """
-        fragment, rows = self._fragments[job.place], job.positions - job.start
-        try:
-            read = _there(fragment, names)
-            if rows[-1] >= fragment.metadata.row_group(job.group).num_rows:
-                return None
-            with self._filesystem.open_input_file(fragment.path) as source:
-                found = self._picked(job, source, read, rows)
-            if len(found) != 1 or len(found[0].names) != len(read):
-                return None
-            for chunk in found[0].chunks:
-                check_checksums(chunk)
-        except (OSError, ValueError, pa.ArrowException):
+        left = len(jobs)
+        with ExitStack() as opened:
+            sources: dict[int, Any] = {}
+            try:
+                wanted = []
+                for job in jobs:
+                    if job.place not in sources:
+                        path = self._fragments[job.place].path
+                        source = self._filesystem.open_input_file(path)
+                        sources[job.place] = opened.enter_context(source)
+                    wanted.append(self._wanted(job, sources[job.place], names))
+                found = picked_pages([some for some in wanted if some is not None], verified=True)
+                for some in wanted:
+                    pages = [] if some is None else next(found)
+                    picked = pages[0] if len(pages) == 1 else None
+                    if some is None or picked is None or len(picked.names) < len(some.places):
+                        picked = None
+                    left -= 1
+                    yield picked
+            except (OSError, ValueError, pa.ArrowException):
+                pass
+        yield from [None] * left
+
+    def _wanted(self, job: _Job, source: Any, names: Sequence[str]) -> WantedRows | None:
+        """Return the wanted rows of a row group; None: no pages can be picked of some column."""
+        some = self._flat(job, source, read := _there(self._fragments[job.place], names))
+        if len(some.rows) > PICKED_MOST or len(some.places) < len(read):
             return None
-        return found[0]
+        return None if some.rows[-1] >= some.group.num_rows else some
+
+    def _flat(self, job: _Job, source: Any, names: Sequence[str]) -> WantedRows:
+        """Return the wanted rows of a row group, in the columns without nesting."""
+        # Several threads may read the columns of one footer. They find the same.
+        leaves = self._leaves.get(job.place) or columns_of(source)
+        self._leaves[job.place] = leaves
+        flat = flat_columns(leaves)
+        places = {name: flat[name] for name in names if name in flat}
+        group = self._fragments[job.place].metadata.row_group(job.group)
+        return WantedRows(source, group, leaves, places, job.positions - job.start)
 
     def _columns(self, job: _Job, names: Sequence[str]) -> list[pa.Array]:
         fragment = self._fragments[job.place]
@@ -362,7 +393,7 @@ class PickedRows:
         # By column: the wanted rows, in one or more pieces.
         found: dict[str, list[pa.Array]] = {}
         with self._filesystem.open_input_file(fragment.path) as source:
-            for picked in self._picked(job, source, read, rows):
+            for picked in self._picked(job, source, read):
                 part = _opened(fragment, pa.BufferReader(picked.file()), picked.names)
                 batch = _taken(_one_batch(part.read(use_threads=False)), picked.rows)
                 found |= {name: [batch.column(name)] for name in picked.names}
@@ -380,19 +411,11 @@ class PickedRows:
             columns.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
         return columns
 
-    def _picked(
-        self, job: _Job, source: Any, names: Sequence[str], rows: NDArray[np.int64]
-    ) -> list[PickedPages]:
+    def _picked(self, job: _Job, source: Any, names: Sequence[str]) -> list[PickedPages]:
         """Return the pages with wanted rows, of the columns of which few pages have one."""
-        if len(rows) > PICKED_MOST:
+        if len(job.positions) > PICKED_MOST:
             return []
-        # Several threads may read the columns of one footer. They find the same.
-        leaves = self._leaves.get(job.place) or columns_of(source)
-        self._leaves[job.place] = leaves
-        flat = flat_columns(leaves)
-        places = {name: flat[name] for name in names if name in flat}
-        group = self._fragments[job.place].metadata.row_group(job.group)
-        return picked_pages(source, group, leaves, places, rows)
+        return next(picked_pages([self._flat(job, source, names)], verified=False))
 
     def _pieces(
         self, job: _Job, source: Any, read: Sequence[str], rows: NDArray[np.int64]

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from tablefmt.log.bounded_parquet import Page
+from tablefmt.log.page_table import PageTable, pages_of_bodies
 from tablefmt.log.parquet_footer import BINARY, INT32, INT64, LIST, STRUCT, Leaf
 from tablefmt.log.thrift_writing import int32, int64, list_of, signed, struct_of
 
@@ -45,30 +47,79 @@ class StoredChunk(NamedTuple):
 
     leaf: Leaf
     described: pq.ColumnChunkMetaData
-    pages: Sequence[Page]
-    """A dictionary, if there is one, comes first."""
+    dictionary: int
+    """Bytes of the dictionary, which comes first, with its header; 0: there is none."""
+    unpacked: int
+    """Bytes of the pages after decompression, with their headers."""
     parts: Sequence[bytes]
     """The bytes of the pages with their headers, in any pieces."""
 
 
-def check_checksums(chunk: StoredChunk) -> None:
-    """Check the bytes of a chunk's pages, in pieces of whole pages, against their checksums.
+class ChunkBody(NamedTuple):
+    """All bytes of a column chunk."""
+
+    leaf: Leaf
+    described: pq.ColumnChunkMetaData
+    rows: int
+    """Rows of its row group."""
+    body: bytes
+
+
+def checked_chunks(bodies: Sequence[ChunkBody]) -> list[StoredChunk]:
+    """Return column chunks without nesting after a check of their pages' checksums.
 
     Raises:
-        ValueError: a checksum is wrong, or the pieces hold other pages.
+        ValueError: a checksum is wrong, or a chunk has an unusual form.
     """
-    pages = iter(chunk.pages)
-    for part in chunk.parts:
-        view, at = memoryview(part), 0
-        while at < len(view):
-            page = next(pages, None)
-            if page is None:
-                raise ValueError("a column chunk holds more bytes than its pages")
-            first, at = at + page.header, at + page.header + page.packed
-            if page.checksum not in (None, zlib.crc32(view[first:at])):
+    if not all(is_known_form(chunk.described) for chunk in bodies):
+        raise ValueError("a column chunk has an unusual codec or encoding")
+    pages = pages_of_bodies([chunk.body for chunk in bodies])
+    dictionaries = _dictionary_bytes(pages)
+    rows = np.array([chunk.rows for chunk in bodies], np.int64)
+    if not np.array_equal(pages.sums(np.where(pages.is_dictionary, 0, pages.values)), rows):
+        raise ValueError("a column chunk has a different number of rows than its row group")
+    _check_checksums([chunk.body for chunk in bodies], pages)
+    unpacked = pages.sums(pages.header + pages.unpacked)
+    return [
+        StoredChunk(chunk.leaf, chunk.described, dictionary, length, [chunk.body])
+        for chunk, dictionary, length in zip(
+            bodies, dictionaries.tolist(), unpacked.tolist(), strict=True
+        )
+    ]
+
+
+def _dictionary_bytes(pages: PageTable) -> NDArray[np.int64]:
+    """Return the bytes of each chunk's dictionary with its header; 0: there is none.
+
+    Raises:
+        ValueError: a dictionary is not the first page of its chunk.
+    """
+    places = np.flatnonzero(pages.is_dictionary)
+    chunks = np.searchsorted(pages.firsts, places, side="right") - 1
+    if not np.array_equal(pages.firsts[chunks], places):
+        raise ValueError("a column chunk has a second dictionary")
+    found = np.zeros(len(pages.firsts) - 1, np.int64)
+    found[chunks] = (pages.header + pages.packed)[places]
+    return found
+
+
+def _check_checksums(bodies: Sequence[bytes], pages: PageTable) -> None:
+    """Check the pages of whole column chunks. Raises ValueError: a checksum is wrong."""
+    firsts: list[int] = pages.firsts.tolist()
+    begins = pages.start + pages.header
+    spans = list(
+        zip(
+            begins.tolist(),
+            (begins + pages.packed).tolist(),
+            pages.checksum.tolist(),
+            strict=True,
+        )
+    )
+    for at, body in enumerate(bodies):
+        view = memoryview(body)
+        for first, stop, checksum in spans[firsts[at] : firsts[at + 1]]:
+            if checksum >= 0 and checksum != zlib.crc32(view[first:stop]):
                 raise ValueError("a page does not match its checksum")
-    if next(pages, None) is not None:
-        raise ValueError("a column chunk holds fewer bytes than its pages")
 
 
 def page_file(groups: Sequence[tuple[int, Sequence[StoredChunk]]]) -> bytes:
@@ -98,11 +149,9 @@ def page_file(groups: Sequence[tuple[int, Sequence[StoredChunk]]]) -> bytes:
 
 def _column(chunk: StoredChunk, rows: int, at: int) -> bytes:
     """Return the footer's description of a chunk whose bytes begin at `at`."""
-    packed = [page.header + page.packed for page in chunk.pages]
-    unpacked = sum(page.header + page.unpacked for page in chunk.pages)
-    first = packed[:1] if chunk.pages and chunk.pages[0].is_dictionary else []
     form = _form(chunk.leaf, chunk.described.encodings, chunk.described.compression)
-    numbers = [rows, unpacked, sum(packed), at + sum(first), *([at] if first else [])]
+    packed, first = sum(map(len, chunk.parts)), chunk.dictionary
+    numbers = [rows, chunk.unpacked, packed, at + first, *([at] if first else [])]
     # Fields 5, 6, 7, 9 and 11, each after its distance from the one before.
     fields = b"".join(
         bytes((step << 4 | INT64,)) + signed(number)

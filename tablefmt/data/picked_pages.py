@@ -10,7 +10,9 @@ page holds something unusual, nothing is picked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +21,26 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.data.page_files import StoredChunk, is_known_form, page_file
-from tablefmt.log.bounded_parquet import Page, chunk_extent, pages_between
+from tablefmt.log.bounded_parquet import chunk_extent
+from tablefmt.log.page_table import PageTable, pages_of_files
 from tablefmt.log.parquet_footer import Leaf, binary
 
 WORTH = 0.7
 """Pages are picked if they hold at most this share of the row group's rows."""
+
+
+class WantedRows(NamedTuple):
+    """Wanted rows of a row group."""
+
+    source: Any
+    """The file, which can seek."""
+    group: pq.RowGroupMetaData
+    leaves: Sequence[Leaf]
+    """The columns of its footer."""
+    places: Mapping[str, int]
+    """The wanted columns without nesting, each with its index among the leaves."""
+    rows: NDArray[np.int64]
+    """Ascending positions in the row group; at least one."""
 
 
 class PickedPages(NamedTuple):
@@ -40,7 +57,7 @@ class PickedPages(NamedTuple):
     @property
     def unpacked(self) -> int:
         """Bytes of the pages after decompression."""
-        return sum(page.unpacked for chunk in self.chunks for page in chunk.pages)
+        return sum(chunk.unpacked for chunk in self.chunks)
 
     def file(self) -> pa.Buffer:
         """Return them as a Parquet file with one row group."""
@@ -56,90 +73,132 @@ def flat_columns(leaves: Sequence[Leaf]) -> dict[str, int]:
     }
 
 
-def picked_pages(
-    source: Any,
-    group: pq.RowGroupMetaData,
-    leaves: Sequence[Leaf],
-    places: Mapping[str, int],
-    rows: NDArray[np.int64],
-) -> list[PickedPages]:
-    """Return the pages that hold some rows of a row group. Columns that are left out are read
+def picked_pages(wanted: Sequence[WantedRows], verified: bool) -> Iterator[list[PickedPages]]:
+    """Yield the pages that hold some rows, for each row group. Columns that are left out are read
     whole.
 
     Args:
-        source: the file, which can seek.
-        group: the row group.
-        leaves: the columns of its footer.
-        places: the wanted columns without nesting, each with its index among the leaves.
-        rows: ascending positions in the row group; at least one.
+        wanted: the row groups.
+        verified: compare the checksums of the pages, because their reader does not.
 
     Raises:
-        ValueError: a page header is invalid, or a column has a different number of rows.
+        ValueError: a page header or a checksum is invalid, or a column has a different number of
+            rows.
     """
-    alike: dict[bytes, list[_Chunk]] = {}
-    held: dict[bytes, NDArray[np.int64]] = {}
-    for name, place in places.items():
-        chunk = _chunk(source, name, group.column(place), leaves[place])
-        if chunk is None:
+    chunks = [
+        _Chunk(at, name, some.leaves[place], described)
+        for at, some in enumerate(wanted)
+        for name, place in some.places.items()
+        if is_known_form(described := some.group.column(place))
+    ]
+    sources = [(wanted[c.of].source, *chunk_extent(c.described)) for c in chunks]
+    pages = pages_of_files(sources)
+    rows = pages.sums(np.where(pages.is_dictionary, 0, pages.values))
+    dictionaries, unusual = _dictionaries(pages)
+    stored = _Stored(pages, verified)
+    alike: list[dict[bytes, list[int]]] = [{} for _ in wanted]
+    for at, chunk in enumerate(chunks):
+        if unusual[at]:
             continue
-        firsts = np.cumsum([0, *(page.values for page in chunk.pages)])
-        if firsts[-1] != group.num_rows:
+        if rows[at] != wanted[chunk.of].group.num_rows:
             raise ValueError("a column chunk has a different number of rows than its row group")
-        key = firsts.tobytes()
-        alike.setdefault(key, []).append(chunk)
-        held[key] = firsts
-    found = []
-    for key, chunks in alike.items():
-        firsts = held[key]
-        pages = np.searchsorted(firsts, rows, side="right") - 1
-        hit, among = np.unique(pages, return_inverse=True)
-        counts = np.diff(firsts)[hit]
-        if counts.sum() <= WORTH * group.num_rows:
+        first = pages.firsts[at] + dictionaries[at]
+        key = pages.values[first : pages.firsts[at + 1]].tobytes()
+        alike[chunk.of].setdefault(key, []).append(at)
+    for some, same in zip(wanted, alike, strict=True):
+        found: list[PickedPages] = []
+        for key, places in same.items():
+            firsts = np.cumsum([0, *np.frombuffer(key, np.int64)])
+            held = np.searchsorted(firsts, some.rows, side="right") - 1
+            hit, among = np.unique(held, return_inverse=True)
+            counts = np.diff(firsts)[hit]
+            if counts.sum() > WORTH * some.group.num_rows:
+                continue
             # How far each page moved to the front.
             moved = firsts[hit] - (np.cumsum(counts) - counts)
-            stored = [_stored(source, chunk, hit.tolist()) for chunk in chunks]
-            names = tuple(chunk.name for chunk in chunks)
-            found.append(PickedPages(names, int(counts.sum()), stored, rows - moved[among]))
-    return found
+            parts = [
+                stored.chunk(chunks[at], sources[at][0], at, bool(dictionaries[at]), hit.tolist())
+                for at in places
+            ]
+            names = tuple(chunks[at].name for at in places)
+            found.append(PickedPages(names, int(counts.sum()), parts, some.rows - moved[among]))
+        yield found
 
 
 class _Chunk(NamedTuple):
+    of: int
+    """Index of the row group."""
     name: str
     leaf: Leaf
     described: pq.ColumnChunkMetaData
-    dictionary: Page | None
-    pages: list[Page]
 
 
-def _chunk(source: Any, name: str, described: pq.ColumnChunkMetaData, leaf: Leaf) -> _Chunk | None:
-    """Return the pages of a column chunk; None if it cannot be picked from."""
-    if not is_known_form(described):
-        return None
-    pages = list(pages_between(source, *chunk_extent(described)))
-    dictionary = pages.pop(0) if pages and pages[0].is_dictionary else None
-    if any(page.is_dictionary or not page.values for page in pages):
-        return None
-    return _Chunk(name, leaf, described, dictionary, pages)
+def _dictionaries(pages: PageTable) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which chunks begin with a dictionary, and which cannot be picked from."""
+    count = len(pages.firsts) - 1
+    is_first = np.zeros(len(pages.start), bool)
+    inhabited = np.diff(pages.firsts) > 0
+    firsts = pages.firsts[:-1][inhabited]
+    is_first[firsts] = True
+    begins = np.zeros(count, bool)
+    begins[inhabited] = pages.is_dictionary[firsts]
+    odd = np.flatnonzero(np.where(pages.is_dictionary, ~is_first, pages.values == 0))
+    unusual = np.zeros(count, bool)
+    unusual[np.searchsorted(pages.firsts, odd, side="right") - 1] = True
+    return begins, unusual
 
 
-def _stored(source: Any, chunk: _Chunk, hit: Sequence[int]) -> StoredChunk:
-    """Return the dictionary and the chosen pages of a chunk."""
-    first = [] if chunk.dictionary is None else [chunk.dictionary]
-    chosen = [*first, *(chunk.pages[index] for index in hit)]
-    parts = []
-    for start, stop in _runs(chosen):
+class _Stored:
+    """Copies pages out of column chunks."""
+
+    def __init__(self, pages: PageTable, verified: bool) -> None:
+        self._verified = verified
+        self._firsts: list[int] = pages.firsts.tolist()
+        bodies = pages.start + pages.header
+        self._spans: list[tuple[int, int, int, int, int]] = list(
+            zip(
+                pages.start.tolist(),
+                bodies.tolist(),
+                (bodies + pages.packed).tolist(),
+                (pages.header + pages.unpacked).tolist(),
+                pages.checksum.tolist(),
+                strict=True,
+            )
+        )
+        """The start of each page, of its bytes after the header, their end, the bytes after
+        decompression with the header, and the checksum.
+        """
+
+    def chunk(
+        self, chunk: _Chunk, source: Any, at: int, dictionary: bool, hit: Sequence[int]
+    ) -> StoredChunk:
+        """Return the dictionary and the chosen data pages of a chunk. Raises ValueError."""
+        first = self._firsts[at]
+        chosen = [self._spans[first + dictionary + index] for index in hit]
+        if dictionary:
+            chosen.insert(0, self._spans[first])
+        breaks = [
+            index + 1 for index, (one, after) in enumerate(pairwise(chosen)) if one[2] != after[0]
+        ]
+        parts = [
+            self._read(source, chosen[start:stop])
+            for start, stop in pairwise([0, *breaks, len(chosen)])
+        ]
+        length = chosen[0][2] - chosen[0][0] if dictionary else 0
+        return StoredChunk(
+            chunk.leaf, chunk.described, length, sum(span[3] for span in chosen), parts
+        )
+
+    def _read(self, source: Any, run: Sequence[tuple[int, int, int, int, int]]) -> bytes:
+        """Return the bytes of adjacent pages."""
+        start = run[0][0]
         source.seek(start)
-        parts.append(source.read(stop - start))
-    return StoredChunk(chunk.leaf, chunk.described, chosen, parts)
-
-
-def _runs(pages: Iterable[Page]) -> list[tuple[int, int]]:
-    """Return the byte ranges of pages, with adjacent pages as one range."""
-    runs: list[tuple[int, int]] = []
-    for page in pages:
-        stop = page.start + page.header + page.packed
-        if runs and runs[-1][1] == page.start:
-            runs[-1] = (runs[-1][0], stop)
-        else:
-            runs.append((page.start, stop))
-    return runs
+        part: bytes = source.read(run[-1][2] - start)
+        if len(part) != run[-1][2] - start:
+            raise ValueError("a column chunk is truncated")
+        if self._verified:
+            view = memoryview(part)
+            for _, body, stop, _, checksum in run:
+                if checksum >= 0 and checksum != zlib.crc32(view[body - start : stop - start]):
+                    raise ValueError("a page does not match its checksum")
+        return part

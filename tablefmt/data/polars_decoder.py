@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import known_values
 from tablefmt.data.direct_reader import shaped_column
-from tablefmt.data.page_files import StoredChunk, check_checksums, is_known_form, page_file
+from tablefmt.data.page_files import ChunkBody, checked_chunks, page_file
 from tablefmt.data.picked_pages import PickedPages, flat_columns
 from tablefmt.data.scan_tasks import Part
 from tablefmt.expressions.predicate import (
@@ -42,7 +42,7 @@ from tablefmt.expressions.predicate import (
     fields,
     normalise,
 )
-from tablefmt.log.bounded_parquet import chunk_extent, columns_of, pages_in
+from tablefmt.log.bounded_parquet import chunk_extent, columns_of
 from tablefmt.log.parquet_footer import Leaf, leaves_of
 from tablefmt.model.schema import Decimal, Field, Schema
 from tablefmt.store.forks import renew_after_fork
@@ -255,10 +255,10 @@ class PolarsDecoder:
         return stored
 
     def _opened(self, at: int, part: Part) -> _File | None:
-        """Return the verified chunks of a part; None if polars might decode one otherwise."""
+        """Return the column chunks of a part; None if polars might decode one otherwise."""
         fragment, spans = part
         stored = self.stored(fragment)
-        if stored is None:
+        if not stored:
             return None
         there = list(stored)
         with self.files.filesystem.open_input_file(fragment.path) as source:
@@ -271,7 +271,7 @@ class PolarsDecoder:
             for group in (fragment.metadata.row_group(each.id) for each in fragment.row_groups):
                 chunks = [_chunk(source, leaf, group, place) for leaf, place in chosen]
                 if group.num_rows:
-                    groups.append((group.num_rows, chunks))
+                    groups.append(chunks)
         returned = pa.schema([self.files.schema.field(name) for name in self.names])
         known = known_values(fragment, returned)
         elements = tuple(leaf.element for leaf, _ in chosen)
@@ -279,12 +279,14 @@ class PolarsDecoder:
 
     def _decoded(self, some: Sequence[_File], live: Live) -> pa.RecordBatch | None:
         """Return the matching live rows of files with the same columns; None: there are none."""
-        groups = [group for file in some for group in file.groups]
-        if not groups:
+        bodies = [body for file in some for group in file.groups for body in group]
+        if not bodies:
             return None
-        unpacked = sum(p.unpacked for _, chunks in groups for c in chunks for p in c.pages)
-        if unpacked > UNPACKED_MOST:
+        chunks = checked_chunks(bodies)
+        if sum(chunk.unpacked for chunk in chunks) > UNPACKED_MOST:
             raise ValueError("the pages are large")
+        width = len(some[0].elements)
+        groups = [(bodies[at].rows, chunks[at : at + width]) for at in range(0, len(chunks), width)]
         masks = [live(file.at) for file in some]
         kept = _live(some, masks) if any(mask is not None for mask in masks) else None
         return self._selected(page_file(groups), some[0].stored, some[0].known, kept)
@@ -431,7 +433,7 @@ class _File(NamedTuple):
     """Their types by name."""
     known: dict[str, pa.Scalar]
     """Values of columns that the file lacks."""
-    groups: list[tuple[int, list[StoredChunk]]]
+    groups: list[list[ChunkBody]]
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -443,28 +445,15 @@ def _is_exact(kind: pa.DataType) -> bool:
     return pa.types.is_decimal128(kind) or str(kind) in _KINDS or str(kind) in _TIMES
 
 
-def _chunk(source: Any, leaf: Leaf, group: pq.RowGroupMetaData, place: int) -> StoredChunk:
-    """Return a column chunk after a check of its page checksums.
-
-    Raises:
-        ValueError: a checksum is wrong, or the chunk has an unusual form.
-    """
+def _chunk(source: Any, leaf: Leaf, group: pq.RowGroupMetaData, place: int) -> ChunkBody:
+    """Return the bytes of a column chunk. Raises ValueError: it is truncated."""
     described = group.column(place)
-    if not is_known_form(described):
-        raise ValueError("a column chunk has an unusual codec or encoding")
     start, stop = chunk_extent(described)
     source.seek(start)
     body = source.read(stop - start)
     if len(body) != stop - start:
         raise ValueError("a column chunk is truncated")
-    pages = list(pages_in(body))
-    chunk = StoredChunk(leaf, described, pages, [body])
-    check_checksums(chunk)
-    if sum(page.values for page in pages if not page.is_dictionary) != group.num_rows:
-        raise ValueError("a column chunk has a different number of rows than its row group")
-    if any(page.is_dictionary for page in pages[1:]):
-        raise ValueError("a column chunk has a second dictionary")
-    return chunk
+    return ChunkBody(leaf, described, group.num_rows, body)
 
 
 def _live(some: Sequence[_File], masks: Sequence[NDArray[np.bool_] | None]) -> NDArray[np.bool_]:

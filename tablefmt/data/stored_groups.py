@@ -42,7 +42,7 @@ from tablefmt.data.parquet_writer import (
 from tablefmt.data.scan_tasks import ScanTask, tasks_of
 from tablefmt.data.value_conversion import relabelled
 from tablefmt.errors import CorruptDataError, TablefmtError
-from tablefmt.log.bounded_parquet import Page, chunk_extent
+from tablefmt.log.bounded_parquet import chunk_extent
 from tablefmt.log.parquet_footer import (
     BINARY,
     BOOLEANS,
@@ -382,11 +382,10 @@ def _units(task: ScanTask, at: int, footer: pq.FileMetaData) -> Iterator[_Unit]:
 def _stored(unit: _Unit, at: int, leaf: Leaf) -> StoredChunk:
     """Return a column chunk for a file in memory. Arrow finds the pages, and verifies them."""
     described, body = unit.chunks[at], unit.chunk(at)
-    start, stop = chunk_extent(described)
+    start, _ = chunk_extent(described)
     data = described.data_page_offset if described.has_dictionary_page else start
-    pages = [Page(start, 0, data - start, 0, 0, True)] if data > start else []
-    rest = Page(data, 0, stop - data, described.total_uncompressed_size, unit.rows, False)
-    return StoredChunk(leaf, described, [*pages, rest], [bytes(body)])
+    length = described.total_uncompressed_size
+    return StoredChunk(leaf, described, max(0, data - start), length, [bytes(body)])
 
 
 def _stored_form(layout: Encodings | None, name: str) -> tuple[str, str] | None:

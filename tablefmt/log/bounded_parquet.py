@@ -371,9 +371,13 @@ def pages_between(source: Any, start: int, stop: int) -> Iterator[Page]:
         start += page.header + page.packed
 
 
-def pages_in(body: bytes) -> Iterator[Page]:
-    """Yield the pages of a whole column chunk. Takes and raises as `pages_between`."""
-    start, stop = 0, len(body)
+def pages_in(body: bytes, start: int = 0) -> Iterator[Page]:
+    """Yield the pages of a column chunk from a byte offset on, to its end.
+
+    Raises:
+        ValueError: a header is invalid.
+    """
+    stop = len(body)
     while start < stop:
         header = _usual_header(body, start)
         if header is None:
@@ -387,7 +391,7 @@ def _page(start: int, stop: int, header: _Header) -> Page:
     """Return the page whose header is at a byte offset of a chunk that ends at `stop`."""
     unpacked, packed, values, used, kind, checksum = header
     # Compression never makes a small page much larger.
-    if not 0 <= packed <= unpacked + unpacked // 16 + 1024:
+    if not 0 <= packed <= unpacked + unpacked // 16 + EXCESS_BYTES:
         raise ValueError("a page records an impossible length")
     if start + used + packed > stop:
         raise ValueError("a page exceeds its column chunk")
@@ -411,7 +415,10 @@ def _header_at(source: Any, start: int, stop: int) -> _Header:
     raise ValueError("a page header is truncated or too long")
 
 
-_CRC = 0xFFFFFFFF
+EXCESS_BYTES = 1024
+"""Bytes by which a page may exceed its unpacked bytes and a sixteenth of them."""
+
+CHECKSUM_BITS = 0xFFFFFFFF
 """Bits of a checksum, which a header has as a signed number."""
 
 _DICTIONARY = 2
@@ -434,7 +441,7 @@ def _usual_header(data: bytes, at: int) -> _Header | None:
     size = whole_number(unpacked)
     if size < 0:
         return None
-    checksum = None if crc is None else whole_number(crc) & _CRC
+    checksum = None if crc is None else whole_number(crc) & CHECKSUM_BITS
     count = max(whole_number(values), 0)
     return size, whole_number(packed), count, usual.end() - at, kind, checksum
 
@@ -461,5 +468,5 @@ def _page_header(head: bytes) -> _Header:
     kind = zigzag(head, found[1][1])[0] if 1 in found else -1
     checksum = None
     if 4 in found and found[4][0] == INT32:
-        checksum = zigzag(head, found[4][1])[0] & _CRC
+        checksum = zigzag(head, found[4][1])[0] & CHECKSUM_BITS
     return sizes[0], sizes[1], values, end, kind, checksum

@@ -482,7 +482,9 @@ def _after_usual(data: bytes, at: int, leaf: Leaf) -> int:
 
 
 _V = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
-_TEXT = b"(?:" + b"|".join(rb"\x%02x.{%d}" % (n, n) for n in range(1, 65)) + rb"|\x00)"
+_LENGTHS = [8, 4, *(length for length in range(1, 65) if length not in (4, 8))]
+"""Lengths of texts. Those of numbers come first, because alternatives are tried in order."""
+_TEXT = b"(?:" + b"|".join(rb"\x%02x.{%d}" % (n, n) for n in _LENGTHS) + rb"|\x00)"
 _PAGES = rb"\x15[\x00-\x7f]\x15[\x00-\x7f]\x15" + _V + rb"\x00"
 """Patterns: a number, a text of up to 64 bytes, and the number of pages with an encoding."""
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tablefmt.data.page_files import StoredChunk, check_checksums, is_known_form, page_file
-from tablefmt.log.bounded_parquet import chunk_extent, columns_of, pages_between
+from tablefmt.data.page_files import ChunkBody, checked_chunks, is_known_form, page_file
+from tablefmt.log.bounded_parquet import chunk_extent, columns_of, pages_in
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "zstd"])
@@ -27,16 +27,19 @@ def test_row_groups_of_some_columns_make_a_file(codec: str) -> None:
     leaves, footer = columns_of(source), pq.read_metadata(source)
     groups = []
     for group in map(footer.row_group, (3, 1)):
-        chunks = []
+        bodies = []
         for place in (2, 1):
             described = group.column(place)
             assert is_known_form(described)
             start, stop = chunk_extent(described)
-            pages = list(pages_between(source, start, stop))
             source.seek(start)
-            halves = source.read(stop - start - 9), source.read(9)
-            chunks.append(StoredChunk(leaves[place], described, pages, halves))
-        groups.append((group.num_rows, chunks))
+            body = source.read(stop - start)
+            bodies.append(ChunkBody(leaves[place], described, group.num_rows, body))
+        halves = [
+            chunk._replace(parts=[chunk.parts[0][:-9], chunk.parts[0][-9:]])
+            for chunk in checked_chunks(bodies)
+        ]
+        groups.append((group.num_rows, halves))
     made = pq.ParquetFile(pa.BufferReader(page_file(groups)), page_checksum_verification=True)
     chosen = pa.concat_tables([rows.slice(900), rows.slice(300, 300)]).select(["a.b", "few"])
     assert made.read().equals(chosen)
@@ -65,19 +68,25 @@ def test_checksums_are_those_of_the_stored_pages() -> None:
     source = io.BytesIO(out.getvalue())
     described, [leaf] = pq.read_metadata(source).row_group(0).column(0), columns_of(source)
     start, stop = chunk_extent(described)
-    pages = list(pages_between(source, start, stop))
-    assert [page.is_dictionary for page in pages] == [True, False, False, False]
     source.seek(start)
-    cut = pages[1].start - start
     whole = source.read(stop - start)
-    check_checksums(StoredChunk(leaf, described, pages, [whole[:cut], whole[cut:]]))
+    pages = list(pages_in(whole))
+    assert [page.is_dictionary for page in pages] == [True, False, False, False]
+    (chunk,) = checked_chunks([ChunkBody(leaf, described, 300, whole)])
+    dictionary = pages[0].header + pages[0].packed
+    unpacked = sum(page.header + page.unpacked for page in pages)
+    assert chunk == (leaf, described, dictionary, unpacked, [whole])
     for page in pages:
         for at in (page.start + page.header, page.start + page.header + page.packed - 1):
             changed = bytearray(whole)
-            changed[at - start] ^= 4
+            changed[at] ^= 4
             with pytest.raises(ValueError, match="does not match its checksum"):
-                check_checksums(StoredChunk(leaf, described, pages, [bytes(changed)]))
-    with pytest.raises(ValueError, match="more bytes than its pages"):
-        check_checksums(StoredChunk(leaf, described, pages[:3], [whole]))
-    with pytest.raises(ValueError, match="fewer bytes than its pages"):
-        check_checksums(StoredChunk(leaf, described, pages, [whole[: pages[3].start - start]]))
+                checked_chunks([ChunkBody(leaf, described, 300, bytes(changed))])
+    for some, problem in (
+        (whole[: pages[3].start], "different number of rows"),
+        (whole + whole[pages[3].start :], "different number of rows"),
+        (whole + whole[:dictionary], "second dictionary"),
+        (whole[:-1], "exceeds its column chunk"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            checked_chunks([ChunkBody(leaf, described, 300, some)])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tablefmt
 from tablefmt.data import direct_reader
-from tablefmt.data.picked_pages import flat_columns, picked_pages
+from tablefmt.data.picked_pages import WantedRows, flat_columns, picked_pages
 from tablefmt.errors import CorruptDataError
 from tablefmt.log.bounded_parquet import columns_of, open_checked
 from tests.scheduling import examples
@@ -94,20 +94,22 @@ def test_rows_equal_those_of_whole_row_groups(
         assert list(places) == [
             name for name in table.column_names if name not in ("list", "struct")
         ]
-        for index in range(footer.num_row_groups):
-            start = index * group
-            here = table.slice(start, group)
+        pieces = [table.slice(start, group) for start in range(0, count, group)]
+        wanted = []
+        for index, here in enumerate(pieces):
             rows = np.array(
                 sorted(chance.sample(range(here.num_rows), chance.randint(1, here.num_rows)))
             )
-            found = picked_pages(source, footer.row_group(index), leaves, places, rows)
+            wanted.append(WantedRows(source, footer.row_group(index), leaves, places, rows))
+        groups = list(picked_pages(wanted, verified=chance.random() < 0.5))
+        for here, some, found in zip(pieces, wanted, groups, strict=True):
             assert not found or codec in PICKABLE
             for picked in found:
                 part = pq.ParquetFile(
                     pa.BufferReader(picked.file()), page_checksum_verification=True
                 ).read()
                 assert part.num_rows <= 0.7 * here.num_rows
-                expected = here.select(picked.names).take(pa.array(rows))
+                expected = here.select(picked.names).take(pa.array(some.rows))
                 assert part.take(pa.array(picked.rows)).cast(expected.schema).equals(expected)
 
 
@@ -117,10 +119,10 @@ def test_few_pages_are_read_and_verified(tmp_path: Path, monkeypatch: pytest.Mon
     read: list[tuple[str, ...]] = []
     real = picked_pages
 
-    def told(*given: Any) -> Any:
-        found = real(*given)
-        read.extend(picked.names for picked in found)
-        return found
+    def told(*given: Any, **named: Any) -> Any:
+        for found in real(*given, **named):
+            read.extend(picked.names for picked in found)
+            yield found
 
     monkeypatch.setattr(direct_reader, "picked_pages", told)
     rows = pa.table({"id": range(100_000), "key": [at * 7919 % 100_003 for at in range(100_000)]})
