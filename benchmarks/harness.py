@@ -51,6 +51,45 @@ def run_alternating(
     return figures
 
 
+def with_processor_time(
+    cases: Mapping[str, Callable[[], object]], clock: Callable[[], float]
+) -> tuple[dict[str, Callable[[], None]], dict[str, list[float]]]:
+    """Measure the processor time of cases besides their seconds.
+
+    Args:
+        cases: by name.
+        clock: processor seconds so far.
+
+    Returns:
+        The cases to run, and by name the processor seconds of each run, warm-up runs included.
+    """
+    spent: dict[str, list[float]] = {name: [] for name in cases}
+
+    def measuring(name: str, case: Callable[[], object]) -> Callable[[], None]:
+        def run() -> None:
+            start = clock()
+            case()
+            spent[name].append(clock() - start)
+
+        return run
+
+    return {name: measuring(name, case) for name, case in cases.items()}, spent
+
+
+def spark_clock(spark: Any) -> Callable[[], float]:
+    """Return a clock of the processor seconds of this process and of the session's JVM, in which
+    its executors run too (`local[N]`)."""
+    process = spark._jvm.java.lang.ProcessHandle.current().pid()
+    tick = os.sysconf("SC_CLK_TCK")
+
+    def seconds() -> float:
+        # After the name of the program, which may have spaces: user time is field 14.
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / tick + time.process_time()
+
+    return seconds
+
+
 def in_own_process(
     module: str, one: str, *arguments: object, environment: Mapping[str, str] | None = None
 ) -> Any:

@@ -62,6 +62,8 @@ class Section:
     """More is better."""
     median: bool = False
     """The median is shown, and not the best round."""
+    scale: str | None = None
+    """Only results of this scale are shown; None: all."""
 
     def columns(self) -> tuple[str, ...]:
         """Return the contestants in the order of the columns."""
@@ -239,13 +241,44 @@ SECTIONS = (
         goal=1.0,
     ),
     Section(
+        "spark_scan_write",
+        "Spark: write and read 8M rows, processor time",
+        "Processor seconds of the JVM and of Python",
+        r"processor_seconds > (?P<case>\w+) > (?P<who>.+)",
+        ("tablefmt functions", "tablefmt format", "tablefmt sql"),
+        ("parquet zstd", "parquet sql"),
+        ("parquet snappy",),
+        goal=1.0,
+    ),
+    Section(
         "spark_tpch",
-        "Spark: TPC-H",
+        "Spark: TPC-H, 6M rows of lineitem",
         "Seconds",
         r"seconds > (?P<case>q\d+|total) > (?P<who>\w+) (?P<also>.+)",
         ("tablefmt",),
         ("parquet",),
         goal=1.0,
+        scale="1",
+    ),
+    Section(
+        "spark_tpch",
+        "Spark: TPC-H, 6M rows of lineitem, processor time",
+        "Processor seconds of the JVM and of Python",
+        r"processor_seconds > (?P<case>q\d+|total) > (?P<who>\w+) (?P<also>.+)",
+        ("tablefmt",),
+        ("parquet",),
+        goal=1.0,
+        scale="1",
+    ),
+    Section(
+        "spark_tpch",
+        "Spark: TPC-H, 30M rows of lineitem",
+        "Seconds",
+        r"seconds > (?P<case>q\d+|total) > (?P<who>\w+) (?P<also>.+)",
+        ("tablefmt",),
+        ("parquet",),
+        goal=1.0,
+        scale="5",
     ),
     Section(
         "spark_dml",
@@ -254,14 +287,6 @@ SECTIONS = (
         r"seconds > (?P<who>\w+) > (?P<case>.+)",
         ("tablefmt",),
         ("iceberg", "delta"),
-    ),
-    # Results before the peers were measured. Remove it with the last of them.
-    Section(
-        "spark_plan",
-        "Spark: plan of 100,000 files, without peers",
-        "Seconds",
-        r"(?P<who>seconds) > (?P<case>[^>]+)",
-        ("seconds",),
     ),
     Section(
         "spark_plan",
@@ -403,6 +428,8 @@ def figures_of(section: Section, value: Any, key: str = "") -> Iterator[tuple[st
 def cases_of(section: Section, result: Result) -> dict[str, dict[str, float]]:
     """Return the figures that a result has for a section: by case, then by contestant."""
     found: dict[str, dict[str, float]] = {}
+    if section.scale not in (None, result.get("scale")):
+        return found
     for key, figure in figures_of(section, result):
         matched = re.fullmatch(section.pattern, key)
         if matched and matched["who"] in section.columns():

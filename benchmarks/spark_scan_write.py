@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import tablefmt.spark
-from benchmarks.harness import ratio, run_alternating, save, summary
+from benchmarks.harness import (
+    ratio,
+    run_alternating,
+    save,
+    spark_clock,
+    summary,
+    with_processor_time,
+)
 
 Case = Callable[[], None]
 
@@ -168,22 +175,37 @@ def run(rows: int, rounds: int) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     try:
         ways = Ways(spark, rows, work)
-        figures = {"write": run_alternating(ways.writes(), rounds, warm_up=1)}
-        for kind, cases in ways.reads().items():
+        figures: dict[str, dict[str, list[float]]] = {}
+        processor: dict[str, dict[str, list[float]]] = {}
+        clock = spark_clock(spark)
+
+        def measure(kind: str, cases: dict[str, Case], count: int, warm_up: int) -> None:
             print(kind, flush=True)
-            figures[kind] = run_alternating(cases, 2 * rounds, warm_up=2)
-        ratios = {
-            f"{kind}: {ours} / {plain}": ratio(found, ours, plain)
-            for kind, found in figures.items()
-            for ours, plain in [*ways.pairs().items(), ("tablefmt functions", "parquet snappy")]
-        }
+            measured, spent = with_processor_time(cases, clock)
+            figures[kind] = run_alternating(measured, count, warm_up)
+            processor[kind] = {name: values[warm_up:] for name, values in spent.items()}
+
+        measure("write", ways.writes(), rounds, 1)
+        for kind, cases in ways.reads().items():
+            measure(kind, cases, 2 * rounds, 2)
+
+        def ratios(of: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, float]]:
+            pairs = [*ways.pairs().items(), ("tablefmt functions", "parquet snappy")]
+            return {
+                f"{kind}: {ours} / {plain}": ratio(found, ours, plain)
+                for kind, found in of.items()
+                for ours, plain in pairs
+            }
+
         payload = {
             "rows": rows,
             "master": "local[2]",
-            "ratios": ratios,
+            "ratios": ratios(figures),
+            "processor_ratios": ratios(processor),
             "targets": TARGETS,
             "bytes": {name: size_of(ways.path(name)) for name in ways.writes()},
             "seconds": {kind: summary(found) for kind, found in figures.items()},
+            "processor_seconds": {kind: summary(found) for kind, found in processor.items()},
         }
         save("spark_scan_write", payload)
     finally:

@@ -1,7 +1,7 @@
 """Run the 22 queries of TPC-H on our tables and on plain Parquet with equal rows and file counts.
 
-python -m benchmarks.spark_tpch [--scale 1] [--rounds 5] [--queries q01,q06] [--ways catalog]
-                                 [--cache FOLDER]
+python -m benchmarks.spark_tpch [--scale 1] [--rounds 5] [--warm-up 2] [--queries q01,q06]
+                                 [--ways catalog] [--cache FOLDER]
 
 tpchgen-cli generates the rows once per scale and cache folder. Every result is compared.
 """
@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import tablefmt.spark
-from benchmarks.harness import CACHE, run_alternating, save, summary, tpch_rows
+from benchmarks.harness import (
+    CACHE,
+    run_alternating,
+    save,
+    spark_clock,
+    summary,
+    tpch_rows,
+    with_processor_time,
+)
 from benchmarks.tpch import TABLES, queries
 
 PLAIN, OURS = "parquet", "tablefmt"
@@ -63,8 +71,16 @@ def sessions(spark: Any, work: str) -> dict[str, Any]:
     return made
 
 
-def run_query(ways: dict[str, Any], text: str, rounds: int) -> dict[str, list[float]]:
-    """Return the seconds from text to rows, alternating; check that all rows are equal."""
+Seconds = dict[str, list[float]]
+"""One figure a round, by the way."""
+
+
+def run_query(
+    ways: dict[str, Any], text: str, rounds: int, warm_up: int, clock: Callable[[], float]
+) -> tuple[Seconds, Seconds]:
+    """Return the seconds from text to rows, and those of the processor, alternating; check that all
+    rows are equal.
+    """
     answers: dict[str, list[str]] = {}
 
     def asking(name: str, session: Any) -> Callable[[], None]:
@@ -74,14 +90,15 @@ def run_query(ways: dict[str, Any], text: str, rounds: int) -> dict[str, list[fl
         return ask
 
     cases = {name: asking(name, session) for name, session in ways.items()}
-    figures = run_alternating(cases, rounds, warm_up=2)
+    measured, spent = with_processor_time(cases, clock)
+    figures = run_alternating(measured, rounds, warm_up)
     expected = sorted(next(answers[name] for name in ways if name.startswith(PLAIN)))
     for name, found in answers.items():
         assert sorted(found) == expected, f"{name} answers otherwise"
-    return figures
+    return figures, {name: values[warm_up:] for name, values in spent.items()}
 
 
-def compared(figures: dict[str, dict[str, list[float]]], ours: str, plain: str) -> dict[str, Any]:
+def compared(figures: dict[str, Seconds], ours: str, plain: str) -> dict[str, Any]:
     """Return ratios of the minima and medians by query, with their geometric means."""
     result: dict[str, Any] = {}
     for name, of in (("min", min), ("median", statistics.median)):
@@ -97,6 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", default="1", help="GB, as tpchgen-cli takes it; 0.1 will do")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=2, help="rounds that do not count")
     parser.add_argument("--queries", default="", help="names, commas between; all of them")
     parser.add_argument("--ways", choices=("path", "catalog"), help="one of them; both")
     parser.add_argument("--cache", type=Path, default=CACHE, help="keeps the generated rows")
@@ -118,21 +136,32 @@ def main() -> None:
             for way, session in sessions(spark, work).items()
             if way.endswith(given.ways or "")
         }
-        figures: dict[str, dict[str, list[float]]] = {}
+        figures: dict[str, Seconds] = {}
+        processor: dict[str, Seconds] = {}
+        clock = spark_clock(spark)
         for name, text in wanted.items():
             print(name, flush=True)
-            figures[name] = run_query(ways, text, given.rounds)
+            figures[name], processor[name] = run_query(
+                ways, text, given.rounds, given.warm_up, clock
+            )
         pairs = [(way, way.replace(OURS, PLAIN, 1)) for way in ways if way.startswith(OURS)]
-        total: dict[str, dict[str, list[float]]] = {}
-        if len(wanted) == len(queries()):
-            rounds = {way: zip(*(f[way] for f in figures.values()), strict=True) for way in ways}
-            total["total"] = {way: [sum(each) for each in found] for way, found in rounds.items()}
+
+        def with_total(found: dict[str, Seconds]) -> dict[str, Any]:
+            """Return summaries by query, and of all queries together if all ran."""
+            total = {}
+            if len(wanted) == len(queries()):
+                rounds = {way: zip(*(f[way] for f in found.values()), strict=True) for way in ways}
+                total["total"] = {way: [sum(each) for each in of] for way, of in rounds.items()}
+            return {name: summary(each) for name, each in {**found, **total}.items()}
+
         payload = {
             "scale": given.scale,
             "files": files,
             "ratios": {f"{a} / {b}": compared(figures, a, b) for a, b in pairs},
             "target_geometric_mean": 1.05,
-            "seconds": {name: summary(found) for name, found in {**figures, **total}.items()},
+            "processor_ratios": {f"{a} / {b}": compared(processor, a, b) for a, b in pairs},
+            "seconds": with_total(figures),
+            "processor_seconds": with_total(processor),
         }
         save("spark_tpch", payload)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,19 @@ def test_a_line_has_the_newest_figures_of_its_case(tmp_path: Path) -> None:
         " | tablefmt 0.1.0, polars 2.1.0 |\n"
         "| 3 | `commits-2.json` | 2026-11-20 09:30 | 2 | 24 GiB | 1.3 | 3.11.7"
         " | tablefmt 0.1.0, polars 2.1.0 |\n",
+    ]
+
+
+def test_a_table_shows_results_of_its_scale(tmp_path: Path) -> None:
+    """A newer result with more rows does not replace one with fewer."""
+    small, large = (replace(READS, title=scale, scale=scale) for scale in ("1", "5"))
+    for at, scale, seconds in (("09", "1", 0.5), ("10", "5", 2.5), ("11", "5", 2.25)):
+        figures = {"key: tablefmt": rounds(seconds)}
+        save(tmp_path, "reads", f"2026-11-22T{at}:00", {"scale": scale, "seconds": figures})
+    shown = [part.splitlines()[-1] for part in page(tmp_path, (small, large)).split("\n\n")]
+    assert [text for text in shown if text.startswith("| key")] == [
+        "| key | 0.5 | 1 |",
+        "| key | 2.25 | 2 |",
     ]
 
 
