@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple, Protocol
+from itertools import chain
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +120,12 @@ TOGETHER_GROUPS = 64
 """Row groups whose page headers are read at once."""
 
 
+RUN_GROUPS = 4
+"""Row groups of a file that a thread decodes one after another, if little of them is kept."""
+
+_Found = TypeVar("_Found")
+
+
 class RowGroup(NamedTuple):
     """A decoded row group."""
 
@@ -130,37 +137,69 @@ class RowGroup(NamedTuple):
 
 
 def row_groups(
-    files: ds.FileSystemDataset, parts: Sequence[Part], names: Sequence[str]
-) -> Iterator[RowGroup]:
-    """Yield whole row groups in order, several decoded at once.
+    files: ds.FileSystemDataset,
+    parts: Sequence[Part],
+    names: Sequence[str],
+    find: Callable[[RowGroup], _Found],
+    together: int = RUN_GROUPS,
+) -> Iterator[_Found]:
+    """Yield what a function returns for whole row groups in order, several decoded at once.
 
     Args:
         files: whole files.
         parts: the row groups of every file.
-        names: the columns to return.
+        names: the columns to decode.
+        find: called in several threads.
+        together: row groups of one file that a thread decodes, one after another.
 
     Raises:
         ValueError: a row group holds another number of rows. Arrow's own errors: it cannot be read.
     """
 
-    def jobs() -> Iterator[tuple[int, ds.ParquetFileFragment, int, int, int]]:
+    def jobs() -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
         for place, (fragment, _) in enumerate(parts):
-            starts, counts = extents(fragment)
-            for group in (each.id for each in fragment.row_groups):
-                if counts[group]:
-                    yield place, fragment, group, int(starts[group]), int(counts[group])
+            starts, counts = (each.tolist() for each in extents(fragment))
+            groups = [each.id for each in fragment.row_groups if counts[each.id]]
+            some = [(group, starts[group], counts[group]) for group in groups]
+            for at in range(0, len(some), together):
+                yield place, some[at : at + together]
 
-    def read(job: tuple[int, ds.ParquetFileFragment, int, int, int]) -> RowGroup:
-        place, fragment, group, start, count = job
+    def read(job: tuple[int, list[tuple[int, int, int]]]) -> list[_Found]:
+        place, groups = job
+        fragment, _ = parts[place]
         there, known = _there(fragment, names), known_values(fragment, files.schema)
-        batch = _nothing(count)
-        if there:
-            with files.filesystem.open_input_file(fragment.path) as source:
-                batch = _decoded(fragment, source, group, there)
-        columns = [shaped_column(batch, files.schema.field(name), known) for name in names]
-        return RowGroup(place, start, pa.RecordBatch.from_arrays(columns, list(names)))
+        targets = [files.schema.field(name) for name in names]
+        found = []
+        with files.filesystem.open_input_file(fragment.path) as source:
+            file = _opened(fragment, source, there, fragment.metadata) if there else None
+            for group, start, count in groups:
+                batch = _nothing(count) if file is None else _decoded(file, group, there)
+                columns = [shaped_column(batch, target, known) for target in targets]
+                rows = pa.RecordBatch.from_arrays(columns, list(names))
+                found.append(find(RowGroup(place, start, rows)))
+        return found
 
-    return side_by_side(read, jobs(), THREADS)
+    return chain.from_iterable(side_by_side(read, jobs(), THREADS))
+
+
+def first_rows(
+    files: ds.FileSystemDataset, part: Part, names: Sequence[str], most: int
+) -> RowGroup:
+    """Return the first rows of the first row group of a part, as the only file, which has rows.
+
+    Raises as `row_groups`.
+    """
+    fragment, spans = part
+    there, known = _there(fragment, names), known_values(fragment, files.schema)
+    group = fragment.row_groups[0].id
+    batch = _nothing(min(most, spans[0][1]))
+    if there:
+        with files.filesystem.open_input_file(fragment.path) as source:
+            file = _opened(fragment, source, there, fragment.metadata)
+            batches = file.iter_batches(most, row_groups=[group], columns=there, use_threads=False)
+            batch = next(batches)
+    columns = [shaped_column(batch, files.schema.field(name), known) for name in names]
+    return RowGroup(0, spans[0][0], pa.RecordBatch.from_arrays(columns, list(names)))
 
 
 def _there(fragment: ds.ParquetFileFragment, names: Sequence[str]) -> list[str]:
@@ -171,13 +210,10 @@ def _there(fragment: ds.ParquetFileFragment, names: Sequence[str]) -> list[str]:
     return [name for name in names if name in there]
 
 
-def _decoded(
-    fragment: ds.ParquetFileFragment, source: Any, group: int, names: Sequence[str]
-) -> pa.RecordBatch:
+def _decoded(file: pq.ParquetFile, group: int, names: Sequence[str]) -> pa.RecordBatch:
     """Return columns of a whole row group, which is not empty, in the file's own types."""
-    file = _opened(fragment, source, names, fragment.metadata)
     rows = file.read_row_group(group, columns=list(names), use_threads=False)
-    if rows.num_rows != fragment.metadata.row_group(group).num_rows:
+    if rows.num_rows != file.metadata.row_group(group).num_rows:
         raise ValueError("a row group has a different number of rows than its footer says")
     return _one_batch(rows)
 

@@ -35,10 +35,13 @@ from tablefmt.data.direct_reader import (
     BATCH_ROWS,
     PICKED_MOST,
     PickedRows,
+    RowGroup,
+    first_rows,
     needs_plain,
     plain_batches,
     row_groups,
 )
+from tablefmt.data.page_files import FileMemory
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.polars_decoder import PIECE_BYTES as POLARS_BYTES
 from tablefmt.data.polars_decoder import PolarsDecoder, decoder_for, is_loaded
@@ -56,7 +59,7 @@ from tablefmt.data.scan_tasks import (
 from tablefmt.data.small_files import Run, small_files
 from tablefmt.expressions.predicate import Predicate, fields, to_comparisons, to_scan_expression
 from tablefmt.model.cached_property import cached_property
-from tablefmt.model.positions import live_mask
+from tablefmt.model.positions import live_mask, true_positions
 from tablefmt.model.schema import Schema
 
 _KEEP = "\0keep"
@@ -201,6 +204,9 @@ second pass has a cost of its own.
 
 FEW_MATCH = 0.3
 """polars decodes if at most this share of the rows match. Arrow's own texts cost it a copy."""
+
+LOOKED_ROWS = 1 << 14
+"""Rows that show whether polars had better decode all columns: less than a page."""
 
 PLAIN_ROWS = 1 << 14
 """Up to this many first rows of a file are read without Arrow's scanner, which decodes whole row
@@ -403,21 +409,21 @@ def _passing(task: ScanTask, reading: Reading) -> list[Part]:
 
 
 def _match_widely(task: ScanTask, reading: Reading, parts: Sequence[Part]) -> bool:
-    """Return whether the first row group shows that the condition's columns need no look of their
-    own: so many rows match that polars had better decode all columns, or that Arrow must.
+    """Return whether the first rows show that the condition's columns need no look of their own:
+    so many of them match that polars had better decode all columns, or that Arrow must.
     """
     if not is_loaded() or not task.data.on_disk or sum(map(part_rows, parts)) <= WINDOW_ROWS:
         return False
-    place, (fragment, spans) = next((at, part) for at, part in enumerate(parts) if part[1])
-    groups = [group.id for group in fragment.row_groups]
-    if len(groups) != len(spans):
+    place, part = next((at, part) for at, part in enumerate(parts) if part[1])
+    if len(part[0].row_groups) != len(part[1]):
         return False
-    first = fragment.subset(row_group_ids=groups[:1]), spans[:1]
-    found = _positions(task.slice(place, place + 1), reading, [first])
-    matches = sum(map(len, found.values()))
+    test = _Test(task.slice(place, place + 1), reading)
+    first = first_rows(task.dataset, part, test.names, LOOKED_ROWS)
+    count = part[1][0][1]
+    matches = len(test.matches(first)) * count // first.rows.num_rows
     if matches <= PICKED_MOST:
         return False
-    reading.look_first.matched = matches / spans[0][1]
+    reading.look_first.matched = matches / count
     widely = reading.look_first.matched > FEW_MATCH or _whole_decoder(task, reading) is not None
     if widely:
         reading.look_first.judge(False)
@@ -461,38 +467,53 @@ def _positions(
         reading: the condition.
         parts: the row groups of each file that may hold a match.
     """
-    pieces: dict[int, list[NDArray[np.int64]]] = {}
-    condition, vectors = reading.condition, task.vectors
-    counts: list[int] = task.files["rows"].to_pylist()
-
-    @lru_cache(1)
-    def live(place: int) -> NDArray[np.bool_]:
-        return live_mask(vectors[place], counts[place])
-
-    for (fragment, _), count in zip(parts, counts, strict=True):
+    for (fragment, _), count in zip(parts, task.files["rows"].to_pylist(), strict=True):
         if fragment.metadata.num_rows != count:
             raise ValueError("a file has a different number of rows than the log says")
-    names = [f.physical for f in reading.schema.fields if f.physical in (condition.columns or ())]
-    test = condition.comparisons(reading.schema)
-    for place, start, batch in row_groups(task.dataset, parts, names):
-        if test is not None:
-            passes = test(batch)
-            if passes.true_count:
-                passed = passes.fill_null(False).to_numpy(zero_copy_only=False)
-                positions = np.flatnonzero(passed) + start
-                if vectors[place] is not None:
-                    positions = positions[live(place)[positions]]
-                if len(positions):
-                    pieces.setdefault(place, []).append(positions)
-            continue
+    pieces: dict[int, list[NDArray[np.int64]]] = {}
+    test = _Test(task, reading)
+    found: Iterator[tuple[int, NDArray[np.int64]]]
+    if test.compared is not None:
+        found = row_groups(
+            task.dataset, parts, test.names, lambda group: (group.place, test.matches(group))
+        )
+    else:
+        whole = row_groups(task.dataset, parts, test.names, lambda group: group, together=1)
+        found = ((group.place, test.matches(group)) for group in whole)
+    for place, positions in found:
+        if len(positions):
+            pieces.setdefault(place, []).append(positions)
+    return {place: np.concatenate(parts) for place, parts in pieces.items()}
+
+
+class _Test:
+    """The condition on the live rows of files."""
+
+    def __init__(self, task: ScanTask, reading: Reading) -> None:
+        self._condition, self._vectors = reading.condition, task.vectors
+        self._counts: list[int] = task.files["rows"].to_pylist()
+        self._live = lru_cache(1)(lambda at: live_mask(self._vectors[at], self._counts[at]))
+        looked = reading.condition.columns or ()
+        self.names = [f.physical for f in reading.schema.fields if f.physical in looked]
+        """Columns that the condition reads."""
+        self.compared = reading.condition.comparisons(reading.schema)
+        """The condition as comparisons, which may run in any thread; None: Arrow executes it."""
+
+    def matches(self, group: RowGroup) -> NDArray[np.int64]:
+        """Return the positions of live rows of `names` that match, in their file."""
+        place, start, batch = group
+        vector = self._vectors[place]
+        found: NDArray[np.int64]
+        if self.compared is not None:
+            found = true_positions(self.compared(batch)) + start
+            return found if vector is None else found[self._live(place)[found]]
         positions = np.arange(start, start + batch.num_rows)
         columns = [*batch.columns, pa.array(positions)]
-        if vectors[place] is not None:
-            columns = keep_rows(columns, pa.array(live(place)[positions]))
-        kept = condition.of_rows(pa.RecordBatch.from_arrays(columns, [*names, POSITION]))
-        if kept.num_rows:
-            pieces.setdefault(place, []).append(kept.column(POSITION).to_numpy())
-    return {place: np.concatenate(parts) for place, parts in pieces.items()}
+        if vector is not None:
+            columns = keep_rows(columns, pa.array(self._live(place)[positions]))
+        kept = self._condition.of_rows(pa.RecordBatch.from_arrays(columns, [*self.names, POSITION]))
+        found = kept.column(POSITION).to_numpy()
+        return found
 
 
 def _filtered(task: ScanTask, reading: Reading) -> Iterator[PlacedBatch]:
@@ -569,6 +590,7 @@ def _by_polars(
     assert pushed is not None
     parts = passing_parts(task.dataset, pushed) if passing is None else passing
     places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
+    spare: list[FileMemory] = []
 
     def decode(run: list[Part]) -> tuple[list[Part], list[pa.RecordBatch] | None]:
         def live(at: int) -> NDArray[np.bool_] | None:
@@ -576,7 +598,10 @@ def _by_polars(
             vector = vectors[place]
             return None if vector is None else live_mask(vector, rows[place])
 
-        return run, decoder.rows(run, live)
+        memory = spare.pop() if spare else FileMemory()
+        found = decoder.rows(run, live, memory)
+        spare.append(memory)
+        return run, found
 
     # While polars decodes one piece, the pages of the next are verified.
     runs = pieces(parts, widths, POLARS_BYTES)

@@ -5,6 +5,8 @@ A reader decodes such a file as any other. Spec: DAT-4, DAT-5.
 
 from __future__ import annotations
 
+import io
+import itertools
 import zlib
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.log.page_table import PageTable, pages_of_bodies
-from tablefmt.log.parquet_footer import BINARY, INT32, INT64, LIST, STRUCT, Leaf
+from tablefmt.log.parquet_footer import BINARY, INT32, LIST, STRUCT, Leaf
 from tablefmt.log.thrift_writing import int32, int64, list_of, signed, struct_of
 
 CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
@@ -36,22 +38,27 @@ ENCODINGS = {
 _MAGIC = b"PAR1"
 
 
-def is_known_form(described: pq.ColumnChunkMetaData) -> bool:
-    """Return whether a footer written here can state the codec and encodings of a column chunk."""
-    known = ENCODINGS.keys() >= {*described.encodings}
-    return bool(described.compression in CODECS and known)
+def known_form(leaf: Leaf, described: pq.ColumnChunkMetaData) -> bytes | None:
+    """Return how a footer written here states the type, the encodings, the path and the codec of a
+    column chunk; None: it cannot.
+    """
+    encodings, codec = described.encodings, described.compression
+    if codec not in CODECS or not ENCODINGS.keys() >= {*encodings}:
+        return None
+    return _form(leaf, encodings, codec)
 
 
 class StoredChunk(NamedTuple):
     """Pages of a column chunk, and their bytes."""
 
     leaf: Leaf
-    described: pq.ColumnChunkMetaData
+    form: bytes
+    """The result of `known_form`."""
     dictionary: int
     """Bytes of the dictionary, which comes first, with its header; 0: there is none."""
     unpacked: int
     """Bytes of the pages after decompression, with their headers."""
-    parts: Sequence[bytes]
+    parts: Sequence[bytes | memoryview]
     """The bytes of the pages with their headers, in any pieces."""
 
 
@@ -59,10 +66,11 @@ class ChunkBody(NamedTuple):
     """All bytes of a column chunk."""
 
     leaf: Leaf
-    described: pq.ColumnChunkMetaData
+    form: bytes
+    """The result of `known_form`."""
     rows: int
     """Rows of its row group."""
-    body: bytes
+    body: bytes | memoryview
 
 
 def checked_chunks(bodies: Sequence[ChunkBody]) -> list[StoredChunk]:
@@ -71,8 +79,6 @@ def checked_chunks(bodies: Sequence[ChunkBody]) -> list[StoredChunk]:
     Raises:
         ValueError: a checksum is wrong, or a chunk has an unusual form.
     """
-    if not all(is_known_form(chunk.described) for chunk in bodies):
-        raise ValueError("a column chunk has an unusual codec or encoding")
     pages = pages_of_bodies([chunk.body for chunk in bodies])
     dictionaries = _dictionary_bytes(pages)
     rows = np.array([chunk.rows for chunk in bodies], np.int64)
@@ -81,7 +87,7 @@ def checked_chunks(bodies: Sequence[ChunkBody]) -> list[StoredChunk]:
     _check_checksums([chunk.body for chunk in bodies], pages)
     unpacked = pages.sums(pages.header + pages.unpacked)
     return [
-        StoredChunk(chunk.leaf, chunk.described, dictionary, length, [chunk.body])
+        StoredChunk(chunk.leaf, chunk.form, dictionary, length, [chunk.body])
         for chunk, dictionary, length in zip(
             bodies, dictionaries.tolist(), unpacked.tolist(), strict=True
         )
@@ -103,7 +109,7 @@ def _dictionary_bytes(pages: PageTable) -> NDArray[np.int64]:
     return found
 
 
-def _check_checksums(bodies: Sequence[bytes], pages: PageTable) -> None:
+def _check_checksums(bodies: Sequence[bytes | memoryview], pages: PageTable) -> None:
     """Check the pages of whole column chunks. Raises ValueError: a checksum is wrong."""
     firsts: list[int] = pages.firsts.tolist()
     begins = pages.start + pages.header
@@ -124,13 +130,17 @@ def _check_checksums(bodies: Sequence[bytes], pages: PageTable) -> None:
 
 def page_file(groups: Sequence[tuple[int, Sequence[StoredChunk]]]) -> bytes:
     """Return a file of row groups: the number of rows, and a chunk of every column, of each."""
-    parts: list[bytes] = [_MAGIC]
+    parts = [part for _, chunks in groups for chunk in chunks for part in chunk.parts]
+    return b"".join([_MAGIC, *parts, _end(groups)])
+
+
+def _end(groups: Sequence[tuple[int, Sequence[StoredChunk]]]) -> bytes:
+    """Return the footer of a file whose chunks follow the first bytes in order, and its trailer."""
     at, described = len(_MAGIC), []
     for rows, chunks in groups:
         first, columns = at, []
         for chunk in chunks:
             columns.append(_column(chunk, rows, at))
-            parts += chunk.parts
             at += sum(map(len, chunk.parts))
         total = {1: list_of(STRUCT, columns), 2: int64(at - first), 3: int64(rows)}
         described.append(struct_of(total))
@@ -144,20 +154,68 @@ def page_file(groups: Sequence[tuple[int, Sequence[StoredChunk]]]) -> bytes:
             4: list_of(STRUCT, described),
         }
     )
-    return b"".join([*parts, footer, len(footer).to_bytes(4, "little"), _MAGIC])
+    return footer + len(footer).to_bytes(4, "little") + _MAGIC
+
+
+_COLUMN_BYTES = 128
+"""Most bytes that a footer written here has for a column chunk, besides its form."""
+
+
+class FileMemory:
+    """Memory in which files of whole column chunks are made in place, one after another.
+
+    Fresh memory costs as much as the copy into it. So a file without references gives its memory
+    to the next file. If a reference is left, the next file has memory of its own.
+    """
+
+    def __init__(self) -> None:
+        self._held = io.BytesIO()
+
+    def take(self, lengths: Sequence[int], leaves: Sequence[Leaf]) -> list[memoryview]:
+        """Return memory for chunks of these lengths. It must be released before `file`.
+
+        Args:
+            lengths: bytes of each chunk.
+            leaves: the columns of the file.
+        """
+        columns = sum(_COLUMN_BYTES + len(leaf.element) + len(leaf.path) for leaf in leaves)
+        # The footer has its schema once, and each column for each row group.
+        length = sum(lengths) + (len(lengths) // len(leaves) + 1) * (columns + _COLUMN_BYTES)
+        if self._held.getbuffer().nbytes < length:
+            self._held = io.BytesIO(bytes(length + length // 8))
+        stops = list(itertools.accumulate(lengths, initial=len(_MAGIC)))
+        memory = self._held.getbuffer()
+        memory[: len(_MAGIC)] = _MAGIC
+        return [memory[start:stop] for start, stop in itertools.pairwise(stops)]
+
+    def file(self, groups: Sequence[tuple[int, Sequence[StoredChunk]]]) -> bytes:
+        """Return the file of row groups whose chunks fill the memory taken last, in order."""
+        end = _end(groups)
+        for _, chunks in groups:
+            for chunk in chunks:
+                for part in chunk.parts:
+                    assert isinstance(part, memoryview)
+                    part.release()
+        # What is between the chunks and the footer has no meaning.
+        with self._held.getbuffer() as memory:
+            memory[-len(end) :] = end
+        return self._held.getvalue()
 
 
 def _column(chunk: StoredChunk, rows: int, at: int) -> bytes:
     """Return the footer's description of a chunk whose bytes begin at `at`."""
-    form = _form(chunk.leaf, chunk.described.encodings, chunk.described.compression)
-    packed, first = sum(map(len, chunk.parts)), chunk.dictionary
-    numbers = [rows, chunk.unpacked, packed, at + first, *([at] if first else [])]
-    # Fields 5, 6, 7, 9 and 11, each after its distance from the one before.
-    fields = b"".join(
-        bytes((step << 4 | INT64,)) + signed(number)
-        for step, number in zip((1, 1, 1, 2, 2), numbers, strict=False)
+    packed = signed(sum(map(len, chunk.parts)))
+    # Field 2, field 3 as a struct, and of it fields 5, 6, 7, 9 and 11. Each header has the
+    # distance from the field before.
+    return b"\x26%b\x1c%b\x16%b\x16%b\x16%b\x26%b%b\0\0" % (
+        signed(at),
+        chunk.form,
+        signed(rows),
+        signed(chunk.unpacked),
+        packed,
+        signed(at + chunk.dictionary),
+        b"\x26" + signed(at) if chunk.dictionary else b"",
     )
-    return struct_of({2: int64(at), 3: (STRUCT, form + fields + b"\0")})
 
 
 @lru_cache(1 << 10)

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tablefmt.data.page_files import StoredChunk, is_known_form, page_file
+from tablefmt.data.page_files import StoredChunk, known_form, page_file
 from tablefmt.log.bounded_parquet import chunk_extent
-from tablefmt.log.page_table import PageTable, pages_of_files
+from tablefmt.log.page_table import PageTable, pages_of_files, read_at
 from tablefmt.log.parquet_footer import Leaf, binary
 
 WORTH = 0.7
@@ -86,12 +86,12 @@ def picked_pages(wanted: Sequence[WantedRows], verified: bool) -> Iterator[list[
             rows.
     """
     chunks = [
-        _Chunk(at, name, some.leaves[place], described)
+        _Chunk(at, name, leaf, form, *chunk_extent(described))
         for at, some in enumerate(wanted)
         for name, place in some.places.items()
-        if is_known_form(described := some.group.column(place))
+        if (form := known_form(leaf := some.leaves[place], described := some.group.column(place)))
     ]
-    sources = [(wanted[c.of].source, *chunk_extent(c.described)) for c in chunks]
+    sources = [(wanted[chunk.of].source, chunk.start, chunk.stop) for chunk in chunks]
     pages = pages_of_files(sources)
     rows = pages.sums(np.where(pages.is_dictionary, 0, pages.values))
     dictionaries, unusual = _dictionaries(pages)
@@ -130,7 +130,9 @@ class _Chunk(NamedTuple):
     """Index of the row group."""
     name: str
     leaf: Leaf
-    described: pq.ColumnChunkMetaData
+    form: bytes
+    start: int
+    stop: int
 
 
 def _dictionaries(pages: PageTable) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -185,15 +187,12 @@ class _Stored:
             for start, stop in pairwise([0, *breaks, len(chosen)])
         ]
         length = chosen[0][2] - chosen[0][0] if dictionary else 0
-        return StoredChunk(
-            chunk.leaf, chunk.described, length, sum(span[3] for span in chosen), parts
-        )
+        return StoredChunk(chunk.leaf, chunk.form, length, sum(span[3] for span in chosen), parts)
 
     def _read(self, source: Any, run: Sequence[tuple[int, int, int, int, int]]) -> bytes:
         """Return the bytes of adjacent pages."""
         start = run[0][0]
-        source.seek(start)
-        part: bytes = source.read(run[-1][2] - start)
+        part = read_at(source, run[-1][2] - start, start)
         if len(part) != run[-1][2] - start:
             raise ValueError("a column chunk is truncated")
         if self._verified:

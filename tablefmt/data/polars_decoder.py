@@ -15,8 +15,9 @@ from __future__ import annotations
 import itertools
 import operator
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +29,14 @@ from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import known_values
 from tablefmt.data.direct_reader import shaped_column
-from tablefmt.data.page_files import ChunkBody, checked_chunks, page_file
+from tablefmt.data.file_prefetch import DataFiles
+from tablefmt.data.page_files import (
+    ChunkBody,
+    FileMemory,
+    checked_chunks,
+    known_form,
+    page_file,
+)
 from tablefmt.data.picked_pages import PickedPages, flat_columns
 from tablefmt.data.scan_tasks import Part
 from tablefmt.expressions.predicate import (
@@ -43,7 +51,7 @@ from tablefmt.expressions.predicate import (
     normalise,
 )
 from tablefmt.log.bounded_parquet import chunk_extent, columns_of
-from tablefmt.log.parquet_footer import Leaf, leaves_of
+from tablefmt.log.parquet_footer import Leaf
 from tablefmt.model.schema import Decimal, Field, Schema
 from tablefmt.store.forks import renew_after_fork
 
@@ -120,7 +128,7 @@ def decoder_for(
     if decoder is None:
         return None
     try:
-        suited = all(decoder.stored(each) is not None for each in files.get_fragments())
+        suited = all(decoder.kind(each) is not None for each in files.get_fragments())
     except (OSError, ValueError, OverflowError, pa.ArrowException):
         return None
     return decoder if suited else None
@@ -163,13 +171,17 @@ class PolarsDecoder:
     """An expression of polars; None: return all rows."""
     looked: frozenset[str] = frozenset()
     """Columns that the condition reads."""
+    _kinds: dict[object, _Kind | None] = field(default_factory=dict)
 
-    def rows(self, run: Sequence[Part], live: Live) -> list[pa.RecordBatch] | None:
+    def rows(
+        self, run: Sequence[Part], live: Live, memory: FileMemory | None = None
+    ) -> list[pa.RecordBatch] | None:
         """Return the matching live rows of row groups, in order; None: Arrow must decode them.
 
         Args:
             run: row groups of files. Together they are bounded by PIECE_BYTES, or one row group.
             live: the live rows of their files.
+            memory: memory for the bytes of the row groups; None: new memory.
         """
 
         def decode() -> list[pa.RecordBatch] | None:
@@ -178,7 +190,8 @@ class PolarsDecoder:
                 return None
             files = [file for file in opened if file is not None]
             alike = itertools.groupby(files, key=lambda file: (file.elements, file.known))
-            found = [self._decoded(list(some), live) for _, some in alike]
+            held = memory or FileMemory()
+            found = [self._decoded(list(some), live, held) for _, some in alike]
             return [batch for batch in found if batch is not None]
 
         return _unless_it_fails(decode)
@@ -221,17 +234,10 @@ class PolarsDecoder:
         """
 
         def decode() -> list[pa.RecordBatch] | None:
-            stored = self.stored(fragment)
-            returned = pa.schema([self.files.schema.field(name) for name in self.names])
-            if stored is None:
+            kind = self.kind(fragment)
+            if kind is None:
                 return None
-            body = bodies[0]
-            leaves = leaves_of(body[-int.from_bytes(body[-8:-4], "little") - 8 : -8])
-            places = flat_columns(leaves)
-            if any(n not in places or leaves[places[n]].kind == _INT96 for n in stored):
-                return None
-            known = known_values(fragment, returned)
-            batch = self._selected(list(bodies), stored, known, live)
+            batch = self._selected(list(bodies), kind.stored, kind.known, live)
             return [] if batch is None else [batch]
 
         return _unless_it_fails(decode)
@@ -240,8 +246,9 @@ class PolarsDecoder:
         """Return the types that a file has for the columns to read; None: Arrow must decode it."""
         kinds, columns = fragment.physical_schema, self.files.schema
         needed = dict.fromkeys([*self.names, *sorted(self.looked)])
-        there = [name for name in needed if kinds.names.count(name)]
-        if any(kinds.names.count(name) > 1 for name in there) or not self.looked <= {*there}:
+        counts = Counter(kinds.names)
+        there = [name for name in needed if counts[name]]
+        if any(counts[name] > 1 for name in there) or not self.looked <= {*there}:
             return None
         # A value that the log has replaces that of the file.
         if ds.get_partition_keys(fragment.partition_expression).keys() & there:
@@ -254,42 +261,74 @@ class PolarsDecoder:
                 return None
         return stored
 
+    def kind(self, fragment: ds.ParquetFileFragment) -> _Kind | None:
+        """Return what is the same in all files with the columns and the values of one file; None:
+        Arrow must decode them.
+        """
+        path, data = fragment.path, getattr(self.files.filesystem, "handler", None)
+        outline = data.outline(path) if isinstance(data, DataFiles) else None
+        key: object = path
+        if outline is not None:
+            key = outline.columns, outline.rest, str(fragment.partition_expression)
+        if key not in self._kinds:
+            leaves = data.leaves(path) if isinstance(data, DataFiles) else None
+            self._kinds[key] = self._new_kind(fragment, leaves)
+        return self._kinds[key]
+
+    def _new_kind(
+        self, fragment: ds.ParquetFileFragment, leaves: Sequence[Leaf] | None
+    ) -> _Kind | None:
+        stored = self.stored(fragment)
+        if stored is None:
+            return None
+        if leaves is None:
+            with self.files.filesystem.open_input_file(fragment.path) as source:
+                leaves = columns_of(source)
+        places = flat_columns(leaves)
+        if any(n not in places or leaves[places[n]].kind == _INT96 for n in stored):
+            return None
+        returned = pa.schema([self.files.schema.field(name) for name in self.names])
+        columns = [(leaves[places[name]], places[name]) for name in stored]
+        return _Kind(stored, known_values(fragment, returned), columns)
+
     def _opened(self, at: int, part: Part) -> _File | None:
         """Return the column chunks of a part; None if polars might decode one otherwise."""
         fragment, spans = part
-        stored = self.stored(fragment)
-        if not stored:
+        kind = self.kind(fragment)
+        if kind is None or not kind.columns:
             return None
-        there = list(stored)
-        with self.files.filesystem.open_input_file(fragment.path) as source:
-            leaves = columns_of(source)
-            places = flat_columns(leaves)
-            if any(n not in places or leaves[places[n]].kind == _INT96 for n in there):
-                return None
-            chosen = [(leaves[places[name]], places[name]) for name in there]
-            groups = []
-            for group in (fragment.metadata.row_group(each.id) for each in fragment.row_groups):
-                chunks = [_chunk(source, leaf, group, place) for leaf, place in chosen]
-                if group.num_rows:
-                    groups.append(chunks)
-        returned = pa.schema([self.files.schema.field(name) for name in self.names])
-        known = known_values(fragment, returned)
-        elements = tuple(leaf.element for leaf, _ in chosen)
-        return _File(at, spans, elements, stored, known, groups)
+        footer = fragment.metadata
+        groups = [
+            [_chunk(leaf, group, place) for leaf, place in kind.columns]
+            for group in (footer.row_group(each.id) for each in fragment.row_groups)
+            if group.num_rows
+        ]
+        elements = tuple(leaf.element for leaf, _ in kind.columns)
+        return _File(at, fragment.path, spans, elements, kind.stored, kind.known, groups)
 
-    def _decoded(self, some: Sequence[_File], live: Live) -> pa.RecordBatch | None:
+    def _decoded(
+        self, some: Sequence[_File], live: Live, memory: FileMemory
+    ) -> pa.RecordBatch | None:
         """Return the matching live rows of files with the same columns; None: there are none."""
-        bodies = [body for file in some for group in file.groups for body in group]
-        if not bodies:
+        described = [chunk for file in some for group in file.groups for chunk in group]
+        if not described:
             return None
+        width = len(some[0].elements)
+        lengths = [chunk.stop - chunk.start for chunk in described]
+        taken = memory.take(lengths, [chunk.leaf for chunk in described[:width]])
+        bodies, there = [], iter(taken)
+        for file in some:
+            with self.files.filesystem.open_input_file(file.path) as source:
+                for chunk in itertools.chain.from_iterable(file.groups):
+                    bodies.append(chunk.read(source, next(there)))
         chunks = checked_chunks(bodies)
         if sum(chunk.unpacked for chunk in chunks) > UNPACKED_MOST:
             raise ValueError("the pages are large")
-        width = len(some[0].elements)
         groups = [(bodies[at].rows, chunks[at : at + width]) for at in range(0, len(chunks), width)]
         masks = [live(file.at) for file in some]
         kept = _live(some, masks) if any(mask is not None for mask in masks) else None
-        return self._selected(page_file(groups), some[0].stored, some[0].known, kept)
+        body = memory.file(groups)
+        return self._selected(body, some[0].stored, some[0].known, kept)
 
     def _selected(
         self,
@@ -351,14 +390,11 @@ class PolarsDecoder:
         self, fragment: ds.ParquetFileFragment, pages: PickedPages
     ) -> _PickedFile | None:
         """Return pages of a file; None if polars might decode one otherwise."""
-        stored = self.stored(fragment)
-        if stored is None or {*stored} != {*pages.names}:
+        kind = self.kind(fragment)
+        if kind is None or {*kind.stored} != {*pages.names}:
             return None
-        if any(chunk.leaf.kind == _INT96 for chunk in pages.chunks):
-            return None
-        returned = pa.schema([self.files.schema.field(name) for name in self.names])
         elements = tuple(chunk.leaf.element for chunk in pages.chunks)
-        return _PickedFile(elements, stored, known_values(fragment, returned), pages)
+        return _PickedFile(elements, kind.stored, kind.known, pages)
 
     def _picked_rows(self, some: Sequence[_PickedFile]) -> list[pa.RecordBatch]:
         """Return the wanted rows of each of some row groups with the same columns.
@@ -393,6 +429,17 @@ class PolarsDecoder:
         ]
 
 
+class _Kind(NamedTuple):
+    """Common parts of files that polars decodes as Arrow does."""
+
+    stored: dict[str, pa.DataType]
+    """Types of the columns to read, by name."""
+    known: dict[str, pa.Scalar]
+    """Values of columns that the files lack."""
+    columns: Sequence[tuple[Leaf, int]]
+    """The columns of `stored` in their footers, with their indexes."""
+
+
 class _PickedFile(NamedTuple):
     """Pages of a row group."""
 
@@ -425,6 +472,7 @@ class _File(NamedTuple):
 
     at: int
     """Index of the part."""
+    path: str
     spans: Sequence[tuple[int, int]]
     """Positions of their rows in the file."""
     elements: tuple[bytes, ...]
@@ -433,7 +481,8 @@ class _File(NamedTuple):
     """Their types by name."""
     known: dict[str, pa.Scalar]
     """Values of columns that the file lacks."""
-    groups: list[list[ChunkBody]]
+    groups: list[list[_ChunkPlace]]
+    """The column chunks of each row group."""
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -445,15 +494,30 @@ def _is_exact(kind: pa.DataType) -> bool:
     return pa.types.is_decimal128(kind) or str(kind) in _KINDS or str(kind) in _TIMES
 
 
-def _chunk(source: Any, leaf: Leaf, group: pq.RowGroupMetaData, place: int) -> ChunkBody:
-    """Return the bytes of a column chunk. Raises ValueError: it is truncated."""
+class _ChunkPlace(NamedTuple):
+    """A column chunk of a file."""
+
+    leaf: Leaf
+    form: bytes
+    rows: int
+    start: int
+    stop: int
+
+    def read(self, source: Any, memory: memoryview) -> ChunkBody:
+        """Read the chunk into memory. Raises ValueError: it is truncated."""
+        source.seek(self.start)
+        if source.readinto(memory) != self.stop - self.start:
+            raise ValueError("a column chunk is truncated")
+        return ChunkBody(self.leaf, self.form, self.rows, memory)
+
+
+def _chunk(leaf: Leaf, group: pq.RowGroupMetaData, place: int) -> _ChunkPlace:
+    """Return where a column chunk is. Raises ValueError: it has an unusual form."""
     described = group.column(place)
-    start, stop = chunk_extent(described)
-    source.seek(start)
-    body = source.read(stop - start)
-    if len(body) != stop - start:
-        raise ValueError("a column chunk is truncated")
-    return ChunkBody(leaf, described, group.num_rows, body)
+    form = known_form(leaf, described)
+    if form is None:
+        raise ValueError("a column chunk has an unusual codec or encoding")
+    return _ChunkPlace(leaf, form, group.num_rows, *chunk_extent(described))
 
 
 def _live(some: Sequence[_File], masks: Sequence[NDArray[np.bool_] | None]) -> NDArray[np.bool_]:

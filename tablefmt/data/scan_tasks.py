@@ -47,6 +47,11 @@ from tablefmt.store.object_store import Store
 THREADS = 16
 """Footers read in parallel."""
 
+ONE_BY_ONE = 32
+"""Footers of at most this many files are read by one thread: more of them would mostly wait for
+Python.
+"""
+
 PIECE_BYTES = 128 << 20
 """Approximate Arrow data of one piece. Arrow decodes ahead of its consumer, and by itself stops
 only at 1 GiB.
@@ -95,10 +100,10 @@ def inhabited_part(part: Part, live: NDArray[np.bool_]) -> Part:
 
 
 def in_parallel(find: Callable[[ds.ParquetFileFragment], Part], files: ds.Dataset) -> list[Part]:
-    """Apply `find` to every file, in parallel."""
+    """Apply `find` to every file. Its footer was fetched before, so few files need no threads."""
     fragments = list(files.get_fragments())
-    if len(fragments) == 1:
-        return [find(fragments[0])]
+    if len(fragments) <= ONE_BY_ONE:
+        return list(map(find, fragments))
     with ThreadPoolExecutor(max(1, min(THREADS, len(fragments)))) as pool:
         return list(pool.map(find, fragments))
 

@@ -27,7 +27,7 @@ from tablefmt.data.matching_rows import Reading, RowFilter, matching
 from tablefmt.data.page_files import (
     ENCODINGS,
     StoredChunk,
-    is_known_form,
+    known_form,
     page_file,
 )
 from tablefmt.data.parquet_writer import (
@@ -207,7 +207,9 @@ class StoredRows:
             if footer.num_rows != rows[at]:
                 raise ValueError("a file has a different number of rows than the log says")
             whole = checked[at] and task.vectors[at] is None
-            suits.append(whole and task.data.leaves(path) == self._leaves and _is_usual(footer))
+            suits.append(
+                whole and task.data.leaves(path) == self._leaves and _is_usual(footer, self._leaves)
+            )
         return suits
 
     def _decoded(self, task: ScanTask, reading: Reading) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -352,13 +354,13 @@ def _runs(suits: Sequence[bool]) -> Iterator[tuple[int, int]]:
             start = at
 
 
-def _is_usual(footer: pq.FileMetaData) -> bool:
+def _is_usual(footer: pq.FileMetaData, leaves: Sequence[Leaf]) -> bool:
     """Return whether all row groups can be put into other files."""
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
         if not 0 < group.num_rows <= GROUP_ROWS or group.total_byte_size > GROUP_BYTES:
             return False
-        if not all(is_known_form(group.column(at)) for at in range(group.num_columns)):
+        if not all(known_form(leaf, group.column(at)) for at, leaf in enumerate(leaves)):
             return False
     return True
 
@@ -384,8 +386,9 @@ def _stored(unit: _Unit, at: int, leaf: Leaf) -> StoredChunk:
     described, body = unit.chunks[at], unit.chunk(at)
     start, _ = chunk_extent(described)
     data = described.data_page_offset if described.has_dictionary_page else start
-    length = described.total_uncompressed_size
-    return StoredChunk(leaf, described, max(0, data - start), length, [bytes(body)])
+    length, form = described.total_uncompressed_size, known_form(leaf, described)
+    assert form is not None, "files with other chunks are not suitable"
+    return StoredChunk(leaf, form, max(0, data - start), length, [bytes(body)])
 
 
 def _stored_form(layout: Encodings | None, name: str) -> tuple[str, str] | None:

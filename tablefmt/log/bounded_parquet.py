@@ -371,7 +371,7 @@ def pages_between(source: Any, start: int, stop: int) -> Iterator[Page]:
         start += page.header + page.packed
 
 
-def pages_in(body: bytes, start: int = 0) -> Iterator[Page]:
+def pages_in(body: bytes | memoryview, start: int = 0) -> Iterator[Page]:
     """Yield the pages of a column chunk from a byte offset on, to its end.
 
     Raises:
@@ -430,7 +430,7 @@ data page of version 2.
 """
 
 
-def _usual_header(data: bytes, at: int) -> _Header | None:
+def _usual_header(data: bytes | memoryview, at: int) -> _Header | None:
     """Return the header at a byte offset; None: it has no usual form."""
     kind, usual = 0, USUAL_DATA_PAGE.match(data, at)
     if usual is None:

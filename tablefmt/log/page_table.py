@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from tablefmt.log.bounded_parquet import (
@@ -55,7 +56,7 @@ class PageTable(NamedTuple):
         return sums
 
 
-def pages_of_bodies(bodies: Iterable[bytes]) -> PageTable:
+def pages_of_bodies(bodies: Iterable[bytes | memoryview]) -> PageTable:
     """Return the pages of whole column chunks. Their offsets count from the start of the chunk.
 
     Raises:
@@ -79,14 +80,18 @@ def pages_of_files(chunks: Iterable[tuple[Any, int, int]]) -> PageTable:
     """
     pages = _Pages()
     for source, start, stop in chunks:
-        read = getattr(source, "read_at", None) or partial(_read_at, source)
+        read = partial(read_at, source)
         pages.add(start, stop, b"", read, partial(pages_between, source, stop=stop))
     return pages.table()
 
 
-def _read_at(source: Any, length: int, start: int) -> bytes:
-    source.seek(start)
-    found: bytes = source.read(length)
+def read_at(source: Any, length: int, start: int) -> bytes:
+    """Return bytes of a file from an offset on; fewer at its end."""
+    if isinstance(source, pa.NativeFile):
+        found: bytes = source.read_at(length, start)
+    else:
+        source.seek(start)
+        found = source.read(length)
     return found
 
 
@@ -109,7 +114,7 @@ class _Pages:
         self,
         at: int,
         stop: int,
-        body: bytes,
+        body: bytes | memoryview,
         read: Callable[[int, int], bytes] | None,
         rest: Callable[[int], Iterator[Page]],
     ) -> None:

@@ -18,6 +18,11 @@ def unsigned(value: int) -> bytes:
     """Return an unsigned number."""
     if value < 0x80:
         return bytes((value,))
+    # Without a loop: the footer of a file in memory has thousands of numbers.
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     body = bytearray()
     while value > 0x7F:
         body.append(value & 0x7F | 0x80)

@@ -66,6 +66,24 @@ class DeletionVector:
         return self.deleted | self.updated
 
 
+FEW = 64
+"""If fewer than one value in FEW is true, most bytes of a mask are zero."""
+
+
+def true_positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
+    """Return the ascending indexes of the values that are true."""
+    if not mask.true_count:
+        return np.zeros(0, np.int64)
+    if mask.offset or mask.null_count or mask.true_count * FEW > len(mask):
+        return np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False))
+    packed = np.frombuffer(mask.buffers()[1], np.uint8)[: -(-len(mask) // 8)]
+    inhabited = np.flatnonzero(packed)
+    line, bit = np.nonzero(np.unpackbits(packed[inhabited], bitorder="little").reshape(-1, 8))
+    positions: NDArray[np.int64] = inhabited[line] * 8 + bit
+    # The bits after the last value mean nothing.
+    return positions[positions < len(mask)]
+
+
 def row_span(start: int, stop: int | None = None) -> BitMap64:
     """Return the positions from `start` to before `stop`. With one number, return 0 to before it.
 

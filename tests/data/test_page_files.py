@@ -8,7 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tablefmt.data.page_files import ChunkBody, checked_chunks, is_known_form, page_file
+from tablefmt.data.page_files import (
+    ChunkBody,
+    FileMemory,
+    StoredChunk,
+    checked_chunks,
+    known_form,
+    page_file,
+)
 from tablefmt.log.bounded_parquet import chunk_extent, columns_of, pages_in
 
 
@@ -30,11 +37,12 @@ def test_row_groups_of_some_columns_make_a_file(codec: str) -> None:
         bodies = []
         for place in (2, 1):
             described = group.column(place)
-            assert is_known_form(described)
+            form = known_form(leaves[place], described)
+            assert form is not None
             start, stop = chunk_extent(described)
             source.seek(start)
             body = source.read(stop - start)
-            bodies.append(ChunkBody(leaves[place], described, group.num_rows, body))
+            bodies.append(ChunkBody(leaves[place], form, group.num_rows, body))
         halves = [
             chunk._replace(parts=[chunk.parts[0][:-9], chunk.parts[0][-9:]])
             for chunk in checked_chunks(bodies)
@@ -50,7 +58,8 @@ def test_lz4_has_two_numbers_and_is_not_restated() -> None:
     out = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": range(9)}), out, compression="lz4")
     footer = pq.ParquetFile(pa.BufferReader(out.getvalue())).metadata
-    assert not is_known_form(footer.row_group(0).column(0))
+    [leaf] = columns_of(io.BytesIO(out.getvalue()))
+    assert known_form(leaf, footer.row_group(0).column(0)) is None
 
 
 def test_checksums_are_those_of_the_stored_pages() -> None:
@@ -68,20 +77,22 @@ def test_checksums_are_those_of_the_stored_pages() -> None:
     source = io.BytesIO(out.getvalue())
     described, [leaf] = pq.read_metadata(source).row_group(0).column(0), columns_of(source)
     start, stop = chunk_extent(described)
+    form = known_form(leaf, described)
+    assert form is not None
     source.seek(start)
     whole = source.read(stop - start)
     pages = list(pages_in(whole))
     assert [page.is_dictionary for page in pages] == [True, False, False, False]
-    (chunk,) = checked_chunks([ChunkBody(leaf, described, 300, whole)])
+    (chunk,) = checked_chunks([ChunkBody(leaf, form, 300, whole)])
     dictionary = pages[0].header + pages[0].packed
     unpacked = sum(page.header + page.unpacked for page in pages)
-    assert chunk == (leaf, described, dictionary, unpacked, [whole])
+    assert chunk == (leaf, form, dictionary, unpacked, [whole])
     for page in pages:
         for at in (page.start + page.header, page.start + page.header + page.packed - 1):
             changed = bytearray(whole)
             changed[at] ^= 4
             with pytest.raises(ValueError, match="does not match its checksum"):
-                checked_chunks([ChunkBody(leaf, described, 300, bytes(changed))])
+                checked_chunks([ChunkBody(leaf, form, 300, bytes(changed))])
     for some, problem in (
         (whole[: pages[3].start], "different number of rows"),
         (whole + whole[pages[3].start :], "different number of rows"),
@@ -89,4 +100,54 @@ def test_checksums_are_those_of_the_stored_pages() -> None:
         (whole[:-1], "exceeds its column chunk"),
     ):
         with pytest.raises(ValueError, match=problem):
-            checked_chunks([ChunkBody(leaf, described, 300, some)])
+            checked_chunks([ChunkBody(leaf, form, 300, some)])
+
+
+def test_files_are_made_in_memory_of_earlier_ones() -> None:
+    """A file with a reference keeps its bytes. Otherwise its memory is used again."""
+
+    def chunks_of(rows: pa.Table) -> list[ChunkBody]:
+        out = pa.BufferOutputStream()
+        pq.write_table(rows, out, row_group_size=400, write_page_checksum=True)
+        source = io.BytesIO(out.getvalue())
+        leaves, footer = columns_of(source), pq.read_metadata(source)
+        found = []
+        for group in map(footer.row_group, range(footer.num_row_groups)):
+            for at, leaf in enumerate(leaves):
+                start, stop = chunk_extent(group.column(at))
+                form = known_form(leaf, group.column(at))
+                assert form is not None
+                source.seek(start)
+                found.append(ChunkBody(leaf, form, group.num_rows, source.read(stop - start)))
+        return found
+
+    def made(memory: FileMemory, rows: pa.Table) -> bytes:
+        bodies, width = chunks_of(rows), rows.num_columns
+        taken = memory.take([len(b.body) for b in bodies], [b.leaf for b in bodies[:width]])
+        for view, body in zip(taken, bodies, strict=True):
+            view[:] = body.body
+        there = [b._replace(body=view) for b, view in zip(bodies, taken, strict=True)]
+        chunks = checked_chunks(there)
+        groups: list[tuple[int, list[StoredChunk]]] = [
+            (bodies[at].rows, chunks[at : at + width]) for at in range(0, len(chunks), width)
+        ]
+        return memory.file(groups)
+
+    def read(body: bytes) -> pa.Table:
+        return pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True).read()
+
+    long = pa.table({"id": range(1000), "text": [f"text {at}" for at in range(1000)]})
+    short = pa.table({"text": ["a", None, "b"], "id": [1, 2, 3]})
+    wide = pa.table({f"column {at}": [at] for at in range(300)})
+    memory = FileMemory()
+    first = made(memory, long)
+    second = made(memory, short)
+    assert read(first).equals(long)
+    assert read(second).equals(short)
+    place = id(second)
+    del second
+    third = made(memory, long.slice(10, 500))
+    assert id(third) == place
+    assert read(third).equals(long.slice(10, 500))
+    assert read(made(memory, wide)).equals(wide)
+    assert read(third).equals(long.slice(10, 500))

@@ -176,9 +176,9 @@ def test_a_scan_chooses_polars_where_few_rows_match(
     seen: list[int] = []
     real = PolarsDecoder.rows
 
-    def told(self: PolarsDecoder, run: Any, live: Any) -> Any:
+    def told(self: PolarsDecoder, run: Any, *given: Any) -> Any:
         seen.append(len(run))
-        return real(self, run, live)
+        return real(self, run, *given)
 
     monkeypatch.setattr(PolarsDecoder, "rows", told)
     rows = pa.table({"id": range(4000), "key": [at % 50 for at in range(4000)]})

@@ -6,6 +6,8 @@ import base64
 import random
 
 import logdump.rows
+import numpy as np
+import pyarrow as pa
 import pytest
 from golden.positions import text_of
 from hypothesis import given
@@ -24,6 +26,7 @@ from tablefmt.model.positions import (
     marks_of,
     pack_positions,
     row_deletes,
+    true_positions,
     unpack_positions,
 )
 from tests.scheduling import examples
@@ -133,3 +136,25 @@ def test_marks_that_overlap_or_miscount_are_refused(
     with pytest.raises(CorruptEntryError) as caught:
         marks_of(delete_columns(RowDeletes([1], [rows], *texts)))
     assert caught.value.rule == "DEL-1"
+
+
+@examples(60)
+@given(
+    count=st.integers(0, 2000),
+    share=st.sampled_from([0, 1, 3, 300]),
+    nulls=st.booleans(),
+    start=st.integers(0, 20),
+    seed=st.integers(0, 1 << 32),
+)
+def test_positions_of_true_values(
+    count: int, share: int, nulls: bool, start: int, seed: int
+) -> None:
+    chance = random.Random(seed)
+    values: list[bool | None] = [chance.randrange(1000) < share for _ in range(count)]
+    if nulls:
+        values = [None if chance.random() < 0.1 else value for value in values]
+    mask = pa.array(values, pa.bool_()).slice(start)
+    expected = [at for at, value in enumerate(values[start:]) if value]
+    found = true_positions(mask)
+    assert found.tolist() == expected
+    assert found.dtype == np.int64
