@@ -215,11 +215,13 @@ SECTIONS = (
     Section(
         "arrow_requests",
         "Requests for data files of scans on S3",
-        "Requests",
+        "Requests. `bare` reads the files of tablefmt by their paths; deltalake reads its own,"
+        " whose row groups are eight times as large",
         r"requests > (?P<case>[^:>]+): (?P<who>[^>]+) > of_data",
         ("tablefmt",),
-        ("deltalake",),
-        ("tablefmt.duckdb", "tablefmt.polars", "pyarrow over our files, s3fs"),
+        ("duckdb, bare, s3fs", "polars, bare"),
+        ("deltalake", "pyarrow, bare, s3fs", "tablefmt.duckdb", "tablefmt.polars"),
+        goal=1.3,
     ),
     Section(
         "arrow_requests",
@@ -227,8 +229,9 @@ SECTIONS = (
         "Bytes",
         r"requests > (?P<case>[^:>]+): (?P<who>[^>]+) > data_bytes",
         ("tablefmt",),
-        ("deltalake",),
-        ("tablefmt.duckdb", "tablefmt.polars", "pyarrow over our files, s3fs"),
+        ("duckdb, bare, s3fs", "polars, bare"),
+        ("deltalake", "pyarrow, bare, s3fs", "tablefmt.duckdb", "tablefmt.polars"),
+        goal=1.3,
     ),
     Section(
         "spark_scan_write",
