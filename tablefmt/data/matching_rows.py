@@ -13,6 +13,7 @@ Spec: DAT-4, DEL-1, DEL-4, PRN-10.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice
@@ -437,23 +438,35 @@ def _condition_first(
 
     It covers all files if few row groups hold a match.
     """
-    start, paid = 0, True
     counts = np.array([sum(count for _, count in spans) for _, spans in parts], np.int64)
     looked = reading.condition.columns or frozenset[str]()
     at_once = len(looked.union(reading.names))
-    while paid and start < len(counts):
-        rows_to = np.cumsum(counts[start:])
-        stop = start + int(np.searchsorted(rows_to, reading.look_first.rows)) + 1
+
+    def look(start: int, most: int) -> tuple[ScanTask, PickedRows]:
+        """Find the matching rows of a window of files."""
+        stop = start + int(np.searchsorted(np.cumsum(counts[start:]), most)) + 1
         window = task.slice(start, stop)
-        picked = PickedRows(window.dataset, _positions(window, reading, parts[start:stop]))
-        reading.look_first.matched = picked.wanted / max(1, picked.of_rows)
-        decoder = _decoder(window, reading) if picked.wanted else None
-        for place, batch in picked.batches(reading.names, reading.located, decoder):
-            yield start + place, batch
-        start = min(stop, len(counts))
-        columns = len(looked) * picked.of_rows + len(reading.names) * picked.decoded
-        paid = columns < WORTH * at_once * picked.of_rows
-        reading.look_first.judge(paid)
+        return window, PickedRows(window.dataset, _positions(window, reading, parts[start:stop]))
+
+    start, coming = 0, None
+    with ThreadPoolExecutor(1) as pool:
+        while start < len(counts):
+            window, picked = coming.result() if coming else look(start, reading.look_first.rows)
+            after = start + window.files.num_rows
+            reading.look_first.matched = picked.wanted / max(1, picked.of_rows)
+            columns = len(looked) * picked.of_rows + len(reading.names) * picked.decoded
+            paid = columns < WORTH * at_once * picked.of_rows
+            reading.look_first.judge(paid)
+            # Python describes the pages of one window while Arrow decodes the next.
+            coming = None
+            if paid and after < len(counts) and reading.first is None:
+                coming = pool.submit(look, after, reading.look_first.rows)
+            decoder = _decoder(window, reading) if picked.wanted else None
+            for place, batch in picked.batches(reading.names, reading.located, decoder):
+                yield start + place, batch
+            start = after
+            if not paid:
+                break
     return start
 
 

@@ -80,7 +80,8 @@ def pages_of_files(chunks: Iterable[tuple[Any, int, int]]) -> PageTable:
     """
     pages = _Pages()
     for source, start, stop in chunks:
-        read = partial(read_at, source)
+        native = isinstance(source, pa.NativeFile)
+        read = source.read_at if native else partial(read_at, source)
         pages.add(start, stop, b"", read, partial(pages_between, source, stop=stop))
     return pages.table()
 
